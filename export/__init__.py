@@ -1,0 +1,6 @@
+"""The export program: text in, text out, as one SavedModel."""
+
+from keras_transformer.export.saved_model import save
+from keras_transformer.export.translator import Translation, Translator
+
+__all__ = ["Translation", "Translator", "save"]

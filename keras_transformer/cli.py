@@ -1,0 +1,310 @@
+"""The command line: `keras-transformer COMMAND`.
+
+Only parsing and printing live here. TensorFlow is imported by the commands
+that need it, so that `--help` and mistakes answer at once.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, BinaryIO
+
+from keras_transformer import __version__
+from keras_transformer.errors import InputError
+
+if TYPE_CHECKING:
+    from keras_transformer.export import Translator
+
+_LINES_AT_ONCE = 1_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns the exit code.
+
+    Returns:
+        0; 2 if the input cannot be used, with a sentence on stderr; 130
+        after an interrupt.
+    """
+    options = _parser().parse_args(arguments)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    try:
+        options.command(options)
+    except InputError as error:
+        print(f"keras-transformer: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("keras-transformer: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="keras-transformer",
+        description='"Attention Is All You Need": train, evaluate, translate, '
+        "export.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train on a parallel corpus")
+    _add_data(train)
+    train.add_argument("--output", required=True, help="folder of the run")
+    train.add_argument("--preset", default="small", help="default: small")
+    for name, kind, meaning in (
+        ("vocab-size", int, "tokens of the shared vocabulary"),
+        ("steps", int, "updates"),
+        ("steps-per-epoch", int, "updates between checkpoints (500)"),
+        ("batch-tokens", int, "source + target tokens in a batch"),
+        ("warmup-steps", int, "steps over which the learning rate rises"),
+        ("label-smoothing", float, "mass taken from the right token"),
+        ("max-length", int, "longest text trained on, in tokens (128)"),
+        ("keep", int, "checkpoints kept (5)"),
+        ("seed", int, "of weights, dropout and data order (1)"),
+        ("dtype", str, "float32, mixed_bfloat16 or mixed_float16"),
+    ):
+        train.add_argument(f"--{name}", type=kind, help=meaning)
+    train.set_defaults(command=_train)
+
+    evaluate = commands.add_parser("evaluate", help="measure BLEU on a split")
+    _add_run(evaluate)
+    _add_data(evaluate)
+    evaluate.add_argument("--split", default="test", help="default: test")
+    _add_search(evaluate)
+    evaluate.set_defaults(command=_evaluate)
+
+    translate = commands.add_parser(
+        "translate", help="translate standard input, a sentence a line"
+    )
+    _add_run(translate)
+    _add_search(translate)
+    translate.add_argument(
+        "--n-best",
+        type=int,
+        metavar="N",
+        help="print N translations a line: number, score, text, by tabs",
+    )
+    translate.set_defaults(command=_translate)
+
+    export = commands.add_parser("export", help="write a SavedModel")
+    _add_run(export)
+    export.add_argument("output", help="new folder, e.g. exported/1")
+    _add_search(export)
+    export.add_argument(
+        "--n-best", type=int, default=1, help="translations returned (1)"
+    )
+    export.set_defaults(command=_export)
+
+    params = commands.add_parser(
+        "params", help="list the presets and their parameters"
+    )
+    params.set_defaults(command=_params)
+
+    attention = commands.add_parser(
+        "attention", help="draw the attention of a layer"
+    )
+    _add_run(attention)
+    attention.add_argument("sentence", help="the source")
+    attention.add_argument("--output", required=True, help="PNG, SVG or PDF")
+    attention.add_argument(
+        "--kind", choices=("encoder", "decoder", "cross"), default="cross"
+    )
+    attention.add_argument(
+        "--layer", type=int, help="from 1 (default: the last)"
+    )
+    _add_search(attention)
+    attention.set_defaults(command=_attention)
+
+    demo = commands.add_parser(
+        "demo", help="train, evaluate, export and translate in minutes"
+    )
+    demo.add_argument("--output", help="folder (default: runs/demo, or next)")
+    demo.set_defaults(command=_demo)
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", help="folder that train wrote")
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="a folder of train|valid|test.LANGUAGE, two files, a .tsv, "
+        "tfds:NAME/CONFIG, or embedded",
+    )
+    parser.add_argument("--source", help="language code, e.g. en")
+    parser.add_argument("--target", help="language code, e.g. de")
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--beam-size", type=int, default=4, help="1: greedy")
+    parser.add_argument(
+        "--alpha", type=float, default=0.6, help="length penalty (0.6)"
+    )
+
+
+def _train(options: argparse.Namespace) -> None:
+    from keras_transformer.train.sources import open_corpus
+    from keras_transformer.train.trainer import Recipe, train
+
+    names = Recipe.__dataclass_fields__
+    given = {k: v for k, v in vars(options).items() if k in names}
+    recipe = Recipe.from_preset(options.preset, **given)
+    corpus = open_corpus(options.data, options.source, options.target)
+    run = train(corpus, options.output, options.preset, recipe)
+    print(
+        f"\nThe run is in {run.path}. Next:\n"
+        f"  keras-transformer evaluate {run.path} "
+        f"--data {' '.join(options.data)}\n"
+        f"  keras-transformer translate {run.path}\n"
+        f"  keras-transformer export {run.path} exported/1"
+    )
+
+
+def _translator(
+    options: argparse.Namespace, num_translations: int = 1
+) -> "Translator":
+    from keras_transformer.decoding import BeamSearch
+    from keras_transformer.export import Translator
+    from keras_transformer.train.run import Run
+
+    search = BeamSearch(options.beam_size, options.alpha)
+    run = Run.open(options.run)
+    return Translator(run.load_model(), run.tokenizer, search, num_translations)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    from keras_transformer.train.evaluation import evaluate, record
+    from keras_transformer.train.run import Run
+    from keras_transformer.train.sources import open_corpus
+
+    run = Run.open(options.run)
+    source = options.source or run.recipe.get("source")
+    target = options.target or run.recipe.get("target")
+    corpus = open_corpus(options.data, source, target)
+    results, hypotheses = evaluate(
+        _translator(options), corpus, options.split, target
+    )
+    path = record(run, results, hypotheses)
+    print_results(results)
+    print(f"recorded in {path}")
+
+
+def print_results(results: dict) -> None:
+    """Prints what `evaluate` measured, a number a line."""
+    print(
+        f"{results['split']}: {results['sentences']:,} sentences, beam "
+        f"{results['beam_size']}, alpha {results['alpha']}, "
+        f"{results['seconds']} s"
+    )
+    print(f"BLEU            {results['bleu']:6.2f}  {results['bleu_signature']}")
+    print(f"chrF            {results['chrf']:6.2f}  {results['chrf_signature']}")
+    print(f"tokenised BLEU  {results['tokenized_bleu']:6.2f}  as in the paper")
+    print(f"perplexity      {results['perplexity']:6.2f}  a token")
+    if results["truncated"]:
+        print(f"truncated: {results['truncated']:,} sentences")
+
+
+def _translate(options: argparse.Namespace) -> None:
+    n = options.n_best or 1
+    translator = _translator(options, n)
+    at_once = 1 if sys.stdin.isatty() else _LINES_AT_ONCE
+    lines = _lines(sys.stdin.buffer)
+    number = 0
+    while texts := list(islice(lines, at_once)):
+        for translation in translator.translate(texts):
+            number += 1
+            if options.n_best:
+                for score, text in zip(
+                    translation.scores, translation.texts, strict=True
+                ):
+                    print(f"{number}\t{score:.4f}\t{_one_line(text)}")
+            else:
+                print(_one_line(translation.texts[0]))
+            if translation.truncated:
+                print(
+                    f"keras-transformer: line {number} was truncated: it or "
+                    "its translation exceeds the model's longest sentence of "
+                    f"{translator.model.config.max_length} tokens, or source "
+                    f"+ {translator.search.extra_length}",
+                    file=sys.stderr,
+                )
+        sys.stdout.flush()
+
+
+def _lines(stream: BinaryIO) -> Iterator[str]:
+    for number, line in enumerate(stream, 1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Standard input must be UTF-8. Received: line {number}, "
+                f"{error.reason} at byte {error.start + 1}"
+            ) from error
+
+
+def _one_line(text: str) -> str:
+    """A model may spell line ends byte by byte; output stays a line."""
+    return " ".join(text.splitlines())
+
+
+def _export(options: argparse.Namespace) -> None:
+    from keras_transformer.export import save
+
+    translator = _translator(options, options.n_best)
+    print(f"exporting {options.run}", flush=True)
+    path = save(translator, options.output)
+    print(
+        f"{path} holds a SavedModel, loaded in a fresh process and compared "
+        "with the run"
+    )
+
+
+def _params(options: argparse.Namespace) -> None:
+    from keras_transformer.config import TransformerConfig
+    from keras_transformer.presets import PRESETS
+
+    print(f"{'preset':<20} {'parameters':>12} {'paper':>6}  description")
+    for name, preset in PRESETS.items():
+        count = TransformerConfig.from_preset(name).num_parameters
+        paper = preset.paper_parameters
+        print(
+            f"{name:<20} {count:>12,} {f'{paper}M' if paper else '-':>6}  "
+            f"{preset.description}"
+        )
+    print(
+        "\nThe paper's presets are counted with its 37,000 tokens. Its own "
+        "figures fit\na vocabulary of about 41,000 better."
+    )
+
+
+def _attention(options: argparse.Namespace) -> None:
+    from keras_transformer.export.attention import attention_of
+    from keras_transformer.plotting import attention_figure, save_figure
+
+    weights, rows, columns, title = attention_of(
+        _translator(options), options.sentence, options.kind, options.layer
+    )
+    save_figure(
+        attention_figure(weights, rows, columns, title), options.output
+    )
+    print(f"{title}: {options.output}")
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from keras_transformer.train.demo import demo
+
+    demo(options.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

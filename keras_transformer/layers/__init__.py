@@ -1,0 +1,32 @@
+"""The Transformer's layers, each usable alone in any Keras model."""
+
+from keras_transformer.layers.attention import (
+    MultiHeadAttention,
+    attention_weights,
+    scaled_dot_product_attention,
+)
+from keras_transformer.layers.decoder import Decoder, DecoderLayer, LayerCache
+from keras_transformer.layers.embedding import TiedEmbedding
+from keras_transformer.layers.encoder import Encoder, EncoderLayer
+from keras_transformer.layers.feed_forward import FeedForward
+from keras_transformer.layers.positional_encoding import (
+    LearnedPositionalEncoding,
+    SinusoidalPositionalEncoding,
+)
+from keras_transformer.layers.residual import AddNorm
+
+__all__ = [
+    "AddNorm",
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "LayerCache",
+    "LearnedPositionalEncoding",
+    "MultiHeadAttention",
+    "SinusoidalPositionalEncoding",
+    "TiedEmbedding",
+    "attention_weights",
+    "scaled_dot_product_attention",
+]

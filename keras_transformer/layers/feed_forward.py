@@ -1,0 +1,55 @@
+"""Position-wise feed-forward network (section 3.3)."""
+
+from typing import Any
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class FeedForward(keras.layers.Layer):
+    """max(0, x W1 + b1) W2 + b2 at each position (equation 2).
+
+    Args:
+        d_ff: Width between the two transformations.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `[B, T, d_model]`, B = batch, T = length.
+
+    Returns:
+        `[B, T, d_model]`.
+
+    Example:
+
+    >>> import keras, keras_transformer as kt
+    >>> feed_forward = kt.layers.FeedForward(d_ff=2048)
+    >>> tuple(feed_forward(keras.random.normal((2, 10, 512))).shape)
+    (2, 10, 512)
+    """
+
+    def __init__(self, d_ff: int, **kwargs: Any) -> None:
+        if d_ff < 1:
+            raise ValueError(f"d_ff must be positive. Received: d_ff={d_ff}")
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.d_ff = d_ff
+
+    def build(self, input_shape: tuple) -> None:
+        """Creates the two transformations."""
+        self.inner = keras.layers.Dense(
+            self.d_ff, activation="relu", dtype=self.dtype_policy, name="inner"
+        )
+        self.inner.build(input_shape)
+        self.outer = keras.layers.Dense(
+            input_shape[-1], dtype=self.dtype_policy, name="outer"
+        )
+        self.outer.build((*input_shape[:-1], self.d_ff))
+
+    def call(self, x: Any) -> Any:
+        return self.outer(self.inner(x))
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "d_ff": self.d_ff}

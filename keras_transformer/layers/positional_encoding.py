@@ -1,0 +1,148 @@
+"""Positions added to embeddings: sinusoidal (section 3.5) or learned.
+
+Letters: B = batch, T = length.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+class PositionalEncoding(keras.layers.Layer):
+    """What both encodings share: `x` plus one vector a position.
+
+    Call arguments:
+        x: `[B, T, d_model]`.
+
+    Returns:
+        `[B, T, d_model]`, `x` with the vectors of positions 0 to T-1 added.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, x: Any) -> Any:
+        return self.add_positions(x, ops.arange(ops.shape(x)[1]))
+
+    def add_positions(self, x: Any, positions: Any) -> Any:
+        """Adds the vectors of given positions.
+
+        Args:
+            x: `[B, T, d_model]`.
+            positions: Integers `[T]`, or `[1]` for the same position
+                throughout.
+
+        Returns:
+            `[B, T, d_model]`.
+        """
+        return x + ops.cast(self.vectors(positions), x.dtype)
+
+    def vectors(self, positions: Any) -> Any:
+        """Returns the float32 vectors `[T, d_model]` of `[T]` positions."""
+        raise NotImplementedError(f"{type(self).__name__} has no vectors()")
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return input_shape
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class SinusoidalPositionalEncoding(PositionalEncoding):
+    """Adds sin(pos / 10000^(2i/d_model)) and cos, interleaved.
+
+    Dimension 2i has the sine and 2i+1 the cosine, as section 3.5 prints it.
+    The vectors are computed in float32 under any dtype policy, for any
+    length.
+
+    Args:
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `[B, T, d_model]`.
+
+    Returns:
+        `[B, T, d_model]`.
+
+    Example:
+
+    >>> import keras, keras_transformer as kt
+    >>> positions = kt.layers.SinusoidalPositionalEncoding()
+    >>> tuple(positions(keras.random.normal((2, 10, 512))).shape)
+    (2, 10, 512)
+    """
+
+    def build(self, input_shape: tuple) -> None:
+        """Remembers d_model."""
+        self.d_model = input_shape[-1]
+
+    def vectors(self, positions: Any) -> Any:
+        dimension = ops.arange(self.d_model)
+        # Dimensions 2i and 2i+1 share the frequency 10000^(-2i/d_model).
+        exponent = ops.cast(dimension // 2 * 2, "float32") / self.d_model
+        angles = ops.cast(positions, "float32")[:, None] * ops.power(
+            10000.0, -exponent
+        )  # [T, d_model]
+        even = ops.equal(dimension % 2, 0)
+        return ops.where(even, ops.sin(angles), ops.cos(angles))
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class LearnedPositionalEncoding(PositionalEncoding):
+    """Adds a trained vector a position (Table 3, row E).
+
+    Args:
+        max_length: Positions that have a vector. TensorFlow on CPU raises an
+            error for a longer input.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `[B, T, d_model]`, T <= max_length.
+
+    Returns:
+        `[B, T, d_model]`.
+
+    Raises:
+        ValueError: If a T known in advance exceeds `max_length`.
+
+    Example:
+
+    >>> import keras, keras_transformer as kt
+    >>> positions = kt.layers.LearnedPositionalEncoding(max_length=100)
+    >>> tuple(positions(keras.random.normal((2, 10, 512))).shape)
+    (2, 10, 512)
+    """
+
+    def __init__(self, max_length: int, **kwargs: Any) -> None:
+        if max_length < 1:
+            raise ValueError(
+                f"max_length must be positive. Received: {max_length}"
+            )
+        super().__init__(**kwargs)
+        self.max_length = max_length
+
+    def build(self, input_shape: tuple) -> None:
+        """Creates the table `[max_length, d_model]`."""
+        d_model = input_shape[-1]
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.max_length, d_model),
+            initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+        )
+
+    def call(self, x: Any) -> Any:
+        length = x.shape[1]
+        if isinstance(length, int) and length > self.max_length:
+            raise ValueError(
+                f"The input is longer than max_length={self.max_length}. "
+                f"Received: x.shape={tuple(x.shape)}"
+            )
+        return super().call(x)
+
+    def vectors(self, positions: Any) -> Any:
+        return ops.take(
+            ops.cast(self.embeddings, "float32"), positions, axis=0
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "max_length": self.max_length}

@@ -1,0 +1,85 @@
+"""Unsmoothed metrics of the target tokens; padding does not count."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_transformer.losses import smoothed_cross_entropy, token_weights
+
+
+class TokenMetric(keras.metrics.Mean):
+    """Mean over the target tokens of what `values` gives for each.
+
+    Args:
+        pad_id: Label that does not count.
+        name: Name of the metric.
+        **kwargs: Arguments of `keras.metrics.Metric`.
+    """
+
+    def __init__(
+        self, pad_id: int = 0, name: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self.pad_id = pad_id
+
+    def values(self, labels: Any, logits: Any) -> Any:
+        """Returns float32 `[B, T]` for `[B, T]` labels, `[B, T, V]` logits."""
+        raise NotImplementedError(f"{type(self).__name__} has no values()")
+
+    def update_state(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> None:
+        """Counts one batch.
+
+        Args:
+            y_true: Label ids `[B, T]`.
+            y_pred: Logits `[B, T, V]`.
+            sample_weight: Weights `[B]` or `[B, T]`.
+        """
+        weight = token_weights(y_true, self.pad_id, sample_weight)
+        super().update_state(self.values(y_true, y_pred), weight)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "pad_id": self.pad_id}
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TokenNLL(TokenMetric):
+    """Negative log-likelihood in nats a token, without label smoothing."""
+
+    def __init__(
+        self, pad_id: int = 0, name: str = "nll", **kwargs: Any
+    ) -> None:
+        super().__init__(pad_id=pad_id, name=name, **kwargs)
+
+    def values(self, labels: Any, logits: Any) -> Any:
+        return smoothed_cross_entropy(labels, logits)
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class Perplexity(TokenNLL):
+    """exp(negative log-likelihood a token): per subword, as in Table 3."""
+
+    def __init__(
+        self, pad_id: int = 0, name: str = "perplexity", **kwargs: Any
+    ) -> None:
+        super().__init__(pad_id=pad_id, name=name, **kwargs)
+
+    def result(self) -> Any:
+        return ops.exp(super().result())
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TokenAccuracy(TokenMetric):
+    """Share of tokens whose most probable prediction is right."""
+
+    def __init__(
+        self, pad_id: int = 0, name: str = "accuracy", **kwargs: Any
+    ) -> None:
+        super().__init__(pad_id=pad_id, name=name, **kwargs)
+
+    def values(self, labels: Any, logits: Any) -> Any:
+        best = ops.argmax(logits, axis=-1)
+        labels = ops.cast(labels, best.dtype)
+        return ops.cast(ops.equal(best, labels), "float32")

@@ -1,0 +1,232 @@
+"""Pictures of attention, as in the paper's Figures 3 to 5."""
+
+import os
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keras_transformer.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Inches, unless a name says points. Places are computed rather than left to a
+# layout engine, so that no label can meet another whatever the sizes.
+_FONT_POINTS = 8
+_SMALLEST_CELL = 0.16  # a line of text at that size
+_LARGEST_CELL = 0.5
+_PREFERRED_MAP = 2.0
+_SMALLEST_MAP = 1.2  # the name of the colour bar fits beside it
+_MARGIN = 0.2
+_GAP = 0.3
+_TITLE = 0.45
+_HEAD_TITLE = 0.25
+_LABEL_GAP = 0.08
+_BAR_WIDTH = 0.12
+_BAR_SPACE = 0.75  # the colour bar with its numbers and name
+_LONGEST_LABEL = 20  # characters
+_MOST_TOKENS = 80  # 16 heads then make a picture of 9,000 pixels a side
+_DPI = 150
+_SUFFIXES = (".png", ".pdf", ".svg")
+
+
+def attention_figure(
+    weights: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+) -> "Figure":
+    r"""Draws one heat map for each attention head of a layer.
+
+    Row t of a map shows where the token t looks: its weights over the
+    columns sum to 1. All maps share one colour scale, from 0 to 1.
+
+    SentencePiece's mark for the start of a word is drawn as a middle dot. A
+    character that the font lacks is drawn as its code (`\u4f60`); to see the
+    character, add a font that has it to `matplotlib.rcParams["font.family"]`.
+
+    Args:
+        weights: Attention weights `[heads, T, S]`.
+        rows: The T attending tokens.
+        columns: The S tokens attended to.
+        title: What is shown, for example `"encoder, layer 2"`.
+
+    Returns:
+        A figure that belongs to no window. Its first axes are the heads, in
+        order; the last one is the colour bar.
+
+    Raises:
+        InputError: If the shape of the weights does not fit the tokens, if
+            there are more than 80 tokens, or if matplotlib is not installed.
+    """
+    figure_class = _import_figure()
+    weights = np.asarray(weights, dtype="float32")
+    expected = (len(rows), len(columns))
+    if weights.ndim != 3 or weights.shape[1:] != expected or not weights.size:
+        raise InputError(
+            "Attention weights must have the shape [heads, rows, columns], "
+            f"here [heads, {expected[0]}, {expected[1]}] with at least one "
+            f"head, row and column. Received: shape {list(weights.shape)}."
+        )
+    if max(expected) > _MOST_TOKENS:
+        raise InputError(
+            f"A picture shows at most {_MOST_TOKENS} tokens a side. "
+            f"Received: {expected[0]} rows and {expected[1]} columns. "
+            "Use a shorter sentence."
+        )
+    drawable = _drawable_characters()
+    rows = [_label(token, drawable) for token in rows]
+    columns = [_label(token, drawable) for token in columns]
+
+    heads = len(weights)
+    grid_columns = min(heads, 2 if heads <= 4 else 4)
+    grid_rows = -(-heads // grid_columns)
+    cell = _PREFERRED_MAP / max(expected)
+    cell = min(max(cell, _SMALLEST_CELL), _LARGEST_CELL)
+    map_height = max(len(rows) * cell, _SMALLEST_MAP)
+    map_width = max(len(columns) * cell, _SMALLEST_MAP)
+    row_label = max(map(_text_width, rows)) + _LABEL_GAP
+    column_label = max(map(_text_width, columns)) + _LABEL_GAP
+    column_step = row_label + map_width + _GAP
+    row_step = _HEAD_TITLE + map_height + column_label + _GAP
+    width = max(
+        _MARGIN + grid_columns * column_step + _BAR_SPACE,
+        _text_width(title, _FONT_POINTS + 3) + 2 * _MARGIN,
+    )
+    height = _TITLE + grid_rows * row_step
+
+    figure = figure_class(figsize=(width, height), dpi=_DPI)
+
+    def add_axes(x: float, y: float, w: float, h: float):
+        return figure.add_axes((x / width, y / height, w / width, h / height))
+
+    top = height - _TITLE - _HEAD_TITLE - map_height
+    for head, head_weights in enumerate(weights):
+        grid_row, grid_column = divmod(head, grid_columns)
+        axes = add_axes(
+            _MARGIN + grid_column * column_step + row_label,
+            top - grid_row * row_step,
+            map_width,
+            map_height,
+        )
+        image = axes.imshow(
+            head_weights,
+            cmap="Blues",
+            vmin=0,
+            vmax=1,
+            aspect="auto",
+            interpolation="nearest",
+        )
+        axes.set_title(f"head {head + 1}", fontsize=_FONT_POINTS + 1, pad=5)
+        _name_ticks(axes, rows, columns)
+    bar_left = _MARGIN + grid_columns * column_step
+    bar_axes = add_axes(bar_left, top, _BAR_WIDTH, map_height)
+    bar = figure.colorbar(image, cax=bar_axes, ticks=[0, 0.5, 1])
+    bar.ax.tick_params(labelsize=_FONT_POINTS, length=2)
+    bar.set_label("attention weight", fontsize=_FONT_POINTS)
+    bar.outline.set_visible(False)
+    figure.text(
+        _MARGIN / width,
+        1 - _MARGIN / height,
+        title,
+        fontsize=_FONT_POINTS + 3,
+        verticalalignment="top",
+        parse_math=False,
+    )
+    return figure
+
+
+def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
+    """Writes a figure to a file, which appears whole or not at all.
+
+    Args:
+        figure: What `attention_figure` returned, or any matplotlib figure.
+        path: The file to write. Its suffix chooses the format: `.png`,
+            `.pdf` or `.svg`. A file that exists is replaced.
+
+    Raises:
+        InputError: If the suffix is another one or the folder does not exist.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise InputError(
+            f"A picture's file name must end in {', '.join(_SUFFIXES)}. "
+            f"Received: {path.name!r}."
+        )
+    if not path.parent.is_dir():
+        raise InputError(
+            f"The folder for the picture does not exist. Received: {path}. "
+            "Create the folder first or choose another one."
+        )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        figure.savefig(temporary, format=suffix[1:])
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _import_figure() -> type:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            "Drawing attention needs matplotlib, which is not installed. "
+            'Install it with: pip install "keras-transformer-nmt[plot]"'
+        ) from error
+    return Figure
+
+
+def _name_ticks(axes, rows: Sequence[str], columns: Sequence[str]):
+    """Writes the tokens beside the rows and under the columns of a map."""
+    style = {"fontsize": _FONT_POINTS, "parse_math": False}
+    axes.set_yticks(range(len(rows)), rows, **style)
+    axes.set_xticks(range(len(columns)), columns, rotation="vertical", **style)
+    axes.tick_params(length=0, pad=3)
+    for spine in axes.spines.values():
+        spine.set_color("0.8")
+
+
+def _label(token: str, drawable: set[int]) -> str:
+    """A token in characters that the font can draw, not longer than fits."""
+    text = "".join(
+        character
+        if ord(character) in drawable
+        else character.encode("unicode_escape").decode()
+        for character in token.replace("\N{LOWER ONE EIGHTH BLOCK}", "·")
+    )
+    if len(text) > _LONGEST_LABEL:
+        text = text[: _LONGEST_LABEL - 1] + "…"
+    return text
+
+
+def _drawable_characters() -> set[int]:
+    """Code points for which the configured fonts have a glyph."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    characters: set[int] = set()
+    for family in rcParams["font.family"]:
+        font = get_font(findfont(FontProperties(family=[family])))
+        characters.update(font.get_charmap())
+    # Some fonts give line breaks and the like a glyph, which is a box.
+    return {
+        code
+        for code in characters
+        if not unicodedata.category(chr(code)).startswith("C")
+    }
+
+
+def _text_width(text: str, points: float = _FONT_POINTS) -> float:
+    """Width of a line of text in inches."""
+    from matplotlib.textpath import TextPath
+
+    if not text.strip():
+        return 0.0
+    # TextPath would read dollar signs as mathematics.
+    path = TextPath((0, 0), text.replace("$", "S"), size=points)
+    return path.get_extents().x1 / 72

@@ -1,0 +1,45 @@
+"""The paper's learning rate (section 5.3)."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
+    """d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5) (equation 3).
+
+    Keras counts updates from 0 and the paper from 1: the first update has
+    the rate of the paper's step 1.
+
+    Args:
+        d_model: Width of the model.
+        warmup_steps: Steps over which the rate rises.
+
+    Example:
+
+    >>> import keras_transformer as kt
+    >>> schedule = kt.WarmupInverseSquareRoot(d_model=512, warmup_steps=4000)
+    >>> round(float(schedule(3999)), 6)  # the highest rate
+    0.000699
+    """
+
+    def __init__(self, d_model: int, warmup_steps: int = 4000) -> None:
+        if min(d_model, warmup_steps) < 1:
+            raise ValueError(
+                "d_model and warmup_steps must be positive. Received: "
+                f"d_model={d_model}, warmup_steps={warmup_steps}"
+            )
+        super().__init__()
+        self.d_model = d_model
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, step: Any) -> Any:
+        step = ops.cast(step, "float32") + 1.0
+        return self.d_model**-0.5 * ops.minimum(
+            ops.rsqrt(step), step * self.warmup_steps**-1.5
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {"d_model": self.d_model, "warmup_steps": self.warmup_steps}

@@ -1,0 +1,69 @@
+"""Distribution metadata; tool settings are in pyproject.toml."""
+
+from pathlib import Path
+
+from setuptools import setup
+
+HERE = Path(__file__).parent
+
+# One TensorFlow, one Keras, one tensorflow-text: their ops are compiled
+# against each other, and the trainer relies on tested behaviour of Keras.
+PINNED = [
+    "tensorflow==2.21.0",
+    "keras==3.15.1",
+    "tensorflow-text==2.21.1",
+]
+
+PLOT = ["matplotlib>=3.8"]
+TFDS = ["tensorflow-datasets>=4.9"]
+# ruff is pinned because its next version may format differently.
+TEST = [
+    *PLOT,
+    *TFDS,
+    "ipykernel",
+    "jax",
+    "jupytext>=1.16",
+    "nbclient>=0.10",
+    "pytest>=8",
+    "ruff==0.17.5",
+]
+
+setup(
+    name="keras-transformer-nmt",
+    version="0.1.0",
+    description='"Attention Is All You Need", whole and exact, in Keras 3',
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10,<3.14",
+    packages=[
+        "keras_transformer",
+        "keras_transformer.layers",
+        "keras_transformer.decoding",
+        "keras_transformer.text",
+        "keras_transformer.train",
+        "keras_transformer.export",
+    ],
+    # The programs live beside the library and are installed inside it, so
+    # that their import names cannot clash with anybody else's.
+    package_dir={
+        "keras_transformer.train": "train",
+        "keras_transformer.export": "export",
+    },
+    install_requires=[
+        *PINNED,
+        "numpy",
+        "sacrebleu>=2.4",
+        "sacremoses>=0.1",
+        "sentencepiece>=0.2",
+    ],
+    extras_require={
+        "plot": PLOT,
+        "tfds": TFDS,
+        "test": TEST,
+        "torch": ["torch==2.13.0"],
+    },
+    entry_points={
+        "console_scripts": ["keras-transformer=keras_transformer.cli:main"],
+    },
+)

@@ -1,0 +1,281 @@
+"""The tokenizer: lossless, the same in the graph, clear about its limits."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from keras_transformer.errors import InputError
+from keras_transformer.text.tokenizer import Tokenizer
+
+CORPUS = [
+    "A man is riding a bicycle through the old town.",
+    "Ein Mann fährt mit dem Fahrrad durch die Altstadt.",
+    "Two dogs are playing in the snow near the house.",
+    "Zwei Hunde spielen im Schnee in der Nähe des Hauses.",
+    "The weather was better than the forecast, wasn't it?",
+    "Das Wetter war besser als die Vorhersage, nicht wahr?",
+] * 4
+
+# Each as it comes back: NFC, single spaces.
+LOSSLESS = [
+    "",
+    "A man is riding a dog.",
+    "Ein Mann fährt durch den Schnee.",
+    "Übergrößenträger",
+    "„Nein“, sagte er – ‚wirklich‘ … «non» “no”",
+    "½ litre, ﬁne, Ａ１，。 x² ™",
+    "猫は魚が好きです。 Кошка ест рыбу. القط",
+    "🦩👩‍👩‍👧‍👦 ok 🇩🇪",
+    "non\u00a0breaking\u200bzero",
+    "nul\0inside",
+    "<s> </s> <pad> <unk> <0x41>",
+    "x" * 5000,
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(CORPUS, vocab_size=340)
+
+
+def decoded(texts):
+    return [text.decode("utf-8") for text in texts.numpy()]
+
+
+def test_special_ids_and_size(tokenizer):
+    ids = (
+        tokenizer.pad_id,
+        tokenizer.unk_id,
+        tokenizer.bos_id,
+        tokenizer.eos_id,
+    )
+    assert ids == (0, 1, 2, 3)
+    assert tokenizer.vocab_size == 340
+
+
+def test_nothing_is_lost_and_nothing_is_unknown(tokenizer):
+    ids = tokenizer.tokenize(tf.constant(LOSSLESS))
+    assert decoded(tokenizer.detokenize(ids)) == LOSSLESS
+    # Not even text that spells a special token becomes one.
+    assert tf.reduce_min(ids.values) >= 4
+    assert tf.reduce_max(ids.values) < tokenizer.vocab_size
+
+
+def test_no_start_and_no_end(tokenizer):
+    ids = tokenizer.tokenize(tf.constant(["", "man"])).to_list()
+    assert ids[0] == []
+    assert ids[1] and not {2, 3} & set(ids[1])
+
+
+@pytest.mark.parametrize(
+    "text, normal",
+    [
+        ("u\u0308ber", "über"),
+        ("\u1112\u1161\u11ab \uac00\u11a8", "한 각"),
+        ("e\u0302\u0301 \u00ea\u0301", "ế ế"),
+        ("a\tb\r\nc\x07d\u2028e", "a b c d e"),
+        ("  two   spaces ", "two spaces"),
+    ],
+)
+def test_normalisation(tokenizer, text, normal):
+    ids = tokenizer.tokenize(tf.constant([text, normal]))
+    assert ids[0].numpy().tolist() == ids[1].numpy().tolist()
+    assert decoded(tokenizer.detokenize(ids)) == [normal, normal]
+
+
+def test_same_ids_and_text_as_the_sentencepiece_library(tokenizer):
+    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    texts = LOSSLESS + CORPUS + [line[i:] for i in range(40) for line in CORPUS]
+    ids = tokenizer.tokenize(tf.constant(texts)).to_list()
+    assert ids == library.encode(texts)
+    back = decoded(tokenizer.detokenize(tf.ragged.constant(ids)))
+    assert back == library.decode(ids)
+
+
+def test_detokenize_cuts_at_the_end_and_drops_padding_and_start(tokenizer):
+    a, b = (
+        tokenizer.tokenize(tf.constant([w]))[0].numpy().tolist()
+        for w in ("man", "dog")
+    )
+    rows = [
+        [2, *a, 3, *b, 3],
+        [0, *a, 0, *b, 0],
+        [3, *a],
+        [2, 0, 0],
+        [*a, tokenizer.vocab_size, -1, 3],
+    ]
+    ids = tf.ragged.constant(rows)
+    texts = ["man", "man dog", "", "", "man ⁇  ⁇ "]
+    assert decoded(tokenizer.detokenize(ids)) == texts
+    assert decoded(tokenizer.detokenize(ids.to_tensor())) == texts
+    assert decoded(tokenizer.detokenize(tf.cast(ids, tf.int64))) == texts
+
+
+def test_detokenize_keeps_leading_dimensions(tokenizer):
+    ids = tokenizer.tokenize(tf.constant(CORPUS[:6])).to_tensor()
+    cube = tf.reshape(ids, [3, 2, -1])
+    assert tokenizer.detokenize(cube).numpy().tolist() == [
+        [CORPUS[2 * i].encode(), CORPUS[2 * i + 1].encode()] for i in range(3)
+    ]
+    assert tokenizer.detokenize(tf.zeros([2, 0], tf.int32)).shape == [2]
+    assert tokenizer.detokenize(tf.zeros([0, 7], tf.int32)).shape == [0]
+    nested = tf.ragged.stack([ids[:1], ids[:2]])
+    assert tokenizer.detokenize(nested).to_list() == [
+        [CORPUS[0].encode()],
+        [CORPUS[0].encode(), CORPUS[1].encode()],
+    ]
+
+
+class RoundTrip(tf.Module):
+    """What an exported program does with a tokenizer."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.resource = tokenizer.ops
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def __call__(self, texts):
+        ids = self.tokenizer.tokenize(texts)
+        dense = ids.to_tensor(self.tokenizer.pad_id)
+        return {"ids": dense, "texts": self.tokenizer.detokenize(dense)}
+
+
+def test_in_a_saved_model_of_any_batch_size(tmp_path, tokenizer):
+    tf.saved_model.save(RoundTrip(tokenizer), str(tmp_path / "a"))
+    (tmp_path / "a").rename(tmp_path / "b")
+    loaded = tf.saved_model.load(str(tmp_path / "b"))
+    for texts in (LOSSLESS, CORPUS[:1], []):
+        output = loaded(tf.constant(texts, tf.string))
+        assert decoded(output["texts"]) == texts
+
+
+def test_setting_the_seed_does_not_take_the_model_away(tmp_path):
+    tokenizer = Tokenizer.train(CORPUS, vocab_size=340)
+    tokenize = tf.function(lambda texts: tokenizer.tokenize(texts).to_tensor())
+    before = tokenize(tf.constant(CORPUS[:6])).numpy().tolist()
+    tf.saved_model.save(RoundTrip(tokenizer), str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    tf.random.set_seed(1)
+    assert tokenize(tf.constant(CORPUS[:6])).numpy().tolist() == before
+    tf.random.set_seed(2)
+    output = loaded(tf.constant(CORPUS[:6]))
+    assert output["ids"].numpy().tolist() == before
+
+
+def test_two_vocabularies_side_by_side():
+    one, two = Tokenizer.train(CORPUS, 340), Tokenizer.train(CORPUS, 300)
+    ids = [len(t.tokenize(CORPUS)[0]) for t in (one, two, one)]
+    assert ids[0] == ids[2] < ids[1]
+
+
+def test_first_use_inside_a_function_graph():
+    tokenizer = Tokenizer.train(CORPUS, vocab_size=340)
+    dataset = tf.data.Dataset.from_tensor_slices(CORPUS).batch(5)
+    back = dataset.map(lambda x: tokenizer.detokenize(tokenizer.tokenize(x)))
+    assert [t for batch in back for t in decoded(batch)] == CORPUS
+    # The op was not left behind in the graph of the dataset.
+    assert len(tokenizer.tokenize(tf.constant(["man"]))[0]) > 0
+
+
+def test_save_and_load(tmp_path, tokenizer):
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(b"old")
+    tokenizer.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["tokenizer.model"]
+    assert Tokenizer.load(path).model == tokenizer.model
+    assert Tokenizer.load(str(path)).vocab_size == 340
+
+
+def test_a_file_that_cannot_be_loaded(tmp_path, tokenizer):
+    with pytest.raises(InputError, match="none.model.*No such file"):
+        Tokenizer.load(tmp_path / "none.model")
+    with pytest.raises(InputError, match="Is a directory"):
+        Tokenizer.load(tmp_path)
+    path = tmp_path / "bad.model"
+    for content in (b"", b"garbage", tokenizer.model[:1000]):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="bad.model.*do not parse"):
+            Tokenizer.load(path)
+
+
+def test_a_model_without_padding_is_refused(tmp_path):
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(CORPUS),
+        model_prefix=str(tmp_path / "default"),
+        vocab_size=60,
+        model_type="bpe",
+        minloglevel=2,
+    )
+    with pytest.raises(InputError, match="'pad': -1"):
+        Tokenizer.load(tmp_path / "default.model")
+
+
+def test_training_is_deterministic_and_names_no_path():
+    # Long enough that a different sample has other characters.
+    lines = [f"{chr(0x100 + i)} {CORPUS[i % 6]}" for i in range(150)]
+    models = [
+        Tokenizer.train(lines, 450, max_sentences=101).model for _ in range(2)
+    ]
+    assert models[0] == models[1]
+    assert b"rules" not in models[0]
+
+
+def test_the_size_that_the_errors_name_is_the_limit():
+    for wrong, pattern in ((100, r"at least (\d+)"), (9999, r"at most (\d+)")):
+        with pytest.raises(InputError, match=f"vocab_size={wrong}") as error:
+            Tokenizer.train(CORPUS, wrong)
+        limit = int(re.search(pattern, str(error.value))[1])
+        assert Tokenizer.train(CORPUS, limit).vocab_size == limit
+        beyond = limit - 1 if wrong < limit else limit + 1
+        with pytest.raises(InputError, match=f"vocab_size={beyond}"):
+            Tokenizer.train(CORPUS, beyond)
+
+
+@pytest.mark.parametrize("size", [0, -5, 8.5, "big"])
+def test_a_vocabulary_size_that_is_no_size(size):
+    with pytest.raises(InputError, match="positive integer"):
+        Tokenizer.train(CORPUS, size)
+
+
+def test_a_sample_that_is_too_small():
+    with pytest.raises(InputError, match="max_sentences=100$"):
+        Tokenizer.train(CORPUS, 320, max_sentences=100)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["  ", "\t", "\0", "\u2028"]])
+def test_nothing_to_train_on(texts):
+    with pytest.raises(InputError, match="no line that is not blank"):
+        Tokenizer.train(texts, 300)
+
+
+def test_odd_lines_do_not_break_training():
+    odd = ["w" * 20_000, "a\0b", "c\nd\r\n", "é" * 9000, "word " * 5000]
+    tokenizer = Tokenizer.train(odd, 290)
+    # The long lines count: their merges are in the vocabulary.
+    assert len(tokenizer.tokenize(tf.constant(["w" * 64]))[0]) < 40
+    assert decoded(tokenizer.detokenize(tokenizer.tokenize(["a\0b"]))) == [
+        "a\0b"
+    ]
+
+
+def test_an_error_of_the_corpus_is_raised_as_it_is():
+    def texts():
+        yield from CORPUS
+        raise InputError("line 25 is not UTF-8")
+
+    with pytest.raises(InputError, match="^line 25 is not UTF-8$"):
+        Tokenizer.train(texts(), 320)
+
+
+def test_training_needs_no_tensorflow():
+    program = (
+        "import sys\n"
+        "from keras_transformer.text.tokenizer import Tokenizer\n"
+        f"size = Tokenizer.train({CORPUS!r}, 320).vocab_size\n"
+        "sys.exit(0 if size == 320 and 'tensorflow' not in sys.modules else 1)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

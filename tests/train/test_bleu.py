@@ -1,0 +1,158 @@
+import json
+import math
+from collections import Counter
+
+import pytest
+
+from keras_transformer.errors import InputError
+from keras_transformer.train.bleu import (
+    corpus_scores,
+    split_compounds,
+    tokenized_bleu,
+)
+
+
+def plain_bleu(hypotheses, references):
+    """Corpus BLEU of lists of tokens, without smoothing, from its formula."""
+    log_precision = 0.0
+    for order in range(1, 5):
+        right = total = 0
+        for hypothesis, reference in zip(hypotheses, references, strict=True):
+            found, wanted = (
+                Counter(zip(*(side[i:] for i in range(order)), strict=False))
+                for side in (hypothesis, reference)
+            )
+            right += sum((found & wanted).values())
+            total += sum(found.values())
+        if right == 0:
+            return 0.0
+        log_precision += math.log(right / total) / 4
+    lengths = [sum(map(len, side)) for side in (hypotheses, references)]
+    brevity = min(0.0, 1 - lengths[1] / lengths[0])
+    return 100 * math.exp(brevity + log_precision)
+
+
+# Sentences, and their tokens as Moses and the split of compounds leave them.
+HYPOTHESES = {
+    "Der Hund schläft im Garten, z.B. am 3. Mai.": (
+        "Der Hund schläft im Garten , z.B. am 3. Mai ."
+    ),
+    "Ein well-known Wort steht hier.": (
+        "Ein well ##AT##-##AT## known Wort steht hier ."
+    ),
+    "Er sagt das": "Er sagt das",
+}
+REFERENCES = {
+    "Der Hund schläft im Garten, z.B. im Mai.": (
+        "Der Hund schläft im Garten , z.B. im Mai ."
+    ),
+    "Ein well-known Satz steht hier.": (
+        "Ein well ##AT##-##AT## known Satz steht hier ."
+    ),
+    "Er sagt: „Das ist gut!“": "Er sagt : „ Das ist gut ! “",
+}
+
+
+def test_tokenized_bleu_is_the_formula_on_moses_tokens():
+    expected = plain_bleu(
+        [tokens.split() for tokens in HYPOTHESES.values()],
+        [tokens.split() for tokens in REFERENCES.values()],
+    )
+    assert 20 < expected < 80
+    assert tokenized_bleu(list(HYPOTHESES), list(REFERENCES)) == pytest.approx(
+        expected, abs=1e-9
+    )
+
+
+def test_language_chooses_the_abbreviations_of_moses():
+    # German keeps the full stop of an ordinal, English does not: one token
+    # against two.
+    hypotheses = ["Am 3. Mai regnet es."]
+    references = ["Am 3 . Mai regnet es."]
+    assert tokenized_bleu(hypotheses, references, "en") == pytest.approx(100)
+    assert tokenized_bleu(hypotheses, references, "de") < 70
+
+
+@pytest.mark.parametrize(
+    "sentence, expected",
+    [
+        ("rich-text format", "rich ##AT##-##AT## text format"),
+        ("Aix-en-Provence", "Aix ##AT##-##AT## en ##AT##-##AT## Provence"),
+        ("a - b", "a - b"),
+        ("-5 und 5-", "-5 und 5-"),
+        ("a-b-c", "a ##AT##-##AT## b-c"),
+        ("", ""),
+    ],
+)
+def test_compounds_are_split_at_hyphens_inside_words(sentence, expected):
+    assert split_compounds(sentence) == expected
+
+
+def test_equal_sides_score_100():
+    scores = corpus_scores(list(REFERENCES), list(REFERENCES))
+    for name in ("bleu", "chrf", "tokenized_bleu"):
+        assert scores[name] == pytest.approx(100), name
+
+
+def test_two_kinds_of_bleu_differ_where_words_are_compounds():
+    hypotheses = ["Ein gut-bekannter Satz steht heute hier."]
+    references = ["Ein gut-gemeinter Satz steht heute hier."]
+    scores = corpus_scores(hypotheses, references)
+    # sacreBLEU sees gut-bekannter as one word: 6 of 7 are right, and of the
+    # pairs, triples and quadruples 4 of 6, 3 of 5 and 2 of 4.
+    assert scores["bleu"] == pytest.approx(
+        100 * (6 / 7 * 4 / 6 * 3 / 5 * 2 / 4) ** 0.25
+    )
+    # With the compound split: 8 of 9, 6 of 8, 4 of 7, 2 of 6.
+    assert scores["tokenized_bleu"] == pytest.approx(
+        100 * (8 / 9 * 6 / 8 * 4 / 7 * 2 / 6) ** 0.25
+    )
+
+
+def test_no_four_words_in_a_row_score_zero_without_smoothing():
+    scores = corpus_scores(["eins zwei drei fünf"], ["eins zwei drei vier"])
+    assert scores["tokenized_bleu"] == 0
+    assert scores["bleu"] > 0
+
+
+def test_an_empty_translation_counts_as_missing_words():
+    sentence = "Der Hund schläft im Garten."
+    scores = corpus_scores([sentence, ""], [sentence, sentence])
+    # All that is there is right, and half of the words are missing.
+    for name in ("bleu", "tokenized_bleu"):
+        assert scores[name] == pytest.approx(100 * math.exp(-1)), name
+    assert corpus_scores([""], [sentence])["tokenized_bleu"] == 0
+
+
+def test_scores_are_plain_values_with_signatures():
+    scores = corpus_scores(list(HYPOTHESES), list(REFERENCES))
+    assert json.loads(json.dumps(scores)) == scores
+    assert list(scores) == [
+        "bleu",
+        "bleu_signature",
+        "chrf",
+        "chrf_signature",
+        "tokenized_bleu",
+    ]
+    assert "nrefs:1|case:mixed|eff:no|tok:13a" in scores["bleu_signature"]
+    assert "smooth:exp|version:" in scores["bleu_signature"]
+    assert "nc:6|nw:0" in scores["chrf_signature"]
+    chinese = corpus_scores(["你好"], ["你好"], target="zh")
+    assert "tok:zh" in chinese["bleu_signature"]
+
+
+@pytest.mark.parametrize("score", [corpus_scores, tokenized_bleu])
+def test_sides_must_match(score):
+    with pytest.raises(InputError, match="2 translations and 1 references"):
+        score(["a", "b"], ["a"])
+    with pytest.raises(InputError, match="0 sentences"):
+        score([], [])
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    def missing(*_, **__):
+        raise RuntimeError("requires extra dependencies")
+
+    monkeypatch.setattr("keras_transformer.train.bleu.BLEU", missing)
+    with pytest.raises(InputError, match=r"sacrebleu\[ja\]"):
+        corpus_scores(["a"], ["a"], target="ja")
