@@ -32,7 +32,9 @@ def attention_weights(query: Any, key: Any, mask: Any = None) -> Any:
     scores = ops.cast(scores, "float32") * d_k**-0.5  # [B, H, T, S]
     if mask is None:
         return ops.softmax(scores, axis=-1)
-    weights = ops.softmax(scores + ops.where(mask, 0.0, _MASKED), axis=-1)
+    # Selected, not added: on CPU TensorFlow fuses a product and the addition
+    # of a mask into one kernel that is twenty times slower than both.
+    weights = ops.softmax(ops.where(mask, scores, _MASKED), axis=-1)
     some = ops.any(mask, axis=-1, keepdims=True)
     return weights * ops.cast(some, "float32")
 
