@@ -59,26 +59,25 @@ def save(
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         _write(translator, partial)
-        _compare(_translate_alone(partial, probes), translator, probes)
+        _compare(translate_alone(partial, probes), translator, probes)
         os.replace(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return path
 
 
-def _write(translator: Translator, path: Path) -> None:
-    module = tf.Module()
-    # Bare variables and ops: the Keras model itself would be written twice.
-    module.weights = [weight.value for weight in translator.model.weights]
-    module.tokenizer = translator.tokenizer.ops
-    module.translate = translator.make_function()
-    tf.saved_model.save(
-        module, path, signatures={"serving_default": module.translate}
-    )
+def translate_alone(
+    path: str | os.PathLike, texts: Sequence[str]
+) -> list[Translation]:
+    """Translates with a SavedModel in a process that has no code of ours.
 
+    Args:
+        path: The SavedModel's folder.
+        texts: Any number of sentences.
 
-def _translate_alone(path: Path, texts: Sequence[str]) -> list[Translation]:
-    """Translates in a process that has TensorFlow and the folder, no more."""
+    Raises:
+        RuntimeError: If the process fails, with its error.
+    """
     script = Path(__file__).with_name("translate_alone.py")
     process = subprocess.run(
         [sys.executable, "-I", str(script), str(path)],
@@ -94,6 +93,17 @@ def _translate_alone(path: Path, texts: Sequence[str]) -> list[Translation]:
         )
     rows = json.loads(process.stdout.splitlines()[-1])
     return [Translation(*row) for row in rows]
+
+
+def _write(translator: Translator, path: Path) -> None:
+    module = tf.Module()
+    # Bare variables and ops: the Keras model itself would be written twice.
+    module.weights = [weight.value for weight in translator.model.weights]
+    module.tokenizer = translator.tokenizer.ops
+    module.translate = translator.make_function()
+    tf.saved_model.save(
+        module, path, signatures={"serving_default": module.translate}
+    )
 
 
 def _compare(

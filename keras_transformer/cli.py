@@ -183,7 +183,7 @@ def _translator(
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    from keras_transformer.train.evaluation import evaluate, record
+    from keras_transformer.train.evaluation import describe, evaluate, record
     from keras_transformer.train.run import Run
     from keras_transformer.train.sources import open_corpus
 
@@ -195,23 +195,8 @@ def _evaluate(options: argparse.Namespace) -> None:
         _translator(options), corpus, options.split, target
     )
     path = record(run, results, hypotheses)
-    print_results(results)
+    print(describe(results))
     print(f"recorded in {path}")
-
-
-def print_results(results: dict) -> None:
-    """Prints what `evaluate` measured, a number a line."""
-    print(
-        f"{results['split']}: {results['sentences']:,} sentences, beam "
-        f"{results['beam_size']}, alpha {results['alpha']}, "
-        f"{results['seconds']} s"
-    )
-    print(f"BLEU            {results['bleu']:6.2f}  {results['bleu_signature']}")
-    print(f"chrF            {results['chrf']:6.2f}  {results['chrf_signature']}")
-    print(f"tokenised BLEU  {results['tokenized_bleu']:6.2f}  as in the paper")
-    print(f"perplexity      {results['perplexity']:6.2f}  a token")
-    if results["truncated"]:
-        print(f"truncated: {results['truncated']:,} sentences")
 
 
 def _translate(options: argparse.Namespace) -> None:
@@ -294,9 +279,7 @@ def _attention(options: argparse.Namespace) -> None:
     weights, rows, columns, title = attention_of(
         _translator(options), options.sentence, options.kind, options.layer
     )
-    save_figure(
-        attention_figure(weights, rows, columns, title), options.output
-    )
+    save_figure(attention_figure(weights, rows, columns, title), options.output)
     print(f"{title}: {options.output}")
 
 

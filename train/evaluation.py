@@ -64,9 +64,23 @@ def evaluate(
     return results, hypotheses
 
 
-def record(
-    run: Run, results: dict[str, Any], hypotheses: list[str]
-) -> Path:
+def describe(results: dict[str, Any]) -> str:
+    """Returns results of `evaluate` as text, a measure a line."""
+    lines = [
+        f"{results['split']}: {results['sentences']:,} sentences, beam "
+        f"{results['beam_size']}, alpha {results['alpha']}, "
+        f"{results['seconds']} s",
+        f"BLEU            {results['bleu']:6.2f}  {results['bleu_signature']}",
+        f"chrF            {results['chrf']:6.2f}  {results['chrf_signature']}",
+        f"tokenised BLEU  {results['tokenized_bleu']:6.2f}  as in the paper",
+        f"perplexity      {results['perplexity']:6.2f}  a token",
+    ]
+    if results["truncated"]:
+        lines.append(f"truncated       {results['truncated']:6,}  sentences")
+    return "\n".join(lines)
+
+
+def record(run: Run, results: dict[str, Any], hypotheses: list[str]) -> Path:
     """Adds results to the run's `results.json`, and writes the translations.
 
     `results.json` is a list, the newest last. The translations of a split

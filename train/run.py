@@ -1,10 +1,10 @@
 """A training run on disk: a folder that every other command takes.
 
-    config.json              architecture and recipe
-    tokenizer.model          SentencePiece model
-    checkpoints/step-N.weights.h5
-    log.csv                  a line an epoch
-    results.json             what `evaluate` measured
+config.json              architecture and recipe
+tokenizer.model          SentencePiece model
+checkpoints/step-N.weights.h5
+log.csv                  a line an epoch
+results.json             what `evaluate` measured
 """
 
 import dataclasses

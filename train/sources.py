@@ -1,5 +1,6 @@
 """Parallel corpora: pairs of texts from files, folders and TFDS."""
 
+import abc
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ _FORMS = """\
   tfds:NAME/CONFIG       a translation dataset of TensorFlow Datasets"""
 
 
-class Corpus:
+class Corpus(abc.ABC):
     """Pairs of texts in one or more splits; made by `open_corpus`.
 
     Nothing is kept in memory: each call reads the files anew.
@@ -86,14 +87,14 @@ class Corpus:
     # What a form of corpus defines: its name in messages, the pairs as a
     # dataset, and the same pairs in Python with every fault reported.
 
-    def _name(self, split: str) -> str:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _name(self, split: str) -> str: ...
 
-    def _dataset(self, split: str) -> tf.data.Dataset:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _dataset(self, split: str) -> tf.data.Dataset: ...
 
-    def _read(self, split: str) -> Iterator[tuple[str, str]]:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _read(self, split: str) -> Iterator[tuple[str, str]]: ...
 
 
 def open_corpus(

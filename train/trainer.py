@@ -169,9 +169,7 @@ def _batches(
     corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
 ) -> dict[str, tf.data.Dataset]:
     """Returns the batches of each split; says what is dropped."""
-    sizes = dict(
-        batch_tokens=recipe.batch_tokens, max_length=recipe.max_length
-    )
+    sizes = dict(batch_tokens=recipe.batch_tokens, max_length=recipe.max_length)
     pairs = corpus.pairs("train")
     survey = pipeline.survey(pairs, tokenizer, recipe.max_length)
     tokens = survey.source_tokens + survey.target_tokens
@@ -188,7 +186,9 @@ def _batches(
             f"data. Received: max_length={recipe.max_length}"
         )
     passes = recipe.steps * recipe.batch_tokens / tokens
-    say(f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it")
+    say(
+        f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it"
+    )
     batches = {
         "train": pipeline.training_batches(
             pairs, tokenizer, seed=recipe.seed, **sizes

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.feed_forward import FeedForward
-from keras_transformer.layers.residual import AddNorm
+from keras_transformer.layers.block import Block, Stack
 
 
 class LayerCache(NamedTuple):
@@ -24,7 +22,7 @@ class LayerCache(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class DecoderLayer(keras.layers.Layer):
+class DecoderLayer(Block):
     """Self-attention, attention to the memory, feed-forward network.
 
     Each of the three is wrapped in an `AddNorm`. `call` sees a whole target;
@@ -59,50 +57,22 @@ class DecoderLayer(keras.layers.Layer):
     (2, 7, 512)
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        d_ff: int,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        dropout: float = 0.1,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        self.num_heads = num_heads
-        self.d_ff = d_ff
-        self.d_k = d_k
-        self.d_v = d_v
-        self.dropout = dropout
-
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
         """Creates the three sub-layers."""
-        self.self_attention = self._attention("self_attention")
-        self.self_attention.build(x_shape, x_shape)
-        self.self_attention_norm = self._norm("self_attention_norm", x_shape)
-        self.cross_attention = self._attention("cross_attention")
-        self.cross_attention.build(x_shape, memory_shape)
-        self.cross_attention_norm = self._norm("cross_attention_norm", x_shape)
-        self.feed_forward = FeedForward(
-            self.d_ff, dtype=self.dtype_policy, name="feed_forward"
+        self.self_attention = self._attention(
+            "self_attention", x_shape, x_shape
         )
-        self.feed_forward.build(x_shape)
-        self.feed_forward_norm = self._norm("feed_forward_norm", x_shape)
-
-    def _attention(self, name: str) -> MultiHeadAttention:
-        return MultiHeadAttention(
-            self.num_heads,
-            self.d_k,
-            self.d_v,
-            dtype=self.dtype_policy,
-            name=name,
+        self.self_attention_norm = self._add_norm(
+            "self_attention_norm", x_shape
         )
-
-    def _norm(self, name: str, shape: tuple) -> AddNorm:
-        norm = AddNorm(self.dropout, dtype=self.dtype_policy, name=name)
-        norm.build(shape, shape)
-        return norm
+        self.cross_attention = self._attention(
+            "cross_attention", x_shape, memory_shape
+        )
+        self.cross_attention_norm = self._add_norm(
+            "cross_attention_norm", x_shape
+        )
+        self.feed_forward = self._feed_forward("feed_forward", x_shape)
+        self.feed_forward_norm = self._add_norm("feed_forward_norm", x_shape)
 
     def call(
         self,
@@ -203,24 +173,9 @@ class DecoderLayer(keras.layers.Layer):
             x, memory, cross_attention_mask
         )
 
-    def compute_output_shape(
-        self, x_shape: tuple, memory_shape: tuple
-    ) -> tuple:
-        return x_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "d_ff": self.d_ff,
-            "d_k": self.d_k,
-            "d_v": self.d_v,
-            "dropout": self.dropout,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Decoder(keras.layers.Layer):
+class Decoder(Stack):
     """A stack of decoder layers.
 
     Args:
@@ -251,41 +206,9 @@ class Decoder(keras.layers.Layer):
     (2, 7, 512)
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        num_heads: int,
-        d_ff: int,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        dropout: float = 0.1,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        self.num_layers = num_layers
-        self.num_heads = num_heads
-        self.d_ff = d_ff
-        self.d_k = d_k
-        self.d_v = d_v
-        self.dropout = dropout
-
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
         """Creates the layers."""
-        self.layers = [
-            DecoderLayer(
-                self.num_heads,
-                self.d_ff,
-                self.d_k,
-                self.d_v,
-                self.dropout,
-                dtype=self.dtype_policy,
-                name=f"layer_{i}",
-            )
-            for i in range(self.num_layers)
-        ]
-        for layer in self.layers:
-            layer.build(x_shape, memory_shape)
+        self.layers = self._make_layers(DecoderLayer, x_shape, memory_shape)
 
     def call(
         self,
@@ -346,19 +269,3 @@ class Decoder(keras.layers.Layer):
             cross.append(to_memory)
             x = layer(x, memory, *masks)
         return own, cross
-
-    def compute_output_shape(
-        self, x_shape: tuple, memory_shape: tuple
-    ) -> tuple:
-        return x_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "num_heads": self.num_heads,
-            "d_ff": self.d_ff,
-            "d_k": self.d_k,
-            "d_v": self.d_v,
-            "dropout": self.dropout,
-        }

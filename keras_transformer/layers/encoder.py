@@ -7,13 +7,11 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.feed_forward import FeedForward
-from keras_transformer.layers.residual import AddNorm
+from keras_transformer.layers.block import Block, Stack
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class EncoderLayer(keras.layers.Layer):
+class EncoderLayer(Block):
     """Self-attention, then a feed-forward network, each in an `AddNorm`.
 
     Args:
@@ -39,46 +37,18 @@ class EncoderLayer(keras.layers.Layer):
     (2, 10, 512)
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        d_ff: int,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        dropout: float = 0.1,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        self.num_heads = num_heads
-        self.d_ff = d_ff
-        self.d_k = d_k
-        self.d_v = d_v
-        self.dropout = dropout
-
     def build(self, input_shape: tuple) -> None:
         """Creates the two sub-layers."""
-        policy = self.dtype_policy
-        self.self_attention = MultiHeadAttention(
-            self.num_heads,
-            self.d_k,
-            self.d_v,
-            dtype=policy,
-            name="self_attention",
+        self.self_attention = self._attention(
+            "self_attention", input_shape, input_shape
         )
-        self.self_attention.build(input_shape, input_shape)
-        self.self_attention_norm = AddNorm(
-            self.dropout, dtype=policy, name="self_attention_norm"
+        self.self_attention_norm = self._add_norm(
+            "self_attention_norm", input_shape
         )
-        self.self_attention_norm.build(input_shape, input_shape)
-        self.feed_forward = FeedForward(
-            self.d_ff, dtype=policy, name="feed_forward"
+        self.feed_forward = self._feed_forward("feed_forward", input_shape)
+        self.feed_forward_norm = self._add_norm(
+            "feed_forward_norm", input_shape
         )
-        self.feed_forward.build(input_shape)
-        self.feed_forward_norm = AddNorm(
-            self.dropout, dtype=policy, name="feed_forward_norm"
-        )
-        self.feed_forward_norm.build(input_shape, input_shape)
 
     def call(
         self,
@@ -92,22 +62,9 @@ class EncoderLayer(keras.layers.Layer):
             x, self.feed_forward(x), training=training
         )
 
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "d_ff": self.d_ff,
-            "d_k": self.d_k,
-            "d_v": self.d_v,
-            "dropout": self.dropout,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Encoder(keras.layers.Layer):
+class Encoder(Stack):
     """A stack of encoder layers.
 
     Args:
@@ -134,41 +91,9 @@ class Encoder(keras.layers.Layer):
     (2, 10, 512)
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        num_heads: int,
-        d_ff: int,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        dropout: float = 0.1,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        self.num_layers = num_layers
-        self.num_heads = num_heads
-        self.d_ff = d_ff
-        self.d_k = d_k
-        self.d_v = d_v
-        self.dropout = dropout
-
     def build(self, input_shape: tuple) -> None:
         """Creates the layers."""
-        self.layers = [
-            EncoderLayer(
-                self.num_heads,
-                self.d_ff,
-                self.d_k,
-                self.d_v,
-                self.dropout,
-                dtype=self.dtype_policy,
-                name=f"layer_{i}",
-            )
-            for i in range(self.num_layers)
-        ]
-        for layer in self.layers:
-            layer.build(input_shape)
+        self.layers = self._make_layers(EncoderLayer, input_shape)
 
     def call(
         self,
@@ -184,20 +109,8 @@ class Encoder(keras.layers.Layer):
         """Returns each layer's attention weights, `[B, H, S, S]` float32."""
         weights = []
         for layer in self.layers:
-            weights.append(layer.self_attention.weights_of(x, x, attention_mask))
+            weights.append(
+                layer.self_attention.weights_of(x, x, attention_mask)
+            )
             x = layer(x, attention_mask)
         return weights
-
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "num_heads": self.num_heads,
-            "d_ff": self.d_ff,
-            "d_k": self.d_k,
-            "d_v": self.d_v,
-            "dropout": self.dropout,
-        }

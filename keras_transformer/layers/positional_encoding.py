@@ -3,6 +3,7 @@
 Letters: B = batch, T = length.
 """
 
+import abc
 from typing import Any
 
 import keras
@@ -39,9 +40,9 @@ class PositionalEncoding(keras.layers.Layer):
         """
         return x + ops.cast(self.vectors(positions), x.dtype)
 
+    @abc.abstractmethod
     def vectors(self, positions: Any) -> Any:
         """Returns the float32 vectors `[T, d_model]` of `[T]` positions."""
-        raise NotImplementedError(f"{type(self).__name__} has no vectors()")
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
@@ -140,9 +141,7 @@ class LearnedPositionalEncoding(PositionalEncoding):
         return super().call(x)
 
     def vectors(self, positions: Any) -> Any:
-        return ops.take(
-            ops.cast(self.embeddings, "float32"), positions, axis=0
-        )
+        return ops.take(ops.cast(self.embeddings, "float32"), positions, axis=0)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_length": self.max_length}
