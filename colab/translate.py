@@ -99,6 +99,7 @@ history = model.fit(
     epochs=EPOCHS,
     steps_per_epoch=STEPS_PER_EPOCH,
     validation_data=valid_batches,
+    shuffle=False,  # the batches are shuffled already
     verbose=2,
 )
 
@@ -137,6 +138,7 @@ print(describe(results))
 # head.
 
 # %%
+# %matplotlib inline
 from keras_transformer.export.attention import attention_of
 from keras_transformer.plotting import attention_figure
 

@@ -7,6 +7,7 @@ that need it, so that `--help` and mistakes answer at once.
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
@@ -28,9 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         after an interrupt.
     """
     options = _parser().parse_args(arguments)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     try:
+        if options.command is not _params:
+            _start_tensorflow()
         options.command(options)
     except InputError as error:
         print(f"keras-transformer: {error}", file=sys.stderr)
@@ -41,6 +42,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _start_tensorflow() -> None:
+    """Imports TensorFlow without the lines that it prints meanwhile.
+
+    No setting keeps it from reporting, at every start, that it found oneDNN
+    and no GPU: native code writes that to the file descriptor of stderr.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as told:
+        stderr = os.dup(2)
+        os.dup2(told.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401
+        except BaseException:
+            told.seek(0)
+            os.write(stderr, told.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -155,11 +155,15 @@ def evaluation_batches(
     """Returns one pass over the pairs, in batches as for training.
 
     No pair is lost but the empty and the too long; what is left over in a
-    bucket comes at the end, in smaller batches. See `training_batches`.
+    bucket comes at the end, in smaller batches. The batches are counted at
+    once, in a pass of its own, so that Keras knows where they end. See
+    `training_batches`.
     """
     _check_budget(batch_tokens, max_length)
     rows = _rows(pairs, tokenizer, max_length)
-    return _batches(rows, tokenizer, batch_tokens, max_length)
+    batches = _batches(rows, tokenizer, batch_tokens, max_length)
+    count = batches.reduce(tf.constant(0, tf.int64), lambda n, *_: n + 1)
+    return batches.apply(tf.data.experimental.assert_cardinality(count))
 
 
 def _check_budget(batch_tokens: int, max_length: int) -> None:

@@ -20,6 +20,8 @@ from keras_transformer.train import pipeline
 from keras_transformer.train.run import Run, check_is_free
 from keras_transformer.train.sources import Corpus
 
+_DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -37,7 +39,7 @@ class Recipe:
             pairs are dropped.
         keep: Checkpoints kept.
         seed: Of the weights, the dropout and the order of the data.
-        dtype: Keras dtype policy.
+        dtype: `float32`, `mixed_bfloat16` or `mixed_float16`.
     """
 
     vocab_size: int
@@ -84,6 +86,11 @@ class Recipe:
             raise InputError(
                 "label_smoothing must be in [0, 1). Received: "
                 f"label_smoothing={self.label_smoothing}"
+            )
+        if self.dtype not in _DTYPES:
+            raise InputError(
+                f"dtype must be one of {', '.join(_DTYPES)}. Received: "
+                f"dtype={self.dtype!r}"
             )
 
 
@@ -195,9 +202,13 @@ def _batches(
         )
     }
     if "valid" in corpus.splits:
-        batches["valid"] = pipeline.evaluation_batches(
+        valid = pipeline.evaluation_batches(
             corpus.pairs("valid"), tokenizer, **sizes
         )
+        if valid.cardinality():
+            batches["valid"] = valid
+        else:
+            say("valid: no pair is left, so there is no validation")
     return batches
 
 
@@ -207,17 +218,23 @@ def _fit(
     recipe: Recipe,
     run: Run,
 ) -> None:
-    model.fit(
-        batches["train"],
-        steps_per_epoch=recipe.steps_per_epoch,
-        epochs=math.ceil(recipe.steps / recipe.steps_per_epoch),
-        validation_data=batches.get("valid"),
-        callbacks=[
-            _EndAfter(recipe.steps),
-            _Checkpoints(run, recipe.keep),
-            keras.callbacks.CSVLogger(run.path / "log.csv"),
-        ],
-    )
+    log = keras.callbacks.CSVLogger(run.path / "log.csv")
+    try:
+        model.fit(
+            batches["train"],
+            steps_per_epoch=recipe.steps_per_epoch,
+            epochs=math.ceil(recipe.steps / recipe.steps_per_epoch),
+            validation_data=batches.get("valid"),
+            shuffle=False,  # the pipeline does
+            callbacks=[
+                _EndAfter(recipe.steps),
+                _Checkpoints(run, recipe.keep),
+                log,
+            ],
+        )
+    finally:
+        if log.csv_file:  # which Keras leaves open after an error
+            log.csv_file.close()
 
 
 class _EndAfter(keras.callbacks.Callback):

@@ -1,0 +1,302 @@
+import io
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import pytest
+
+from keras_transformer import cli, presets
+
+
+@pytest.fixture
+def run_cli(capsys):
+    """Runs a command; returns its exit code, its output and its errors."""
+
+    def run(*arguments):
+        code = cli.main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def write_corpus(folder, **files):
+    """Writes `train_en="a\\nb\\n"` as train.en; bytes are written as such."""
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        content = text if isinstance(text, bytes) else text.encode()
+        (folder / name.replace("_", ".")).write_bytes(content)
+    return folder
+
+
+ENGLISH = "".join(f"the cat number {i} sleeps\n" for i in range(60))
+GERMAN = "".join(f"die Katze Nummer {i} schläft\n" for i in range(60))
+SMALL = (
+    "--source en --target de --preset tiny --vocab-size 310 --steps 2 "
+    "--steps-per-epoch 1 --batch-tokens 256 --max-length 32"
+).split()
+
+
+def train(run_cli, data, output, *more):
+    return run_cli("train", "--data", data, "--output", output, *SMALL, *more)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of two steps, and the folder of its corpus."""
+    folder = tmp_path_factory.mktemp("cli")
+    data = write_corpus(
+        folder / "data",
+        # An empty line, a word, and a line far longer than max_length.
+        train_en=ENGLISH + "\nyes\n" + "a" * 100_000 + "\n",
+        train_de=GERMAN + "\nja\n" + "b" * 100_000 + "\n",
+        valid_en=ENGLISH,
+        valid_de=GERMAN,
+        test_en="the cat sleeps\n\n" + "a" * 100_000 + "\n",
+        test_de="die Katze schläft\n\nb\n",
+    )
+    arguments = ["train", "--data", data, "--output", folder / "run", *SMALL]
+    assert cli.main([str(a) for a in arguments]) == 0
+    return folder / "run", data
+
+
+def fails(result, *words):
+    """Code 2, and one sentence on stderr with these words."""
+    code, _, err = result
+    assert code == 2
+    assert err.startswith("keras-transformer: ")
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err
+
+
+def test_train_says_what_it_drops(run_cli, trained, tmp_path):
+    _, data = trained
+    code, out, _ = train(run_cli, data, tmp_path / "run")
+    assert code == 0
+    assert "1 longer than 32 tokens and 1 with an empty side" in out
+    assert f"evaluate {tmp_path / 'run'}" in out
+
+
+def test_train_keeps_its_checkpoints_and_log(trained):
+    run, _ = trained
+    names = sorted(p.name for p in (run / "checkpoints").iterdir())
+    assert names == [f"step-{n:08d}.weights.h5" for n in (1, 2)]
+    header, *lines = (run / "log.csv").read_text().splitlines()
+    assert {"loss", "nll", "val_perplexity"} <= set(header.split(","))
+    assert len(lines) == 2
+
+
+def test_evaluate_records_results(run_cli, trained):
+    run, data = trained
+    code, out, _ = run_cli("evaluate", run, "--data", data, "--split", "test")
+    assert code == 0
+    results = json.loads((run / "results.json").read_text())
+    assert results[-1]["sentences"] == 3
+    assert results[-1]["step"] == 2
+    assert results[-1]["truncated"] >= 1
+    assert f"{results[-1]['bleu']:.2f}  {results[-1]['bleu_signature']}" in out
+    lines = (run / "translations-test.txt").read_text().splitlines()
+    assert len(lines) == 3
+    assert lines[1] == ""
+
+
+def translate(run_cli, monkeypatch, run, text, *more):
+    stdin = io.TextIOWrapper(io.BytesIO(text))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    return run_cli("translate", run, *more)
+
+
+def test_translate_answers_line_by_line(run_cli, trained, monkeypatch):
+    run, _ = trained
+    text = "the cat sleeps\n\n" + "a" * 100_000 + "\nyes"
+    code, out, err = translate(run_cli, monkeypatch, run, text.encode())
+    assert code == 0
+    assert out.count("\n") == 4
+    assert out.split("\n")[1] == ""
+    assert "line 3 was truncated" in err
+
+
+def test_translate_n_best_prints_scores(run_cli, trained, monkeypatch):
+    run, _ = trained
+    code, out, _ = translate(
+        run_cli, monkeypatch, run, b"the cat\nyes\n", "--n-best", "3"
+    )
+    assert code == 0
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[0] for row in rows] == list("111222")
+    scores = [float(row[1]) for row in rows]
+    assert scores[:3] == sorted(scores[:3], reverse=True)
+
+
+def test_translate_refuses_bytes_that_are_no_utf8(
+    run_cli, trained, monkeypatch
+):
+    run, _ = trained
+    fails(
+        translate(run_cli, monkeypatch, run, b"yes\n\xff\n"), "UTF-8", "line 2"
+    )
+
+
+def test_attention_writes_a_picture(run_cli, trained, tmp_path):
+    run, _ = trained
+    picture = tmp_path / "a.png"
+    code, out, _ = run_cli("attention", run, "the cat", "--output", picture)
+    assert code == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert str(picture) in out
+
+
+def test_params_lists_every_preset_beside_the_paper(run_cli):
+    code, out, _ = run_cli("params")
+    assert code == 0
+    rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
+    assert set(presets.PRESETS) <= set(rows)
+    assert rows["base"][1:3] == ["63,045,632", "65M"]
+    assert rows["big"][2] == "213M"
+
+
+# === Bad input ===
+
+
+def test_missing_file(run_cli, tmp_path):
+    result = train(run_cli, tmp_path / "nowhere", tmp_path / "run")
+    fails(result, "nowhere")
+    assert not (tmp_path / "run").exists()
+
+
+def test_sides_of_different_length(run_cli, tmp_path):
+    data = write_corpus(tmp_path / "d", train_en="a\nb\nc\n", train_de="a\nb\n")
+    fails(train(run_cli, data, tmp_path / "run"), "3", "2", "train.de")
+    assert not (tmp_path / "run").exists()
+
+
+def test_empty_corpus(run_cli, tmp_path):
+    data = write_corpus(tmp_path / "d", train_en="", train_de="")
+    fails(train(run_cli, data, tmp_path / "run"), "empty")
+
+
+def test_only_empty_lines(run_cli, tmp_path):
+    data = write_corpus(tmp_path / "d", train_en="\n\n", train_de="\n\n")
+    fails(train(run_cli, data, tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_invalid_utf8_names_the_line(run_cli, tmp_path):
+    data = write_corpus(
+        tmp_path / "d", train_en="a\nb\n", train_de=b"a\n\xe4\n"
+    )
+    fails(train(run_cli, data, tmp_path / "run"), "train.de", "line 2")
+    assert not (tmp_path / "run").exists()
+
+
+def test_unknown_preset(run_cli, tmp_path, trained):
+    _, data = trained
+    fails(
+        train(run_cli, data, tmp_path / "run", "--preset", "huge"),
+        "'huge'",
+        "base",
+    )
+
+
+def test_unknown_split(run_cli, trained):
+    run, data = trained
+    fails(
+        run_cli("evaluate", run, "--data", data, "--split", "dev"),
+        "'dev'",
+        "train, valid, test",
+    )
+
+
+def test_vocabulary_larger_than_the_corpus_can_fill(run_cli, tmp_path, trained):
+    _, data = trained
+    fails(
+        train(run_cli, data, tmp_path / "run", "--vocab-size", "9000"), "9000"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_run_without_a_checkpoint(run_cli, trained, tmp_path):
+    run, _ = trained
+    for name in ("config.json", "tokenizer.model"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    fails(run_cli("export", tmp_path, tmp_path / "exported"), "no checkpoint")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_a_folder_that_is_no_run(run_cli, tmp_path):
+    fails(run_cli("translate", tmp_path), "config.json", str(tmp_path))
+
+
+def test_output_that_holds_a_run_is_not_overwritten(run_cli, trained):
+    run, data = trained
+    before = {p: p.stat().st_mtime_ns for p in run.rglob("*")}
+    fails(train(run_cli, data, run), "already holds a run")
+    assert {p: p.stat().st_mtime_ns for p in run.rglob("*")} == before
+
+
+def test_nan_loss(run_cli, trained, tmp_path, monkeypatch):
+    from keras_transformer.train import trainer
+
+    _, data = trained
+    monkeypatch.setattr(
+        trainer.optimizers,
+        "adam",
+        lambda *_: keras.optimizers.SGD(float("nan")),
+    )
+    fails(train(run_cli, data, tmp_path / "run"), "loss", "nan")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--dtype", "float99"],
+        ["--steps", "0"],
+        ["--label-smoothing", "1.5"],
+        ["--batch-tokens", "3"],
+        ["--max-length", "1"],
+    ],
+)
+def test_values_out_of_range(run_cli, trained, tmp_path, arguments):
+    _, data = trained
+    fails(
+        train(run_cli, data, tmp_path / "run", *arguments),
+        arguments[0][2:].replace("-", "_"),
+    )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--beam-size", "0"], ["--alpha", "-1"], ["--n-best", "9"]]
+)
+def test_search_values_out_of_range(run_cli, trained, monkeypatch, arguments):
+    run, _ = trained
+    fails(translate(run_cli, monkeypatch, run, b"a\n", *arguments))
+
+
+def test_unknown_layer(run_cli, trained, tmp_path):
+    run, _ = trained
+    output = tmp_path / "a.png"
+    fails(
+        run_cli("attention", run, "a", "--output", output, "--layer", "7"),
+        "layers 1 to 2",
+    )
+    assert not output.exists()
+
+
+def test_help_answers_without_tensorflow():
+    script = (
+        "import sys; sys.modules['tensorflow'] = None\n"
+        "from keras_transformer.cli import main\n"
+        "main(['--help'])"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+    )
+    assert process.returncode == 0, process.stderr
+    assert "translate standard input" in process.stdout
