@@ -116,6 +116,7 @@ def train(
     """
     recipe = recipe or Recipe.from_preset(preset)
     check_is_free(output)
+    keras.utils.set_random_seed(recipe.seed)
     splits = [s for s in ("train", "valid") if s in corpus.splits]
     for split in splits:
         say(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
@@ -123,7 +124,6 @@ def train(
     tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
     batches = _batches(corpus, tokenizer, recipe)
 
-    keras.utils.set_random_seed(recipe.seed)
     config = TransformerConfig.from_preset(
         preset,
         vocab_size=tokenizer.vocab_size,

@@ -1,0 +1,122 @@
+import json
+
+import numpy as np
+import pytest
+
+from keras_transformer import Tokenizer, Transformer, TransformerConfig
+from keras_transformer.errors import InputError
+from keras_transformer.train.run import Run, check_is_free, write_json
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(["the cat sleeps", "die Katze schläft"], 280)
+
+
+@pytest.fixture
+def model(tokenizer):
+    config = TransformerConfig.from_preset(
+        "tiny", vocab_size=tokenizer.vocab_size, d_model=16, d_ff=16
+    )
+    return Transformer(config)
+
+
+@pytest.fixture
+def run(tmp_path, model, tokenizer):
+    return Run.create(tmp_path / "run", model.config, {"seed": 3}, tokenizer)
+
+
+def test_open_reads_what_create_wrote(run):
+    opened = Run.open(run.path)
+    assert opened.config == run.config
+    assert opened.recipe == {"seed": 3}
+    assert opened.tokenizer.model == run.tokenizer.model
+    assert opened.step == 0
+
+
+def test_a_checkpoint_brings_the_weights_back(run, model):
+    run.save_checkpoint(model, 12, keep=5)
+    loaded = run.load_model()
+    for ours, theirs in zip(model.weights, loaded.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert run.step == 12
+
+
+def test_the_newest_checkpoints_are_kept(run, model):
+    for step in (9, 10, 1_000, 100):
+        run.save_checkpoint(model, step, keep=2)
+    names = [path.name for path in run.checkpoints()]
+    assert names == [f"step-{step:08d}.weights.h5" for step in (100, 1_000)]
+
+
+def test_a_checkpoint_that_fails_leaves_the_old_ones(run, model, monkeypatch):
+    run.save_checkpoint(model, 1, keep=1)
+
+    def fill_the_disk(path, overwrite):
+        path.write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(model, "save_weights", fill_the_disk)
+    with pytest.raises(OSError, match="No space"):
+        run.save_checkpoint(model, 2, keep=1)
+    files = list((run.path / "checkpoints").iterdir())
+    assert [f.name for f in files] == ["step-00000001.weights.h5"]
+
+
+def test_a_run_that_cannot_be_created_leaves_nothing(
+    tmp_path, model, tokenizer, monkeypatch
+):
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("keras_transformer.train.run.write_json", fail)
+    with pytest.raises(OSError, match="No space"):
+        Run.create(tmp_path / "run", model.config, {}, tokenizer)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_checkpoint(run):
+    with pytest.raises(InputError, match="no checkpoint"):
+        run.load_model()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "must be JSON"),
+        ("[]", "format=None"),
+        ('{"format": 99}', "format=99"),
+    ],
+)
+def test_a_config_that_cannot_be_read(run, content, message):
+    (run.path / "config.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        Run.open(run.path)
+
+
+def test_an_unknown_setting_is_refused(run):
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    values["model"]["depth"] = 3
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="depth"):
+        Run.open(run.path)
+
+
+def test_what_is_free(tmp_path):
+    check_is_free(tmp_path)  # an empty folder
+    check_is_free(tmp_path / "new")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="holds something"):
+        check_is_free(tmp_path)
+    with pytest.raises(InputError, match="holds something"):
+        check_is_free(tmp_path / "file")
+
+
+def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, [1])
+    with pytest.raises(TypeError):
+        write_json(path, [object()])
+    assert json.loads(path.read_text()) == [1]
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
