@@ -61,11 +61,6 @@ class Block(keras.layers.Layer):
         norm.build(shape, shape)
         return norm
 
-    def compute_output_shape(
-        self, x_shape: tuple, memory_shape: tuple | None = None
-    ) -> tuple:
-        return x_shape
-
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),

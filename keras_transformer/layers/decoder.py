@@ -173,6 +173,11 @@ class DecoderLayer(Block):
             x, memory, cross_attention_mask
         )
 
+    def compute_output_shape(
+        self, x_shape: tuple, memory_shape: tuple
+    ) -> tuple:
+        return x_shape
+
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Decoder(Stack):
@@ -269,3 +274,8 @@ class Decoder(Stack):
             cross.append(to_memory)
             x = layer(x, memory, *masks)
         return own, cross
+
+    def compute_output_shape(
+        self, x_shape: tuple, memory_shape: tuple
+    ) -> tuple:
+        return x_shape

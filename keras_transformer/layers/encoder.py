@@ -62,6 +62,9 @@ class EncoderLayer(Block):
             x, self.feed_forward(x), training=training
         )
 
+    def compute_output_shape(self, x_shape: tuple) -> tuple:
+        return x_shape
+
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Encoder(Stack):
@@ -114,3 +117,6 @@ class Encoder(Stack):
             )
             x = layer(x, attention_mask)
         return weights
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple:
+        return x_shape
