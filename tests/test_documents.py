@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jupytext
 import nbclient
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -60,7 +61,7 @@ def test_readme_code_runs(tmp_path, monkeypatch, capsys):
     names = {}
     exec(shorter, names)
     assert os.path.exists("exported/1/saved_model.pb")
-    names["x"] = names["model"].embedding([[5, 6, 7, 8, 9, 5, 6, 7, 8, 9]])
+    names["x"] = names["model"].embedding(np.arange(10)[None])
     exec(layer, names)
     assert names["y"].shape == (1, 10, 128)
 
@@ -69,4 +70,4 @@ def test_guide_code_runs():
     _, layers = code_blocks("docs/guide.md")
     names = {}
     exec(layers, names)
-    assert names["model"]([[5, 6, 7]]).shape == (1, 256)
+    assert names["model"](np.array([[5, 6, 7]])).shape == (1, 256)
