@@ -41,6 +41,7 @@ setup(
         "keras_transformer.layers",
         "keras_transformer.decoding",
         "keras_transformer.text",
+        "keras_transformer.text.grammar",
         "keras_transformer.train",
         "keras_transformer.export",
     ],

@@ -52,7 +52,7 @@ for source, target in corpus.pairs("train").take(5).as_numpy_iterator():
 # in bytes, so nothing is ever unknown.
 
 # %%
-tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=1_000)
+tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=2_000)
 ids = tokenizer.tokenize(["I am a student."])
 print(ids.to_list()[0])
 print([tokenizer.pieces(row) for row in ids.to_list()])
@@ -86,7 +86,7 @@ config = kt.TransformerConfig.from_preset(
 )
 model = kt.Transformer(config)
 model.compile(
-    optimizer=kt.optimizers.adam(config.d_model, warmup_steps=500),
+    optimizer=kt.optimizers.adam(config.d_model, warmup_steps=400),
     loss=kt.LabelSmoothedCrossEntropy(label_smoothing=0.1),
     metrics=[kt.Perplexity(), kt.TokenAccuracy()],
     jit_compile=False,  # XLA would compile anew for each length

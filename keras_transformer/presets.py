@@ -65,9 +65,9 @@ PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         description="for the embedded corpus and for tests",
         architecture=dict(num_layers=2, d_model=128, d_ff=512, num_heads=4),
-        vocab_size=1_000,
-        warmup_steps=500,
-        steps=1_500,
+        vocab_size=2_000,
+        warmup_steps=400,
+        steps=1_000,
         batch_tokens=4_096,
     ),
     "small": Preset(
