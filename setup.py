@@ -15,7 +15,8 @@ PINNED = [
 ]
 
 PLOT = ["matplotlib>=3.8"]
-TFDS = ["tensorflow-datasets>=4.9"]
+# importlib_resources: TensorFlow Datasets 4.9.10 imports it undeclared.
+TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # ruff is pinned because its next version may format differently.
 TEST = [
     *PLOT,
