@@ -39,7 +39,12 @@ class TokenMetric(keras.metrics.Mean):
             sample_weight: Weights `[B]` or `[B, T]`.
         """
         weight = token_weights(y_true, self.pad_id, sample_weight)
-        super().update_state(self.values(y_true, y_pred), weight)
+        values = self.values(y_true, y_pred)
+        # Flat: of `[B, T]` values Keras would first take the mean over T, and
+        # a batch would count by its sentences, not by its tokens.
+        super().update_state(
+            ops.reshape(values, (-1,)), ops.reshape(weight, (-1,))
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "pad_id": self.pad_id}

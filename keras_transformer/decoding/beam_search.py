@@ -204,14 +204,14 @@ class BeamSearch:
         scores = tf.concat([state.finished_scores, new_scores], axis=1)
         finished_scores, best = tf.math.top_k(scores, beam_size)
         finished_ids = tf.concat([frozen_ids, ids[:, :beam_size]], axis=1)
-        lengths = tf.concat(
-            [state.finished_lengths, tf.fill(tf.shape(new_scores), length)],
-            axis=1,
-        )
+        new_lengths = tf.fill(tf.shape(new_scores), length)
+        lengths = tf.concat([state.finished_lengths, new_lengths], axis=1)
 
-        live, chosen = tf.math.top_k(
-            tf.where(ended, -float("inf"), log_probs), beam_size
-        )
+        if beam_size == 1:
+            # Greedy: nothing outlives the first to end.
+            ended |= tf.math.is_finite(finished_scores)
+        log_probs = tf.where(ended, -float("inf"), log_probs)
+        live, chosen = tf.math.top_k(log_probs, beam_size)
         return state._replace(
             index=length,
             live_ids=tf.gather(ids, chosen, batch_dims=1),
@@ -228,15 +228,15 @@ class BeamSearch:
 
         A log-probability only falls, and the penalty divides it by the more
         the longer a hypothesis gets: the bound is the best live hypothesis
-        at its longest allowed length.
+        at its longest allowed length. Where none lives, that is -inf: at the
+        limit, and in greedy search after the first end.
         """
         best = state.live_log_probs[:, 0] / length_penalty(
             max_lengths, self.alpha
         )
+        in_time = state.index < max_lengths
         can_win = best > state.finished_scores[:, -1]
-        if self.beam_size == 1:
-            can_win &= tf.math.is_inf(state.finished_scores[:, 0])
-        return can_win & (state.index < max_lengths)
+        return in_time & can_win
 
 
 def _invariants(state: _State) -> _State:

@@ -95,6 +95,11 @@ class Stack(Block):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
+        if num_layers < 1:
+            raise ValueError(
+                "num_layers must be positive. Received: "
+                f"num_layers={num_layers}"
+            )
         super().__init__(num_heads, d_ff, d_k, d_v, dropout, **kwargs)
         self.num_layers = num_layers
 

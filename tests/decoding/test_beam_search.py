@@ -1,0 +1,409 @@
+"""Beam search against its definition and against all hypotheses there are.
+
+The "models" here are tables: `table[prefix]` is the distribution of the next
+token after a prefix, so that what the search must find can be enumerated.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.decoding import BeamSearch
+from keras_transformer.errors import InputError
+
+PAD, UNK, BOS, EOS, A, B = range(6)
+VOCAB = 6
+WORDS = (A, B)
+LONGEST = 4
+HYPOTHESES = 1 + 2 + 4 + 8  # all there are of at most LONGEST tokens
+ALPHAS = (0.0, 0.6, 1.0)
+
+
+def prefixes(longest=LONGEST):
+    for length in range(longest):
+        yield from itertools.product(range(VOCAB), repeat=length)
+
+
+def random_table(seed):
+    """Log-probabilities `[V]` after every prefix; banned ids are likely too."""
+    random = np.random.default_rng(seed)
+    logits = {prefix: random.normal(size=VOCAB) * 1.5 for prefix in prefixes()}
+    return {p: z - np.log(np.exp(z).sum()) for p, z in logits.items()}
+
+
+def table_of(**log_probs):
+    """A table by hand: `a=-1` is log P(a), `ab=-2` log P(b | a), `_` the end.
+
+    What is not named has probability 0.
+    """
+    ids = {"a": A, "b": B, "_": EOS}
+    table = {p: np.full(VOCAB, -np.inf) for p in prefixes()}
+    for name, value in log_probs.items():
+        *prefix, token = (ids[letter] for letter in name)
+        table[tuple(prefix)][token] = value
+    return table
+
+
+def search_tables(search, tables, max_lengths, graph=False):
+    """Searches a batch with a table a row.
+
+    Returns:
+        `SearchResult` of arrays, and the number of calls of the step.
+    """
+    longest = max(max_lengths)
+    # Prefixes are numbered in the order of `prefixes`, as a V-ary tree.
+    rows = [[table[p] for p in prefixes(longest)] for table in tables]
+    log_probs = tf.constant(np.array(rows), tf.float32)  # [B, prefixes, V]
+    calls = []
+
+    def step(ids, parents, cache, index):
+        calls.append(None)
+        child = tf.gather(cache, parents, batch_dims=1) * VOCAB + ids + 1
+        node = tf.where(index == 0, tf.zeros_like(child), child)
+        return tf.gather(log_probs, node, batch_dims=1), node
+
+    def run():
+        return search(
+            step,
+            tf.zeros([len(tables), search.beam_size], tf.int32),
+            tf.constant(max_lengths),
+            bos_id=BOS,
+            eos_id=EOS,
+            pad_id=PAD,
+            banned_ids=(UNK,),
+        )
+
+    result = tf.function(run)() if graph else run()
+    return tf.nest.map_structure(lambda x: x.numpy(), result), len(calls)
+
+
+def hypotheses(result, row):
+    """`[(score, ids)]` of a row; what is not in use must be empty."""
+    found = []
+    for ids, score, n in zip(*(field[row] for field in result), strict=True):
+        assert (ids[n:] == PAD).all()
+        assert (n == 0) == (score == -np.inf)
+        if n:
+            found.append((float(score), tuple(ids[:n].tolist())))
+    return found
+
+
+def assert_same(found, expected):
+    assert [ids for _, ids in found] == [ids for _, ids in expected]
+    np.testing.assert_allclose(
+        [score for score, _ in found],
+        [score for score, _ in expected],
+        rtol=1e-5,
+    )
+
+
+def score(table, ids, alpha):
+    log_prob = sum(table[ids[:i]][token] for i, token in enumerate(ids))
+    return log_prob / ((5 + len(ids)) / 6) ** alpha
+
+
+def all_hypotheses(table, alpha, max_length):
+    """Every possible hypothesis with its score, best first."""
+    found = [
+        (score(table, (*words, EOS), alpha), (*words, EOS))
+        for length in range(max_length)
+        for words in itertools.product(WORDS, repeat=length)
+    ]
+    return sorted(found, reverse=True)
+
+
+def defined_search(table, beam_size, alpha, max_length):
+    """Beam search by its definition: without batches and without stopping."""
+    live, finished = [((), 0.0)], []
+    for length in range(1, max_length + 1):
+        allowed = (EOS, *WORDS) if length < max_length else (EOS,)
+        candidates = [
+            ((*ids, token), log_prob + table[ids][token])
+            for ids, log_prob in live
+            for token in allowed
+        ]
+        candidates.sort(key=lambda candidate: -candidate[1])
+        finished += [
+            (log_prob / ((5 + length) / 6) ** alpha, ids)
+            for ids, log_prob in candidates[:beam_size]
+            if ids[-1] == EOS
+        ]
+        live = [c for c in candidates if c[0][-1] != EOS][:beam_size]
+        if beam_size == 1 and finished:
+            break
+    return sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_wide_beam_finds_every_hypothesis(alpha):
+    tables = [random_table(seed) for seed in range(3)]
+    search = BeamSearch(beam_size=HYPOTHESES + 1, alpha=alpha)
+    result, _ = search_tables(search, tables, [LONGEST, LONGEST, 2])
+    for row, max_length in enumerate((LONGEST, LONGEST, 2)):
+        expected = all_hypotheses(tables[row], alpha, max_length)
+        assert_same(hypotheses(result, row), expected)
+    assert len(hypotheses(result, 0)) == HYPOTHESES
+    assert len(hypotheses(result, 2)) == 3
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
+def test_a_narrow_beam_is_the_definition(beam_size, alpha):
+    tables = [random_table(seed) for seed in range(40)]
+    max_lengths = [1 + seed % LONGEST for seed in range(40)]
+    search = BeamSearch(beam_size, alpha)
+    result, _ = search_tables(search, tables, max_lengths)
+    for row, (table, limit) in enumerate(zip(tables, max_lengths, strict=True)):
+        expected = defined_search(table, beam_size, alpha, limit)
+        assert_same(hypotheses(result, row), expected)
+
+
+def test_the_narrow_beams_of_these_tests_miss_something():
+    missed = [
+        defined_search(table, 2, 0.6, LONGEST)[0]
+        != all_hypotheses(table, 0.6, LONGEST)[0]
+        for table in map(random_table, range(40))
+    ]
+    assert any(missed) and not all(missed)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_row_does_not_depend_on_its_batch(beam_size):
+    tables = [random_table(seed) for seed in range(8)]
+    max_lengths = [4, 1, 3, 4, 2, 4, 4, 3]
+    search = BeamSearch(beam_size, alpha=1.0)
+    together, _ = search_tables(search, tables, max_lengths)
+    for row in range(8):
+        alone, _ = search_tables(search, [tables[row]], [max_lengths[row]])
+        assert hypotheses(alone, 0) == hypotheses(together, row)
+
+
+def test_a_row_that_stopped_is_frozen_while_its_batch_goes_on():
+    # Greedy search ends `short` at once; "a_" would have a better score.
+    short = table_of(_=-0.75, a=-0.8, a_=0.0)
+    long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
+    assert score(short, (A, EOS), 1.0) > score(short, (EOS,), 1.0)
+    search = BeamSearch(beam_size=1, alpha=1.0)
+    result, _ = search_tables(search, [short, long], [4, 4])
+    assert hypotheses(result, 0) == [(-0.75, (EOS,))]
+    assert hypotheses(result, 1)[0][1] == (A, B, A, EOS)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_the_same_in_a_graph(beam_size):
+    tables = [random_table(seed) for seed in range(4)]
+    search = BeamSearch(beam_size)
+    eager, _ = search_tables(search, tables, [4, 3, 4, 2])
+    graph, _ = search_tables(search, tables, [4, 3, 4, 2], graph=True)
+    np.testing.assert_array_equal(eager.ids, graph.ids)
+    np.testing.assert_array_equal(eager.lengths, graph.lengths)
+    np.testing.assert_allclose(eager.scores, graph.scores, rtol=1e-5)
+
+
+def test_beam_one_takes_the_best_token_until_it_is_the_end():
+    for seed in range(20):
+        table = random_table(seed)
+        ids = ()
+        while EOS not in ids and len(ids) < LONGEST - 1:
+            allowed = (EOS, *WORDS)
+            ids += (allowed[np.argmax(table[ids][list(allowed)])],)
+        ids += () if EOS in ids else (EOS,)
+        result, _ = search_tables(BeamSearch(beam_size=1), [table], [LONGEST])
+        expected = [(score(table, ids, 0.6), ids)]
+        assert_same(hypotheses(result, 0), expected)
+
+
+def test_scores_are_log_probabilities_over_the_length_penalty():
+    table = table_of(a=-0.5, _=-2.0, a_=-1.5, ab=-1.75, ab_=-0.25)
+    result, _ = search_tables(BeamSearch(3, alpha=0.6), [table], [4])
+    assert_same(
+        hypotheses(result, 0),
+        [
+            (-2.0 / (7 / 6) ** 0.6, (A, EOS)),
+            (-2.0, (EOS,)),
+            (-2.5 / (8 / 6) ** 0.6, (A, B, EOS)),
+        ],
+    )
+    assert result.scores.dtype == np.float32
+    assert result.ids.dtype == result.lengths.dtype == np.int32
+
+
+def test_alpha_decides_between_short_and_long():
+    # log P: "_" -2, "ab_" -2.25. Over (5 + n) / 6: -2 and -1.69.
+    table = table_of(_=-2.0, a=-0.5, ab=-0.75, ab_=-1.0)
+    short, long = (EOS,), (A, B, EOS)
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
+    assert_same(hypotheses(result, 0), [(-2.0, short), (-2.25, long)])
+    result, _ = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
+    assert_same(hypotheses(result, 0), [(-2.25 * 6 / 8, long), (-2.0, short)])
+
+
+def test_finished_hypotheses_change_places_and_leave():
+    # Each that ends is better than those before it: "_", then "a_" above
+    # it, then "ab_" above both, which drives "_" out of a beam of two.
+    table = table_of(
+        a=-0.25, _=-3.0, ab=-0.25, a_=-2.0, aba=-9.0, ab_=-0.5, aba_=-9.0
+    )
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
+    assert hypotheses(result, 0) == [(-1.0, (A, B, EOS)), (-2.25, (A, EOS))]
+    # They are not lost in the order of ending either: the last is the worst.
+    table = table_of(_=-1.0, a=-1.25, a_=-0.5, ab=-0.5, ab_=-4.0)
+    result, _ = search_tables(BeamSearch(3, alpha=0.0), [table], [3])
+    assert hypotheses(result, 0) == [
+        (-1.0, (EOS,)),
+        (-1.75, (A, EOS)),
+        (-5.75, (A, B, EOS)),
+    ]
+
+
+def test_live_hypotheses_change_places():
+    # "b" overtakes "a", so that the best continues the second slot.
+    table = table_of(
+        a=-0.5, b=-0.75, aa=-3.0, ab=-3.5, ba=-0.5, bb=-0.75,
+        ba_=-0.5, bb_=-0.125,
+    )  # fmt: skip
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [3])
+    assert hypotheses(result, 0) == [
+        (-1.625, (B, B, EOS)),
+        (-1.75, (B, A, EOS)),
+    ]
+
+
+def test_an_end_below_the_best_candidates_does_not_finish():
+    # "_" is the third of the first candidates, behind a beam of two.
+    table = table_of(a=-1.0, b=-1.5, _=-2.0, a_=-4.0, b_=-4.0)
+    two, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [2])
+    assert hypotheses(two, 0) == [(-5.0, (A, EOS)), (-5.5, (B, EOS))]
+    three, _ = search_tables(BeamSearch(3, alpha=0.0), [table], [2])
+    assert hypotheses(three, 0)[0] == (-2.0, (EOS,))
+
+
+def test_of_equals_the_smaller_id_and_the_earlier_wins():
+    equal = {(): [EOS, A, B], (A,): [EOS, A, B], (B,): [EOS, A, B]}
+    table = table_of()
+    for prefix, tokens in equal.items():
+        table[prefix][tokens] = -1.0
+    for _ in range(3):
+        result, _ = search_tables(BeamSearch(2, alpha=0.0), [table] * 2, [2, 2])
+        for row in range(2):
+            expected = [(-1.0, (EOS,)), (-2.0, (A, EOS))]
+            assert hypotheses(result, row) == expected
+    # Two that finish at once with one score: the better slot's is first.
+    both = table_of(a=-1.0, b=-1.0, a_=-1.0, b_=-1.0)
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [both], [2])
+    assert hypotheses(result, 0) == [(-2.0, (A, EOS)), (-2.0, (B, EOS))]
+    # One that ends later with the same score does not displace the earlier.
+    later = table_of(_=-1.0, a=-0.5, a_=-0.5)
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [later], [2])
+    assert hypotheses(result, 0) == [(-1.0, (EOS,)), (-1.0, (A, EOS))]
+
+
+def test_the_end_may_be_the_first_token():
+    table = table_of(_=-0.125, a=-3.0, a_=-1.0)
+    result, steps = search_tables(BeamSearch(1, alpha=0.6), [table], [4])
+    assert hypotheses(result, 0) == [(-0.125, (EOS,))]
+    assert steps == 1
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_the_longest_allowed_is_ended_with_its_own_probability(
+    limit, beam_size
+):
+    table = random_table(0)
+    for distribution in table.values():
+        distribution[EOS] = -20.0
+    result, steps = search_tables(BeamSearch(beam_size), [table], [limit])
+    assert steps == limit
+    best, *_ = found = hypotheses(result, 0)
+    assert len(best[1]) == limit and best[1][-1] == EOS
+    assert EOS not in best[1][:-1]
+    np.testing.assert_allclose(best[0], score(table, best[1], 0.6), rtol=1e-5)
+    assert len(found) == min(beam_size, 2 ** (limit - 1))
+
+
+def test_a_limit_below_one_allows_the_end_alone():
+    table = random_table(0)
+    result, _ = search_tables(BeamSearch(2), [table, table], [0, 1])
+    assert hypotheses(result, 0) == hypotheses(result, 1)
+    assert hypotheses(result, 0)[0][1] == (EOS,)
+
+
+def test_stops_when_no_live_hypothesis_can_win():
+    # After two steps "_" (-1) and "a_" (-1.5) are finished.
+    ends = dict(_=-1.0, a=-1.25, a_=-0.25)
+    # "ab" at -2: without a penalty it can only get worse than -1.5 ...
+    table = table_of(**ends, ab=-0.75, ab_=-0.0)
+    result, steps = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
+    assert steps == result.ids.shape[2] == 2
+    assert hypotheses(result, 0) == [(-1.0, (EOS,)), (-1.5, (A, EOS))]
+    # ... but over its longest length, (5 + 4) / 6, it is -1.33 against "a_"
+    # with -1.29. "ab" at -1.75 may reach -1.17: one more step must tell.
+    _, steps = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
+    assert steps == 2
+    table = table_of(**ends, ab=-0.5, ab_=0.0)
+    result, steps = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
+    assert steps == 3
+    # -1.75 / (8 / 6) = -1.3125 is worse than "a_" after all.
+    assert [ids for _, ids in hypotheses(result, 0)] == [(EOS,), (A, EOS)]
+
+
+def test_does_not_stop_before_the_beam_is_full():
+    # "_" is certain to be the best, but a second one is wanted.
+    table = table_of(_=-0.125, a=-5.0, ab=-5.0, ab_=-5.0)
+    result, steps = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
+    assert steps == 3
+    assert hypotheses(result, 0) == [(-0.125, (EOS,)), (-15.0, (A, B, EOS))]
+
+
+def test_a_batch_takes_the_steps_of_its_longest_row():
+    quick = table_of(_=-0.125, a=-3.0, a_=-1.0)
+    slow = table_of(a=-0.125, ab=-0.125, ab_=-0.125, aba=-9.0)
+    search = BeamSearch(1, alpha=0.6)
+    assert search_tables(search, [quick], [4])[1] == 1
+    assert search_tables(search, [quick, slow], [4, 4])[1] == 3
+
+
+def test_what_is_not_in_the_vocabulary_of_text_is_never_chosen():
+    table = random_table(0)
+    for distribution in table.values():
+        distribution[[PAD, UNK, BOS]] = 0.0  # certain, if it were allowed
+    result, _ = search_tables(BeamSearch(4), [table], [LONGEST])
+    for _, ids in hypotheses(result, 0):
+        assert set(ids) <= {EOS, A, B}
+
+
+def test_an_empty_batch():
+    search = BeamSearch(beam_size=3)
+    result = search(
+        None,  # is never called
+        (),
+        tf.zeros([0], tf.int32),
+        bos_id=BOS,
+        eos_id=EOS,
+        pad_id=PAD,
+    )
+    assert result.ids.shape == (0, 3, 0)
+    assert result.scores.shape == result.lengths.shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "argument, value",
+    [
+        ("beam_size", 0),
+        ("beam_size", -1),
+        ("alpha", -0.1),
+        ("alpha", math.nan),
+        ("extra_length", -1),
+    ],
+)
+def test_arguments_out_of_range(argument, value):
+    with pytest.raises(InputError, match=f"Received: {argument}={value}"):
+        BeamSearch(**{argument: value})
+
+
+def test_defaults_are_the_papers():
+    assert BeamSearch() == BeamSearch(beam_size=4, alpha=0.6, extra_length=50)

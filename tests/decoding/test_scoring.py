@@ -1,0 +1,112 @@
+"""Scores: by hand, and the same as those that the search reports."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.decoding import (
+    BeamSearch,
+    length_penalty,
+    sequence_scores,
+)
+
+PAD, BOS, EOS = 0, 1, 2
+VOCAB = 7
+
+
+@pytest.mark.parametrize(
+    "length, alpha, expected",
+    [
+        (1, 0.6, 1.0),
+        (7, 0.0, 1.0),
+        (7, 1.0, 2.0),
+        (13, 1.0, 3.0),
+        (7, 0.6, 2.0**0.6),
+        (19, 0.5, 2.0),
+    ],
+)
+def test_length_penalty(length, alpha, expected):
+    np.testing.assert_allclose(
+        length_penalty(length, alpha), expected, rtol=1e-6
+    )
+    # Lengths come as integer tensors too.
+    penalties = length_penalty(tf.constant([length, length]), alpha)
+    np.testing.assert_allclose(penalties, [expected] * 2, rtol=1e-6)
+    assert penalties.dtype == tf.float32
+
+
+def by_hand(labels, logits, alpha):
+    scores = []
+    for row, row_logits in zip(labels, logits, strict=True):
+        log_prob, length = 0.0, 0
+        for token, z in zip(row, row_logits.astype("float64"), strict=True):
+            if token != PAD:
+                log_prob += z[token] - math.log(np.exp(z).sum())
+                length += 1
+        scores.append(log_prob / ((5 + length) / 6) ** alpha)
+    return scores
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_sequence_scores_count_each_label_and_no_padding(alpha):
+    labels = np.array([[4, 5, 6, EOS], [3, EOS, PAD, PAD], [EOS, 0, 0, 0]])
+    logits = np.random.default_rng(0).normal(size=(3, 4, VOCAB)) * 3
+    logits = logits.astype("float32")
+    scores = sequence_scores(labels, logits, alpha, pad_id=PAD)
+    assert scores.dtype == tf.float32
+    expected = by_hand(labels, logits, alpha)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    # Padding on the right changes nothing.
+    wider = sequence_scores(
+        np.pad(labels, [(0, 0), (0, 2)]),
+        np.pad(logits, [(0, 0), (0, 2), (0, 0)], constant_values=9.0),
+        alpha,
+    )
+    np.testing.assert_allclose(wider, expected, rtol=1e-5)
+
+
+def test_another_padding_id():
+    labels = np.array([[0, 4, EOS, 6], [4, EOS, 6, 6]])
+    logits = np.zeros((2, 4, VOCAB), "float32")
+    scores = sequence_scores(labels, logits, alpha=0.0, pad_id=6)
+    expected = [-3 * math.log(VOCAB), -2 * math.log(VOCAB)]
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
+
+
+def test_low_precision_logits_are_scored_in_float32():
+    labels = np.full((1, 300), 3)
+    logits = np.random.default_rng(0).normal(size=(1, 300, VOCAB))
+    logits = tf.cast(logits, tf.bfloat16)
+    scores = sequence_scores(labels, logits, alpha=0.0)
+    assert scores.dtype == tf.float32
+    expected = by_hand(labels, tf.cast(logits, tf.float32).numpy(), 0.0)
+    # A sum in bfloat16 would be off by a hundredth.
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_searched_scores_are_those_of_force_decoding(alpha):
+    # The next token depends on the last one: no state to keep.
+    table = np.random.default_rng(0).normal(size=(VOCAB, VOCAB))
+    table = tf.constant(table * 2, tf.float32)
+
+    def step(ids, parents, cache, index):
+        return tf.nn.log_softmax(tf.gather(table, ids)), cache
+
+    result = BeamSearch(beam_size=4, alpha=alpha)(
+        step,
+        tf.zeros([]),
+        tf.constant([6, 3]),
+        bos_id=BOS,
+        eos_id=EOS,
+        pad_id=PAD,
+    )
+    lengths = result.lengths.numpy()
+    assert len(set(lengths.flatten())) > 2
+    for beam in range(4):
+        labels = result.ids[:, beam]  # [B, T]
+        inputs = tf.concat([tf.fill([2, 1], BOS), labels[:, :-1]], axis=1)
+        scores = sequence_scores(labels, tf.gather(table, inputs), alpha, PAD)
+        np.testing.assert_allclose(scores, result.scores[:, beam], rtol=1e-5)

@@ -1,0 +1,81 @@
+"""What several test files share: backends, weights, docstring examples."""
+
+import doctest
+
+import keras
+import numpy as np
+from keras import ops
+
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+# Relative to values of about 1. bfloat16 keeps 8 bits, float16 keeps 11.
+TOLERANCE = {"float32": 1e-5, "mixed_bfloat16": 0.06, "mixed_float16": 0.01}
+
+
+def to_numpy(x):
+    """float64 from any tensor; NumPy itself has no bfloat16."""
+    x = ops.cast(ops.convert_to_tensor(x), "float32")
+    return ops.convert_to_numpy(x).astype("float64")
+
+
+def dtype_of(x):
+    """The name of a tensor's dtype, on every backend."""
+    return keras.backend.standardize_dtype(x.dtype)
+
+
+def normal(*shape, seed=0):
+    """Values that every dtype of POLICIES holds exactly."""
+    values = np.random.default_rng(seed).normal(size=shape)
+    return (np.round(values * 16) / 16).astype("float32")
+
+
+def randomise(layer, seed=0):
+    """Gives every weight, biases and normalisations too, a value of its own."""
+    random = np.random.default_rng(seed)
+    for variable in layer.weights:
+        noise = random.normal(size=variable.shape)
+        centre = 1.0 if variable.path.endswith("gamma") else 0.0
+        variable.assign(centre + 0.3 * noise)
+
+
+def weights_by_path(layer):
+    """`{path below the layer: float64 array}`."""
+    return {
+        variable.path.split("/", 1)[1]: to_numpy(variable)
+        for variable in layer.weights
+    }
+
+
+def gradients(function, variables):
+    """The backend's own gradients of `function()`, a scalar, as arrays."""
+    values = [variable.value for variable in variables]
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            result = function()
+        found = tape.gradient(result, values)
+    elif keras.backend.backend() == "jax":
+        import jax
+
+        def stateless(values):
+            mapping = list(zip(variables, values, strict=True))
+            with keras.StatelessScope(state_mapping=mapping):
+                return function()
+
+        # Compiled as a whole: op by op takes five times as long.
+        found = jax.jit(jax.grad(stateless))(values)
+    else:
+        import torch
+
+        found = torch.autograd.grad(function(), values)
+    return [to_numpy(gradient) for gradient in found]
+
+
+def check_examples(module):
+    """Runs the examples in the docstrings of a module; there is at least one.
+
+    Args:
+        module: A module whose public names are its own.
+    """
+    failed, run = doctest.testmod(module)
+    assert run and not failed

@@ -1,0 +1,71 @@
+import keras
+import numpy as np
+import pytest
+from helpers import (
+    POLICIES,
+    TOLERANCE,
+    dtype_of,
+    gradients,
+    normal,
+    randomise,
+    to_numpy,
+)
+from keras import ops
+
+from keras_transformer.layers import TiedEmbedding
+
+IDS = np.array([[1, 4], [4, 0]], "int32")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_logits_are_products_with_the_unscaled_matrix(policy):
+    embedding = TiedEmbedding(5, 8, dtype=policy)
+    embedding(IDS)
+    randomise(embedding)
+    states = normal(2, 3, 8)
+    logits = embedding(states, reverse=True)
+    assert tuple(logits.shape) == (2, 3, 5)
+    (matrix,) = embedding.weights
+    np.testing.assert_allclose(
+        to_numpy(logits),
+        states @ to_numpy(matrix).T,
+        atol=2 * TOLERANCE[policy],
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_logits_have_the_compute_dtype_inside_another_layer(policy):
+    class Outer(keras.layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.embedding = TiedEmbedding(5, 8, dtype=self.dtype_policy)
+
+        def call(self, ids):
+            return self.embedding(self.embedding(ids), reverse=True)
+
+    outer = Outer(dtype=policy)
+    assert dtype_of(outer(IDS)) == outer.compute_dtype
+
+
+def test_embeddings_and_logits_start_with_unit_variance():
+    embedding = TiedEmbedding(1000, 256)
+    embedded = to_numpy(embedding(np.arange(1000, dtype="int32")[None]))
+    assert embedded.std() == pytest.approx(1.0, abs=0.01)
+    states = np.random.default_rng(0).normal(size=(1, 50, 256))
+    logits = to_numpy(embedding(states.astype("float32"), reverse=True))
+    assert logits.std() == pytest.approx(1.0, abs=0.02)
+
+
+def test_the_matrix_learns_from_both_uses():
+    embedding = TiedEmbedding(5, 4)
+    embedding(IDS)
+    states = normal(1, 2, 4)
+
+    def loss():
+        embedded, logits = embedding(IDS), embedding(states, reverse=True)
+        return ops.sum(embedded) + 3.0 * ops.sum(logits)
+
+    (gradient,) = gradients(loss, embedding.trainable_variables)
+    count = np.array([1, 1, 0, 0, 2])[:, None]
+    expected = 2.0 * count + 3.0 * states.sum(axis=(0, 1))
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5)

@@ -1,0 +1,286 @@
+"""What must hold of every layer, whatever it computes."""
+
+import importlib
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import numpy_reference as reference
+import pytest
+from helpers import (
+    POLICIES,
+    TOLERANCE,
+    check_examples,
+    dtype_of,
+    gradients,
+    normal,
+    randomise,
+    to_numpy,
+    weights_by_path,
+)
+from keras import ops
+
+from keras_transformer import layers
+
+B, T, S, D = 2, 4, 3, 8
+MODULES = (
+    "attention",
+    "decoder",
+    "embedding",
+    "encoder",
+    "feed_forward",
+    "positional_encoding",
+    "residual",
+)
+HEADS = dict(num_heads=2, d_k=3, d_v=5)
+BLOCK = dict(**HEADS, d_ff=12, dropout=0.5)
+
+X, MEMORY = normal(B, T, D, seed=1), normal(B, S, D, seed=2)
+CAUSAL = np.tril(np.ones((1, T, T), bool))
+# Sentence 0 has two source positions, sentence 1 has none.
+SOURCE_MASK = np.array([[[True, True, False]], [[False, False, False]]])
+PAIRS = np.concatenate([CAUSAL, np.zeros((1, T, T), bool)])
+
+
+class Case(NamedTuple):
+    """A layer, a call of it, and what the call must give."""
+
+    layer: type
+    arguments: dict[str, Any]
+    inputs: tuple[np.ndarray, ...]
+    expected: Any  # (weights, *inputs) -> array
+
+
+CASES = {
+    "MultiHeadAttention": Case(
+        layers.MultiHeadAttention,
+        HEADS,
+        (X, MEMORY, SOURCE_MASK),
+        lambda w, *inputs: reference.multi_head_attention(w, 2, *inputs),
+    ),
+    "FeedForward": Case(
+        layers.FeedForward, dict(d_ff=12), (X,), reference.feed_forward
+    ),
+    "AddNorm": Case(
+        layers.AddNorm,
+        dict(dropout=0.5),
+        (X, X[::-1]),
+        lambda w, x, y: reference.layer_norm(w, x + y),
+    ),
+    "EncoderLayer": Case(
+        layers.EncoderLayer,
+        BLOCK,
+        (X, PAIRS),
+        lambda w, *inputs: reference.encoder_layer(w, 2, *inputs),
+    ),
+    "Encoder": Case(
+        layers.Encoder,
+        dict(**BLOCK, num_layers=2),
+        (X, PAIRS),
+        lambda w, *inputs: reference.encoder(w, 2, *inputs),
+    ),
+    "DecoderLayer": Case(
+        layers.DecoderLayer,
+        BLOCK,
+        (X, MEMORY, PAIRS, SOURCE_MASK),
+        lambda w, *inputs: reference.decoder_layer(w, 2, *inputs),
+    ),
+    "Decoder": Case(
+        layers.Decoder,
+        dict(**BLOCK, num_layers=2),
+        (X, MEMORY, PAIRS, SOURCE_MASK),
+        lambda w, *inputs: reference.decoder(w, 2, *inputs),
+    ),
+    "SinusoidalPositionalEncoding": Case(
+        layers.SinusoidalPositionalEncoding,
+        {},
+        (X,),
+        lambda w, x: x + reference.sinusoids(T, D),
+    ),
+    "LearnedPositionalEncoding": Case(
+        layers.LearnedPositionalEncoding,
+        dict(max_length=6),
+        (X,),
+        lambda w, x: x + w["embeddings"][:T],
+    ),
+    "TiedEmbedding": Case(
+        layers.TiedEmbedding,
+        dict(vocab_size=7, d_model=D),
+        (np.array([[0, 6, 3]], "int32"),),
+        lambda w, ids: w["embeddings"][ids] * np.sqrt(D),
+    ),
+}
+DROPOUTS = sorted(n for n, c in CASES.items() if "dropout" in c.arguments)
+
+
+def made(name, policy="float32", **changes):
+    """A built layer with random weights, and its case."""
+    case = CASES[name]
+    layer = case.layer(**{**case.arguments, **changes}, dtype=policy)
+    layer(*case.inputs)
+    randomise(layer)
+    return layer, case
+
+
+def test_every_layer_has_a_case():
+    public = {name for name in layers.__all__ if name[0].isupper()}
+    assert set(CASES) == public - {"LayerCache"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_of_the_docstrings(module):
+    check_examples(
+        importlib.import_module(f"keras_transformer.layers.{module}")
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", CASES)
+def test_values(name, policy):
+    layer, case = made(name, policy)
+    output = layer(*case.inputs)
+    assert dtype_of(output) == layer.compute_dtype
+    expected = case.expected(weights_by_path(layer), *case.inputs)
+    error = np.abs(to_numpy(output) - expected) / np.maximum(
+        1.0, np.abs(expected)
+    )
+    assert error.max() < TOLERANCE[policy]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_are_float32_and_trainable_under_a_mixed_policy(name):
+    layer, _ = made(name, "mixed_bfloat16")
+    assert all(weight.dtype == "float32" for weight in layer.weights)
+    assert len(layer.trainable_weights) == len(layer.weights)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_config_is_the_arguments_of_init(name):
+    case = CASES[name]
+    layer = case.layer(
+        **case.arguments, name="mine", trainable=False, dtype="mixed_bfloat16"
+    )
+    layer(*case.inputs)
+    config = layer.get_config()
+    base = set(keras.layers.Layer().get_config())
+    assert set(config) - base == set(case.arguments)
+    assert {key: config[key] for key in case.arguments} == case.arguments
+
+    copy = case.layer.from_config(config)
+    assert (copy.name, copy.trainable) == ("mine", False)
+    assert copy.dtype_policy.name == "mixed_bfloat16"
+    assert copy.get_config() == config
+    copy(*case.inputs)
+    assert [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", CASES)
+def test_functional_model_is_saved_and_loaded(name, policy, tmp_path):
+    layer, case = made(name, policy)
+    inputs = [
+        keras.Input(
+            # Batch and length stay open, the width is fixed.
+            (None, *x.shape[2:]) if x.dtype != bool else (None, None),
+            dtype=str(x.dtype),
+        )
+        for x in case.inputs
+    ]
+    model = keras.Model(inputs, layer(*inputs))
+    # Keras takes as many rows from each input.
+    batch = len(case.inputs[0])
+    arrays = [np.broadcast_to(x, (batch, *x.shape[1:])) for x in case.inputs]
+    expected = to_numpy(model(arrays))
+    np.testing.assert_allclose(
+        expected, to_numpy(layer(*case.inputs)), atol=TOLERANCE[policy]
+    )
+    assert model.output_shape[-1] == expected.shape[-1]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(to_numpy(loaded(arrays)), expected)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Classifier(keras.Model):
+    """Somebody's own model with layers of ours."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.embedding = layers.TiedEmbedding(7, D, dtype=self.dtype_policy)
+        self.positions = layers.LearnedPositionalEncoding(
+            6, dtype=self.dtype_policy
+        )
+        self.encoder = layers.Encoder(2, 2, 12, dtype=self.dtype_policy)
+
+    def call(self, ids):
+        x = self.encoder(self.positions(self.embedding(ids)))
+        return self.embedding(x, reverse=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_subclassed_model_is_saved_and_loaded(policy, tmp_path):
+    model, ids = Classifier(dtype=policy), np.array([[0, 6, 3, 5]], "int32")
+    model(ids)
+    randomise(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(to_numpy(loaded(ids)), to_numpy(model(ids)))
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_dropout_acts_in_training_only(name):
+    layer, case = made(name)
+    default, inference, training, again = (
+        to_numpy(layer(*case.inputs, **mode))
+        for mode in ({}, *({"training": mode} for mode in (False, True, True)))
+    )
+    np.testing.assert_array_equal(default, inference)
+    assert np.abs(training - inference).max() > 0.1
+    assert np.abs(training - again).max() > 0.1
+
+    layer, case = made(name, dropout=0.0)
+    np.testing.assert_allclose(
+        to_numpy(layer(*case.inputs, training=True)), inference, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ("MultiHeadAttention", "EncoderLayer", "DecoderLayer")
+)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_gradients_through_masked_rows_are_finite(name, policy):
+    layer, case = made(name, policy)
+    x = keras.Variable(case.inputs[0])
+
+    def loss():
+        output = layer(ops.convert_to_tensor(x), *case.inputs[1:])
+        return ops.sum(ops.square(ops.cast(output, "float32")))
+
+    for gradient in gradients(loss, [x, *layer.trainable_variables]):
+        assert np.isfinite(gradient).all()
+        assert np.abs(gradient).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    (
+        (lambda: layers.MultiHeadAttention(0), "num_heads=0"),
+        (lambda: layers.MultiHeadAttention(2, d_k=0), "d_k=0"),
+        (lambda: layers.MultiHeadAttention(2, d_v=-1), "d_v=-1"),
+        (lambda: layers.MultiHeadAttention(3)(X, X), "width=8, num_heads=3"),
+        (lambda: layers.MultiHeadAttention(3, d_k=2)(X, X), "d_k and d_v"),
+        (lambda: layers.EncoderLayer(3, 12)(X), "width=8, num_heads=3"),
+        (lambda: layers.Encoder(0, 2, 12), "num_layers=0"),
+        (lambda: layers.Decoder(-1, 2, 12), "num_layers=-1"),
+        (lambda: layers.FeedForward(0), "d_ff=0"),
+        (lambda: layers.DecoderLayer(2, 0)(X, X), "d_ff=0"),
+        (lambda: layers.AddNorm(1.0), "dropout=1.0"),
+        (lambda: layers.AddNorm(-0.1), "dropout=-0.1"),
+        (lambda: layers.LearnedPositionalEncoding(0), "Received: 0"),
+        (lambda: layers.TiedEmbedding(0, 8), "vocab_size=0"),
+        (lambda: layers.TiedEmbedding(7, 0), "d_model=0"),
+    ),
+)
+def test_wrong_arguments_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

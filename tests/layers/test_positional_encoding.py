@@ -1,0 +1,91 @@
+import keras
+import numpy as np
+import numpy_reference as reference
+import pytest
+from helpers import POLICIES, dtype_of, normal, to_numpy
+
+from keras_transformer.layers import (
+    LearnedPositionalEncoding,
+    SinusoidalPositionalEncoding,
+)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("d_model", (8, 7, 512))
+def test_sinusoids_are_the_papers_in_float32(d_model, policy):
+    encoding = SinusoidalPositionalEncoding(dtype=policy)
+    encoding.build((None, None, d_model))
+    vectors = encoding.vectors(np.arange(300))
+    assert dtype_of(vectors) == "float32"
+    np.testing.assert_allclose(
+        to_numpy(vectors), reference.sinusoids(300, d_model), atol=5e-5
+    )
+
+
+def test_sine_and_cosine_are_interleaved():
+    encoding = SinusoidalPositionalEncoding()
+    row = to_numpy(encoding(np.zeros((1, 2, 4), "float32")))[0, 1]
+    expected = [np.sin(1), np.cos(1), np.sin(0.01), np.cos(0.01)]
+    np.testing.assert_allclose(row, expected, atol=1e-6)
+
+
+def test_sinusoids_have_no_weights_and_any_length():
+    encoding = SinusoidalPositionalEncoding()
+    for length in (3, 1000):
+        output = to_numpy(encoding(np.zeros((1, length, 4), "float32")))
+        np.testing.assert_allclose(
+            output[0], reference.sinusoids(length, 4), atol=2e-4
+        )
+    assert not encoding.weights
+
+
+@pytest.mark.parametrize(
+    "make", (SinusoidalPositionalEncoding, lambda: LearnedPositionalEncoding(9))
+)
+def test_positions_can_be_given(make):
+    encoding, x = make(), normal(2, 6, 8)
+    whole = to_numpy(encoding(x))
+    later = encoding.add_positions(x[:, 4:], np.array([4, 5], "int32"))
+    np.testing.assert_allclose(to_numpy(later), whole[:, 4:], atol=1e-6)
+    # One position for all: the hypotheses of a beam.
+    same = encoding.add_positions(x, np.array([5], "int32"))
+    np.testing.assert_allclose(to_numpy(same)[:, 5], whole[:, 5], atol=1e-6)
+    np.testing.assert_allclose(
+        to_numpy(same)[:, 0] - x[:, 0], whole[:, 5] - x[:, 5], atol=1e-5
+    )
+
+
+def test_learned_vectors_are_one_trained_table():
+    encoding = LearnedPositionalEncoding(max_length=5)
+    x = normal(2, 5, 8)
+    output = to_numpy(encoding(x))
+    (table,) = encoding.trainable_weights
+    assert tuple(table.shape) == (5, 8)
+    np.testing.assert_allclose(output - x, [to_numpy(table)] * 2, atol=1e-6)
+
+
+def test_learned_vectors_end_at_max_length():
+    encoding = LearnedPositionalEncoding(max_length=5)
+    encoding(normal(2, 5, 8))
+    with pytest.raises(ValueError, match="longer than max_length=5"):
+        encoding(normal(2, 6, 8))
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="TensorFlow's own check"
+)
+def test_tensorflow_refuses_positions_without_a_vector():
+    import tensorflow as tf
+
+    encoding = LearnedPositionalEncoding(max_length=5)
+    encoding.build((None, None, 8))
+
+    # The length is unknown when the function is traced.
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 8])])
+    def encode(x):
+        return encoding(x)
+
+    with tf.device("CPU"):
+        assert encode(normal(2, 5, 8)).shape == (2, 5, 8)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[0, 5\)"):
+            encode(normal(2, 6, 8))

@@ -1,0 +1,178 @@
+"""The Transformer once more, in float64 NumPy, written from the paper.
+
+Nothing here calls the library: it is what the library is compared with. Only
+the names of the weights are the library's. Masks: True = attend.
+"""
+
+import numpy as np
+
+
+def inside(weights, name):
+    """The weights below a name, e.g. of one layer of the encoder."""
+    start = name + "/"
+    return {
+        path[len(start) :]: value
+        for path, value in weights.items()
+        if path.startswith(start)
+    }
+
+
+def softmax(scores):
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def attention_weights(query, key, mask=True):
+    """Equation 1 without V; a row that may attend to nothing gives 0."""
+    scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+    mask = np.broadcast_to(mask, scores.shape)
+    weights = np.where(mask, softmax(np.where(mask, scores, -1e30)), 0.0)
+    return weights
+
+
+def attention(query, key, value, mask=True):
+    """Equation 1."""
+    return attention_weights(query, key, mask) @ value
+
+
+def multi_head_attention(weights, num_heads, query, memory, mask=True):
+    """Section 3.2.2, one head after the other; `mask` is `[B, T, S]`."""
+    projections = [
+        np.split(x @ weights[f"{name}/kernel"], num_heads, axis=-1)
+        for name, x in (("query", query), ("key", memory), ("value", memory))
+    ]
+    heads = [attention(*head, mask) for head in zip(*projections, strict=True)]
+    return np.concatenate(heads, axis=-1) @ weights["output/kernel"]
+
+
+def feed_forward(weights, x):
+    """Equation 2."""
+    inner = x @ weights["inner/kernel"] + weights["inner/bias"]
+    outer = np.maximum(inner, 0.0) @ weights["outer/kernel"]
+    return outer + weights["outer/bias"]
+
+
+def layer_norm(weights, x, epsilon=1e-6):
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
+    normalised = (x - mean) / np.sqrt(variance + epsilon)
+    return weights["norm/gamma"] * normalised + weights["norm/beta"]
+
+
+def same(x):
+    return x
+
+
+def encoder_layer(weights, num_heads, x, mask=True, dropout=same):
+    """Section 3.1; `dropout` goes where section 5.4 puts it."""
+    output = multi_head_attention(
+        inside(weights, "self_attention"), num_heads, x, x, mask
+    )
+    x = layer_norm(inside(weights, "self_attention_norm"), x + dropout(output))
+    output = feed_forward(inside(weights, "feed_forward"), x)
+    return layer_norm(inside(weights, "feed_forward_norm"), x + dropout(output))
+
+
+def decoder_layer(
+    weights, num_heads, x, memory, mask=True, memory_mask=True, dropout=same
+):
+    """Section 3.1; `dropout` goes where section 5.4 puts it."""
+    output = multi_head_attention(
+        inside(weights, "self_attention"), num_heads, x, x, mask
+    )
+    x = layer_norm(inside(weights, "self_attention_norm"), x + dropout(output))
+    output = multi_head_attention(
+        inside(weights, "cross_attention"), num_heads, x, memory, memory_mask
+    )
+    x = layer_norm(inside(weights, "cross_attention_norm"), x + dropout(output))
+    output = feed_forward(inside(weights, "feed_forward"), x)
+    return layer_norm(inside(weights, "feed_forward_norm"), x + dropout(output))
+
+
+def encoder(weights, num_heads, x, mask=True, dropout=same):
+    for i in range(number_of_layers(weights)):
+        layer = inside(weights, f"layer_{i}")
+        x = encoder_layer(layer, num_heads, x, mask, dropout)
+    return x
+
+
+def decoder(
+    weights, num_heads, x, memory, mask=True, memory_mask=True, dropout=same
+):
+    for i in range(number_of_layers(weights)):
+        layer = inside(weights, f"layer_{i}")
+        x = decoder_layer(
+            layer, num_heads, x, memory, mask, memory_mask, dropout
+        )
+    return x
+
+
+def number_of_layers(weights):
+    return len({path.split("/")[0] for path in weights})
+
+
+def sinusoids(length, d_model):
+    """Section 3.5, entry by entry."""
+    table = np.zeros((length, d_model))
+    for position in range(length):
+        for i in range((d_model + 1) // 2):
+            angle = position / 10000 ** (2 * i / d_model)
+            table[position, 2 * i] = np.sin(angle)
+            if 2 * i + 1 < d_model:
+                table[position, 2 * i + 1] = np.cos(angle)
+    return table
+
+
+def transformer(weights, num_heads, source, target, pad_id=0, dropout=same):
+    """Logits `[B, T, V]` for ids `[B, S]` and `[B, T]`."""
+    matrix = weights["embedding/embeddings"]
+    d_model = matrix.shape[1]
+
+    def embed(ids, name):
+        length = ids.shape[1]
+        table = weights.get(f"{name}/embeddings", sinusoids(length, d_model))
+        return dropout(matrix[ids] * np.sqrt(d_model) + table[:length])
+
+    source_mask = (source != pad_id)[:, None, :]
+    target_mask = np.tril(np.ones((target.shape[1], target.shape[1]), bool))
+    memory = encoder(
+        inside(weights, "encoder"),
+        num_heads,
+        embed(source, "source_positions"),
+        source_mask,
+        dropout,
+    )
+    states = decoder(
+        inside(weights, "decoder"),
+        num_heads,
+        embed(target, "target_positions"),
+        memory,
+        target_mask,
+        source_mask,
+        dropout,
+    )
+    return states @ matrix.T
+
+
+def token_losses(labels, logits, smoothing):
+    """`[B, T]` nats; the smoothed target is built explicitly.
+
+    The right token has 1 - smoothing, each of the V - 1 others an equal share
+    of smoothing.
+    """
+    vocab_size = logits.shape[-1]
+    right = np.eye(vocab_size)[labels]
+    target = (1 - smoothing) * right + smoothing / (vocab_size - 1) * (
+        1 - right
+    )
+    return -(target * log_softmax(logits)).sum(axis=-1)
+
+
+def log_softmax(logits):
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def mean_loss(labels, logits, smoothing, pad_id=0):
+    """The mean over the labels that are not padding."""
+    return token_losses(labels, logits, smoothing)[labels != pad_id].mean()

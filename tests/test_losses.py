@@ -1,0 +1,148 @@
+import keras
+import numpy as np
+import numpy_reference as reference
+import pytest
+from helpers import check_examples, dtype_of, gradients, normal, to_numpy
+from keras import ops
+
+from keras_transformer import losses
+from keras_transformer.losses import (
+    LabelSmoothedCrossEntropy,
+    smoothed_cross_entropy,
+)
+
+SMOOTHINGS = (0.0, 0.1, 0.2)
+V = 7
+LOGITS = 2 * normal(2, 4, V)
+# Padding is 0: a long sentence and a short one.
+LABELS = np.array([[3, 1, 6, 2], [5, 0, 0, 0]], "int32")
+
+
+def test_examples_of_the_docstrings():
+    check_examples(losses)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_each_token_against_an_explicit_target(smoothing, dtype):
+    # These logits are exact in every dtype, so that float32 is all we lose.
+    found = smoothed_cross_entropy(LABELS, ops.cast(LOGITS, dtype), smoothing)
+    assert dtype_of(found) == "float32"
+    expected = reference.token_losses(LABELS, LOGITS, smoothing)
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-6)
+
+
+def test_the_other_tokens_share_the_smoothed_mass():
+    # Two tokens, all mass on the wrong one: -log p of it, not of a half.
+    logits = np.array([[[0.0, 3.0]]], "float32")
+    found = smoothed_cross_entropy(np.array([[1]]), logits, 0.25)
+    log_p = -np.log1p(np.exp([3.0, -3.0]))
+    expected = -(0.25 * log_p[0] + 0.75 * log_p[1])
+    np.testing.assert_allclose(to_numpy(found), [[expected]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_gradient_is_softmax_less_target(smoothing, dtype):
+    logits = keras.Variable(LOGITS)
+    weights = normal(2, 4, seed=1)  # what the gradient from above brings
+
+    def weighted():
+        x = ops.cast(logits + 0, dtype)
+        losses = smoothed_cross_entropy(LABELS, x, smoothing)
+        return ops.sum(ops.multiply(weights, losses))
+
+    (found,) = gradients(weighted, [logits])
+    right = np.eye(V)[LABELS]
+    target = (1 - smoothing) * right + smoothing / (V - 1) * (1 - right)
+    softmax = np.exp(reference.log_softmax(LOGITS.astype("float64")))
+    expected = weights[..., None] * (softmax - target)
+    rounding = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}[dtype]
+    np.testing.assert_allclose(found, expected, rtol=rounding, atol=rounding)
+
+
+def test_large_logits_are_finite():
+    logits = keras.Variable(1e4 * LOGITS)
+
+    def loss():
+        x = logits + 0
+        return ops.sum(smoothed_cross_entropy(LABELS, x, 0.1))
+
+    expected = reference.token_losses(LABELS, 1e4 * LOGITS, 0.1).sum()
+    np.testing.assert_allclose(to_numpy(loss()), expected, rtol=1e-5)
+    assert np.isfinite(gradients(loss, [logits])[0]).all()
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_every_token_of_a_batch_weighs_the_same(smoothing):
+    loss = LabelSmoothedCrossEntropy(smoothing)
+    tokens = reference.token_losses(LABELS, LOGITS, smoothing)
+    expected = (tokens[0].sum() + tokens[1, 0]) / 5
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-6)
+    mean_of_sentences = (tokens[0].mean() + tokens[1, 0]) / 2
+    assert abs(expected - mean_of_sentences) > 0.1
+
+
+def test_padding_does_not_count():
+    loss = LabelSmoothedCrossEntropy(0.1)
+    changed = np.where((LABELS == 0)[..., None], 100.0, LOGITS)
+    changed[1, 2, 3] = -50.0
+    assert float(loss(LABELS, changed.astype("float32"))) == pytest.approx(
+        float(loss(LABELS, LOGITS))
+    )
+    logits = keras.Variable(LOGITS)
+    (gradient,) = gradients(lambda: loss(LABELS, logits + 0), [logits])
+    padded = np.abs(gradient).max(axis=-1) == 0
+    np.testing.assert_array_equal(padded, LABELS == 0)
+
+
+def test_padding_has_the_given_id():
+    loss = LabelSmoothedCrossEntropy(0.1, pad_id=5)
+    expected = reference.mean_loss(LABELS, LOGITS, 0.1, pad_id=5)
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    (
+        np.array([2.0, 0.5], "float32"),
+        np.array([[2.0], [0.5]], "float32"),
+        np.array([[1.0, 0.0, 2.0, 0.5], [3.0, 4.0, 5.0, 6.0]], "float32"),
+    ),
+    ids=("sentence", "sentence-column", "token"),
+)
+def test_sample_weights(weight):
+    tokens = reference.token_losses(LABELS, LOGITS, 0.1)
+    each = weight[:, None] if weight.ndim == 1 else weight
+    each = each * (LABELS != 0)
+    expected = (each * tokens).sum() / each.sum()
+    found = LabelSmoothedCrossEntropy(0.1)(LABELS, LOGITS, weight)
+    assert float(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_sum_is_the_sum_over_the_tokens():
+    loss = LabelSmoothedCrossEntropy(0.1, reduction="sum")
+    tokens = reference.token_losses(LABELS, LOGITS, 0.1)
+    expected = tokens[LABELS != 0].sum()
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_batch_of_padding_gives_zero_and_a_zero_gradient():
+    loss, labels = LabelSmoothedCrossEntropy(0.1), 0 * LABELS
+    assert float(loss(labels, LOGITS)) == 0.0
+    logits = keras.Variable(LOGITS)
+    (gradient,) = gradients(lambda: loss(labels, logits + 0), [logits])
+    assert (gradient == 0).all()
+
+
+def test_saving_round_trip():
+    loss = LabelSmoothedCrossEntropy(0.2, pad_id=5, name="mine")
+    copy = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert copy.get_config() == loss.get_config()
+    assert (copy.label_smoothing, copy.pad_id, copy.name) == (0.2, 5, "mine")
+
+
+@pytest.mark.parametrize("smoothing", (-0.1, 1.0))
+def test_smoothing_out_of_range_is_refused(smoothing):
+    with pytest.raises(ValueError, match=f"label_smoothing={smoothing}"):
+        LabelSmoothedCrossEntropy(smoothing)

@@ -1,0 +1,331 @@
+import keras
+import numpy as np
+import pytest
+from helpers import (
+    POLICIES,
+    TOLERANCE,
+    check_examples,
+    dtype_of,
+    gradients,
+    randomise,
+    to_numpy,
+)
+from keras import ops
+
+import keras_transformer as kt
+
+SMALL = dict(
+    vocab_size=13, num_layers=2, d_model=8, d_ff=16, num_heads=2, max_length=9
+)
+SOURCE = np.array([[5, 9, 12, 3, 0, 0], [7, 4, 8, 10, 6, 3]], "int32")
+TARGET = np.array([[2, 6, 5, 0, 0], [2, 8, 11, 4, 9]], "int32")
+BOTH = {"source": SOURCE, "target": TARGET}
+MEMORY_MASK = (SOURCE != 0)[:, None, :]
+
+
+def small(policy="float32", **changes):
+    model = kt.Transformer(
+        kt.TransformerConfig(**{**SMALL, **changes}), dtype=policy
+    )
+    randomise(model)
+    return model
+
+
+def test_examples_of_the_docstrings():
+    from keras_transformer import model
+
+    check_examples(model)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_logits_have_the_compute_dtype_and_the_weights_float32(policy):
+    model = small(policy)
+    output = model(BOTH)
+    assert tuple(output.shape) == (2, 5, 13)
+    assert dtype_of(output) == model.compute_dtype
+    assert {dtype_of(weight) for weight in model.weights} == {"float32"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    (
+        {},
+        dict(d_k=3, d_v=5),
+        dict(positional_encoding="learned"),
+        dict(num_layers=3, num_heads=1, d_ff=7),
+    ),
+)
+def test_parameters_are_those_the_configuration_counts(changes):
+    model = small(**changes)
+    assert model.count_params() == model.config.num_parameters
+    assert len(model.trainable_weights) == len(model.weights)
+
+
+def test_one_matrix_embeds_both_languages_and_gives_the_logits():
+    model = small()
+    with_vocabulary = [w for w in model.weights if 13 in w.shape]
+    assert len(with_vocabulary) == 1
+    (matrix,) = with_vocabulary
+    # A state's logits are its products with the embeddings.
+    memory = model.encode(SOURCE)
+    before = [to_numpy(memory.states), to_numpy(model.decode(TARGET, memory))]
+    matrix.assign(-matrix)
+    changed = [
+        to_numpy(model.encode(SOURCE).states),
+        to_numpy(model.decode(TARGET, memory)),
+    ]
+    for a, b in zip(before, changed, strict=True):
+        assert np.abs(a - b).max() > 1e-2
+    states = model.decoder(
+        model.target_positions(model.embedding(TARGET)),
+        memory.states,
+        np.tril(np.ones((1, 5, 5), bool)),
+        memory.mask,
+    )
+    np.testing.assert_allclose(
+        changed[1], to_numpy(states) @ to_numpy(matrix).T, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("position", (1, 3, 4))
+def test_a_token_changes_nothing_before_it(position):
+    model = small()
+    changed = TARGET.copy()
+    changed[:, position] = 12
+    before, after = (
+        to_numpy(model({"source": SOURCE, "target": target}))
+        for target in (TARGET, changed)
+    )
+    np.testing.assert_array_equal(before[:, :position], after[:, :position])
+    assert (np.abs(before - after)[:, position:].max(axis=-1) > 1e-5).all()
+
+
+@pytest.mark.parametrize("positions", ("sinusoidal", "learned"))
+def test_a_sentence_is_the_same_alone_and_beside_longer_ones(positions):
+    model = small(positional_encoding=positions)
+    together = to_numpy(model(BOTH))[:1, :3]
+    alone = model({"source": SOURCE[:1, :4], "target": TARGET[:1, :3]})
+    np.testing.assert_allclose(to_numpy(alone), together, atol=1e-5)
+
+
+def test_every_source_token_counts():
+    model = small()
+    before = to_numpy(model(BOTH))
+    for position in range(6):
+        source = SOURCE.copy()
+        source[1, position] = 11
+        after = to_numpy(model({"source": source, "target": TARGET}))
+        assert np.abs(after - before)[1].max() > 1e-4
+        np.testing.assert_allclose(after[0], before[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_source_of_padding_gives_finite_logits_and_gradients(policy):
+    model = small(policy)
+    inputs = {"source": 0 * SOURCE, "target": TARGET}
+    loss = kt.LabelSmoothedCrossEntropy(0.1)
+    assert np.isfinite(to_numpy(model(inputs))).all()
+    found = gradients(
+        lambda: loss(TARGET, model(inputs)), model.trainable_variables
+    )
+    assert all(np.isfinite(gradient).all() for gradient in found)
+
+
+def test_padding_has_the_id_of_the_configuration():
+    model = small(pad_id=1)
+    padded = np.array([[5, 9, 3, 1, 1]], "int32")
+    expected = model({"source": padded[:, :3], "target": TARGET[:1]})
+    found = model({"source": padded, "target": TARGET[:1]})
+    np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("positions", "beam_size", "policy"),
+    (
+        *(("sinusoidal", 3, policy) for policy in POLICIES),
+        ("learned", 3, "float32"),
+        ("sinusoidal", 1, "float32"),
+    ),
+)
+def test_cached_steps_equal_decoding_at_once(positions, beam_size, policy):
+    model = small(policy, d_k=3, d_v=5, positional_encoding=positions)
+    random = np.random.default_rng(0)
+    memory = model.encode(SOURCE)
+    repeated = model.encode(np.repeat(SOURCE, beam_size, axis=0))
+    cache = model.start_cache(memory, beam_size)
+    hypotheses = np.zeros((2, beam_size, 5), "int32")
+    for index in range(5):
+        # Hypotheses change places, vanish and are continued more than once;
+        # at the first step parents mean nothing.
+        parents = random.integers(0, beam_size, (2, beam_size), "int32")
+        ids = random.integers(2, 13, (2, beam_size), "int32")
+        if index:
+            hypotheses = np.take_along_axis(
+                hypotheses, parents[..., None], axis=1
+            )
+        hypotheses[:, :, index] = ids
+        logits, cache = model.decode_step(
+            ops.convert_to_tensor(ids),
+            ops.convert_to_tensor(parents),
+            cache,
+            ops.convert_to_tensor(index, "int32"),
+        )
+        assert tuple(logits.shape) == (2, beam_size, 13)
+        # What is still padding changes nothing before it.
+        flat = hypotheses.reshape(2 * beam_size, 5)
+        expected = to_numpy(model.decode(flat, repeated))[:, index]
+        np.testing.assert_allclose(
+            to_numpy(logits).reshape(expected.shape),
+            expected,
+            atol=5 * TOLERANCE[policy],
+        )
+    # The memory is neither repeated nor projected again.
+    assert tuple(cache.layers[0].cross_key.shape) == (2, 2, 6, 3)
+    assert tuple(cache.layers[0].self_value.shape) == (2, 2, 5 * beam_size, 5)
+
+
+def test_attention_weights_are_shares_of_what_may_be_attended_to():
+    model = small()
+    weights = model.attention_weights(SOURCE, TARGET)
+    causal = np.tril(np.ones((1, 5, 5), bool))
+    masks = dict(encoder=MEMORY_MASK, decoder=causal, cross=MEMORY_MASK)
+    rows = dict(encoder=6, decoder=5, cross=5)
+    for name, mask in masks.items():
+        layers = getattr(weights, name)
+        assert len(layers) == 2
+        for layer in layers:
+            assert dtype_of(layer) == "float32"
+            layer = to_numpy(layer)
+            assert layer.shape == (2, 2, rows[name], mask.shape[-1])
+            np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-6)
+            shown = np.broadcast_to(mask[:, None], layer.shape)
+            assert (layer[~shown] == 0).all() and (layer[shown] > 0).all()
+    # The layers' own weights for the same input.
+    x = model.source_positions(model.embedding(SOURCE))
+    first = model.encoder.layers[0].self_attention.weights_of(x, x, MEMORY_MASK)
+    np.testing.assert_allclose(
+        to_numpy(weights.encoder[0]), to_numpy(first), atol=1e-6
+    )
+    x = model.target_positions(model.embedding(TARGET))
+    states = model.encode(SOURCE).states
+    own, cross = model.decoder.weights_of(x, states, causal, MEMORY_MASK)
+    for found, expected in ((weights.decoder, own), (weights.cross, cross)):
+        np.testing.assert_allclose(
+            to_numpy(found[1]), to_numpy(expected[1]), atol=1e-6
+        )
+
+
+def test_dropout_acts_in_training_only():
+    model = small(dropout=0.5)
+    default, inference, training, again = (
+        to_numpy(model(BOTH, **mode))
+        for mode in (
+            {},
+            {"training": False},
+            {"training": True},
+            {"training": True},
+        )
+    )
+    np.testing.assert_array_equal(default, inference)
+    assert np.abs(training - inference).max() > 0.1
+    assert np.abs(training - again).max() > 0.1
+
+
+def test_model_is_part_of_a_functional_model():
+    model = small()
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name) for name in BOTH
+    }
+    outer = keras.Model(inputs, ops.softmax(model(inputs)))
+    assert outer.output_shape == (None, None, 13)
+    np.testing.assert_allclose(
+        to_numpy(outer(BOTH)), to_numpy(ops.softmax(model(BOTH))), atol=1e-6
+    )
+
+
+def copy_task(count=128, length=4):
+    """Sources to be copied: `(inputs, labels)`."""
+    random = np.random.default_rng(0)
+    words = random.integers(4, 13, (count, length))
+    ends = np.full((count, 1), 3)
+    inputs = {
+        "source": np.hstack([words, ends]).astype("int32"),
+        "target": np.hstack([0 * ends + 2, words]).astype("int32"),
+    }
+    return inputs, np.hstack([words, ends]).astype("int32")
+
+
+def compiled(policy):
+    config = kt.TransformerConfig(
+        **{**SMALL, "num_layers": 1, "d_model": 32, "d_ff": 64}, dropout=0.0
+    )
+    model = kt.Transformer(config, dtype=policy)
+    model.compile(
+        optimizer=kt.optimizers.adam(config.d_model, warmup_steps=100),
+        loss=kt.LabelSmoothedCrossEntropy(0.1),
+        metrics=[kt.TokenNLL(), kt.TokenAccuracy()],
+    )
+    return model
+
+
+@pytest.mark.parametrize("policy", ("float32", "mixed_float16"))
+def test_fit_learns_to_copy(policy):
+    model = compiled(policy)
+    inputs, labels = copy_task()
+    history = model.fit(
+        inputs, labels, batch_size=16, epochs=12, verbose=0
+    ).history
+    assert np.isfinite(history["loss"]).all()
+    assert history["loss"][-1] < history["loss"][0]
+    # Who knows where the end is and guesses the words has 4/5 log(9) = 1.76.
+    assert history["nll"][0] > 2.3 and history["nll"][-1] < 1.3
+    assert history["accuracy"][-1] > 0.5
+
+
+@pytest.mark.parametrize("policy", ("float32", "mixed_bfloat16"))
+def test_saved_model_continues_where_it_was(policy, tmp_path):
+    model = compiled(policy)
+    inputs, labels = copy_task(16)
+    model.fit(inputs, labels, batch_size=8, verbose=0, shuffle=False)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+
+    assert type(loaded) is kt.Transformer
+    assert loaded.config == model.config
+    assert loaded.get_config() == model.get_config()
+    np.testing.assert_array_equal(
+        to_numpy(loaded(inputs)), to_numpy(model(inputs))
+    )
+    assert int(loaded.optimizer.iterations) == 2
+    assert loaded.loss.get_config() == model.loss.get_config()
+    # With the optimiser's state, the next updates are the same.
+    results = [
+        m.fit(
+            inputs, labels, batch_size=8, epochs=2, verbose=0, shuffle=False
+        ).history
+        for m in (model, loaded)
+    ]
+    assert set(results[0]) == set(results[1]) == {"loss", "nll", "accuracy"}
+    for name, values in results[0].items():
+        np.testing.assert_allclose(values, results[1][name], rtol=1e-4)
+
+
+@pytest.mark.parametrize("positions", ("sinusoidal", "learned"))
+def test_weights_are_saved_and_loaded(positions, tmp_path):
+    model = small(positional_encoding=positions)
+    other = kt.Transformer(model.config, dtype="float32")
+    model.save_weights(tmp_path / "model.weights.h5")
+    assert np.abs(to_numpy(other(BOTH)) - to_numpy(model(BOTH))).max() > 0.1
+    other.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(to_numpy(other(BOTH)), to_numpy(model(BOTH)))
+
+
+def test_config_is_the_arguments_of_init():
+    model = small("mixed_bfloat16", positional_encoding="learned")
+    config = model.get_config()
+    assert set(config) == {"name", "dtype", "config"}
+    assert config["config"] == model.config.to_dict()
+    copy = kt.Transformer.from_config(config)
+    assert copy.config == model.config
+    assert copy.dtype_policy.name == "mixed_bfloat16"
+    assert [w.path for w in copy.weights] == [w.path for w in model.weights]
