@@ -7,5 +7,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _seed():
+def _same_start():
+    """No test depends on what ran before it, nor on a user's settings."""
     keras.utils.set_random_seed(0)
+    keras.config.set_dtype_policy("float32")

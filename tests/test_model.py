@@ -153,8 +153,8 @@ def test_cached_steps_equal_decoding_at_once(positions, beam_size, policy):
     memory = model.encode(SOURCE)
     repeated = model.encode(np.repeat(SOURCE, beam_size, axis=0))
     cache = model.start_cache(memory, beam_size)
-    hypotheses = np.zeros((2, beam_size, 5), "int32")
-    for index in range(5):
+    hypotheses = np.zeros((2, beam_size, 4), "int32")
+    for index in range(4):
         # Hypotheses change places, vanish and are continued more than once;
         # at the first step parents mean nothing.
         parents = random.integers(0, beam_size, (2, beam_size), "int32")
@@ -172,7 +172,7 @@ def test_cached_steps_equal_decoding_at_once(positions, beam_size, policy):
         )
         assert tuple(logits.shape) == (2, beam_size, 13)
         # What is still padding changes nothing before it.
-        flat = hypotheses.reshape(2 * beam_size, 5)
+        flat = hypotheses.reshape(2 * beam_size, 4)
         expected = to_numpy(model.decode(flat, repeated))[:, index]
         np.testing.assert_allclose(
             to_numpy(logits).reshape(expected.shape),
@@ -181,7 +181,7 @@ def test_cached_steps_equal_decoding_at_once(positions, beam_size, policy):
         )
     # The memory is neither repeated nor projected again.
     assert tuple(cache.layers[0].cross_key.shape) == (2, 2, 6, 3)
-    assert tuple(cache.layers[0].self_value.shape) == (2, 2, 5 * beam_size, 5)
+    assert tuple(cache.layers[0].self_value.shape) == (2, 2, 4 * beam_size, 5)
 
 
 def test_attention_weights_are_shares_of_what_may_be_attended_to():

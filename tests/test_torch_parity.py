@@ -156,7 +156,9 @@ def test_loss_and_gradients(models):
     def our_loss():
         return loss(LABELS, ours({"source": SOURCE, "target": TARGET}))
 
-    assert float(to_numpy(our_loss())) == pytest.approx(expected.item(), rel=1e-5)
+    assert float(to_numpy(our_loss())) == pytest.approx(
+        expected.item(), rel=1e-5
+    )
     slopes = {name: p.grad for name, p in theirs.named_parameters()}
     found = gradients(our_loss, ours.trainable_variables)
     for weight, gradient in zip(ours.trainable_variables, found, strict=True):

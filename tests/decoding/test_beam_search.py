@@ -53,7 +53,7 @@ def search_tables(search, tables, max_lengths, graph=False):
     Returns:
         `SearchResult` of arrays, and the number of calls of the step.
     """
-    longest = max(max_lengths)
+    longest = max(*max_lengths, 1)
     # Prefixes are numbered in the order of `prefixes`, as a V-ary tree.
     rows = [[table[p] for p in prefixes(longest)] for table in tables]
     log_probs = tf.constant(np.array(rows), tf.float32)  # [B, prefixes, V]
@@ -187,7 +187,8 @@ def test_a_row_that_stopped_is_frozen_while_its_batch_goes_on():
     long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
     assert score(short, (A, EOS), 1.0) > score(short, (EOS,), 1.0)
     search = BeamSearch(beam_size=1, alpha=1.0)
-    result, _ = search_tables(search, [short, long], [4, 4])
+    result, steps = search_tables(search, [short, long], [4, 4])
+    assert steps == 4
     assert hypotheses(result, 0) == [(-0.75, (EOS,))]
     assert hypotheses(result, 1)[0][1] == (A, B, A, EOS)
 
@@ -327,9 +328,10 @@ def test_the_longest_allowed_is_ended_with_its_own_probability(
 
 def test_a_limit_below_one_allows_the_end_alone():
     table = random_table(0)
-    result, _ = search_tables(BeamSearch(2), [table, table], [0, 1])
-    assert hypotheses(result, 0) == hypotheses(result, 1)
-    assert hypotheses(result, 0)[0][1] == (EOS,)
+    result, _ = search_tables(BeamSearch(2), [table, table], [0, -1])
+    end_alone = [(score(table, (EOS,), 0.6), (EOS,))]
+    assert_same(hypotheses(result, 0), end_alone)
+    assert_same(hypotheses(result, 1), end_alone)
 
 
 def test_stops_when_no_live_hypothesis_can_win():
@@ -359,14 +361,6 @@ def test_does_not_stop_before_the_beam_is_full():
     assert hypotheses(result, 0) == [(-0.125, (EOS,)), (-15.0, (A, B, EOS))]
 
 
-def test_a_batch_takes_the_steps_of_its_longest_row():
-    quick = table_of(_=-0.125, a=-3.0, a_=-1.0)
-    slow = table_of(a=-0.125, ab=-0.125, ab_=-0.125, aba=-9.0)
-    search = BeamSearch(1, alpha=0.6)
-    assert search_tables(search, [quick], [4])[1] == 1
-    assert search_tables(search, [quick, slow], [4, 4])[1] == 3
-
-
 def test_what_is_not_in_the_vocabulary_of_text_is_never_chosen():
     table = random_table(0)
     for distribution in table.values():
@@ -377,14 +371,9 @@ def test_what_is_not_in_the_vocabulary_of_text_is_never_chosen():
 
 
 def test_an_empty_batch():
-    search = BeamSearch(beam_size=3)
-    result = search(
-        None,  # is never called
-        (),
-        tf.zeros([0], tf.int32),
-        bos_id=BOS,
-        eos_id=EOS,
-        pad_id=PAD,
+    no_step, no_cache, no_lengths = None, (), tf.zeros([0], tf.int32)
+    result = BeamSearch(beam_size=3)(
+        no_step, no_cache, no_lengths, bos_id=BOS, eos_id=EOS, pad_id=PAD
     )
     assert result.ids.shape == (0, 3, 0)
     assert result.scores.shape == result.lengths.shape == (0, 3)

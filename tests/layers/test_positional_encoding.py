@@ -3,6 +3,7 @@ import numpy as np
 import numpy_reference as reference
 import pytest
 from helpers import POLICIES, dtype_of, normal, to_numpy
+from keras import ops
 
 from keras_transformer.layers import (
     LearnedPositionalEncoding,
@@ -44,11 +45,11 @@ def test_sinusoids_have_no_weights_and_any_length():
 )
 def test_positions_can_be_given(make):
     encoding, x = make(), normal(2, 6, 8)
-    whole = to_numpy(encoding(x))
-    later = encoding.add_positions(x[:, 4:], np.array([4, 5], "int32"))
+    whole, tensor = to_numpy(encoding(x)), ops.convert_to_tensor(x)
+    later = encoding.add_positions(tensor[:, 4:], np.array([4, 5], "int32"))
     np.testing.assert_allclose(to_numpy(later), whole[:, 4:], atol=1e-6)
     # One position for all: the hypotheses of a beam.
-    same = encoding.add_positions(x, np.array([5], "int32"))
+    same = encoding.add_positions(tensor, np.array([5], "int32"))
     np.testing.assert_allclose(to_numpy(same)[:, 5], whole[:, 5], atol=1e-6)
     np.testing.assert_allclose(
         to_numpy(same)[:, 0] - x[:, 0], whole[:, 5] - x[:, 5], atol=1e-5
