@@ -102,6 +102,19 @@ def _parser() -> argparse.ArgumentParser:
     _add_search(evaluate)
     evaluate.set_defaults(command=_evaluate)
 
+    average = commands.add_parser(
+        "average", help="make a run of the mean of the last checkpoints"
+    )
+    _add_run(average)
+    average.add_argument("output", help="folder of the new run")
+    average.add_argument(
+        "--last",
+        type=int,
+        default=5,
+        help="checkpoints (5; the paper: 5 for base, 20 for big)",
+    )
+    average.set_defaults(command=_average)
+
     translate = commands.add_parser(
         "translate", help="translate standard input, a sentence a line"
     )
@@ -221,6 +234,16 @@ def _evaluate(options: argparse.Namespace) -> None:
     path = record(run, results, hypotheses)
     print(describe(results))
     print(f"recorded in {path}")
+
+
+def _average(options: argparse.Namespace) -> None:
+    from keras_transformer.train.averaging import average
+    from keras_transformer.train.run import Run
+
+    run = average(Run.open(options.run), options.output, options.last)
+    print(f"{run.path} holds the mean of")
+    for name in run.recipe["averaged"]:
+        print(f"  {name}")
 
 
 def _translate(options: argparse.Namespace) -> None:

@@ -131,8 +131,11 @@ class Run:
             old.unlink()
         return path
 
-    def load_model(self) -> Transformer:
-        """Returns the model with the weights of the newest checkpoint.
+    def load_model(self, checkpoint: Path | None = None) -> Transformer:
+        """Returns the model with the weights of a checkpoint.
+
+        Args:
+            checkpoint: One of `checkpoints()`. Default: the newest.
 
         Raises:
             InputError: If there is no checkpoint.
@@ -144,7 +147,7 @@ class Run:
                 "the first. Train it again into another folder."
             )
         model = Transformer(self.config)
-        model.load_weights(checkpoints[-1])
+        model.load_weights(checkpoint or checkpoints[-1])
         return model
 
     @property

@@ -5,6 +5,7 @@ import pytest
 
 from keras_transformer import Tokenizer, Transformer, TransformerConfig
 from keras_transformer.errors import InputError
+from keras_transformer.train.averaging import average
 from keras_transformer.train.run import Run, check_is_free, write_json
 
 
@@ -120,3 +121,33 @@ def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):
         write_json(path, [object()])
     assert json.loads(path.read_text()) == [1]
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
+    start = [weight.numpy() for weight in model.weights]
+    for step, factor in ((1, 100.0), (2, 1.0), (3, 4.0)):
+        model.set_weights([factor * weight for weight in start])
+        run.save_checkpoint(model, step, keep=5)
+    averaged = average(run, tmp_path / "averaged", last=2)
+    assert averaged.step == 3
+    assert averaged.recipe["averaged"] == [
+        f"step-{step:08d}.weights.h5" for step in (2, 3)
+    ]
+    reopened = Run.open(tmp_path / "averaged").load_model()
+    for ours, theirs in zip(reopened.weights, start, strict=True):
+        np.testing.assert_allclose(ours, 2.5 * theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("last", [0, -1, 3])
+def test_average_of_more_checkpoints_than_there_are(run, model, tmp_path, last):
+    for step in (1, 2):
+        run.save_checkpoint(model, step, keep=5)
+    with pytest.raises(InputError, match=f"2 checkpoints.*last={last}"):
+        average(run, tmp_path / "averaged", last)
+    assert not (tmp_path / "averaged").exists()
+
+
+def test_average_overwrites_nothing(run, model):
+    run.save_checkpoint(model, 1, keep=5)
+    with pytest.raises(InputError, match="already holds a run"):
+        average(run, run.path, last=1)

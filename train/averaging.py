@@ -1,0 +1,43 @@
+"""The mean of a run's last checkpoints, as the paper translates with."""
+
+import os
+
+import numpy as np
+
+from keras_transformer.errors import InputError
+from keras_transformer.train.run import Run, check_is_free
+
+
+def average(run: Run, output: str | os.PathLike, last: int = 5) -> Run:
+    """Writes a run whose weights are the mean of another run's checkpoints.
+
+    Section 6.1: base averages the last 5 checkpoints, big the last 20.
+
+    Args:
+        run: The run.
+        output: Folder of the new run; it must be new or empty. Its recipe is
+            the run's, with the checkpoints that were `averaged`.
+        last: How many checkpoints, from the newest back.
+
+    Raises:
+        InputError: If the run has fewer checkpoints, or `output` is not free.
+    """
+    check_is_free(output)
+    paths = run.checkpoints()[-max(last, 0) :]
+    if not 1 <= last == len(paths):
+        raise InputError(
+            f"{run.path} has {len(run.checkpoints())} checkpoints to average. "
+            f"Received: last={last}. Average fewer, or train with a larger "
+            "--keep."
+        )
+    sums = None
+    for path in paths:
+        model = run.load_model(path)
+        weights = [w.astype("float64") for w in model.get_weights()]
+        sums = weights if sums is None else list(map(np.add, sums, weights))
+    model.set_weights([total / last for total in sums])
+    names = [path.name for path in paths]
+    recipe = {**run.recipe, "averaged": names}
+    averaged = Run.create(output, run.config, recipe, run.tokenizer)
+    averaged.save_checkpoint(model, run.step, keep=1)
+    return averaged
