@@ -48,7 +48,8 @@ def new_model(tokenizer, seed):
             num_heads=4,
             dropout=0.0,
             max_length=MAX_LENGTH,
-        )
+        ),
+        dtype="float32",  # whatever an earlier test has set
     )
 
 
