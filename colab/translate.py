@@ -82,7 +82,7 @@ inputs, labels = next(iter(train_batches))
 
 # %%
 config = kt.TransformerConfig.from_preset(
-    "tiny", vocab_size=tokenizer.vocab_size
+    "tiny", vocab_size=tokenizer.vocab_size, max_length=32
 )
 model = kt.Transformer(config)
 model.compile(

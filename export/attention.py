@@ -23,7 +23,7 @@ def attention_of(
         and a title.
 
     Raises:
-        InputError: If there is no such layer.
+        InputError: If there is no such layer, or the text is too long.
     """
     config = translator.model.config
     layer = config.num_layers if layer is None else layer
@@ -32,7 +32,12 @@ def attention_of(
             f"The model has layers 1 to {config.num_layers}. Received: "
             f"layer={layer}"
         )
-    source, _, _ = translator.source_ids(tf.constant([text]))
+    source, _, cut = translator.source_ids(tf.constant([text]))
+    if cut[0]:
+        raise InputError(
+            f"The model reads {config.max_length - 1} tokens. Received: a "
+            "longer sentence; use a shorter one."
+        )
     result = translator.search_ids(source)
     best = result.ids[:, 0, : int(result.lengths[0, 0])]
     target = tf.concat([[[config.bos_id]], best[:, :-1]], axis=1)

@@ -4,7 +4,7 @@ Letters: B = batch, K = beam size, n = translations returned, S = source
 length, T = target length, V = vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from keras_transformer.decoding import (
 from keras_transformer.errors import InputError
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
+
+_MOST_SENTENCES = 128
 
 
 class Translation(NamedTuple):
@@ -110,11 +112,12 @@ class Translator:
         Args:
             texts: Any number of sentences.
             batch_tokens: Source tokens in a batch, padding included; less
-                takes less memory.
+                takes less memory. A batch has at most 128 sentences.
 
         Returns:
             A `Translation` a text, in the order of the texts.
         """
+        texts = _texts(texts)
         translations: list = [None] * len(texts)
         for batch in self._batches(texts, batch_tokens):
             outputs = self._translate(tf.constant([texts[i] for i in batch]))
@@ -134,27 +137,49 @@ class Translator:
         return translations
 
     def score(
-        self, sources: Sequence[str], targets: Sequence[str]
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        batch_tokens: int = 2048,
     ) -> list[float]:
         """Returns the score that the search would give to given targets.
 
+        The tokenizer decides how a target is cut into tokens. A search may
+        have spelled the same text with others: of those ids `score_ids`
+        gives the score.
+
         Args:
-            sources: Texts.
+            sources: Texts. An empty one has the score 0, as in `translate`.
             targets: A translation of each, which the model is forced to.
+            batch_tokens: As in `translate`, of the targets.
 
         Raises:
-            InputError: If there are not as many targets as sources.
+            InputError: If there are not as many targets as sources, or one
+                of them is longer than the model's `max_length`.
         """
+        sources, targets = _texts(sources), _texts(targets)
         if len(sources) != len(targets):
             raise InputError(
                 "There must be one target a source. Received: "
                 f"{len(sources)} sources, {len(targets)} targets"
             )
-        if not sources:
-            return []
-        labels, _, _ = self.source_ids(tf.constant(list(targets)))
-        source, _, _ = self.source_ids(tf.constant(list(sources)))
-        return self.score_ids(source, labels).numpy().tolist()
+        scores = np.zeros(len(sources))
+        for batch in self._batches(targets, batch_tokens):
+            source, lengths, cut = self.source_ids(
+                tf.constant([sources[i] for i in batch])
+            )
+            labels, _, label_cut = self.source_ids(
+                tf.constant([targets[i] for i in batch])
+            )
+            if tf.reduce_any(cut | label_cut):
+                raise InputError(
+                    "A text that is scored must not exceed the model's "
+                    f"longest of {self.model.config.max_length} tokens. "
+                    "Received: a longer one"
+                )
+            found = self.score_ids(source, labels)
+            scores[batch] = tf.where(tf.equal(lengths, 1), 0.0, found)
+        return scores.tolist()
 
     def score_ids(self, source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Returns float32 `[B]`: the scores of labels `[B, T]`.
@@ -251,7 +276,19 @@ class Translator:
         for i in np.argsort(-lengths, kind="stable"):
             if room < 1:
                 batches.append([])
-                room = max(1, batch_tokens // int(lengths[i]))
+                room = batch_tokens // int(lengths[i])
+                # Every sentence costs K rows of V log-probabilities.
+                room = min(max(room, 1), _MOST_SENTENCES)
             batches[-1].append(int(i))
             room -= 1
         return batches
+
+
+def _texts(texts: Iterable[str]) -> list[str]:
+    """A list of texts; one text would be taken letter by letter."""
+    if isinstance(texts, str | bytes):
+        raise InputError(
+            "Several texts are expected. Received: a single one; put it into "
+            "a list."
+        )
+    return list(texts)

@@ -3,7 +3,9 @@
     import keras_transformer as kt
 
 Names load when they are first used, so that the layers, the model, losses
-and schedules work where TensorFlow is not installed.
+and schedules work where TensorFlow is not installed. With the first of them
+every class that Keras saves is registered: `from keras_transformer import
+Transformer` is enough before `keras.models.load_model`.
 """
 
 import importlib
@@ -37,6 +39,8 @@ _MODULES = (
     "text",
     "train",
 )
+# What holds classes that `keras.models.load_model` may meet.
+_REGISTERED = ("model", "losses", "metrics", "schedules")
 
 __all__ = [*_HOME, *_MODULES]
 
@@ -45,6 +49,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"keras_transformer.{name}")
     if name in _HOME:
+        for module in _REGISTERED:
+            importlib.import_module(f"keras_transformer.{module}")
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value

@@ -1,11 +1,12 @@
 """The command line: `keras-transformer COMMAND`.
 
 Only parsing and printing live here. TensorFlow is imported by the commands
-that need it, so that `--help` and mistakes answer at once.
+that need it, so that `--help` and `params` answer at once.
 """
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -65,6 +66,12 @@ def _start_tensorflow() -> None:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+    if os.environ["KERAS_BACKEND"] != "tensorflow":
+        raise InputError(
+            "Training, search and export need Keras on TensorFlow. Received: "
+            f"KERAS_BACKEND={os.environ['KERAS_BACKEND']}; set it to "
+            "tensorflow, or unset it."
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -198,10 +205,11 @@ def _train(options: argparse.Namespace) -> None:
     recipe = Recipe.from_preset(options.preset, **given)
     corpus = open_corpus(options.data, options.source, options.target)
     run = train(corpus, options.output, options.preset, recipe)
+    split = "test" if "test" in corpus.splits else corpus.splits[-1]
     print(
         f"\nThe run is in {run.path}. Next:\n"
         f"  keras-transformer evaluate {run.path} "
-        f"--data {' '.join(options.data)}\n"
+        f"--data {shlex.join(options.data)} --split {split}\n"
         f"  keras-transformer translate {run.path}\n"
         f"  keras-transformer export {run.path} exported/1"
     )
@@ -247,7 +255,7 @@ def _average(options: argparse.Namespace) -> None:
 
 
 def _translate(options: argparse.Namespace) -> None:
-    n = options.n_best or 1
+    n = 1 if options.n_best is None else options.n_best
     translator = _translator(options, n)
     at_once = 1 if sys.stdin.isatty() else _LINES_AT_ONCE
     lines = _lines(sys.stdin.buffer)
@@ -315,7 +323,7 @@ def _params(options: argparse.Namespace) -> None:
         )
     print(
         "\nThe paper's presets are counted with its 37,000 tokens. Its own "
-        "figures fit\na vocabulary of about 41,000 better."
+        "figures, but\nthat of big, fit a vocabulary of about 41,000 better."
     )
 
 

@@ -106,7 +106,9 @@ class TransformerConfig:
 
         chosen = preset(name)
         arguments = {**chosen.architecture, **overrides}
-        return cls(vocab_size=vocab_size or chosen.vocab_size, **arguments)
+        if vocab_size is None:
+            vocab_size = chosen.vocab_size
+        return cls(vocab_size=vocab_size, **arguments)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TransformerConfig":
@@ -128,7 +130,13 @@ class TransformerConfig:
     @classmethod
     def from_json(cls, text: str) -> "TransformerConfig":
         """Inverse of `to_json`."""
-        return cls.from_dict(json.loads(text))
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise InputError(
+                f"A configuration must be JSON. Received: {error}"
+            ) from error
+        return cls.from_dict(values)
 
     def to_json(self) -> str:
         """Returns the configuration as JSON text."""

@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -97,6 +98,9 @@ def test_evaluate_records_results(run_cli, trained):
     assert results[-1]["sentences"] == 3
     assert results[-1]["step"] == 2
     assert results[-1]["truncated"] >= 1
+    # An empty line and one that is too long have no perplexity.
+    assert results[-1]["perplexity_sentences"] == 1
+    assert "perplexity is of 1 sentences" in out
     assert f"{results[-1]['bleu']:.2f}  {results[-1]['bleu_signature']}" in out
     lines = (run / "translations-test.txt").read_text().splitlines()
     assert len(lines) == 3
@@ -237,6 +241,38 @@ def test_output_that_holds_a_run_is_not_overwritten(run_cli, trained):
     assert {p: p.stat().st_mtime_ns for p in run.rglob("*")} == before
 
 
+def test_output_below_a_file(run_cli, trained, tmp_path):
+    _, data = trained
+    (tmp_path / "file").write_text("kept")
+    fails(train(run_cli, data, tmp_path / "file" / "run"), "is a file")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_damaged_checkpoint(run_cli, trained, tmp_path):
+    run, _ = trained
+    shutil.copytree(run, tmp_path / "run")
+    newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    newest.write_bytes(newest.read_bytes()[:1000])
+    fails(
+        run_cli("export", tmp_path / "run", tmp_path / "exported"),
+        newest.name,
+        "damaged",
+    )
+
+
+def test_backend_without_tensorflow_graphs(run_cli, trained, monkeypatch):
+    run, _ = trained
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    fails(run_cli("translate", run), "KERAS_BACKEND=jax")
+
+
+def test_attention_of_a_sentence_that_is_too_long(run_cli, trained, tmp_path):
+    run, _ = trained
+    output = tmp_path / "a.png"
+    fails(run_cli("attention", run, "q" * 99, "--output", output), "31 tokens")
+    assert not output.exists()
+
+
 def test_nan_loss(run_cli, trained, tmp_path, monkeypatch):
     from keras_transformer.train import trainer
 
@@ -257,6 +293,7 @@ def test_nan_loss(run_cli, trained, tmp_path, monkeypatch):
         ["--label-smoothing", "1.5"],
         ["--batch-tokens", "3"],
         ["--max-length", "1"],
+        ["--seed", "-1"],
     ],
 )
 def test_values_out_of_range(run_cli, trained, tmp_path, arguments):
@@ -269,7 +306,13 @@ def test_values_out_of_range(run_cli, trained, tmp_path, arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--beam-size", "0"], ["--alpha", "-1"], ["--n-best", "9"]]
+    "arguments",
+    [
+        ["--beam-size", "0"],
+        ["--alpha", "-1"],
+        ["--n-best", "9"],
+        ["--n-best", "0"],
+    ],
 )
 def test_search_values_out_of_range(run_cli, trained, monkeypatch, arguments):
     run, _ = trained

@@ -99,3 +99,23 @@ def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'keras_transformer'.*'Bert'"):
         kt.Bert  # noqa: B018
     assert not hasattr(kt, "nothing")
+
+
+def test_importing_a_class_registers_all_for_loading(tmp_path):
+    model = kt.Transformer(
+        kt.TransformerConfig(
+            vocab_size=9, num_layers=1, d_model=4, d_ff=4, num_heads=1
+        )
+    )
+    model.compile(
+        kt.optimizers.adam(4, warmup_steps=4),
+        kt.LabelSmoothedCrossEntropy(),
+        metrics=[kt.TokenAccuracy()],
+    )
+    model.save(tmp_path / "model.keras")
+    run(
+        "import keras\n"
+        "from keras_transformer import Transformer\n"
+        f"model = keras.models.load_model({str(tmp_path / 'model.keras')!r})\n"
+        "assert isinstance(model, Transformer)\n"
+    )

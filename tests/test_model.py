@@ -37,6 +37,17 @@ def test_examples_of_the_docstrings():
     check_examples(model)
 
 
+def test_summary_counts_the_parameters(capsys):
+    small().summary()
+    assert f"{small().config.num_parameters:,}" in capsys.readouterr().out
+
+
+def test_learned_positions_end_at_max_length():
+    model = small(positional_encoding="learned")
+    with pytest.raises(ValueError, match="longer than max_length=9"):
+        model({"source": np.ones((1, 10), "int32"), "target": TARGET[:1]})
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_logits_have_the_compute_dtype_and_the_weights_float32(policy):
     model = small(policy)

@@ -1,11 +1,12 @@
 """Measures a model on a split: BLEU, chrF and perplexity."""
 
 import json
+import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from keras_transformer.export import Translator
@@ -44,24 +45,43 @@ def evaluate(
     rows = list(pairs.as_numpy_iterator())
     sources = [source.decode() for source, _ in rows]
     references = [reference.decode() for _, reference in rows]
+    target = target or "en"
+    corpus_scores([""], [""], target)  # fails before the work, not after it
     start = time.monotonic()
     translations = translator.translate(sources)
     seconds = time.monotonic() - start
     hypotheses = [translation.texts[0] for translation in translations]
-    scores = corpus_scores(hypotheses, references, target=target or "en")
-    nll = float(_nll(translator, pairs))
+    scores = corpus_scores(hypotheses, references, target=target)
+    nll, scored = _nll(translator, pairs)
     results = {
+        "data": corpus.name,
         "split": split,
         "sentences": len(rows),
         "truncated": sum(t.truncated for t in translations),
         **scores,
         "nll": nll,
-        "perplexity": float(keras.ops.exp(nll)),
+        "perplexity": None if nll is None else math.exp(nll),
+        "perplexity_sentences": scored,
         "beam_size": translator.search.beam_size,
         "alpha": translator.search.alpha,
         "seconds": round(seconds, 2),
     }
     return results, hypotheses
+
+
+def _past(path: Path) -> list:
+    if not path.exists():
+        return []
+    try:
+        return list(json.loads(path.read_text("utf-8")))
+    except ValueError as error:
+        # What has just been measured must not be lost to a damaged file.
+        path.replace(path.with_suffix(".json.damaged"))
+        print(
+            f"{path} is no JSON ({error}): it is now {path.name}.damaged",
+            file=sys.stderr,
+        )
+        return []
 
 
 def describe(results: dict[str, Any]) -> str:
@@ -73,10 +93,19 @@ def describe(results: dict[str, Any]) -> str:
         f"BLEU            {results['bleu']:6.2f}  {results['bleu_signature']}",
         f"chrF            {results['chrf']:6.2f}  {results['chrf_signature']}",
         f"tokenised BLEU  {results['tokenized_bleu']:6.2f}  as in the paper",
-        f"perplexity      {results['perplexity']:6.2f}  a token",
     ]
+    scored = results["perplexity_sentences"]
+    if scored:
+        lines.append(f"perplexity      {results['perplexity']:6.2f}  a token")
+    if scored < results["sentences"]:
+        lines.append(
+            f"perplexity is of {scored:,} sentences: the others are empty or "
+            "longer than the model reads"
+        )
     if results["truncated"]:
-        lines.append(f"truncated       {results['truncated']:6,}  sentences")
+        lines.append(
+            f"truncated       {results['truncated']:6,}  of the sentences"
+        )
     return "\n".join(lines)
 
 
@@ -87,20 +116,27 @@ def record(run: Run, results: dict[str, Any], hypotheses: list[str]) -> Path:
     are in `translations-SPLIT.txt`, those of the newest evaluation.
     """
     path = run.path / "results.json"
-    past = json.loads(path.read_text("utf-8")) if path.exists() else []
-    write_json(path, [*past, {"step": run.step, **results}])
+    write_json(path, [*_past(path), {"step": run.step, **results}])
     text = run.path / f"translations-{results['split']}.txt"
     partial = text.with_name(f".partial-{text.name}")
-    partial.write_text("".join(f"{h}\n" for h in hypotheses), "utf-8")
+    lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
+    partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     partial.replace(text)
     return path
 
 
-def _nll(translator: Translator, pairs: tf.data.Dataset) -> Any:
-    """Returns nats a target token, without label smoothing."""
+def _nll(
+    translator: Translator, pairs: tf.data.Dataset
+) -> tuple[float | None, int]:
+    """Returns nats a target token without label smoothing, and of how many.
+
+    A pair with an empty side, or a longer one than the model reads, is left
+    out; the first value is None if no pair remains.
+    """
     model = translator.model
     metric = TokenNLL(model.config.pad_id)
     logits = tf.function(model, reduce_retracing=True)
+    scored = 0
     for inputs, labels in pipeline.evaluation_batches(
         pairs,
         translator.tokenizer,
@@ -108,4 +144,5 @@ def _nll(translator: Translator, pairs: tf.data.Dataset) -> Any:
         max_length=model.config.max_length,
     ):
         metric.update_state(labels, logits(inputs))
-    return metric.result()
+        scored += len(labels)
+    return (float(metric.result()) if scored else None), scored

@@ -55,7 +55,7 @@ class Run:
         Raises:
             InputError: If the folder exists and is not empty.
         """
-        path = Path(path)
+        path = Path(path).resolve()
         check_is_free(path)
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,10 +100,15 @@ class Run:
                 f"{path} must be a run of format {FORMAT}. Received: "
                 f"format={found!r}. It was written by another version."
             )
+        if not isinstance(values.get("model"), dict):
+            raise InputError(
+                f"{path / 'config.json'} must have the model's settings. "
+                f"Received: {sorted(values)}"
+            )
         return cls(
             path,
             TransformerConfig.from_dict(values["model"]),
-            values["recipe"],
+            values.get("recipe", {}),
             Tokenizer.load(path / "tokenizer.model"),
         )
 
@@ -138,7 +143,7 @@ class Run:
             checkpoint: One of `checkpoints()`. Default: the newest.
 
         Raises:
-            InputError: If there is no checkpoint.
+            InputError: If there is no checkpoint, or it cannot be read.
         """
         checkpoints = self.checkpoints()
         if not checkpoints:
@@ -147,7 +152,15 @@ class Run:
                 "the first. Train it again into another folder."
             )
         model = Transformer(self.config)
-        model.load_weights(checkpoint or checkpoints[-1])
+        checkpoint = checkpoint or checkpoints[-1]
+        try:
+            model.load_weights(checkpoint)
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{checkpoint} must hold the weights of the model in "
+                f"config.json. Received: {str(error).splitlines()[0]} It may "
+                "be damaged: delete it, and the one before is used."
+            ) from error
         return model
 
     @property
@@ -161,7 +174,12 @@ class Run:
 
 def check_is_free(path: str | os.PathLike) -> None:
     """Raises InputError if there is something at `path` already."""
-    path = Path(path)
+    path = Path(path).resolve()
+    parent = path.parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise InputError(f"{parent} is a file, so {path} cannot be made.")
     if path.is_dir() and not any(path.iterdir()):
         return
     if path.exists():

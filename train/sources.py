@@ -121,8 +121,7 @@ def open_corpus(
         InputError: If `data` has none of these forms, or files, languages
             or the package for TFDS are missing.
     """
-    if isinstance(data, str):
-        data = [data]
+    data = [data] if isinstance(data, str) else list(map(os.fspath, data))
     if source is not None and source == target:
         raise InputError(
             "source and target must be different languages. Received: "

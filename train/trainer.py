@@ -87,6 +87,16 @@ class Recipe:
                 "label_smoothing must be in [0, 1). Received: "
                 f"label_smoothing={self.label_smoothing}"
             )
+        if not 0 <= self.seed < 2**32:
+            raise InputError(
+                f"seed must be from 0 to 2^32 - 1. Received: seed={self.seed}"
+            )
+        if self.batch_tokens < 2 * self.max_length:
+            raise InputError(
+                "batch_tokens counts source and target: it must be at least "
+                f"2 * max_length = {2 * self.max_length}. Received: "
+                f"batch_tokens={self.batch_tokens}"
+            )
         if self.dtype not in _DTYPES:
             raise InputError(
                 f"dtype must be one of {', '.join(_DTYPES)}. Received: "
@@ -178,20 +188,13 @@ def _batches(
     """Returns the batches of each split; says what is dropped."""
     sizes = dict(batch_tokens=recipe.batch_tokens, max_length=recipe.max_length)
     pairs = corpus.pairs("train")
-    survey = pipeline.survey(pairs, tokenizer, recipe.max_length)
-    tokens = survey.source_tokens + survey.target_tokens
-    say(
-        f"train: {survey.pairs:,} pairs kept, {survey.source_tokens:,} source "
-        f"and {survey.target_tokens:,} target tokens; dropped "
-        f"{survey.dropped_long:,} longer than {recipe.max_length} tokens and "
-        f"{survey.dropped_empty:,} with an empty side; the longest text has "
-        f"{survey.longest:,} tokens"
-    )
+    survey = _survey(corpus, "train", tokenizer, recipe.max_length)
     if not survey.pairs:
         raise InputError(
             "No pair is left to train on. Raise max_length, or look at the "
             f"data. Received: max_length={recipe.max_length}"
         )
+    tokens = survey.source_tokens + survey.target_tokens
     passes = recipe.steps * recipe.batch_tokens / tokens
     say(
         f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it"
@@ -202,14 +205,28 @@ def _batches(
         )
     }
     if "valid" in corpus.splits:
-        valid = pipeline.evaluation_batches(
-            corpus.pairs("valid"), tokenizer, **sizes
-        )
-        if valid.cardinality():
-            batches["valid"] = valid
+        if _survey(corpus, "valid", tokenizer, recipe.max_length).pairs:
+            batches["valid"] = pipeline.evaluation_batches(
+                corpus.pairs("valid"), tokenizer, **sizes
+            )
         else:
             say("valid: no pair is left, so there is no validation")
     return batches
+
+
+def _survey(
+    corpus: Corpus, split: str, tokenizer: Tokenizer, max_length: int
+) -> pipeline.Survey:
+    survey = pipeline.survey(corpus.pairs(split), tokenizer, max_length)
+    say(
+        f"{split}: {survey.pairs:,} pairs kept, "
+        f"{survey.source_tokens:,} source and "
+        f"{survey.target_tokens:,} target tokens; dropped "
+        f"{survey.dropped_long:,} longer than {max_length} tokens and "
+        f"{survey.dropped_empty:,} with an empty side; the longest text has "
+        f"{survey.longest:,} tokens"
+    )
+    return survey
 
 
 def _fit(

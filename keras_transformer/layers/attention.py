@@ -104,7 +104,6 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"num_heads={num_heads}, d_k={d_k}, d_v={d_v}"
             )
         super().__init__(**kwargs)
-        self.supports_masking = True
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v
@@ -217,5 +216,5 @@ class MultiHeadAttention(keras.layers.Layer):
 
 
 def _over_heads(mask: Any) -> Any:
-    """`[B, T, S]` -> `[B, 1, T, S]`, the same for every head."""
-    return None if mask is None else ops.expand_dims(mask, axis=1)
+    """`[B, T, S]` or `[T, S]` -> `[B, 1, T, S]` or `[1, T, S]`."""
+    return None if mask is None else ops.expand_dims(mask, axis=-3)

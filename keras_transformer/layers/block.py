@@ -31,7 +31,6 @@ class Block(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True
         self.num_heads = num_heads
         self.d_ff = d_ff
         self.d_k = d_k

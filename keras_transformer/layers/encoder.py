@@ -62,8 +62,8 @@ class EncoderLayer(Block):
             x, self.feed_forward(x), training=training
         )
 
-    def compute_output_shape(self, x_shape: tuple) -> tuple:
-        return x_shape
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return input_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -118,5 +118,5 @@ class Encoder(Stack):
             x = layer(x, attention_mask)
         return weights
 
-    def compute_output_shape(self, x_shape: tuple) -> tuple:
-        return x_shape
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return input_shape

@@ -131,16 +131,14 @@ class LearnedPositionalEncoding(PositionalEncoding):
             initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
         )
 
-    def call(self, x: Any) -> Any:
-        length = x.shape[1]
-        if isinstance(length, int) and length > self.max_length:
+    def vectors(self, positions: Any) -> Any:
+        length = positions.shape[0]
+        # Beyond the table JAX would give NaN, and TensorFlow zeros on a GPU.
+        if length is not None and length > self.max_length:
             raise ValueError(
                 f"The input is longer than max_length={self.max_length}. "
-                f"Received: x.shape={tuple(x.shape)}"
+                f"Received: {length} positions"
             )
-        return super().call(x)
-
-    def vectors(self, positions: Any) -> Any:
         return ops.take(ops.cast(self.embeddings, "float32"), positions, axis=0)
 
     def get_config(self) -> dict[str, Any]:

@@ -108,6 +108,11 @@ class Tokenizer:
                 for its characters or more than it can fill (the message
                 names the limit), or `max_sentences` is 100 or less.
         """
+        if isinstance(texts, str | bytes):
+            raise InputError(
+                "Several texts are expected. Received: a single one; put it "
+                "into a list."
+            )
         if not isinstance(vocab_size, int) or vocab_size < 1:
             raise InputError(
                 "vocab_size must be a positive integer. "

@@ -173,3 +173,23 @@ def test_a_tokenizer_of_another_model(model, pairs):
     other = Tokenizer.train([*pairs, *pairs.values()], vocab_size=320)
     with pytest.raises(InputError, match="320, 0, 2, 3.* of the tokenizer"):
         Translator(model, other)
+
+
+def test_score_of_an_empty_source_is_the_reported_one(translator):
+    (found,) = translator.translate([""])
+    assert translator.score([""], found.texts[:1]) == found.scores[:1]
+
+
+def test_score_refuses_what_it_would_have_to_cut(translator):
+    with pytest.raises(InputError, match="must not exceed"):
+        translator.score(["dog"], ["dog " * 2000])
+
+
+def test_a_single_text_is_refused(translator):
+    with pytest.raises(InputError, match="put it into a list"):
+        translator("dog")
+
+
+def test_any_iterable_of_texts_will_do(translator):
+    texts = ["dog", "cat"]
+    assert translator(iter(texts)) == translator(texts)

@@ -78,9 +78,12 @@ def test_masked_keys_have_no_influence():
     )
 
 
-@pytest.mark.parametrize("shape", ((2, 1, 4), (1, 3, 4), (2, 3, 4), (1, 1, 4)))
+@pytest.mark.parametrize(
+    "shape", ((2, 1, 4), (1, 3, 4), (2, 3, 4), (1, 1, 4), (3, 4))
+)
 def test_masks_are_broadcast(shape):
-    attention = MultiHeadAttention(2)
+    # As many heads as queries: a mask must not be taken for one of heads.
+    attention = MultiHeadAttention(3, d_k=4, d_v=4)
     query, memory = normal(2, 3, 8, seed=1), normal(2, 4, 8, seed=2)
     mask = np.random.default_rng(0).random(shape) < 0.5
     np.testing.assert_allclose(

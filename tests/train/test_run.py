@@ -87,6 +87,7 @@ def test_no_checkpoint(run):
         ("{", "must be JSON"),
         ("[]", "format=None"),
         ('{"format": 99}', "format=99"),
+        ('{"format": 1}', "model's settings"),
     ],
 )
 def test_a_config_that_cannot_be_read(run, content, message):
