@@ -10,7 +10,8 @@ HERE = Path(__file__).parent
 # against each other, and the trainer relies on tested behaviour of Keras.
 PINNED = [
     "tensorflow==2.21.0",
-    "keras==3.15.1",
+    'keras==3.15.1; python_version >= "3.11"',
+    'keras==3.12.4; python_version < "3.11"',  # the last one for 3.10
     "tensorflow-text==2.21.1",
 ]
 

@@ -236,6 +236,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     source = options.source or run.recipe.get("source")
     target = options.target or run.recipe.get("target")
     corpus = open_corpus(options.data, source, target)
+    print(f"translating {options.split} of {corpus.name}", flush=True)
     results, hypotheses = evaluate(
         _translator(options), corpus, options.split, target
     )
