@@ -59,13 +59,6 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
         outputs = super().call(inputs, reverse=reverse)
         return outputs if reverse else outputs * self.d_model**0.5
 
-    def compute_output_shape(
-        self, inputs_shape: tuple, reverse: bool = False
-    ) -> tuple:
-        if reverse:
-            return (*inputs_shape[:-1], self.vocab_size)
-        return (*inputs_shape, self.d_model)
-
     def get_config(self) -> dict[str, Any]:
         base = keras.layers.Layer.get_config(self)
         return {
