@@ -42,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # no permission, no space left on the disk
+        print(f"keras-transformer: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

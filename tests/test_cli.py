@@ -273,6 +273,16 @@ def test_attention_of_a_sentence_that_is_too_long(run_cli, trained, tmp_path):
     assert not output.exists()
 
 
+def test_disk_full(run_cli, trained, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("keras_transformer.train.run.write_json", fail)
+    _, data = trained
+    fails(train(run_cli, data, tmp_path / "run"), "No space left")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nan_loss(run_cli, trained, tmp_path, monkeypatch):
     from keras_transformer.train import trainer
 
