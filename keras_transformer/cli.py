@@ -288,7 +288,9 @@ def _translate(options: argparse.Namespace) -> None:
 def _lines(stream: BinaryIO) -> Iterator[str]:
     for number, line in enumerate(stream, 1):
         try:
-            yield line.decode("utf-8").rstrip("\r\n")
+            # Some editors put a byte order mark before the first line.
+            encoding = "utf-8-sig" if number == 1 else "utf-8"
+            yield line.decode(encoding).rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Standard input must be UTF-8. Received: line {number}, "

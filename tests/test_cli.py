@@ -135,6 +135,13 @@ def test_translate_n_best_prints_scores(run_cli, trained, monkeypatch):
     assert scores[:3] == sorted(scores[:3], reverse=True)
 
 
+def test_translate_takes_the_files_of_windows(run_cli, trained, monkeypatch):
+    run, _ = trained
+    plain = translate(run_cli, monkeypatch, run, b"the cat\nyes\n")
+    marked = b"\xef\xbb\xbfthe cat\r\nyes\r\n"
+    assert translate(run_cli, monkeypatch, run, marked) == plain
+
+
 def test_translate_refuses_bytes_that_are_no_utf8(
     run_cli, trained, monkeypatch
 ):
