@@ -1,5 +1,6 @@
 """The paper's learning rate (section 5.3)."""
 
+import math
 from typing import Any
 
 import keras
@@ -8,7 +9,9 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
-    """d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5) (equation 3).
+    """scale * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
+
+    With a scale of 1 it is equation 3.
 
     Keras counts updates from 0 and the paper from 1: the first update has
     the rate of the paper's step 1.
@@ -16,6 +19,8 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         d_model: Width of the model.
         warmup_steps: Steps over which the rate rises.
+        scale: Factor on the paper's rate, for a model that bears a higher
+            one.
 
     Example:
 
@@ -25,21 +30,32 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     0.000699
     """
 
-    def __init__(self, d_model: int, warmup_steps: int = 4000) -> None:
+    def __init__(
+        self, d_model: int, warmup_steps: int = 4000, scale: float = 1.0
+    ) -> None:
         if min(d_model, warmup_steps) < 1:
             raise ValueError(
                 "d_model and warmup_steps must be positive. Received: "
                 f"d_model={d_model}, warmup_steps={warmup_steps}"
             )
+        if not 0.0 < scale < math.inf:
+            raise ValueError(f"scale must be positive. Received: scale={scale}")
         super().__init__()
         self.d_model = d_model
         self.warmup_steps = warmup_steps
+        self.scale = scale
 
     def __call__(self, step: Any) -> Any:
         step = ops.cast(step, "float32") + 1.0
-        return self.d_model**-0.5 * ops.minimum(
-            ops.rsqrt(step), step * self.warmup_steps**-1.5
+        return (
+            self.scale
+            * self.d_model**-0.5
+            * ops.minimum(ops.rsqrt(step), step * self.warmup_steps**-1.5)
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {"d_model": self.d_model, "warmup_steps": self.warmup_steps}
+        return {
+            "d_model": self.d_model,
+            "warmup_steps": self.warmup_steps,
+            "scale": self.scale,
+        }

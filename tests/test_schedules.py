@@ -67,11 +67,28 @@ def test_optimizer_is_the_papers():
 
 
 def test_saving_round_trip():
-    schedule = kt.WarmupInverseSquareRoot(d_model=512, warmup_steps=123)
+    schedule = kt.WarmupInverseSquareRoot(512, warmup_steps=123, scale=2.0)
     serialize = keras.optimizers.schedules.serialize
     copy = keras.optimizers.schedules.deserialize(serialize(schedule))
-    assert copy.get_config() == {"d_model": 512, "warmup_steps": 123}
+    assert copy.get_config() == {
+        "d_model": 512,
+        "warmup_steps": 123,
+        "scale": 2.0,
+    }
     assert float(copy(500)) == float(schedule(500))
+
+
+def test_scale_is_a_factor():
+    for step in (0, 7, 500):
+        assert float(kt.WarmupInverseSquareRoot(64, 9, 2.5)(step)) == (
+            pytest.approx(2.5 * paper(step + 1, 64, 9), rel=1e-6)
+        )
+
+
+@pytest.mark.parametrize("scale", (0.0, -1.0, float("inf"), float("nan")))
+def test_wrong_scale_is_refused(scale):
+    with pytest.raises(ValueError, match="Received: scale"):
+        kt.WarmupInverseSquareRoot(64, 9, scale)
 
 
 @pytest.mark.parametrize("arguments", ((0, 10), (512, 0), (512, -1)))
