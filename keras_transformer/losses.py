@@ -9,14 +9,14 @@ import keras
 from keras import ops
 
 
-def smoothed_cross_entropy(
+def cross_entropies(
     labels: Any, logits: Any, label_smoothing: float = 0.0
 ) -> Any:
-    """Returns the cross-entropy of each token against a smoothed target.
+    """Returns the cross-entropy of each token, smoothed and plain.
 
-    The target gives 1 - e to the right token and e / (V - 1) to each other
-    one, e being `label_smoothing`: the definition of the paper's own code.
-    As its entries sum to one, the cross-entropy is
+    The smoothed target gives 1 - e to the right token and e / (V - 1) to
+    each other one, e being `label_smoothing`: the definition of the paper's
+    own code. As its entries sum to one, the cross-entropy is
 
         logsumexp(z) - (1 - e - e / (V - 1)) z[label] - e / (V - 1) sum(z)
 
@@ -29,7 +29,8 @@ def smoothed_cross_entropy(
         label_smoothing: e, in [0, 1).
 
     Returns:
-        Nats a token, float32 `[B, T]`.
+        Nats a token, float32 `[2, B, T]`: against the smoothed target, and
+        with e = 0, which is -log P(label).
     """
     labels = ops.cast(labels, "int32")[..., None]
     vocab_size = logits.shape[-1]
@@ -39,25 +40,41 @@ def smoothed_cross_entropy(
     # The gradient that TensorFlow derives for z[label] scatters into a tensor
     # of zeros: it took an eighth of a training step on CPU.
     @ops.custom_gradient
-    def cross_entropy(logits: Any) -> tuple[Any, Any]:
+    def both(logits: Any) -> tuple[Any, Any]:
         z = ops.cast(logits, "float32")
         normaliser = ops.logsumexp(z, axis=-1, keepdims=True)
-        loss = normaliser - excess * ops.take_along_axis(z, labels, axis=-1)
+        right = ops.take_along_axis(z, labels, axis=-1)
+        smoothed = normaliser - excess * right
         if label_smoothing:
-            loss = loss - other * ops.sum(z, axis=-1, keepdims=True)
+            smoothed = smoothed - other * ops.sum(z, axis=-1, keepdims=True)
+        losses = ops.stack([smoothed, normaliser - right])[..., 0]
 
         def gradient(*args: Any, upstream: Any = None) -> Any:
             upstream = args[0] if upstream is None else upstream
-            is_right = ops.equal(ops.arange(vocab_size), labels)
-            target = ops.where(is_right, excess + other, other)
-            softmax = ops.exp(ops.cast(logits, "float32") - normaliser)
-            return ops.cast(
-                upstream[..., None] * (softmax - target), logits.dtype
+            of_smoothed, of_plain = (
+                upstream[0][..., None],
+                upstream[1][..., None],
             )
+            every = of_smoothed + of_plain
+            softmax = ops.exp(ops.cast(logits, "float32") - normaliser)
+            is_right = ops.equal(ops.arange(vocab_size), labels)
+            target = ops.where(
+                is_right,
+                of_smoothed * (excess + other) + of_plain,
+                of_smoothed * other,
+            )
+            return ops.cast(every * softmax - target, logits.dtype)
 
-        return loss[..., 0], gradient
+        return losses, gradient
 
-    return cross_entropy(logits)
+    return both(logits)
+
+
+def smoothed_cross_entropy(
+    labels: Any, logits: Any, label_smoothing: float = 0.0
+) -> Any:
+    """Returns the first of `cross_entropies`: nats a token, `[B, T]`."""
+    return cross_entropies(labels, logits, label_smoothing)[0]
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -65,7 +82,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Mean smoothed cross-entropy of a batch's tokens, padding left out.
 
     Every token weighs the same, however long its sentence. The definition of
-    the smoothed mass is in `smoothed_cross_entropy`.
+    the smoothed mass is in `cross_entropies`.
 
     Args:
         label_smoothing: Probability taken from the right token, in [0, 1).
