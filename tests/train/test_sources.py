@@ -1,5 +1,6 @@
 """Corpora: the same pairs from every form, and every fault named."""
 
+import shutil
 import sys
 
 import pytest
@@ -117,6 +118,61 @@ def test_embedded_has_two_languages(source, target):
         open_corpus(["embedded"], source, target)
 
 
+# === Shards ===
+
+
+def shards(corpus, count, split="train"):
+    return [
+        [
+            tuple(side.decode("utf-8") for side in pair)
+            for pair in corpus.pairs(split, (index, count)).as_numpy_iterator()
+        ]
+        for index in range(count)
+    ]
+
+
+def every(count, pairs):
+    return [pairs[index::count] for index in range(count)]
+
+
+# 5 workers are more than there are pairs.
+COUNTS = [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("form", ["folder", "two files", "tsv"])
+def test_shards_of_text_files(tmp_path, form, count):
+    files = write_sides(tmp_path)
+    lines = [f"{source}\t{target}" for source, target in PAIRS]
+    tsv = write(tmp_path / "a.tsv", lines)
+    data = {"folder": [str(tmp_path)], "two files": files, "tsv": [tsv]}
+    corpus = open_corpus(data[form], "en", "de")
+    assert shards(corpus, count) == every(count, PAIRS)
+
+
+def test_shards_of_embedded():
+    corpus = open_corpus(["embedded"])
+    pairs = listed(corpus, "valid")
+    assert shards(corpus, 3, "valid") == every(3, pairs)
+
+
+def test_shards_when_a_side_is_longer(tmp_path):
+    files = write_sides(tmp_path)
+    write(tmp_path / "train.de", [target for _, target in PAIRS[:3]])
+    assert shards(open_corpus(files), 2) == every(2, PAIRS[:3])
+
+
+@pytest.mark.parametrize(
+    "shard",
+    [(2, 2), (-1, 2), (0, 0), (0,), (0, 1, 2), (0.0, 1), ("0", 1), 1, None],
+)
+def test_a_shard_that_is_none(tmp_path, shard):
+    corpus = open_corpus(write_sides(tmp_path))
+    with pytest.raises(InputError, match="0 <= index < count") as error:
+        corpus.pairs("train", shard)
+    assert str(error.value).endswith(f"Received: shard={shard!r}")
+
+
 # === Faults of the arguments ===
 
 
@@ -195,6 +251,15 @@ def test_bytes_that_are_not_utf8(tmp_path):
         open_corpus([en, de]).check("train")
 
 
+def test_texts_before_a_fault_are_not_held_back(tmp_path):
+    en, de = write_sides(tmp_path)
+    (tmp_path / "train.de").write_bytes(b"a\nm\xfcde\n")
+    texts = open_corpus([en, de]).texts("train")
+    assert [next(texts), next(texts)] == ["A cat.", "a"]
+    with pytest.raises(InputError, match=r"train\.de, line 2"):
+        next(texts)
+
+
 def test_an_empty_corpus(tmp_path):
     files = write_sides(tmp_path, pairs=[("", "")], end="")
     with pytest.raises(InputError, match=r"train\.en and .*train\.de.*empty"):
@@ -267,6 +332,29 @@ def test_tfds():
     assert corpus.check("valid") == 2
     reverse = open_corpus(["tfds:tiny_translate/de-en"], "de", "en")
     assert listed(reverse) == [pair[::-1] for pair in train]
+
+
+@pytest.mark.usefixtures("tfds_data_dir")
+@pytest.mark.parametrize("count", COUNTS)
+def test_shards_of_tfds(count):
+    corpus = open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
+    train = listed(corpus)
+    parts = {
+        1: [train],
+        2: [train[:2], train[2:]],
+        3: [train[:2], train[2:3], train[3:]],
+        5: every(5, train),
+    }
+    assert shards(corpus, count) == parts[count]
+
+
+@pytest.mark.usefixtures("tfds_data_dir")
+def test_the_files_of_tfds_are_tfrecords(tfds_folder, tmp_path):
+    (path,) = tfds_folder.glob("**/*-train.tfrecord-00000-of-00001")
+    shutil.copy(path, tmp_path / "train.tfrecord-00000-of-00001")
+    from_tfds = open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
+    corpus = open_corpus([str(tmp_path)], "en", "de")
+    assert_holds(corpus, "train", listed(from_tfds))
 
 
 @pytest.mark.usefixtures("tfds_data_dir")

@@ -1,0 +1,145 @@
+"""Splits of a corpus that are text: two files, a .tsv, and the embedded one.
+
+`Corpus` in sources.py says what each class here provides.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from keras_transformer.errors import InputError
+
+# Lines that one call of an op takes; more gain nothing.
+_CHUNK = 1024
+
+
+class LineFiles:
+    """Two files, line N of one translating line N of the other.
+
+    Args:
+        source: Path of the source's file.
+        target: Path of the target's file.
+    """
+
+    def __init__(self, source: str, target: str) -> None:
+        self.name = f"{source} and {target}"
+        self._paths = (source, target)
+
+    def dataset(self, index: int, count: int) -> tf.data.Dataset:
+        """Returns every `count`-th pair of lines, from number `index` on."""
+        sides = (
+            tf.data.TextLineDataset(path).shard(count, index)
+            for path in self._paths
+        )
+        return tf.data.Dataset.zip(tuple(sides))
+
+    def read(self) -> Iterator[tuple[str, str]]:
+        """Yields the pairs.
+
+        Raises:
+            InputError: If a file cannot be read, is not UTF-8, or has more
+                lines than the other.
+        """
+        sides = [_lines(path) for path in self._paths]
+        for number, pair in enumerate(itertools.zip_longest(*sides)):
+            if None in pair:
+                rest = 1 + sum(1 for side in sides for _ in side)
+                counts = [number + (side is not None) * rest for side in pair]
+                raise InputError(
+                    "Both sides of a corpus must have the same number of "
+                    "lines. Received: "
+                    + ", ".join(
+                        f"{path} with {count} lines"
+                        for path, count in zip(self._paths, counts, strict=True)
+                    )
+                )
+            yield pair
+
+
+class Tsv:
+    """One file with source and target in the first two columns.
+
+    Args:
+        path: Path of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+
+    def dataset(self, index: int, count: int) -> tf.data.Dataset:
+        """Returns the pair of every `count`-th line, from `index` on."""
+
+        def columns(lines: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            # [N, 2]
+            both = tf.strings.split(lines, "\t").to_tensor("", shape=[None, 2])
+            return both[:, 0], both[:, 1]
+
+        lines = tf.data.TextLineDataset(self.name).shard(count, index)
+        return lines.batch(_CHUNK).map(columns).unbatch()
+
+    def read(self) -> Iterator[tuple[str, str]]:
+        """Yields the pairs.
+
+        Raises:
+            InputError: If the file cannot be read or is not UTF-8, or a line
+                has no tab.
+        """
+        for number, line in enumerate(_lines(self.name), start=1):
+            columns = line.split("\t")
+            if len(columns) < 2:
+                raise InputError(
+                    "A line of a .tsv corpus must be source, tab, target. "
+                    f"Received: {self.name}, line {number}, without a tab"
+                )
+            yield columns[0], columns[1]
+
+
+class Embedded:
+    """A split of the corpus that comes with the library.
+
+    Args:
+        split: `"train"`, `"valid"` or `"test"`.
+        reverse: Whether German is the source.
+    """
+
+    def __init__(self, split: str, reverse: bool) -> None:
+        self.name = f"embedded, split {split}"
+        self._split = split
+        self._reverse = reverse
+
+    def dataset(self, index: int, count: int) -> tf.data.Dataset:
+        """Returns every `count`-th pair, from number `index` on."""
+        sides = tuple(map(list, zip(*self.read(), strict=True)))
+        pairs = tf.data.Dataset.from_tensor_slices(sides)
+        return pairs.shard(count, index)
+
+    def read(self) -> Iterator[tuple[str, str]]:
+        """Yields the pairs."""
+        from keras_transformer.text import corpus
+
+        for english, german in corpus.load(self._split):
+            yield (german, english) if self._reverse else (english, german)
+
+
+def _lines(path: str) -> Iterator[str]:
+    """Yields the lines of a file as `TextLineDataset` splits them."""
+    try:
+        file = open(path, "rb")
+    except OSError as error:
+        raise InputError(
+            "A file of the corpus cannot be read. Received: "
+            f"{path} ({error.strerror})"
+        ) from error
+    with file:
+        for number, line in enumerate(file, start=1):
+            try:
+                # TextLineDataset leaves out every CR, wherever it is.
+                yield line.rstrip(b"\n").replace(b"\r", b"").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    "A corpus must be UTF-8 text. Received: "
+                    f"{path}, line {number}: {error.reason} at byte "
+                    f"{error.start} of the line. Convert it, for example "
+                    "with iconv -f latin1 -t utf-8."
+                ) from None
