@@ -1,0 +1,118 @@
+"""What every system trains on, and how it reports: plain Python only.
+
+A step is forward, loss, backward and an update by Adam(0.9, 0.98, 1e-9).
+Every system is an encoder-decoder with one matrix for both embeddings and the
+output, sinusoidal positions, post-norm, ReLU, dropout of 0.1 on embeddings
+and residuals, and label smoothing of 0.1. The ids are random, without
+padding, and the same in every step, so the loss has to fall.
+"""
+
+import argparse
+import dataclasses
+import json
+import resource
+import time
+from collections.abc import Callable, Iterable
+
+DROPOUT = 0.1
+LABEL_SMOOTHING = 0.1
+LEARNING_RATE = 1e-4
+BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-9
+FIRST_ID = 4  # ids 0 to 3 are padding, unknown, start and end
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """An architecture and its batch: `sentences` of `length` each side."""
+
+    vocab_size: int
+    num_layers: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    sentences: int
+    length: int = 32
+
+
+SHAPES = {
+    "small": Shape(8_000, 3, 256, 1_024, 4, sentences=64),
+    "base": Shape(37_000, 6, 512, 2_048, 8, sentences=16),
+}
+
+
+def parse_options(
+    description: str,
+    modes: Iterable[str],
+    dtypes: Iterable[str] = ("float32",),
+) -> argparse.Namespace:
+    """Returns the command's options; `modes` and `dtypes` default to the first.
+
+    `shape` is replaced by its `Shape`, whose name is in `shape_name`.
+    """
+    modes, dtypes = list(modes), list(dtypes)
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--mode", choices=modes, default=modes[0])
+    parser.add_argument("--dtype", choices=dtypes, default=dtypes[0])
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10, help="a repetition")
+    options = parser.parse_args()
+    options.shape_name, options.shape = options.shape, SHAPES[options.shape]
+    return options
+
+
+def time_steps(
+    step: Callable[[], float], options: argparse.Namespace
+) -> tuple[list[float], list[float]]:
+    """Runs a repetition to warm up, and then those that count.
+
+    Args:
+        step: Trains on the batch and returns the loss once it is known.
+        options: From `parse_options`.
+
+    Returns:
+        The seconds of each repetition that counts, and the last loss of each,
+        the one that warms up included.
+    """
+    seconds, losses = [], []
+    for _ in range(1 + options.repetitions):
+        start = time.perf_counter()
+        for _ in range(options.steps):
+            loss = step()
+        seconds.append(time.perf_counter() - start)
+        losses.append(float(loss))
+    return seconds[1:], losses
+
+
+def report(
+    options: argparse.Namespace,
+    system: str,
+    version: str,
+    parameters: int,
+    seconds: list[float],
+    losses: list[float],
+) -> None:
+    """Prints the result as one line of JSON.
+
+    Args:
+        options: From `parse_options`.
+        system: Name of the system.
+        version: Its version and its engine's.
+        parameters: Number of trainable parameters.
+        seconds: Of each repetition.
+        losses: One a repetition, that of the warm-up first.
+    """
+    tokens = options.steps * options.shape.sentences * options.shape.length
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB on Linux
+    result = {
+        "system": system,
+        "version": version,
+        "mode": options.mode,
+        "shape": options.shape_name,
+        "dtype": options.dtype,
+        "parameters": parameters,
+        "losses": [round(loss, 4) for loss in losses],
+        "tokens_per_second": [round(tokens / s, 1) for s in seconds],
+        "peak_rss_mib": round(peak / 1024),
+    }
+    print(json.dumps(result), flush=True)
