@@ -18,10 +18,12 @@ PINNED = [
 PLOT = ["matplotlib>=3.8"]
 # importlib_resources: TensorFlow Datasets 4.9.10 imports it undeclared.
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
+TENSORBOARD = ["tensorboard"]
 # ruff is pinned because its next version may format differently.
 TEST = [
     *PLOT,
     *TFDS,
+    *TENSORBOARD,
     "ipykernel",
     "jax",
     "jupytext>=1.16",
@@ -59,9 +61,11 @@ setup(
         "sacrebleu>=2.4",
         "sacremoses>=0.1",
         "sentencepiece>=0.2",
+        "tqdm>=4.66",
     ],
     extras_require={
         "plot": PLOT,
+        "tensorboard": TENSORBOARD,
         "tfds": TFDS,
         "test": TEST,
         "torch": ["torch==2.13.0"],

@@ -96,13 +96,45 @@ def _parser() -> argparse.ArgumentParser:
         ("steps-per-epoch", int, "updates between checkpoints (500)"),
         ("batch-tokens", int, "source + target tokens in a batch"),
         ("warmup-steps", int, "steps over which the learning rate rises"),
+        ("learning-rate-scale", float, "factor on the paper's learning rate"),
         ("label-smoothing", float, "mass taken from the right token"),
         ("max-length", int, "longest text trained on, in tokens (128)"),
-        ("keep", int, "checkpoints kept (5)"),
+        ("accumulate", int, "parts a batch is computed in, for memory (1)"),
+        ("clip-norm", float, "highest norm of the gradient (any)"),
+        ("keep", int, "checkpoints kept, beside the best (5)"),
+        ("patience", int, "end after N epochs without a better loss"),
+        ("bleu-sentences", int, "translated after every epoch (500)"),
         ("seed", int, "of weights, dropout and data order (1)"),
         ("dtype", str, "float32, mixed_bfloat16 or mixed_float16"),
     ):
         train.add_argument(f"--{name}", type=kind, help=meaning)
+    for name, meaning in (
+        ("tensorboard", "write TensorBoard's files into the run"),
+        ("deterministic", "give the same bits in every run; slower"),
+    ):
+        train.add_argument(
+            f"--{name}", action="store_true", default=None, help=meaning
+        )
+    for name, kind in (
+        ("num-layers", int),
+        ("d-model", int),
+        ("d-ff", int),
+        ("num-heads", int),
+        ("dropout", float),
+    ):
+        train.add_argument(
+            f"--{name}", type=kind, help="instead of the preset's"
+        )
+    train.add_argument(
+        "--strategy",
+        default="auto",
+        help="auto, single, mirrored or multiworker (default: auto)",
+    )
+    train.add_argument(
+        "--init-from",
+        metavar="RUN",
+        help="begin with the tokenizer and the newest weights of a run",
+    )
     train.set_defaults(command=_train)
 
     evaluate = commands.add_parser("evaluate", help="measure BLEU on a split")
@@ -115,13 +147,12 @@ def _parser() -> argparse.ArgumentParser:
     average = commands.add_parser(
         "average", help="make a run of the mean of the last checkpoints"
     )
-    _add_run(average)
+    average.add_argument("run", help="folder that train wrote")
     average.add_argument("output", help="folder of the new run")
     average.add_argument(
         "--last",
         type=int,
-        default=5,
-        help="checkpoints (5; the paper: 5 for base, 20 for big)",
+        help="checkpoints (as many as were kept: 5 for base, 20 for big)",
     )
     average.set_defaults(command=_average)
 
@@ -177,6 +208,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", help="folder that train wrote")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="STEP",
+        help="a step, best (by validation BLEU) or last (the default)",
+    )
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -185,8 +221,8 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="PATH",
-        help="a folder of train|valid|test.LANGUAGE, two files, a .tsv, "
-        "tfds:NAME/CONFIG, or embedded",
+        help="a folder of train|valid|test.LANGUAGE or of TFRecords, two "
+        "files, a .tsv, tfds:NAME/CONFIG, or embedded",
     )
     parser.add_argument("--source", help="language code, e.g. en")
     parser.add_argument("--target", help="language code, e.g. de")
@@ -200,14 +236,32 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
+    from keras_transformer.config import TransformerConfig
+    from keras_transformer.train.recipe import Recipe
     from keras_transformer.train.sources import open_corpus
-    from keras_transformer.train.trainer import Recipe, train
+    from keras_transformer.train.strategy import open_strategy
+    from keras_transformer.train.trainer import train
 
-    names = Recipe.__dataclass_fields__
-    given = {k: v for k, v in vars(options).items() if k in names}
-    recipe = Recipe.from_preset(options.preset, **given)
+    strategy = open_strategy(options.strategy)  # before anything is computed
+    given = {k: v for k, v in vars(options).items() if v is not None}
+    recipe, architecture = (
+        {k: v for k, v in given.items() if k in kind.__dataclass_fields__}
+        for kind in (Recipe, TransformerConfig)
+    )
+    for name in recipe:
+        architecture.pop(name, None)
     corpus = open_corpus(options.data, options.source, options.target)
-    run = train(corpus, options.output, options.preset, recipe)
+    run = train(
+        corpus,
+        options.output,
+        options.preset,
+        Recipe.from_preset(options.preset, **recipe),
+        architecture=architecture,
+        strategy=strategy,
+        init_from=options.init_from,
+    )
+    if run is None:  # another worker writes
+        return
     split = "test" if "test" in corpus.splits else corpus.splits[-1]
     print(
         f"\nThe run is in {run.path}. Next:\n"
@@ -227,7 +281,8 @@ def _translator(
 
     search = BeamSearch(options.beam_size, options.alpha)
     run = Run.open(options.run)
-    return Translator(run.load_model(), run.tokenizer, search, num_translations)
+    model = run.load_model(run.find_checkpoint(options.checkpoint))
+    return Translator(model, run.tokenizer, search, num_translations)
 
 
 def _evaluate(options: argparse.Namespace) -> None:
@@ -243,7 +298,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     results, hypotheses = evaluate(
         _translator(options), corpus, options.split, target
     )
-    path = record(run, results, hypotheses)
+    path = record(run, results, hypotheses, options.checkpoint)
     print(describe(results))
     print(f"recorded in {path}")
 

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 
-import keras
 import pytest
 
 from keras_transformer import cli, presets
@@ -83,7 +82,7 @@ def test_train_says_what_it_drops(run_cli, trained, tmp_path):
 
 def test_train_keeps_its_checkpoints_and_log(trained):
     run, _ = trained
-    names = sorted(p.name for p in (run / "checkpoints").iterdir())
+    names = sorted(p.name for p in (run / "checkpoints").glob("step*"))
     assert names == [f"step-{n:08d}.weights.h5" for n in (1, 2)]
     header, *lines = (run / "log.csv").read_text().splitlines()
     assert {"loss", "nll", "val_perplexity"} <= set(header.split(","))
@@ -241,11 +240,41 @@ def test_a_folder_that_is_no_run(run_cli, tmp_path):
     fails(run_cli("translate", tmp_path), "config.json", str(tmp_path))
 
 
-def test_output_that_holds_a_run_is_not_overwritten(run_cli, trained):
+def test_a_run_that_is_done_is_left_as_it_is(run_cli, trained):
+    run, data = trained
+    before = {p: p.stat().st_mtime_ns for p in run.rglob("*.*")}
+    code, out, _ = train(run_cli, data, run)
+    assert code == 0
+    assert "all 2 steps are done" in out
+    assert {p: p.stat().st_mtime_ns for p in run.rglob("*.*")} == before
+
+
+def test_output_that_holds_another_run_is_not_overwritten(run_cli, trained):
     run, data = trained
     before = {p: p.stat().st_mtime_ns for p in run.rglob("*")}
-    fails(train(run_cli, data, run), "already holds a run")
+    fails(
+        train(run_cli, data, run, "--seed", "7"), "seed=1 and not 7", str(run)
+    )
     assert {p: p.stat().st_mtime_ns for p in run.rglob("*")} == before
+
+
+def test_a_checkpoint_by_its_name(run_cli, trained):
+    run, data = trained
+    arguments = ("evaluate", run, "--data", data, "--split", "test")
+    code, *_ = run_cli(*arguments, "--checkpoint", "1")
+    assert code == 0
+    *_, newest = json.loads((run / "results.json").read_text())
+    assert newest["checkpoint"] == "step-00000001.weights.h5"
+    fails(run_cli(*arguments, "--checkpoint", "7"), "1, 2", "checkpoint=7")
+
+
+def test_strategy_is_printed_with_the_devices(run_cli, trained, tmp_path):
+    _, data = trained
+    code, out, _ = train(
+        run_cli, data, tmp_path / "run", "--strategy", "mirrored"
+    )
+    assert code == 0
+    assert "strategy: mirrored, 1 replicas; here CPU:0" in out
 
 
 def test_output_below_a_file(run_cli, trained, tmp_path):
@@ -290,16 +319,10 @@ def test_disk_full(run_cli, trained, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nan_loss(run_cli, trained, tmp_path, monkeypatch):
-    from keras_transformer.train import trainer
-
+def test_nan_loss(run_cli, trained, tmp_path):
     _, data = trained
-    monkeypatch.setattr(
-        trainer.optimizers,
-        "adam",
-        lambda *_: keras.optimizers.SGD(float("nan")),
-    )
-    fails(train(run_cli, data, tmp_path / "run"), "loss", "nan")
+    wild = ("--learning-rate-scale", "1e30", "--steps", "9")
+    fails(train(run_cli, data, tmp_path / "run", *wild), "loss", "nan")
 
 
 @pytest.mark.parametrize(

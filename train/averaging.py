@@ -8,7 +8,9 @@ from keras_transformer.errors import InputError
 from keras_transformer.train.run import Run, check_is_free
 
 
-def average(run: Run, output: str | os.PathLike, last: int = 5) -> Run:
+def average(
+    run: Run, output: str | os.PathLike, last: int | None = None
+) -> Run:
     """Writes a run whose weights are the mean of another run's checkpoints.
 
     Section 6.1: base averages the last 5 checkpoints, big the last 20.
@@ -17,12 +19,16 @@ def average(run: Run, output: str | os.PathLike, last: int = 5) -> Run:
         run: The run.
         output: Folder of the new run; it must be new or empty. Its recipe is
             the run's, with the checkpoints that were `averaged`.
-        last: How many checkpoints, from the newest back.
+        last: How many checkpoints, from the newest back. Default: as many
+            as training kept.
 
     Raises:
-        InputError: If the run has fewer checkpoints, or `output` is not free.
+        InputError: If the run has fewer checkpoints, one of them is not of
+            this run, or `output` is not free.
     """
     check_is_free(output)
+    if last is None:
+        last = run.recipe.get("keep", 5)
     paths = run.checkpoints()[-max(last, 0) :]
     if not 1 <= last == len(paths):
         raise InputError(

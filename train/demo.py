@@ -4,9 +4,10 @@ from pathlib import Path
 
 from keras_transformer.export import Translator, save, translate_alone
 from keras_transformer.train.evaluation import describe, evaluate, record
+from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import Run
 from keras_transformer.train.sources import open_corpus
-from keras_transformer.train.trainer import Recipe, say, train
+from keras_transformer.train.trainer import say, train
 
 _PRESET = "tiny"
 _SENTENCE = "I am a student"

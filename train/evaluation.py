@@ -109,14 +109,22 @@ def describe(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def record(run: Run, results: dict[str, Any], hypotheses: list[str]) -> Path:
+def record(
+    run: Run,
+    results: dict[str, Any],
+    hypotheses: list[str],
+    checkpoint: str | int | None = None,
+) -> Path:
     """Adds results to the run's `results.json`, and writes the translations.
 
     `results.json` is a list, the newest last. The translations of a split
     are in `translations-SPLIT.txt`, those of the newest evaluation.
     """
     path = run.path / "results.json"
-    write_json(path, [*_past(path), {"step": run.step, **results}])
+    name = run.find_checkpoint(checkpoint).name
+    write_json(
+        path, [*_past(path), {"step": run.step, "checkpoint": name, **results}]
+    )
     text = run.path / f"translations-{results['split']}.txt"
     partial = text.with_name(f".partial-{text.name}")
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)

@@ -5,11 +5,19 @@ Letters: `B` pairs in a batch, `L` the bucket's length.
 
 import dataclasses
 import math
+import os
 
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
+
+# Rows that are sorted by length together: 32 MiB of ids a side.
+_POOL_IDS = 2**23
+_PREFETCHED = 8
+
+# Said outright: within a pass tf.data does not tune it.
+_PARALLEL = os.cpu_count()
 
 # Lines that are tokenized by one call of the op; more gain nothing.
 _CHUNK = 1024
@@ -84,7 +92,7 @@ def survey(
         ]
         return tf.stack(counts), longest
 
-    chunks = pairs.batch(_CHUNK).map(count, tf.data.AUTOTUNE)
+    chunks = pairs.batch(_CHUNK).map(count, _PARALLEL)
     counts, longest = chunks.reduce(
         (tf.zeros([5], tf.int64), tf.constant(0, tf.int64)),
         lambda so_far, chunk: (
@@ -102,24 +110,22 @@ def training_batches(
     batch_tokens: int,
     max_length: int,
     seed: int,
-    shuffle_buffer: int = 200_000,
+    shuffle_buffer: int = 100_000,
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches of pairs of similar length.
 
-    Both sides of a batch are padded to the length of its bucket, the least
-    of `bucket_lengths(max_length)` that holds the longer side; so there is
-    one shape a bucket. Batches are always full: what a pass leaves over in a
-    bucket comes first in that bucket's next batch. In each bucket every pair
-    comes once before any comes again. Pairs with an empty side or one longer
-    than `max_length` are dropped: `survey` counts them. If nothing is left,
-    the dataset is empty.
+    In a pass over the corpus every pair comes once. Both sides of a batch
+    are padded to one of `bucket_lengths(max_length)`, so that there are few
+    shapes. Batches are as full as `batch_tokens` allows, but for one in some
+    tens of thousands of pairs. Pairs with an empty side or one longer than
+    `max_length` are dropped: `survey` counts them.
 
     Args:
         pairs: Finite dataset of (source, target) scalar strings.
         tokenizer: The `Tokenizer`.
         batch_tokens: Most tokens of a batch, those of source and target and
-            their padding counted: a bucket of length `L` has
-            `batch_tokens // (2 * L)` pairs a batch.
+            their padding counted: a batch of length `L` has
+            `batch_tokens // (2 * L)` pairs.
         max_length: Most tokens of a text, its end token included.
         seed: The same seed gives the same batches; each pass has its own
             order.
@@ -133,16 +139,75 @@ def training_batches(
         end token.
 
     Raises:
-        InputError: If a pair of `max_length` exceeds `batch_tokens`.
+        InputError: If a pair of `max_length` exceeds `batch_tokens`, or no
+            pair is left.
+    """
+    stream = training_stream(
+        pairs,
+        tokenizer,
+        batch_tokens=batch_tokens,
+        max_length=max_length,
+        seed=seed,
+        shuffle_buffer=shuffle_buffer,
+    )
+    return stream.map(lambda batch, position: batch)
+
+
+def training_stream(
+    pairs: tf.data.Dataset,
+    tokenizer: Tokenizer,
+    *,
+    batch_tokens: int,
+    max_length: int,
+    seed: int,
+    shuffle_buffer: int = 100_000,
+    start: tuple[int, int] = (0, 0),
+) -> tf.data.Dataset:
+    """Returns the batches of `training_batches`, each with what follows it.
+
+    Args:
+        pairs: As in `training_batches`.
+        tokenizer: As in `training_batches`.
+        batch_tokens: As in `training_batches`.
+        max_length: As in `training_batches`.
+        seed: As in `training_batches`.
+        shuffle_buffer: As in `training_batches`.
+        start: Where to begin: a position that came with a batch. The cost
+            is that of reading the pass up to there.
+
+    Returns:
+        Dataset of `(batch, position)`; the position, int64 `[2]`, is the
+        number of a pass and how many of its batches are done.
+
+    Raises:
+        InputError: As `training_batches`.
     """
     _check_budget(batch_tokens, max_length)
-    shuffled = pairs.shuffle(
-        shuffle_buffer, seed=seed, reshuffle_each_iteration=True
-    )
-    # After the dropping: repeating a dataset from which everything is
-    # dropped later would search it for ever.
-    rows = _rows(shuffled, tokenizer, max_length).repeat()
-    return _batches(rows, tokenizer, batch_tokens, max_length)
+    # Endless passes over nothing would be searched for ever.
+    if not any(True for _ in _rows(pairs, tokenizer, max_length).take(1)):
+        raise InputError(
+            "No pair is left to train on: each has an empty side or more "
+            f"tokens than max_length. Received: max_length={max_length}"
+        )
+
+    def one_pass(number: tf.Tensor) -> tf.data.Dataset:
+        own = tf.random.stateless_uniform(
+            [], [seed, number], maxval=2**31 - 1, dtype=tf.int64
+        )
+        # Of this function's graph: the order hangs on nothing but `seed`.
+        # Beside a global seed of 0 `shuffle` would not take a tensor.
+        tf.compat.v1.set_random_seed(1)
+        shuffled = pairs.shuffle(shuffle_buffer, seed=own)
+        rows = _rows(shuffled, tokenizer, max_length)
+        batches = _batches(rows, tokenizer, batch_tokens, max_length, own)
+        return batches.enumerate(1).map(
+            lambda done, batch: (batch, tf.stack([number, done]))
+        )
+
+    first, done = start
+    begun = tf.data.Dataset.range(first, first + 1).flat_map(one_pass)
+    others = tf.data.Dataset.range(first + 1, 2**31).flat_map(one_pass)
+    return begun.skip(done).concatenate(others).prefetch(_PREFETCHED)
 
 
 def evaluation_batches(
@@ -154,16 +219,16 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Returns one pass over the pairs, in batches as for training.
 
-    No pair is lost but the empty and the too long; what is left over in a
-    bucket comes at the end, in smaller batches. The batches are counted at
-    once, in a pass of its own, so that Keras knows where they end. See
+    No pair is lost but the empty and the too long. The batches are counted
+    at once, in a pass of its own, so that Keras knows where they end. See
     `training_batches`.
     """
     _check_budget(batch_tokens, max_length)
     rows = _rows(pairs, tokenizer, max_length)
     batches = _batches(rows, tokenizer, batch_tokens, max_length)
     count = batches.reduce(tf.constant(0, tf.int64), lambda n, *_: n + 1)
-    return batches.apply(tf.data.experimental.assert_cardinality(count))
+    batches = batches.apply(tf.data.experimental.assert_cardinality(count))
+    return batches.prefetch(_PREFETCHED)
 
 
 def _check_budget(batch_tokens: int, max_length: int) -> None:
@@ -198,24 +263,21 @@ def _sort_out(
 def _rows(
     pairs: tf.data.Dataset, tokenizer: Tokenizer, max_length: int
 ) -> tf.data.Dataset:
-    """Returns (bucket, source, labels) of each pair that is kept.
+    """Returns (length, source, labels) of each pair that is kept.
 
-    The bucket is an int64 index into `bucket_lengths`; source and labels,
-    with their end tokens, are padded to `[max_length]`: rows of one length
-    unbatch and batch several times faster than ragged ones.
+    The length is that of the longer side; source and labels, with their end
+    tokens, are padded to `[max_length]`: rows of one length unbatch and
+    batch several times faster than ragged ones.
     """
-    lengths = tf.constant(bucket_lengths(max_length), tf.int64)
 
     def encode(source: tf.Tensor, target: tf.Tensor) -> tuple:
         s, t = tokenizer.tokenize(source), tokenizer.tokenize(target)
         s_length, t_length = s.row_lengths() + 1, t.row_lengths() + 1
         keep, _ = _sort_out(s_length, t_length, max_length)
-        bucket = tf.searchsorted(
-            lengths, tf.maximum(s_length, t_length), out_type=tf.int64
-        )
+        longer = tf.maximum(s_length, t_length)
         return tuple(
             tf.boolean_mask(x, keep)
-            for x in (bucket, end(s, s_length), end(t, t_length))
+            for x in (longer, end(s, s_length), end(t, t_length))
         )
 
     def end(ids: tf.RaggedTensor, length: tf.Tensor) -> tf.Tensor:
@@ -224,7 +286,7 @@ def _rows(
         place = tf.range(max_length, dtype=tf.int64) == length[:, None] - 1
         return tf.where(place, tokenizer.eos_id, rows)
 
-    return pairs.batch(_CHUNK).map(encode, tf.data.AUTOTUNE).unbatch()
+    return pairs.batch(_CHUNK).map(encode, _PARALLEL).unbatch()
 
 
 def _batches(
@@ -232,10 +294,36 @@ def _batches(
     tokenizer: Tokenizer,
     batch_tokens: int,
     max_length: int,
+    seed: tf.Tensor | None = None,
 ) -> tf.data.Dataset:
-    """Returns the batches of `training_batches` from the rows of `_rows`."""
-    lengths = tf.constant(bucket_lengths(max_length), tf.int64)
-    sizes = batch_tokens // (2 * lengths)
+    """Returns the batches of `training_batches` from the rows of `_rows`.
+
+    Rows are sorted by length in pools that fit into memory, and cut into
+    batches from the longest down. With a seed the batches of a pool are
+    shuffled.
+    """
+    buckets = tf.constant(bucket_lengths(max_length), tf.int64)
+
+    def batches_of(
+        lengths: tf.Tensor, source: tf.Tensor, labels: tf.Tensor
+    ) -> tf.data.Dataset:
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        bucket = tf.searchsorted(buckets, tf.gather(lengths, order))
+        padded = tf.gather(buckets, bucket)
+        cuts = _cut(padded, batch_tokens)
+        if seed is not None:
+            # By the pool's longest text too: pools do not shuffle alike.
+            pair = [seed, tf.cast(order[0], tf.int64)]
+            cuts = tf.random.experimental.stateless_shuffle(cuts, seed=pair)
+
+        def batch(cut: tf.Tensor) -> tuple:
+            chosen, length = order[cut[0] : cut[1]], padded[cut[0]]
+            return feed(
+                tf.gather(source, chosen)[:, :length],
+                tf.gather(labels, chosen)[:, :length],
+            )
+
+        return tf.data.Dataset.from_tensor_slices(cuts).map(batch)
 
     def feed(source: tf.Tensor, labels: tf.Tensor) -> tuple:
         # [B, L], one step behind the labels; the end token falls out.
@@ -245,16 +333,34 @@ def _batches(
         target = tf.where(is_token, behind, tokenizer.pad_id)
         return {"source": source, "target": target}, labels
 
-    def batch(bucket: tf.Tensor, window: tf.data.Dataset) -> tf.data.Dataset:
-        length = lengths[bucket]
-        return window.batch(sizes[bucket]).map(
-            lambda _, source, labels: feed(
-                source[:, :length], labels[:, :length]
-            )
-        )
+    pool = max(_POOL_IDS // max_length, 1)
+    return rows.batch(pool).flat_map(batches_of)
 
-    return rows.group_by_window(
-        key_func=lambda bucket, source, labels: bucket,
-        reduce_func=batch,
-        window_size_func=lambda bucket: sizes[bucket],
-    ).prefetch(tf.data.AUTOTUNE)
+
+def _cut(lengths: tf.Tensor, batch_tokens: int) -> tf.Tensor:
+    """Returns where batches begin and end, `[batches, 2]`.
+
+    A batch takes as many rows as fit, all padded like its longest, the first.
+
+    Args:
+        lengths: The padded length of each row, `[N]`, descending.
+        batch_tokens: Most tokens of source and target, padding included.
+    """
+    rows = tf.size(lengths, tf.int64)
+
+    def add(number: tf.Tensor, begin: tf.Tensor, ends: tf.TensorArray) -> tuple:
+        size = batch_tokens // (2 * lengths[begin])
+        after = tf.minimum(begin + size, rows)
+        return number + 1, after, ends.write(number, after)
+
+    _, _, ends = tf.while_loop(
+        lambda number, begin, ends: begin < rows,
+        add,
+        (
+            tf.constant(0),
+            tf.constant(0, tf.int64),
+            tf.TensorArray(tf.int64, size=0, dynamic_size=True),
+        ),
+    )
+    ends = ends.stack()
+    return tf.stack([tf.concat([[0], ends[:-1]], axis=0), ends], axis=1)

@@ -2,19 +2,28 @@
 
 config.json              architecture and recipe
 tokenizer.model          SentencePiece model
-checkpoints/step-N.weights.h5
+checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
+state.npz                all that training goes on from
 log.csv                  a line an epoch
+lock                     held by the process that trains
+tensorboard/             the same, and samples, for TensorBoard
 results.json             what `evaluate` measured
 """
 
+import contextlib
 import dataclasses
+import fcntl
+import hashlib
 import json
 import os
 import re
 import shutil
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import keras
 
 from keras_transformer.config import TransformerConfig
@@ -35,12 +44,16 @@ class Run:
         config: The architecture.
         recipe: How it is trained: plain values, as `train` received them.
         tokenizer: The tokenizer.
+        survey: What training sees of the data.
+        id: What its checkpoints are known by; "" in runs of old versions.
     """
 
     path: Path
     config: TransformerConfig
     recipe: dict[str, Any]
     tokenizer: Tokenizer
+    survey: dict[str, int] = dataclasses.field(default_factory=dict)
+    id: str = ""
 
     @classmethod
     def create(
@@ -49,6 +62,7 @@ class Run:
         config: TransformerConfig,
         recipe: dict[str, Any],
         tokenizer: Tokenizer,
+        survey: dict[str, int] | None = None,
     ) -> "Run":
         """Makes the folder of a new run.
 
@@ -57,23 +71,39 @@ class Run:
         """
         path = Path(path).resolve()
         check_is_free(path)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        run = cls(
+            path, config, recipe, tokenizer, survey or {}, uuid.uuid4().hex
+        )
+        partial = path.with_name(f".{path.name}.partial")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            shutil.rmtree(partial, ignore_errors=True)  # of a killed process
             (partial / "checkpoints").mkdir(parents=True)
             tokenizer.save(partial / "tokenizer.model")
-            write_json(
-                partial / "config.json",
-                {
-                    "format": FORMAT,
-                    "model": config.to_dict(),
-                    "recipe": recipe,
-                },
-            )
+            run._write_config(partial)
             os.replace(partial, path)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-        return cls(path, config, recipe, tokenizer)
+        return run
+
+    def _write_config(self, folder: Path) -> None:
+        write_json(
+            folder / "config.json",
+            {
+                "format": FORMAT,
+                "id": self.id,
+                "model": self.config.to_dict(),
+                "recipe": self.recipe,
+                "survey": self.survey,
+                "tokenizer": _digest(self.tokenizer),
+            },
+        )
+
+    def with_recipe(self, recipe: dict[str, Any]) -> "Run":
+        """Records another recipe for the run, and returns it."""
+        run = dataclasses.replace(self, recipe=recipe)
+        run._write_config(self.path)
+        return run
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "Run":
@@ -105,17 +135,55 @@ class Run:
                 f"{path / 'config.json'} must have the model's settings. "
                 f"Received: {sorted(values)}"
             )
+        tokenizer = Tokenizer.load(path / "tokenizer.model")
+        digest = _digest(tokenizer)
+        recorded = values.get("tokenizer", digest)
+        if digest != recorded:
+            raise InputError(
+                f"{path / 'tokenizer.model'} must be the tokenizer that the "
+                f"run began with, of SHA-256 {recorded[:12]}. Received: "
+                f"{digest[:12]}. Put the right one back."
+            )
         return cls(
             path,
             TransformerConfig.from_dict(values["model"]),
             values.get("recipe", {}),
-            Tokenizer.load(path / "tokenizer.model"),
+            tokenizer,
+            values.get("survey", {}),
+            values.get("id", ""),
         )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from training in this folder.
+
+        Raises:
+            InputError: If one does so already.
+        """
+        with open(self.path / "lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"Another process already trains in {self.path}. Wait "
+                    "for its end, or choose another output."
+                ) from error
+            yield
 
     def checkpoints(self) -> list[Path]:
         """Returns the checkpoints, oldest first."""
         found = (self.path / "checkpoints").glob("step-*.weights.h5")
         return sorted(found)
+
+    @property
+    def best_path(self) -> Path:
+        """Where the checkpoint with the best validation BLEU is."""
+        return self.path / "checkpoints" / "best.weights.h5"
+
+    @property
+    def state_path(self) -> Path:
+        """Where the state of training is."""
+        return self.path / "state.npz"
 
     def save_checkpoint(self, model: keras.Model, step: int, keep: int) -> Path:
         """Writes the weights; they appear whole or not at all.
@@ -126,34 +194,75 @@ class Run:
             keep: Checkpoints kept; older ones are deleted.
         """
         path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
-        partial = path.with_name(f".partial-{path.name}")
-        try:
-            model.save_weights(partial, overwrite=True)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        self._save_weights(model, path)
         for old in self.checkpoints()[:-keep]:
             old.unlink()
         return path
+
+    def save_best(self, model: keras.Model) -> None:
+        """Writes the weights that have the best validation BLEU."""
+        self._save_weights(model, self.best_path)
+
+    def _save_weights(self, model: keras.Model, path: Path) -> None:
+        # Keras wants the ending.
+        partial = path.with_name(f".partial-{path.name}")
+        try:
+            model.save_weights(partial, overwrite=True)
+            with h5py.File(partial, "a") as file:
+                file.attrs["run"] = self.id
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def find_checkpoint(self, name: str | int | None = None) -> Path:
+        """Returns the checkpoint that a user names.
+
+        Args:
+            name: A step, `"best"` (by validation BLEU) or `"last"`, which is
+                also the default.
+
+        Raises:
+            InputError: If there is none of that name.
+        """
+        found = self.checkpoints()
+        if not found:
+            raise InputError(
+                f"{self.path} has no checkpoint: its training ended before "
+                "the first. Start the same command again."
+            )
+        named = {str(_step_of(path)): path for path in found}
+        if self.best_path.exists():
+            named["best"] = self.best_path
+        named["last"] = found[-1]
+        if str(name or "last") not in named:
+            raise InputError(
+                f"{self.path} has the checkpoints {', '.join(named)}. "
+                f"Received: checkpoint={name}"
+            )
+        return named[str(name or "last")]
 
     def load_model(self, checkpoint: Path | None = None) -> Transformer:
         """Returns the model with the weights of a checkpoint.
 
         Args:
-            checkpoint: One of `checkpoints()`. Default: the newest.
+            checkpoint: Default: the newest.
 
         Raises:
             InputError: If there is no checkpoint, or it cannot be read.
         """
-        checkpoints = self.checkpoints()
-        if not checkpoints:
-            raise InputError(
-                f"{self.path} has no checkpoint: its training ended before "
-                "the first. Train it again into another folder."
-            )
         model = Transformer(self.config)
-        checkpoint = checkpoint or checkpoints[-1]
+        self.load_weights(model, checkpoint or self.find_checkpoint())
+        return model
+
+    def load_weights(self, model: Transformer, checkpoint: Path) -> None:
+        """Gives a model the weights of a checkpoint.
+
+        Raises:
+            InputError: If it cannot be read, or is another run's.
+        """
         try:
+            with h5py.File(checkpoint) as file:
+                owner = file.attrs.get("run", self.id)
             model.load_weights(checkpoint)
         except (OSError, ValueError, KeyError) as error:
             raise InputError(
@@ -161,7 +270,12 @@ class Run:
                 f"config.json. Received: {str(error).splitlines()[0]} It may "
                 "be damaged: delete it, and the one before is used."
             ) from error
-        return model
+        if owner != self.id:
+            raise InputError(
+                f"{checkpoint} must be of the run {self.id[:8]}, in whose "
+                f"folder it is. Received: one of the run {owner[:8]}. Put it "
+                "back where it belongs."
+            )
 
     @property
     def step(self) -> int:
@@ -169,7 +283,15 @@ class Run:
         checkpoints = self.checkpoints()
         if not checkpoints:
             return 0
-        return int(re.search(r"step-(\d+)", checkpoints[-1].name)[1])
+        return _step_of(checkpoints[-1])
+
+
+def _digest(tokenizer: Tokenizer) -> str:
+    return hashlib.sha256(tokenizer.model).hexdigest()
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(re.search(r"step-(\d+)", checkpoint.name)[1])
 
 
 def check_is_free(path: str | os.PathLike) -> None:

@@ -1,107 +1,34 @@
 """Trains a Transformer on a parallel corpus, with `model.fit`."""
 
+import contextlib
 import dataclasses
 import math
-import shutil
 from pathlib import Path
+from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
-from keras_transformer.losses import LabelSmoothedCrossEntropy
-from keras_transformer.metrics import Perplexity, TokenAccuracy, TokenNLL
 from keras_transformer.model import Transformer
-from keras_transformer.presets import preset as find_preset
 from keras_transformer.text import Tokenizer
-from keras_transformer.train import pipeline
+from keras_transformer.train import callbacks, pipeline, state
+from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import Run, check_is_free
 from keras_transformer.train.sources import Corpus
+from keras_transformer.train.step import Training
+from keras_transformer.train.strategy import (
+    describe,
+    distribute,
+    from_chief,
+    open_strategy,
+    worker,
+)
 
-_DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How to train: everything beside the architecture and the data.
-
-    Args:
-        vocab_size: Tokens of the shared vocabulary.
-        steps: Updates.
-        steps_per_epoch: Updates between checkpoints, each with a pass over
-            the validation data.
-        batch_tokens: Source plus target tokens in a batch, padding included.
-        warmup_steps: Steps over which the learning rate rises.
-        label_smoothing: Probability taken from the right token.
-        max_length: Longest source or target trained on, in tokens; longer
-            pairs are dropped.
-        keep: Checkpoints kept.
-        seed: Of the weights, the dropout and the order of the data.
-        dtype: `float32`, `mixed_bfloat16` or `mixed_float16`.
-    """
-
-    vocab_size: int
-    steps: int
-    batch_tokens: int
-    warmup_steps: int
-    label_smoothing: float
-    steps_per_epoch: int = 500
-    max_length: int = 128
-    keep: int = 5
-    seed: int = 1
-    dtype: str = "float32"
-
-    @classmethod
-    def from_preset(cls, name: str, **overrides) -> "Recipe":
-        """Returns the recipe of a preset; None leaves a value as it is."""
-        chosen = find_preset(name)
-        values = {
-            "vocab_size": chosen.vocab_size,
-            "steps": chosen.steps,
-            "batch_tokens": chosen.batch_tokens,
-            "warmup_steps": chosen.warmup_steps,
-            "label_smoothing": chosen.label_smoothing,
-        }
-        given = {k: v for k, v in overrides.items() if v is not None}
-        return cls(**{**values, **given})
-
-    def __post_init__(self) -> None:
-        for name in (
-            "vocab_size",
-            "steps",
-            "steps_per_epoch",
-            "batch_tokens",
-            "warmup_steps",
-            "max_length",
-            "keep",
-        ):
-            if getattr(self, name) < 1:
-                raise InputError(
-                    f"{name} must be positive. Received: "
-                    f"{name}={getattr(self, name)}"
-                )
-        if not 0.0 <= self.label_smoothing < 1.0:
-            raise InputError(
-                "label_smoothing must be in [0, 1). Received: "
-                f"label_smoothing={self.label_smoothing}"
-            )
-        if not 0 <= self.seed < 2**32:
-            raise InputError(
-                f"seed must be from 0 to 2^32 - 1. Received: seed={self.seed}"
-            )
-        if self.batch_tokens < 2 * self.max_length:
-            raise InputError(
-                "batch_tokens counts source and target: it must be at least "
-                f"2 * max_length = {2 * self.max_length}. Received: "
-                f"batch_tokens={self.batch_tokens}"
-            )
-        if self.dtype not in _DTYPES:
-            raise InputError(
-                f"dtype must be one of {', '.join(_DTYPES)}. Received: "
-                f"dtype={self.dtype!r}"
-            )
+# What may change when a run goes on: how long it is, not how it trains.
+_MAY_CHANGE = ("steps", "keep", "patience", "tensorboard")
 
 
 def train(
@@ -109,86 +36,170 @@ def train(
     output: str | Path,
     preset: str = "small",
     recipe: Recipe | None = None,
-) -> Run:
+    *,
+    architecture: dict[str, Any] | None = None,
+    strategy: tf.distribute.Strategy | None = None,
+    init_from: str | Path | None = None,
+) -> Run | None:
     """Trains on the `train` split, and validates on `valid` if there is one.
+
+    Called again with the same arguments after training was interrupted, at
+    whatever moment, it goes on from the last state, and ends with the
+    weights of a training that was not.
 
     Args:
         corpus: From `open_corpus`.
-        output: Folder of the run; it must be new or empty.
+        output: Folder of the run. It must be new, empty, or hold a run that
+            the same arguments began.
         preset: Name of the architecture.
         recipe: How to train. Default: the preset's.
+        architecture: Arguments of `TransformerConfig` that differ from the
+            preset's.
+        strategy: From `open_strategy`. Default: one device.
+        init_from: A run whose tokenizer and newest weights a new run begins
+            with. Its architecture must be the same.
 
     Returns:
-        The run, with its last checkpoints.
+        The run, with its last checkpoints; None on a worker other than the
+        chief, which alone writes.
 
     Raises:
         InputError: If the input cannot be used, or the loss becomes NaN.
     """
     recipe = recipe or Recipe.from_preset(preset)
-    check_is_free(output)
+    strategy = strategy or open_strategy("single")
+    is_chief = worker(strategy)[0] == 0
     keras.utils.set_random_seed(recipe.seed)
-    splits = [s for s in ("train", "valid") if s in corpus.splits]
-    for split in splits:
-        say(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
-    say(f"tokenizer: learning a vocabulary of {recipe.vocab_size:,} from train")
-    tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
-    batches = _batches(corpus, tokenizer, recipe)
+    if recipe.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    wanted = {
+        "preset": preset,
+        "data": corpus.name,
+        "source": corpus.source,
+        "target": corpus.target,
+        "init_from": None if init_from is None else str(init_from),
+        **(architecture or {}),
+        **dataclasses.asdict(recipe),
+    }
+    run = None
+    if is_chief:
+        say(f"strategy: {describe(strategy)}")
+        run = _open_run(corpus, output, wanted, recipe, architecture or {})
+        say(f"model: {preset}, {run.config.num_parameters:,} parameters")
+    tokenizer = _shared_tokenizer(run, strategy)
+    config = _config(preset, tokenizer, recipe, architecture or {})
 
-    config = TransformerConfig.from_preset(
+    with strategy.scope():
+        model = Transformer(config, dtype=recipe.dtype)
+        training = Training(
+            model,
+            label_smoothing=recipe.label_smoothing,
+            accumulate=recipe.accumulate,
+            clip_norm=recipe.clip_norm,
+            warmup_steps=recipe.warmup_steps,
+            learning_rate_scale=recipe.learning_rate_scale,
+        )
+        if is_chief and init_from is not None:
+            past = Run.open(init_from)
+            past.load_weights(model, past.find_checkpoint())
+        begun = _begin(training, run, strategy)
+    with run.locked() if run else contextlib.nullcontext():
+        _fit(training, corpus, tokenizer, recipe, run, strategy, begun)
+    return run
+
+
+# === The run, which the chief has ===
+
+
+def _open_run(
+    corpus: Corpus,
+    output: str | Path,
+    wanted: dict[str, Any],
+    recipe: Recipe,
+    architecture: dict[str, Any],
+) -> Run:
+    """Returns a new run, or the one that the same arguments began."""
+    run = None
+    if (Path(output) / "config.json").exists():
+        run = Run.open(output)
+        _refuse_difference(run, "was begun with", run.recipe, wanted)
+    else:
+        check_is_free(output)
+    for split in ("train", "valid"):
+        if split in corpus.splits:
+            say(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
+    if run is not None:
+        survey = dataclasses.asdict(_survey(corpus, run.tokenizer, recipe))
+        _refuse_difference(run, "was begun with data of", run.survey, survey)
+        return run if run.recipe == wanted else run.with_recipe(wanted)
+    if wanted["init_from"] is not None:
+        past = Run.open(wanted["init_from"])
+        tokenizer = past.tokenizer
+    else:
+        say(f"tokenizer: learning {recipe.vocab_size:,} tokens from train")
+        tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
+    config = _config(wanted["preset"], tokenizer, recipe, architecture)
+    if wanted["init_from"] is not None:
+        _refuse_difference(
+            past,
+            "has the architecture",
+            past.config.to_dict(),
+            config.to_dict(),
+        )
+    survey = _survey(corpus, tokenizer, recipe)
+    return Run.create(
+        output, config, wanted, tokenizer, dataclasses.asdict(survey)
+    )
+
+
+def _refuse_difference(
+    run: Run, what: str, there: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    missing = object()
+    differ = [
+        f"{name}={there.get(name)!r} and not {value!r}"
+        for name, value in wanted.items()
+        if there.get(name, missing) != value and name not in _MAY_CHANGE
+    ]
+    if there and differ:
+        raise InputError(
+            f"{run.path} {what} other values. Choose another output, or the "
+            f"same values. Received: {'; '.join(differ)}"
+        )
+
+
+def _config(
+    preset: str,
+    tokenizer: Tokenizer,
+    recipe: Recipe,
+    architecture: dict[str, Any],
+) -> TransformerConfig:
+    return TransformerConfig.from_preset(
         preset,
         vocab_size=tokenizer.vocab_size,
         max_length=recipe.max_length,
         pad_id=tokenizer.pad_id,
         bos_id=tokenizer.bos_id,
         eos_id=tokenizer.eos_id,
+        **architecture,
     )
-    model = Transformer(config, dtype=recipe.dtype)
-    say(f"model: {preset}, {config.num_parameters:,} parameters")
-    compile_model(model, recipe)
-    run = Run.create(
-        output,
-        config,
-        {
-            "preset": preset,
-            "data": corpus.name,
-            "source": corpus.source,
-            "target": corpus.target,
-            **dataclasses.asdict(recipe),
-        },
-        tokenizer,
+
+
+def _survey(
+    corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
+) -> pipeline.Survey:
+    """Says what training sees of the data, and what it drops."""
+    survey = pipeline.survey(
+        corpus.pairs("train"), tokenizer, recipe.max_length
     )
     say(
-        f"training: {recipe.steps:,} steps, a checkpoint every "
-        f"{recipe.steps_per_epoch:,}"
+        f"train: {survey.pairs:,} pairs kept, "
+        f"{survey.source_tokens:,} source and "
+        f"{survey.target_tokens:,} target tokens; dropped "
+        f"{survey.dropped_long:,} longer than {recipe.max_length} tokens and "
+        f"{survey.dropped_empty:,} with an empty side; the longest text has "
+        f"{survey.longest:,} tokens"
     )
-    try:
-        _fit(model, batches, recipe, run)
-    except BaseException:
-        if not run.checkpoints():  # a folder that no command could use
-            shutil.rmtree(run.path)
-        raise
-    return run
-
-
-def compile_model(model: Transformer, recipe: Recipe) -> None:
-    """Gives the model the paper's optimiser and loss, and our metrics."""
-    pad_id = model.config.pad_id
-    model.compile(
-        optimizer=optimizers.adam(model.config.d_model, recipe.warmup_steps),
-        loss=LabelSmoothedCrossEntropy(recipe.label_smoothing, pad_id),
-        metrics=[TokenNLL(pad_id), Perplexity(pad_id), TokenAccuracy(pad_id)],
-        # XLA would compile anew for each length of batch.
-        jit_compile=False,
-    )
-
-
-def _batches(
-    corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
-) -> dict[str, tf.data.Dataset]:
-    """Returns the batches of each split; says what is dropped."""
-    sizes = dict(batch_tokens=recipe.batch_tokens, max_length=recipe.max_length)
-    pairs = corpus.pairs("train")
-    survey = _survey(corpus, "train", tokenizer, recipe.max_length)
     if not survey.pairs:
         raise InputError(
             "No pair is left to train on. Raise max_length, or look at the "
@@ -199,92 +210,134 @@ def _batches(
     say(
         f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it"
     )
-    batches = {
-        "train": pipeline.training_batches(
-            pairs, tokenizer, seed=recipe.seed, **sizes
-        )
-    }
-    if "valid" in corpus.splits:
-        if _survey(corpus, "valid", tokenizer, recipe.max_length).pairs:
-            batches["valid"] = pipeline.evaluation_batches(
-                corpus.pairs("valid"), tokenizer, **sizes
-            )
-        else:
-            say("valid: no pair is left, so there is no validation")
-    return batches
-
-
-def _survey(
-    corpus: Corpus, split: str, tokenizer: Tokenizer, max_length: int
-) -> pipeline.Survey:
-    survey = pipeline.survey(corpus.pairs(split), tokenizer, max_length)
-    say(
-        f"{split}: {survey.pairs:,} pairs kept, "
-        f"{survey.source_tokens:,} source and "
-        f"{survey.target_tokens:,} target tokens; dropped "
-        f"{survey.dropped_long:,} longer than {max_length} tokens and "
-        f"{survey.dropped_empty:,} with an empty side; the longest text has "
-        f"{survey.longest:,} tokens"
-    )
     return survey
 
 
+# === What every worker does ===
+
+
+def _shared_tokenizer(
+    run: Run | None, strategy: tf.distribute.Strategy
+) -> Tokenizer:
+    """Returns the chief's tokenizer."""
+    model = run.tokenizer.model if run else b""
+    shared = from_chief(strategy, np.frombuffer(model, np.uint8))
+    return Tokenizer(shared.astype(np.uint8).tobytes())
+
+
+def _begin(
+    training: Training, run: Run | None, strategy: tf.distribute.Strategy
+) -> state.State:
+    """Returns the state that training goes on from: the chief's."""
+    workers = worker(strategy)[1]
+    begun = state.state_of(training, 0, np.zeros((workers, 2), np.int64))
+    if run is not None and run.state_path.exists():
+        begun = state.load(run.state_path)
+        if len(begun.position) != workers:
+            raise InputError(
+                f"{run.path} was begun with {len(begun.position)} workers, "
+                f"and each has its part of the data. Received: {workers}"
+            )
+        say(f"training: going on after step {begun.step:,}")
+    begun = state.State(
+        int(from_chief(strategy, begun.step)),
+        from_chief(strategy, begun.position),
+        from_chief(strategy, begun.val_losses),
+        [from_chief(strategy, value) for value in begun.variables],
+    )
+    state.restore(training, begun)
+    return begun
+
+
 def _fit(
-    model: Transformer,
-    batches: dict[str, tf.data.Dataset],
+    training: Training,
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    recipe: Recipe,
+    run: Run | None,
+    strategy: tf.distribute.Strategy,
+    begun: state.State,
+) -> None:
+    index, workers = worker(strategy)
+    steps = callbacks.Steps(begun.step, recipe.steps, begun.position)
+    chain, validation = [steps], None
+    valid = _valid_batches(corpus, tokenizer, recipe)
+    if valid is not None:
+        validation = callbacks.Validation(
+            distribute(valid, strategy, among_workers=True),
+            begun.val_losses,
+            recipe.patience,
+        )
+        chain.append(validation)
+    if run is not None:
+        chain += _of_chief(corpus, recipe, run, steps, validation)
+    if begun.step >= recipe.steps:
+        say(f"training: all {recipe.steps:,} steps are done")
+        return
+    if validation and validation.is_over():
+        say(f"training: no better loss for {recipe.patience} epochs")
+        return
+    batches = pipeline.training_stream(
+        corpus.pairs("train", (index, workers)),
+        tokenizer,
+        batch_tokens=recipe.batch_tokens // workers,
+        seed=recipe.seed,
+        start=tuple(begun.position[index].tolist()),
+        max_length=recipe.max_length,
+    )
+    training.fit(
+        distribute(batches, strategy),
+        steps_per_epoch=recipe.steps_per_epoch,
+        initial_epoch=begun.step // recipe.steps_per_epoch,
+        epochs=math.ceil(recipe.steps / recipe.steps_per_epoch),
+        shuffle=False,  # the pipeline does
+        verbose=0,  # our own progress
+        callbacks=chain,
+    )
+
+
+def _valid_batches(
+    corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
+) -> tf.data.Dataset | None:
+    """Returns the validation batches; None if there is nothing in them."""
+    if "valid" not in corpus.splits:
+        return None
+    batches = pipeline.evaluation_batches(
+        corpus.pairs("valid"),
+        tokenizer,
+        batch_tokens=recipe.batch_tokens,
+        max_length=recipe.max_length,
+    )
+    return batches if int(batches.cardinality()) else None
+
+
+def _of_chief(
+    corpus: Corpus,
     recipe: Recipe,
     run: Run,
-) -> None:
-    log = keras.callbacks.CSVLogger(run.path / "log.csv")
-    try:
-        model.fit(
-            batches["train"],
-            steps_per_epoch=recipe.steps_per_epoch,
-            epochs=math.ceil(recipe.steps / recipe.steps_per_epoch),
-            validation_data=batches.get("valid"),
-            shuffle=False,  # the pipeline does
-            callbacks=[
-                _EndAfter(recipe.steps),
-                _Checkpoints(run, recipe.keep),
-                log,
-            ],
-        )
-    finally:
-        if log.csv_file:  # which Keras leaves open after an error
-            log.csv_file.close()
-
-
-class _EndAfter(keras.callbacks.Callback):
-    """Ends training after so many steps, and with an error at a NaN."""
-
-    def __init__(self, steps: int) -> None:
-        super().__init__()
-        self.steps = steps
-
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        step = int(self.model.optimizer.iterations)
-        loss = float((logs or {}).get("loss", 0.0))
-        if not math.isfinite(loss):
-            raise InputError(
-                f"The loss became {loss} at step {step}. Train with more "
-                "warm-up steps or larger batches; under mixed_float16, with "
-                "mixed_bfloat16 or float32."
-            )
-        if step >= self.steps:
-            self.model.stop_training = True
-
-
-class _Checkpoints(keras.callbacks.Callback):
-    """Saves the weights at the end of every epoch."""
-
-    def __init__(self, run: Run, keep: int) -> None:
-        super().__init__()
-        self.run = run
-        self.keep = keep
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        step = int(self.model.optimizer.iterations)
-        self.run.save_checkpoint(self.model, step, self.keep)
+    steps: callbacks.Steps,
+    validation: callbacks.Validation | None,
+) -> list[keras.callbacks.Callback]:
+    """Returns what translates, prints and writes, in order."""
+    log = callbacks.Log(run.path / "log.csv", steps.step)
+    chain: list[keras.callbacks.Callback] = []
+    samples = list
+    if validation is not None and recipe.bleu_sentences:
+        pairs = corpus.pairs("valid").take(recipe.bleu_sentences)
+        texts = [
+            (source.decode(), target.decode())
+            for source, target in pairs.as_numpy_iterator()
+        ]
+        bleu = callbacks.Bleu(run.tokenizer, texts, corpus.target or "en")
+        chain.append(bleu)
+        samples = bleu.latest_samples
+    chain += [log, callbacks.Progress(steps.step, recipe.steps)]
+    if recipe.tensorboard:
+        chain.append(callbacks.TensorBoard(run.path / "tensorboard", samples))
+    chain.append(
+        callbacks.Checkpoints(run, recipe.keep, steps, validation, log)
+    )
+    return chain
 
 
 def say(text: str) -> None:

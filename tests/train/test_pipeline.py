@@ -10,12 +10,14 @@ import tensorflow as tf
 
 from keras_transformer.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.train import pipeline
 from keras_transformer.train.pipeline import (
     Survey,
     bucket_lengths,
     evaluation_batches,
     survey,
     training_batches,
+    training_stream,
 )
 
 MAX_LENGTH = 20
@@ -99,27 +101,45 @@ def test_a_text_of_the_greatest_length_is_whole(tokenizer, library):
     assert labels.numpy().tolist() == [[*ids, 3]]
 
 
+def one_pass(tokenizer, number=0):
+    """The batches of a pass."""
+    stream = training_stream(
+        dataset(PAIRS), tokenizer, seed=1, start=(number, 0), **SIZES
+    )
+    mine = itertools.takewhile(lambda item: int(item[1][0]) == number, stream)
+    return [batch for batch, _ in mine]
+
+
 def test_shapes_and_budget(tokenizer):
     batches = training_batches(dataset(PAIRS), tokenizer, seed=1, **SIZES)
     inputs_spec, labels_spec = batches.element_spec
     for spec in (*inputs_spec.values(), labels_spec):
         assert spec.dtype == tf.int32
         assert spec.shape.as_list() == [None, None]
-    seen = set()
-    for inputs, labels in batches.take(200):
+    seen, less = set(), 0
+    for inputs, labels in one_pass(tokenizer):
         size, length = labels.shape
         assert inputs["source"].shape == inputs["target"].shape == labels.shape
-        assert length in bucket_lengths(MAX_LENGTH)
-        # Full, and not one pair more would fit.
-        assert size == 200 // (2 * length)
-        assert 2 * size * length <= 200
-        # In the smallest bucket that holds the longest row.
+        # Padded no more than the longest row needs.
         used = np.maximum(inputs["source"], labels) > 0
-        lengths = used.sum(axis=1)
-        fits = [n for n in bucket_lengths(MAX_LENGTH) if n >= lengths.min()]
-        assert lengths.max() <= length == fits[0]
+        longest = used.sum(axis=1).max()
+        fits = [n for n in bucket_lengths(MAX_LENGTH) if n >= longest]
+        assert length == fits[0]
+        # Full, and not one pair more would fit, but for the last of a pool.
+        assert size <= 200 // (2 * length)
+        less += size < 200 // (2 * length)
         seen.add(length)
+    assert less <= 1
     assert len(seen) > 3
+
+
+def test_little_is_padding(tokenizer):
+    labels = [labels.numpy().ravel() for _, labels in one_pass(tokenizer)]
+    sources = [i["source"].numpy().ravel() for i, _ in one_pass(tokenizer)]
+    padding = np.mean(np.concatenate(labels + sources) == 0)
+    # Of pairs of random lengths; unsorted it would be more than a half.
+    unsorted = [ids for pair in PAIRS for ids in map(len, pair)]
+    assert padding < 0.45 < 1 - np.mean(unsorted) / np.max(unsorted)
 
 
 def test_evaluation_keeps_every_pair_once(tokenizer, library):
@@ -129,27 +149,57 @@ def test_evaluation_keeps_every_pair_once(tokenizer, library):
         assert normal(everything(buckets)) == normal(PAIRS)
     for _, labels in batches:
         assert 2 * labels.shape[0] * labels.shape[1] <= 200
-    # Not shuffled: in each bucket in the order of the corpus.
-    place = {pair: i for i, (pair) in enumerate(normal(PAIRS))}
-    for pairs in buckets.values():
-        assert pairs == sorted(pairs, key=place.get)
+    assert len(list(batches)) == int(batches.cardinality())
 
 
 def test_training_shows_every_pair_once_a_pass(tokenizer, library):
-    one_pass = in_buckets(
-        evaluation_batches(dataset(PAIRS), tokenizer, **SIZES), library
-    )
-    batches = training_batches(
-        dataset(PAIRS), tokenizer, seed=1, shuffle_buffer=50, **SIZES
-    )
-    stream = in_buckets(batches.take(200), library)
-    assert set(stream) == set(one_pass)
-    for length, pairs in one_pass.items():
-        n = len(pairs)
-        first, second = stream[length][:n], stream[length][n : 2 * n]
-        assert len(second) == n, "take more batches"
-        assert sorted(first) == sorted(second) == sorted(pairs)
-        assert n < 5 or len({tuple(first), tuple(second), tuple(pairs)}) == 3
+    passes = [
+        list(everything(in_buckets(one_pass(tokenizer, number), library)))
+        for number in (0, 1)
+    ]
+    for pairs in passes:
+        assert normal(pairs) == normal(PAIRS)
+    assert passes[0] != passes[1]
+
+
+def test_batches_are_not_in_the_order_of_their_length(tokenizer):
+    lengths = [labels.shape[1] for _, labels in one_pass(tokenizer)]
+    assert lengths != sorted(lengths)
+    assert lengths != sorted(lengths, reverse=True)
+
+
+def test_several_pools(tokenizer, library, monkeypatch):
+    monkeypatch.setattr(pipeline, "_POOL_IDS", 70 * MAX_LENGTH)
+    buckets = in_buckets(one_pass(tokenizer), library)
+    assert normal(everything(buckets)) == normal(PAIRS)
+
+
+@pytest.mark.parametrize("done", [1, 17, 60, 61, 150])
+def test_a_position_is_where_the_stream_goes_on(tokenizer, done):
+    """Also at the end of a pass, which has about sixty batches."""
+
+    def stream(start=(0, 0)):
+        return training_stream(
+            dataset(PAIRS), tokenizer, seed=5, start=start, **SIZES
+        )
+
+    items = list(stream().take(done + 3))
+    position = tuple(items[done - 1][1].numpy().tolist())
+    for (_, labels), (_, expected) in zip(
+        (batch for batch, _ in stream(position).take(3)),
+        (batch for batch, _ in items[done:]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(labels, expected)
+
+
+def test_the_global_seed_is_of_no_concern(tokenizer):
+    found = []
+    for seed in (0, 1):
+        tf.random.set_seed(seed)
+        found.append([labels.numpy() for _, labels in one_pass(tokenizer)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_the_seed_gives_the_batches(tokenizer):
@@ -198,10 +248,10 @@ def test_one_token_too_long(tokenizer, library):
         assert len(found) == batches
 
 
-def test_nothing_left_ends_rather_than_searching_for_ever(tokenizer):
+def test_nothing_left_is_said_rather_than_searched_for_ever(tokenizer):
     pairs = dataset([("", "a"), ("dog " * 200, "b")])
-    nothing = training_batches(pairs, tokenizer, seed=1, **SIZES)
-    assert list(nothing) == []
+    with pytest.raises(InputError, match="No pair is left.*max_length=20"):
+        training_batches(pairs, tokenizer, seed=1, **SIZES)
     assert survey(pairs, tokenizer, MAX_LENGTH).pairs == 0
     assert survey(pairs.take(0), tokenizer, 9) == Survey(0, 0, 0, 0, 0, 0)
 

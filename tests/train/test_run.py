@@ -76,6 +76,30 @@ def test_a_run_that_cannot_be_created_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_checkpoints_by_name(run, model):
+    run.save_checkpoint(model, 7, keep=5)
+    run.save_checkpoint(model, 20, keep=5)
+    names = {name: run.find_checkpoint(name).name for name in ("7", 20, None)}
+    assert names == {
+        "7": "step-00000007.weights.h5",
+        20: "step-00000020.weights.h5",
+        None: "step-00000020.weights.h5",
+    }
+    with pytest.raises(InputError, match="7, 20, last. Received: .*=best"):
+        run.find_checkpoint("best")
+    run.save_best(model)
+    assert run.find_checkpoint("best") == run.best_path
+    assert run.find_checkpoint("last") == run.checkpoints()[-1]
+
+
+def test_another_tokenizer_is_refused(run):
+    other = Tokenizer.train(["ein anderer Text"], 270)
+    other.save(run.path / "other.model")
+    (run.path / "other.model").replace(run.path / "tokenizer.model")
+    with pytest.raises(InputError, match="tokenizer that the run began with"):
+        Run.open(run.path)
+
+
 def test_no_checkpoint(run):
     with pytest.raises(InputError, match="no checkpoint"):
         run.load_model()
@@ -145,6 +169,24 @@ def test_average_of_more_checkpoints_than_there_are(run, model, tmp_path, last):
         run.save_checkpoint(model, step, keep=5)
     with pytest.raises(InputError, match=f"2 checkpoints.*last={last}"):
         average(run, tmp_path / "averaged", last)
+    assert not (tmp_path / "averaged").exists()
+
+
+def test_average_of_as_many_as_were_kept(run, model, tmp_path):
+    for step in range(7):
+        run.save_checkpoint(model, step, keep=7)
+    names = average(run, tmp_path / "averaged").recipe["averaged"]
+    assert names == [p.name for p in run.checkpoints()[-5:]]
+
+
+def test_average_of_a_mixture_is_refused(run, model, tmp_path, tokenizer):
+    other = Run.create(tmp_path / "other", model.config, {}, tokenizer)
+    run.save_checkpoint(model, 1, keep=5)
+    other.save_checkpoint(model, 2, keep=5).rename(
+        run.path / "checkpoints" / "step-00000002.weights.h5"
+    )
+    with pytest.raises(InputError, match=f"run {run.id[:8]}, .*{other.id[:8]}"):
+        average(run, tmp_path / "averaged", last=2)
     assert not (tmp_path / "averaged").exists()
 
 

@@ -1,11 +1,14 @@
-import csv
-
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_transformer.errors import InputError
+from keras_transformer.train.callbacks import Steps, read_log
+from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.run import Run
 from keras_transformer.train.sources import open_corpus
-from keras_transformer.train.trainer import Recipe, train
+from keras_transformer.train.state import load
+from keras_transformer.train.trainer import train
 
 SMALL = dict(vocab_size=300, batch_tokens=512, max_length=24, warmup_steps=20)
 
@@ -24,11 +27,15 @@ def corpus(tmp_path_factory):
     return open_corpus([str(folder)], "en", "de")
 
 
-def test_a_preset_is_the_default_of_its_recipe():
-    recipe = Recipe.from_preset("big", steps=7, seed=None)
-    assert (recipe.steps, recipe.warmup_steps) == (7, 4_000)
-    assert (recipe.vocab_size, recipe.batch_tokens) == (37_000, 50_000)
-    assert recipe.seed == 1
+def recipe(**values):
+    return Recipe.from_preset("tiny", **{**SMALL, **values})
+
+
+TINY = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2)
+
+
+def weights(run):
+    return load(run.state_path).variables
 
 
 def test_training_learns_and_the_seed_decides(corpus, tmp_path):
@@ -37,62 +44,262 @@ def test_training_learns_and_the_seed_decides(corpus, tmp_path):
             corpus,
             tmp_path / name,
             "tiny",
-            Recipe.from_preset(
-                "tiny", **SMALL, steps=40, steps_per_epoch=20, seed=seed
-            ),
+            recipe(steps=40, steps_per_epoch=20, seed=seed),
         )
         for name, seed in (("a", 1), ("b", 1), ("c", 2))
     ]
-    logs = []
-    for run in runs:
-        with open(run.path / "log.csv", newline="") as file:
-            logs.append(list(csv.DictReader(file)))
-    assert len(logs[0]) == 2
-    assert float(logs[0][1]["val_nll"]) < float(logs[0][0]["val_nll"]) < 5
-    a, b, c = (float(log[1]["nll"]) for log in logs)
+    logs = [read_log(run.path / "log.csv") for run in runs]
+    assert [row["step"] for row in logs[0]] == [20, 40]
+    assert logs[0][1]["val_nll"] < logs[0][0]["val_nll"] < 5
+    assert logs[0][1]["val_perplexity"] == pytest.approx(
+        np.exp(logs[0][1]["val_nll"]), rel=1e-3
+    )
+    a, b, c = (log[1]["nll"] for log in logs)
     assert a == pytest.approx(b, rel=1e-3)  # threads add in any order
     assert a != pytest.approx(c, rel=1e-3)
 
 
 def test_steps_need_not_fill_the_last_epoch(corpus, tmp_path):
-    recipe = Recipe.from_preset("tiny", **SMALL, steps=5, steps_per_epoch=3)
-    run = train(corpus, tmp_path / "run", "tiny", recipe)
-    assert run.step == 5
-
-
-def test_an_interrupted_run_without_checkpoint_leaves_nothing(
-    corpus, tmp_path, monkeypatch
-):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(
-        "keras_transformer.train.trainer._EndAfter.on_train_batch_end",
-        interrupt,
+    run = train(
+        corpus,
+        tmp_path / "run",
+        "tiny",
+        recipe(steps=5, steps_per_epoch=3),
+        architecture=TINY,
     )
-    recipe = Recipe.from_preset("tiny", **SMALL, steps=5)
-    with pytest.raises(KeyboardInterrupt):
-        train(corpus, tmp_path / "run", "tiny", recipe)
-    assert not (tmp_path / "run").exists()
+    assert run.step == 5
+    assert run.config.d_model == 16
+
+
+class Stop(Exception):
+    """What happens to a training at some moment."""
+
+
+@pytest.mark.parametrize("step", [1, 10, 13])
+def test_what_was_stopped_ends_as_if_it_had_not_been(
+    corpus, tmp_path, monkeypatch, step
+):
+    """Before a checkpoint, just behind one, and between two."""
+    settings = recipe(steps=20, steps_per_epoch=5, deterministic=True)
+
+    def once(name):
+        return train(
+            corpus, tmp_path / name, "tiny", settings, architecture=TINY
+        )
+
+    whole = once("whole")
+    counted = Steps.on_train_batch_end
+
+    def stop(self, batch, logs=None):
+        counted(self, batch, logs)
+        if self.step == step:
+            raise Stop
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Steps, "on_train_batch_end", stop)
+        with pytest.raises(Stop):
+            once("stopped")
+    resumed = once("stopped")
+    assert resumed.step == 20
+    for found, expected in zip(weights(resumed), weights(whole), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    kept = ("step", "loss", "val_nll", "val_bleu", "learning_rate")
+    rows = [
+        [[row[k] for k in kept] for row in read_log(run.path / "log.csv")]
+        for run in (whole, resumed)
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_more_steps_go_on_from_the_last(corpus, tmp_path):
+    settings = dict(steps_per_epoch=4, deterministic=True)
+    long = train(
+        corpus,
+        tmp_path / "a",
+        "tiny",
+        recipe(steps=8, **settings),
+        architecture=TINY,
+    )
+    for steps in (4, 8):
+        short = train(
+            corpus,
+            tmp_path / "b",
+            "tiny",
+            recipe(steps=steps, **settings),
+            architecture=TINY,
+        )
+    for found, expected in zip(weights(short), weights(long), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert Run.open(short.path).recipe["steps"] == 8
+
+
+def test_another_recipe_is_refused_with_the_difference(corpus, tmp_path):
+    train(corpus, tmp_path / "run", "tiny", recipe(steps=2), architecture=TINY)
+    before = (tmp_path / "run" / "config.json").read_bytes()
+    with pytest.raises(
+        InputError, match="d_ff=16 and not 32; seed=1 and not 2"
+    ):
+        train(
+            corpus,
+            tmp_path / "run",
+            "tiny",
+            recipe(steps=2, seed=2),
+            architecture={**TINY, "d_ff": 32},
+        )
+    assert (tmp_path / "run" / "config.json").read_bytes() == before
+
+
+def test_other_data_is_refused_with_the_difference(tmp_path):
+    for pairs in (30, 31):
+        for side in ("en", "de"):
+            lines = [f"{i % 7} {side}" for i in range(pairs)]
+            (tmp_path / f"train.{side}").write_text("\n".join(lines) + "\n")
+        corpus = open_corpus([str(tmp_path)], "en", "de")
+        arguments = (
+            corpus,
+            tmp_path / "run",
+            "tiny",
+            recipe(steps=1, vocab_size=275),
+        )
+        if pairs == 30:
+            train(*arguments, architecture=TINY)
+    with pytest.raises(InputError, match="pairs=30 and not 31"):
+        train(*arguments, architecture=TINY)
+
+
+def test_a_damaged_state_is_refused(corpus, tmp_path):
+    arguments = (corpus, tmp_path / "run", "tiny", recipe(steps=2))
+    run = train(*arguments, architecture=TINY)
+    run.state_path.write_bytes(run.state_path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="damaged: delete it"):
+        train(*arguments, architecture=TINY)
+
+
+def test_a_full_disk_leaves_the_last_state(corpus, tmp_path, monkeypatch):
+    settings = recipe(steps=6, steps_per_epoch=3)
+
+    def fill(file, **arrays):
+        if int(load_steps(arrays)) == 6:
+            file.write(b"half")
+            raise OSError(28, "No space left on device")
+        return savez(file, **arrays)
+
+    def load_steps(arrays):
+        return arrays["about"].partition('"step": ')[2].rstrip("}")
+
+    savez = np.savez
+    monkeypatch.setattr(np, "savez", fill)
+    with pytest.raises(OSError, match="No space left"):
+        train(corpus, tmp_path / "run", "tiny", settings, architecture=TINY)
+    run = Run.open(tmp_path / "run")
+    assert load(run.state_path).step == 3
+    assert not list(run.path.glob(".partial*"))
+
+
+def test_init_from_takes_weights_and_tokenizer_alone(corpus, tmp_path):
+    first = train(
+        corpus, tmp_path / "first", "tiny", recipe(steps=6), architecture=TINY
+    )
+    second = train(
+        corpus,
+        tmp_path / "second",
+        "tiny",
+        recipe(steps=1, learning_rate_scale=1e-9),
+        architecture=TINY,
+        init_from=tmp_path / "first",
+    )
+    assert second.tokenizer.model == first.tokenizer.model
+    assert second.step == 1
+    for found, expected in zip(
+        second.load_model().get_weights(),
+        first.load_model().get_weights(),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(InputError, match="d_ff=16 and not 32"):
+        train(
+            corpus,
+            tmp_path / "third",
+            "tiny",
+            recipe(steps=1),
+            architecture={**TINY, "d_ff": 32},
+            init_from=tmp_path / "first",
+        )
+    assert not (tmp_path / "third").exists()
+
+
+def test_patience_ends_training(corpus, tmp_path):
+    settings = recipe(
+        steps=50, steps_per_epoch=2, patience=2, learning_rate_scale=1e-12
+    )
+    arguments = (corpus, tmp_path / "run", "tiny", settings)
+    run = train(*arguments, architecture=TINY)
+    # The loss does not move: the first epoch is the best.
+    assert run.step == 6
+    # And it does not go on when it is started again.
+    assert train(*arguments, architecture=TINY).step == 6
+
+
+def test_the_best_checkpoint_is_that_of_the_best_bleu(corpus, tmp_path):
+    run = train(
+        corpus,
+        tmp_path / "run",
+        "tiny",
+        recipe(steps=120, steps_per_epoch=20, warmup_steps=400),
+    )
+    rows = read_log(run.path / "log.csv")
+    best = max(rows, key=lambda row: row["val_bleu"])
+    assert best["val_bleu"] > 0
+    expected = run.load_model(run.find_checkpoint(int(best["step"])))
+    found = run.load_model(run.find_checkpoint("best"))
+    for ours, theirs in zip(found.weights, expected.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_tensorboard_shows_the_log(corpus, tmp_path):
+    run = train(
+        corpus,
+        tmp_path / "run",
+        "tiny",
+        recipe(steps=2, steps_per_epoch=2, tensorboard=True),
+        architecture=TINY,
+    )
+    from tensorboard.backend.event_processing import event_accumulator
+
+    events = event_accumulator.EventAccumulator(str(run.path / "tensorboard"))
+    events.Reload()
+    (row,) = read_log(run.path / "log.csv")
+    for name, value in row.items():
+        if name != "step":
+            (event,) = events.Tensors(name)
+            assert event.step == 2
+            found = tf.make_ndarray(event.tensor_proto)
+            assert found == pytest.approx(value, rel=1e-5)
+    (sample,) = events.Tensors("sample_1")
+    source = next(corpus.pairs("valid").as_numpy_iterator())[0]
+    assert source in sample.tensor_proto.string_val[0]
+
+
+def test_a_loss_that_is_no_number(corpus, tmp_path):
+    with pytest.raises(InputError, match="The loss became nan at step"):
+        train(
+            corpus,
+            tmp_path / "run",
+            "tiny",
+            recipe(steps=9, warmup_steps=1, learning_rate_scale=1e30),
+            architecture=TINY,
+        )
 
 
 def test_everything_too_long(corpus, tmp_path):
-    recipe = Recipe.from_preset("tiny", **{**SMALL, "max_length": 2}, steps=5)
     with pytest.raises(InputError, match="No pair is left.*max_length=2"):
-        train(corpus, tmp_path / "run", "tiny", recipe)
+        train(corpus, tmp_path / "run", "tiny", recipe(max_length=2, steps=5))
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        dict(steps=0),
-        dict(keep=0),
-        dict(vocab_size=-1),
-        dict(label_smoothing=1.0),
-        dict(dtype="float64"),
-    ],
-)
-def test_a_recipe_out_of_range(values):
-    with pytest.raises(InputError, match=next(iter(values))):
-        Recipe.from_preset("tiny", **values)
+def test_two_trainings_in_a_folder(corpus, tmp_path):
+    arguments = (corpus, tmp_path / "run", "tiny", recipe(steps=1))
+    run = train(*arguments, architecture=TINY)
+    with run.locked(), pytest.raises(InputError, match="already trains"):
+        train(*arguments, architecture=TINY)
+    train(*arguments, architecture=TINY)

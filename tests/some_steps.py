@@ -1,0 +1,109 @@
+"""Trains for twenty steps on given devices; a program for test_step.py.
+
+python some_steps.py OUTPUT.npz '{"strategy": "mirrored", "devices": 2}'
+"""
+
+import json
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+STEPS = 20
+ROWS = (5, 3, 1, 8, 2)  # odd, and fewer than the devices
+
+
+def global_batches():
+    """Rows of different lengths, so that shares have different tokens."""
+    random = np.random.default_rng(0)
+    for step in range(STEPS):
+        shape = (ROWS[step % len(ROWS)], 6)
+        source, labels = random.integers(4, 40, (2, *shape), "int32")
+        for ids in (source, labels):
+            for row in ids:
+                row[random.integers(1, 7) :] = 0
+        target = np.where(labels > 0, np.roll(labels, 1, axis=1), 0)
+        target[:, 0] = 2
+        yield {"source": source, "target": target}, labels
+
+
+def main(output, options):
+    devices = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(
+        devices[0],
+        [tf.config.LogicalDeviceConfiguration()] * options.get("devices", 1),
+    )
+    from keras_transformer import Transformer, TransformerConfig
+    from keras_transformer.train.step import Training
+    from keras_transformer.train.strategy import (
+        describe,
+        distribute,
+        from_chief,
+        open_strategy,
+        worker,
+    )
+
+    strategy = open_strategy(options.get("strategy", "single"))
+    index, workers = worker(strategy)
+    print(describe(strategy))
+    shared = from_chief(strategy, np.arange(6).reshape(2, 3) + 10 * index)
+
+    keras.utils.set_random_seed(options.get("seed", 1))
+    config = TransformerConfig(
+        vocab_size=40, num_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0
+    )
+    with strategy.scope():
+        model = Transformer(config, dtype=options.get("dtype", "float32"))
+        training = Training(
+            model,
+            warmup_steps=4,
+            accumulate=options.get("accumulate", 1),
+            clip_norm=options.get("clip_norm"),
+        )
+    steps = []
+
+    def own_rows():
+        for inputs, labels in global_batches():
+            mine = slice(index, None, workers)
+            yield {k: v[mine] for k, v in inputs.items()}, labels[mine]
+
+    ids = tf.TensorSpec((None, None), tf.int32)
+    batches = tf.data.Dataset.from_generator(
+        own_rows, output_signature=({"source": ids, "target": ids}, ids)
+    )
+    training.fit(
+        distribute(batches.repeat(), strategy),
+        steps_per_epoch=STEPS,
+        shuffle=False,
+        verbose=0,
+        callbacks=[
+            keras.callbacks.LambdaCallback(
+                on_train_batch_end=lambda batch, logs: steps.append(logs)
+            )
+        ],
+    )
+    whole = tf.data.Dataset.from_generator(
+        global_batches, output_signature=({"source": ids, "target": ids}, ids)
+    )
+    among_all = distribute(whole, strategy, among_workers=True)
+    validation = training.validate(among_all)
+    if index == 0:
+        np.savez(
+            output,
+            shared=shared,
+            validation=[validation[k] for k in ("val_loss", "val_nll")],
+            **{
+                name: [values[name] for values in steps]
+                for name in ("loss", "nll", "tokens", "gradient_norm")
+            },
+            learning_rate=[values["learning_rate"] for values in steps],
+            **{
+                f"weight {i}": variable.numpy()
+                for i, variable in enumerate(model.trainable_variables)
+            },
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))

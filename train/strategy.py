@@ -1,0 +1,192 @@
+"""The devices that train, and what each gets of the data.
+
+One device, several of a machine, or several machines.
+"""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.errors import InputError
+
+_PREFETCHED = 4  # batches a replica
+
+STRATEGIES = ("auto", "single", "mirrored", "multiworker")
+
+
+def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
+    """Returns the strategy that a user names.
+
+    Args:
+        name: `"single"`: one device. `"mirrored"`: all GPUs of this machine
+            or, without any, all logical CPUs. `"multiworker"`: the machines
+            that the environment variable `TF_CONFIG` lists; it must be
+            opened before anything else is computed. `"auto"`: the last if
+            `TF_CONFIG` has several workers, else `"mirrored"` if there are
+            several GPUs, else `"single"`.
+
+    Raises:
+        InputError: If there is no such strategy, or `TF_CONFIG` is no use.
+    """
+    if name not in STRATEGIES:
+        raise InputError(
+            f"strategy must be one of {', '.join(STRATEGIES)}. Received: "
+            f"strategy={name!r}"
+        )
+    if name == "auto":
+        if _workers_of_tf_config() > 1:
+            name = "multiworker"
+        else:
+            gpus = len(tf.config.list_logical_devices("GPU"))
+            name = "mirrored" if gpus > 1 else "single"
+    if name == "mirrored":
+        kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+        devices = [d.name for d in tf.config.list_logical_devices(kind)]
+        return tf.distribute.MirroredStrategy(devices)
+    if name == "multiworker":
+        if not _workers_of_tf_config():
+            raise InputError(
+                "The strategy multiworker needs the environment variable "
+                'TF_CONFIG, such as {"cluster": {"worker": ["a:2222", '
+                '"b:2222"]}, "task": {"type": "worker", "index": 0}}. It is '
+                "not set."
+            )
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    return tf.distribute.get_strategy()
+
+
+def _workers_of_tf_config() -> int:
+    text = os.environ.get("TF_CONFIG")
+    if not text:
+        return 0
+    try:
+        return len(json.loads(text)["cluster"]["worker"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            "TF_CONFIG must be JSON with a list cluster.worker. Received: "
+            f"{text!r}"
+        ) from error
+
+
+def describe(strategy: tf.distribute.Strategy) -> str:
+    """Returns the strategy and its devices in a line."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        name = "multiworker"
+    elif isinstance(strategy, tf.distribute.MirroredStrategy):
+        name = "mirrored"
+    else:
+        gpus = tf.config.list_logical_devices("GPU")
+        return f"single, on {'GPU:0' if gpus else 'CPU'}"
+    devices = [
+        device.partition("device:")[2] or device
+        for device in strategy.extended.worker_devices
+    ]
+    index, count = worker(strategy)
+    where = f", worker {index} of {count}" if count > 1 else ""
+    return (
+        f"{name}, {strategy.num_replicas_in_sync} replicas; here "
+        f"{', '.join(devices)}{where}"
+    )
+
+
+def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
+    """Returns the index of this worker, and of how many. The chief is 0."""
+    resolver = strategy.cluster_resolver
+    if resolver is None or not resolver.cluster_spec():
+        return 0, 1
+    workers = resolver.cluster_spec().num_tasks("worker")
+    return resolver.task_id, workers
+
+
+def local_replicas(strategy: tf.distribute.Strategy) -> int:
+    """Returns how many of the replicas this worker has."""
+    return strategy.num_replicas_in_sync // worker(strategy)[1]
+
+
+def distribute(
+    batches: tf.data.Dataset,
+    strategy: tf.distribute.Strategy,
+    among_workers: bool = False,
+) -> Any:
+    """Gives each replica its share of the rows of every batch.
+
+    The first replicas have a row more than the others, and the last ones
+    may have none, if a batch does not divide; an exact loss does not mind.
+
+    Args:
+        batches: Dataset of `({"source", "target"}, labels)`, each with a
+            position or not.
+        strategy: The strategy.
+        among_workers: Whether every worker has the same batches, and takes
+            its share, rather than batches of its own.
+
+    Returns:
+        The dataset for `Training`. Positions are `[W, 2]` there, W workers,
+        zero but for this worker and its first replica: the sum over replicas
+        has every worker's.
+    """
+    index, workers = worker(strategy)
+    replicas = local_replicas(strategy)
+    parts = strategy.num_replicas_in_sync if among_workers else replicas
+    first = index * replicas if among_workers else 0
+
+    def shares(batch: tuple, position: tf.Tensor) -> tf.data.Dataset:
+        rows = tf.shape(batch[1])[0]
+        size = (rows + parts - 1) // parts
+        mine = tf.one_hot(index, workers, dtype=tf.int64)[:, None] * position
+
+        def share(part: tf.Tensor) -> tuple:
+            chosen = slice(part * size, (part + 1) * size)
+            ids = tf.nest.map_structure(lambda ids: ids[chosen], batch)
+            return ids, tf.where(part == first, mine, 0)
+
+        own = tf.data.Dataset.range(
+            first, first + replicas, output_type=tf.int32
+        )
+        return own.map(share)
+
+    if isinstance(batches.element_spec[0], dict):
+        batches = batches.map(
+            lambda inputs, labels: ((inputs, labels), tf.zeros(2, tf.int64))
+        )
+    divided = batches.flat_map(shares).prefetch(_PREFETCHED * replicas)
+    return strategy.distribute_datasets_from_function(lambda context: divided)
+
+
+def from_chief(strategy: tf.distribute.Strategy, value: Any) -> np.ndarray:
+    """Returns the chief's value on every worker.
+
+    Args:
+        strategy: The strategy. Every worker has to call this.
+        value: Numbers of any shape; ignored on the other workers.
+    """
+    index, count = worker(strategy)
+    if count == 1:
+        return np.asarray(value)
+    value = np.asarray(value if index == 0 else [])
+    shape = np.zeros(8, "int64")  # of up to seven dimensions, their number last
+    shape[: value.ndim], shape[-1] = value.shape, value.ndim
+    shape = _sum(strategy, shape if index == 0 else 0 * shape)
+    shape = shape[: shape[-1]]
+    if index:
+        value = np.zeros(shape)
+    return _sum(strategy, value).reshape(shape)
+
+
+def _sum(strategy: tf.distribute.Strategy, value: np.ndarray) -> np.ndarray:
+    """Returns the sum over workers, exact for integers up to 2^53."""
+
+    @tf.function
+    def add() -> tf.Tensor:
+        context = tf.distribute.get_replica_context()
+        first = context.replica_id_in_sync_group % local == 0
+        mine = tf.constant(value, tf.float64)
+        mine = tf.where(first, mine, tf.zeros_like(mine))
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+
+    local = local_replicas(strategy)
+    summed = strategy.experimental_local_results(strategy.run(add))[0].numpy()
+    return summed.astype(value.dtype)
