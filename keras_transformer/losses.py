@@ -77,6 +77,79 @@ def smoothed_cross_entropy(
     return cross_entropies(labels, logits, label_smoothing)[0]
 
 
+def tied_cross_entropies(
+    labels: Any, states: Any, embeddings: Any, label_smoothing: float = 0.0
+) -> Any:
+    """Returns `cross_entropies` of the logits z = states embeddings^T.
+
+    The values are the same. The gradient is found without that of the
+    logits: with softmax p, one-hot label y and upstream weights u,
+
+        states:      u p embeddings - (target) embeddings
+        embeddings:  (u p)^T states - (target)^T states
+
+    where the target, (1 - e - e / (V - 1)) y + e / (V - 1), takes a row and
+    the sum of all rows. This saves half of the passes over `[N, V]` values,
+    which took a tenth of a training step on CPU.
+
+    Args:
+        labels: Integer ids `[N]`.
+        states: `[N, d_model]`, of any float dtype; the logits have it too.
+        embeddings: The tied embedding, `[V, d_model]`.
+        label_smoothing: e, in [0, 1).
+
+    Returns:
+        Nats a token, float32 `[2, N]`; see `cross_entropies`.
+    """
+    labels = ops.cast(labels, "int32")
+    vocab_size = embeddings.shape[0]
+    other = label_smoothing / (vocab_size - 1)
+    excess = 1.0 - label_smoothing - other  # of the right token over another
+    dtype = states.dtype
+
+    @ops.custom_gradient
+    def both(states: Any, embeddings: Any) -> tuple[Any, Any]:
+        matrix = ops.cast(embeddings, dtype)
+        logits = ops.cast(ops.matmul(states, ops.transpose(matrix)), "float32")
+        highest = ops.max(logits, axis=-1, keepdims=True)
+        exps = ops.exp(logits - highest)  # [N, V]
+        total = ops.sum(exps, axis=-1, keepdims=True)
+        normaliser = highest + ops.log(total)
+        right = ops.take_along_axis(logits, labels[:, None], axis=-1)
+        smoothed = normaliser - excess * right
+        if label_smoothing:
+            smoothed = smoothed - other * ops.sum(
+                logits, axis=-1, keepdims=True
+            )
+        losses = ops.stack([smoothed, normaliser - right])[..., 0]
+        exps = ops.cast(exps, dtype)
+
+        def gradient(*args: Any, upstream: Any = None) -> Any:
+            upstream = args[0] if upstream is None else upstream
+            of_smoothed = upstream[0][:, None]  # [N, 1]
+            of_plain = upstream[1][:, None]
+            share = (of_smoothed + of_plain) / total
+            softmax = exps * ops.cast(share, dtype)  # [N, V], weighted
+            of_right = of_smoothed * excess + of_plain
+            x = ops.cast(states, "float32")
+            rows = ops.take(embeddings, labels, axis=0)  # [N, d_model]
+            to_states = ops.matmul(softmax, matrix)
+            to_rows = ops.matmul(ops.transpose(softmax), states)
+            to_states = ops.cast(to_states, "float32") - of_right * rows
+            to_rows = ops.cast(to_rows, "float32") - ops.segment_sum(
+                of_right * x, labels, vocab_size
+            )
+            if label_smoothing:
+                of_all = of_smoothed * other
+                to_states = to_states - of_all * ops.sum(embeddings, axis=0)
+                to_rows = to_rows - ops.sum(of_all * x, axis=0)
+            return ops.cast(to_states, dtype), to_rows
+
+        return losses, gradient
+
+    return both(states, embeddings)
+
+
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Mean smoothed cross-entropy of a batch's tokens, padding left out.

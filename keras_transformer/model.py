@@ -123,8 +123,14 @@ class Transformer(keras.Model):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
+        return self.embedding(self.states(inputs, training), reverse=True)
+
+    def states(
+        self, inputs: dict[str, Any], training: bool | None = None
+    ) -> Any:
+        """Returns what `call` turns into logits: `[B, T, d_model]`."""
         memory = self.encode(inputs["source"], training=training)
-        return self.decode(inputs["target"], memory, training=training)
+        return self._decode(inputs["target"], memory, training)
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
         """Encodes source ids `[B, S]`."""
@@ -136,11 +142,18 @@ class Transformer(keras.Model):
         self, target: Any, memory: Memory, training: bool | None = None
     ) -> Any:
         """Returns logits `[B, T, V]` for target ids `[B, T]`."""
+        states = self._decode(target, memory, training)
+        return self.embedding(states, reverse=True)
+
+    def _decode(
+        self, target: Any, memory: Memory, training: bool | None
+    ) -> Any:
         x = self._embed(target, self.target_positions, training)
         # Padding follows a target's last token: the causal mask hides it.
         mask = causal_mask(ops.shape(target)[1])
-        x = self.decoder(x, memory.states, mask, memory.mask, training=training)
-        return self.embedding(x, reverse=True)
+        return self.decoder(
+            x, memory.states, mask, memory.mask, training=training
+        )
 
     def start_cache(self, memory: Memory, beam_size: int = 1) -> DecoderCache:
         """Returns the cache before the first of the `decode_step`s.

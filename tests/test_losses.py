@@ -8,7 +8,9 @@ from keras import ops
 from keras_transformer import losses
 from keras_transformer.losses import (
     LabelSmoothedCrossEntropy,
+    cross_entropies,
     smoothed_cross_entropy,
+    tied_cross_entropies,
 )
 
 SMOOTHINGS = (0.0, 0.1, 0.2)
@@ -71,6 +73,48 @@ def test_large_logits_are_finite():
     expected = reference.token_losses(LABELS, 1e4 * LOGITS, 0.1).sum()
     np.testing.assert_allclose(to_numpy(loss()), expected, rtol=1e-5)
     assert np.isfinite(gradients(loss, [logits])[0]).all()
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_the_second_is_minus_log_p(smoothing):
+    found = cross_entropies(LABELS, LOGITS, smoothing)
+    smoothed = reference.token_losses(LABELS, LOGITS, smoothing)
+    plain = reference.token_losses(LABELS, LOGITS, 0.0)
+    np.testing.assert_allclose(to_numpy(found), [smoothed, plain], rtol=1e-6)
+
+
+STATES, EMBEDDINGS = normal(9, 4), normal(11, 4, seed=1)
+# One label twice, so that its row gets two gradients.
+WORDS = np.array([3, 10, 0, 7, 7, 1, 2, 9, 5], "int32")
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_tied_losses_are_those_of_the_logits(smoothing, dtype):
+    states, embeddings = map(keras.Variable, (STATES, EMBEDDINGS))
+    upstream = ops.convert_to_tensor(normal(2, 9, seed=2))
+
+    def tied():
+        x = ops.cast(states + 0, dtype)
+        return tied_cross_entropies(WORDS, x, embeddings + 0, smoothing)
+
+    def of_logits():
+        logits = ops.matmul(states + 0, ops.transpose(embeddings + 0))
+        return cross_entropies(WORDS[None], logits[None], smoothing)[:, 0]
+
+    rounding = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}[dtype]
+    close = dict(rtol=rounding, atol=rounding)
+    assert dtype_of(tied()) == "float32"
+    np.testing.assert_allclose(to_numpy(tied()), to_numpy(of_logits()), **close)
+    found, expected = (
+        gradients(
+            lambda losses=losses: ops.sum(upstream * losses()),
+            [states, embeddings],
+        )
+        for losses in (tied, of_logits)
+    )
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, **close)
 
 
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.losses import cross_entropies
+from keras_transformer.losses import tied_cross_entropies
 from keras_transformer.model import Transformer
 from keras_transformer.schedules import WarmupInverseSquareRoot
 from keras_transformer.train.hooks import Adam, NoSymbolicBuild
@@ -151,11 +151,17 @@ class Training(NoSymbolicBuild):
         self, inputs: dict[str, tf.Tensor], labels: tf.Tensor, training: bool
     ) -> tf.Tensor:
         """Returns the sums `[2]` of the loss and of the nll over tokens."""
-        logits = self.transformer(inputs, training=training)
-        losses = cross_entropies(labels, logits, self.label_smoothing)
-        is_token = labels != self.transformer.config.pad_id
-        # [2, B, T] -> [2]
-        return tf.reduce_sum(losses * tf.cast(is_token, tf.float32), [1, 2])
+        model = self.transformer
+        states = model.states(inputs, training=training)
+        labels = tf.reshape(labels, [-1])  # [N], N = B * T
+        losses = tied_cross_entropies(
+            labels,
+            tf.reshape(states, [-1, model.config.d_model]),
+            model.embedding.embeddings.value,
+            self.label_smoothing,
+        )
+        is_token = tf.cast(labels != model.config.pad_id, tf.float32)
+        return tf.reduce_sum(losses * is_token, axis=1)  # [2, N] -> [2]
 
     def make_train_function(self, force: bool = False) -> Callable:
         """Makes what `fit` calls for every step."""
