@@ -66,6 +66,15 @@ def test_readme_code_runs(tmp_path, monkeypatch, capsys):
     assert names["y"].shape == (1, 10, 128)
 
 
+def test_training_code_runs(tmp_path, monkeypatch):
+    (program,) = code_blocks("docs/training.md")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(program, names)
+    assert names["run"].step == 20
+    assert names["model"].config == names["run"].config
+
+
 def test_guide_code_runs():
     _, layers = code_blocks("docs/guide.md")
     names = {}
