@@ -128,7 +128,8 @@ def test_tokens_are_those_of_the_global_batch(run):
 def test_mixed_precision_on_two_replicas(run, dtype):
     full = run()
     mixed = run(strategy="mirrored", devices=2, dtype=dtype)
-    np.testing.assert_allclose(mixed["loss"][:5], full["loss"][:5], rtol=0.05)
+    # Only at first: such a learning rate soon drives any two runs apart.
+    np.testing.assert_allclose(mixed["loss"][:4], full["loss"][:4], rtol=0.03)
     assert mixed["loss"][-1] < mixed["loss"][0]
     norms = mixed["gradient_norm"] / full["gradient_norm"]
     assert 0.9 < np.median(norms) < 1.1
