@@ -285,15 +285,22 @@ def _fit(
         start=tuple(begun.position[index].tolist()),
         max_length=recipe.max_length,
     )
-    training.fit(
-        distribute(batches, strategy),
-        steps_per_epoch=recipe.steps_per_epoch,
-        initial_epoch=begun.step // recipe.steps_per_epoch,
-        epochs=math.ceil(recipe.steps / recipe.steps_per_epoch),
-        shuffle=False,  # the pipeline does
-        verbose=0,  # our own progress
-        callbacks=chain,
-    )
+    try:
+        training.fit(
+            distribute(batches, strategy),
+            steps_per_epoch=recipe.steps_per_epoch,
+            initial_epoch=begun.step // recipe.steps_per_epoch,
+            epochs=math.ceil(recipe.steps / recipe.steps_per_epoch),
+            shuffle=False,  # the pipeline does
+            verbose=0,  # our own progress
+            callbacks=chain,
+        )
+    except KeyboardInterrupt:
+        say(
+            f"training: stopped at step {steps.step:,}; the same command goes "
+            "on after the last checkpoint"
+        )
+        raise
 
 
 def _valid_batches(
