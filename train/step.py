@@ -125,7 +125,8 @@ class Training(NoSymbolicBuild):
             return part + 1, new, losses + more
 
         _, gradients, losses = tf.while_loop(
-            lambda part, *_: part * size < rows,
+            # Empty parts too: every replica draws as much dropout.
+            lambda part, *_: part < self.accumulate,
             add,
             (
                 tf.constant(0),

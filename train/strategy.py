@@ -166,27 +166,29 @@ def from_chief(strategy: tf.distribute.Strategy, value: Any) -> np.ndarray:
     index, count = worker(strategy)
     if count == 1:
         return np.asarray(value)
-    value = np.asarray(value if index == 0 else [])
-    shape = np.zeros(8, "int64")  # of up to seven dimensions, their number last
-    shape[: value.ndim], shape[-1] = value.shape, value.ndim
-    shape = _sum(strategy, shape if index == 0 else 0 * shape)
-    shape = shape[: shape[-1]]
+    value = np.asarray(value if index == 0 else 0)
+    # Up to six dimensions; then how many there are, and the kind of number.
+    about = np.zeros(8, np.int64)
+    about[: value.ndim] = value.shape
+    about[-2:] = value.ndim, ord(value.dtype.char)
+    *shape, dimensions, kind = _sum(strategy, about).astype(np.int64)
+    shape, dtype = shape[:dimensions], np.dtype(chr(kind))
     if index:
         value = np.zeros(shape)
-    return _sum(strategy, value).reshape(shape)
+    if not value.size:
+        return np.zeros(shape, dtype)
+    return _sum(strategy, value).astype(dtype)
 
 
 def _sum(strategy: tf.distribute.Strategy, value: np.ndarray) -> np.ndarray:
-    """Returns the sum over workers, exact for integers up to 2^53."""
+    """Returns the chief's part of a sum over workers, in float64."""
 
     @tf.function
     def add() -> tf.Tensor:
         context = tf.distribute.get_replica_context()
-        first = context.replica_id_in_sync_group % local == 0
         mine = tf.constant(value, tf.float64)
-        mine = tf.where(first, mine, tf.zeros_like(mine))
+        if context.replica_id_in_sync_group != 0:
+            mine = tf.zeros_like(mine)
         return context.all_reduce(tf.distribute.ReduceOp.SUM, mine)
 
-    local = local_replicas(strategy)
-    summed = strategy.experimental_local_results(strategy.run(add))[0].numpy()
-    return summed.astype(value.dtype)
+    return strategy.experimental_local_results(strategy.run(add))[0].numpy()

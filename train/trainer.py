@@ -99,7 +99,7 @@ def train(
             warmup_steps=recipe.warmup_steps,
             learning_rate_scale=recipe.learning_rate_scale,
         )
-        if is_chief and init_from is not None:
+        if run and init_from is not None and not run.state_path.exists():
             past = Run.open(init_from)
             past.load_weights(model, past.find_checkpoint())
         begun = _begin(training, run, strategy)
@@ -155,11 +155,10 @@ def _open_run(
 def _refuse_difference(
     run: Run, what: str, there: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    missing = object()
     differ = [
-        f"{name}={there.get(name)!r} and not {value!r}"
-        for name, value in wanted.items()
-        if there.get(name, missing) != value and name not in _MAY_CHANGE
+        f"{name}={there.get(name)!r} and not {wanted.get(name)!r}"
+        for name in {**wanted, **there}
+        if there.get(name) != wanted.get(name) and name not in _MAY_CHANGE
     ]
     if there and differ:
         raise InputError(

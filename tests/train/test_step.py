@@ -133,7 +133,3 @@ def test_mixed_precision_on_two_replicas(run, dtype):
     assert mixed["loss"][-1] < mixed["loss"][0]
     norms = mixed["gradient_norm"] / full["gradient_norm"]
     assert 0.9 < np.median(norms) < 1.1
-
-
-def test_the_chief_tells_all(run):
-    np.testing.assert_array_equal(run()["shared"], [[0, 1, 2], [3, 4, 5]])

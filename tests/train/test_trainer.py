@@ -149,6 +149,13 @@ def test_another_recipe_is_refused_with_the_difference(corpus, tmp_path):
     assert (tmp_path / "run" / "config.json").read_bytes() == before
 
 
+def test_a_flag_left_out_is_a_difference(corpus, tmp_path):
+    arguments = (corpus, tmp_path / "run", "tiny", recipe(steps=2))
+    train(*arguments, architecture={**TINY, "dropout": 0.3})
+    with pytest.raises(InputError, match="dropout=0.3 and not None"):
+        train(*arguments, architecture=TINY)
+
+
 def test_other_data_is_refused_with_the_difference(tmp_path):
     for pairs in (30, 31):
         for side in ("en", "de"):
