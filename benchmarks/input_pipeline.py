@@ -27,7 +27,8 @@ _REPETITIONS = 5
 
 
 def write_corpus(folder: pathlib.Path, pairs: int) -> None:
-    """Writes `train.en` and `train.de`; each line has words of its own."""
+    """Writes `train.en`, `train.de` and a tokenizer; lines differ."""
+    from keras_transformer import Tokenizer
     from keras_transformer.text import corpus
 
     known = corpus.load("train")
@@ -40,6 +41,8 @@ def write_corpus(folder: pathlib.Path, pairs: int) -> None:
             chosen = [draw.choice(known) for _ in range(draw.randint(1, 4))]
             source.write(" ".join(english for english, _ in chosen) + "\n")
             target.write(" ".join(german for _, german in chosen) + "\n")
+    texts = itertools.chain.from_iterable(known[:10_000])
+    Tokenizer.train(texts, vocab_size=2_000).save(folder / "tokenizer.model")
 
 
 def measure(folder: str, seconds: float) -> dict:
@@ -50,8 +53,7 @@ def measure(folder: str, seconds: float) -> dict:
     from keras_transformer.train import open_corpus, training_batches
 
     data = open_corpus([folder], "en", "de")
-    first = itertools.islice(data.texts("train"), 20_000)
-    tokenizer = Tokenizer.train(first, vocab_size=2_000)
+    tokenizer = Tokenizer.load(f"{folder}/tokenizer.model")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     batches = iter(
         training_batches(

@@ -12,6 +12,7 @@ PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 """
 
 import argparse
+import collections
 import dataclasses
 import datetime
 import json
@@ -181,16 +182,24 @@ def main() -> None:
         check=True,
     )
     print(machine() + "\n", flush=True)
-    results = []
+    results: list[dict] = []
+    failed: collections.Counter = collections.Counter()
     for _ in range(options.rounds):
         for shape in options.shapes:
             for contender in CONTENDERS:
                 result = run(contender, shape, options)
-                if result is not None:
-                    results.append(result)
-                    print(json.dumps(result), file=sys.stderr, flush=True)
+                if result is None:
+                    failed[contender, shape] += 1
+                    continue
+                results.append(result)
+                print(json.dumps(result), file=sys.stderr, flush=True)
     for line in dict.fromkeys(f"{r['system']} {r['version']}" for r in results):
         print(f"- {line}")
+    for (contender, shape), times in failed.items():
+        print(
+            f"- FAILED {times} times: {contender.script}, {contender.label}, "
+            f"{contender.dtype}, {shape}"
+        )
     for shape in options.shapes:
         print("\n" + table(results, shape))
 

@@ -26,13 +26,7 @@ class _Clock(keras.callbacks.Callback):
 
 def batches(options: argparse.Namespace) -> tf.data.Dataset:
     """Returns the batch over and over, `({"source", "target"}, labels)`."""
-    shape = options.shape
-    source, target = np.random.default_rng(0).integers(
-        workload.FIRST_ID,
-        shape.vocab_size,
-        (2, shape.sentences, shape.length),
-        "int32",
-    )
+    source, target = workload.random_ids(options.shape)
     batch = ({"source": source, "target": target}, target)
     return tf.data.Dataset.from_tensors(batch).repeat()
 

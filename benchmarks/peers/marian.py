@@ -48,13 +48,8 @@ def make_step(
     model: transformers.MarianMTModel, options: argparse.Namespace
 ) -> Callable[[], torch.Tensor]:
     """Returns a function that trains on the batch and returns the loss."""
-    shape = options.shape
-    source, target = torch.randint(
-        workload.FIRST_ID,
-        shape.vocab_size,
-        (2, shape.sentences, shape.length),
-        generator=torch.Generator().manual_seed(0),
-    )
+    ids = workload.random_ids(options.shape)
+    source, target = torch.from_numpy(ids).long()
     optimizer = torch.optim.Adam(
         model.parameters(),
         lr=workload.LEARNING_RATE,

@@ -61,12 +61,7 @@ def make_step(
 ) -> Callable[[], tf.Tensor]:
     """Returns a function that trains on the batch and returns the loss."""
     shape = options.shape
-    source, target = np.random.default_rng(0).integers(
-        workload.FIRST_ID,
-        shape.vocab_size,
-        (2, shape.sentences, shape.length),
-        "int32",
-    )
+    source, target = workload.random_ids(shape)
     length = tf.fill([shape.sentences], shape.length)
     features = {"ids": tf.constant(source), "length": length}
     labels = {

@@ -1,4 +1,4 @@
-"""What every system trains on, and how it reports: plain Python only.
+"""What every system trains on, and how it reports: no library but NumPy.
 
 A step is forward, loss, backward and an update by Adam(0.9, 0.98, 1e-9).
 Every system is an encoder-decoder with one matrix for both embeddings and the
@@ -13,6 +13,8 @@ import json
 import resource
 import time
 from collections.abc import Callable, Iterable
+
+import numpy as np
 
 DROPOUT = 0.1
 LABEL_SMOOTHING = 0.1
@@ -59,6 +61,16 @@ def parse_options(
     options = parser.parse_args()
     options.shape_name, options.shape = options.shape, SHAPES[options.shape]
     return options
+
+
+def random_ids(shape: Shape) -> np.ndarray:
+    """Returns source and target, int32 `[2, sentences, length]`."""
+    return np.random.default_rng(0).integers(
+        FIRST_ID,
+        shape.vocab_size,
+        (2, shape.sentences, shape.length),
+        "int32",
+    )
 
 
 def time_steps(
