@@ -17,7 +17,10 @@ from keras_transformer import __version__
 from keras_transformer.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from keras_transformer.export import Translator
+    from keras_transformer.train.run import Run
 
 _LINES_AT_ONCE = 1_000
 
@@ -106,6 +109,11 @@ def _parser() -> argparse.ArgumentParser:
         ("bleu-sentences", int, "translated after every epoch (500)"),
         ("seed", int, "of weights, dropout and data order (1)"),
         ("dtype", str, "float32, mixed_bfloat16 or mixed_float16"),
+        ("num-layers", int, "instead of the preset's"),
+        ("d-model", int, "instead of the preset's"),
+        ("d-ff", int, "instead of the preset's"),
+        ("num-heads", int, "instead of the preset's"),
+        ("dropout", float, "instead of the preset's"),
     ):
         train.add_argument(f"--{name}", type=kind, help=meaning)
     for name, meaning in (
@@ -114,16 +122,6 @@ def _parser() -> argparse.ArgumentParser:
     ):
         train.add_argument(
             f"--{name}", action="store_true", default=None, help=meaning
-        )
-    for name, kind in (
-        ("num-layers", int),
-        ("d-model", int),
-        ("d-ff", int),
-        ("num-heads", int),
-        ("dropout", float),
-    ):
-        train.add_argument(
-            f"--{name}", type=kind, help="instead of the preset's"
         )
     train.add_argument(
         "--strategy",
@@ -244,19 +242,17 @@ def _train(options: argparse.Namespace) -> None:
 
     strategy = open_strategy(options.strategy)  # before anything is computed
     given = {k: v for k, v in vars(options).items() if v is not None}
-    recipe, architecture = (
-        {k: v for k, v in given.items() if k in kind.__dataclass_fields__}
-        for kind in (Recipe, TransformerConfig)
-    )
-    for name in recipe:
-        architecture.pop(name, None)
+    of_recipe = set(Recipe.__dataclass_fields__)
+    of_model = set(TransformerConfig.__dataclass_fields__) - of_recipe
     corpus = open_corpus(options.data, options.source, options.target)
     run = train(
         corpus,
         options.output,
         options.preset,
-        Recipe.from_preset(options.preset, **recipe),
-        architecture=architecture,
+        Recipe.from_preset(
+            options.preset, **{k: given[k] for k in of_recipe & set(given)}
+        ),
+        architecture={k: given[k] for k in sorted(of_model & set(given))},
         strategy=strategy,
         init_from=options.init_from,
     )
@@ -272,33 +268,33 @@ def _train(options: argparse.Namespace) -> None:
     )
 
 
-def _translator(
+def _load(
     options: argparse.Namespace, num_translations: int = 1
-) -> "Translator":
+) -> tuple["Translator", "Run", "Path"]:
+    """Returns what translates, and the run and checkpoint it is of."""
     from keras_transformer.decoding import BeamSearch
     from keras_transformer.export import Translator
     from keras_transformer.train.run import Run
 
     search = BeamSearch(options.beam_size, options.alpha)
     run = Run.open(options.run)
-    model = run.load_model(run.find_checkpoint(options.checkpoint))
-    return Translator(model, run.tokenizer, search, num_translations)
+    checkpoint = run.find_checkpoint(options.checkpoint)
+    model = run.load_model(checkpoint)
+    translator = Translator(model, run.tokenizer, search, num_translations)
+    return translator, run, checkpoint
 
 
 def _evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.evaluation import describe, evaluate, record
-    from keras_transformer.train.run import Run
     from keras_transformer.train.sources import open_corpus
 
-    run = Run.open(options.run)
+    translator, run, checkpoint = _load(options)
     source = options.source or run.recipe.get("source")
     target = options.target or run.recipe.get("target")
     corpus = open_corpus(options.data, source, target)
     print(f"translating {options.split} of {corpus.name}", flush=True)
-    results, hypotheses = evaluate(
-        _translator(options), corpus, options.split, target
-    )
-    path = record(run, results, hypotheses, options.checkpoint)
+    results, hypotheses = evaluate(translator, corpus, options.split, target)
+    path = record(run, checkpoint, results, hypotheses)
     print(describe(results))
     print(f"recorded in {path}")
 
@@ -315,7 +311,7 @@ def _average(options: argparse.Namespace) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     n = 1 if options.n_best is None else options.n_best
-    translator = _translator(options, n)
+    translator, *_ = _load(options, n)
     at_once = 1 if sys.stdin.isatty() else _LINES_AT_ONCE
     lines = _lines(sys.stdin.buffer)
     number = 0
@@ -361,7 +357,7 @@ def _one_line(text: str) -> str:
 def _export(options: argparse.Namespace) -> None:
     from keras_transformer.export import save
 
-    translator = _translator(options, options.n_best)
+    translator, *_ = _load(options, options.n_best)
     print(f"exporting {options.run}", flush=True)
     path = save(translator, options.output)
     print(
@@ -392,8 +388,9 @@ def _attention(options: argparse.Namespace) -> None:
     from keras_transformer.export.attention import attention_of
     from keras_transformer.plotting import attention_figure, save_figure
 
+    translator, *_ = _load(options)
     weights, rows, columns, title = attention_of(
-        _translator(options), options.sentence, options.kind, options.layer
+        translator, options.sentence, options.kind, options.layer
     )
     save_figure(attention_figure(weights, rows, columns, title), options.output)
     print(f"{title}: {options.output}")

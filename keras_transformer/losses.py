@@ -132,16 +132,19 @@ def tied_cross_entropies(
             softmax = exps * ops.cast(share, dtype)  # [N, V], weighted
             of_right = of_smoothed * excess + of_plain
             x = ops.cast(states, "float32")
-            rows = ops.take(embeddings, labels, axis=0)  # [N, d_model]
+            rows = ops.take(matrix, labels, axis=0)  # [N, d_model]
             to_states = ops.matmul(softmax, matrix)
             to_rows = ops.matmul(ops.transpose(softmax), states)
-            to_states = ops.cast(to_states, "float32") - of_right * rows
+            to_states = ops.cast(to_states, "float32") - of_right * ops.cast(
+                rows, "float32"
+            )
             to_rows = ops.cast(to_rows, "float32") - ops.segment_sum(
                 of_right * x, labels, vocab_size
             )
             if label_smoothing:
                 of_all = of_smoothed * other
-                to_states = to_states - of_all * ops.sum(embeddings, axis=0)
+                column_sums = ops.sum(ops.cast(matrix, "float32"), axis=0)
+                to_states = to_states - of_all * column_sums
                 to_rows = to_rows - ops.sum(of_all * x, axis=0)
             return ops.cast(to_states, dtype), to_rows
 

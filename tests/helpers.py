@@ -1,6 +1,7 @@
 """What several test files share: backends, weights, docstring examples."""
 
 import doctest
+import socket
 
 import keras
 import numpy as np
@@ -79,3 +80,14 @@ def check_examples(module):
     """
     failed, run = doctest.testmod(module)
     assert run and not failed
+
+
+def free_ports(count):
+    """Returns ports of this machine that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for free in sockets:
+        free.bind(("localhost", 0))
+    ports = [free.getsockname()[1] for free in sockets]
+    for free in sockets:
+        free.close()
+    return ports

@@ -1,9 +1,22 @@
-"""The training program; its data pipeline also serves your own `fit`."""
+"""The training program; its parts also serve your own."""
 
 from keras_transformer.train.pipeline import (
     evaluation_batches,
     training_batches,
 )
+from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.run import Run
 from keras_transformer.train.sources import Corpus, open_corpus
+from keras_transformer.train.strategy import open_strategy
+from keras_transformer.train.trainer import train
 
-__all__ = ["Corpus", "evaluation_batches", "open_corpus", "training_batches"]
+__all__ = [
+    "Corpus",
+    "Recipe",
+    "Run",
+    "evaluation_batches",
+    "open_corpus",
+    "open_strategy",
+    "train",
+    "training_batches",
+]

@@ -8,7 +8,6 @@ import csv
 import io
 import itertools
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ from keras_transformer.export import Translator
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
 from keras_transformer.train.bleu import corpus_scores
+from keras_transformer.train.files import replacing
 from keras_transformer.train.run import Run
 
 COLUMNS = (
@@ -50,6 +50,7 @@ class Steps(keras.callbacks.Callback):
     Args:
         first: Updates that were done before.
         last: Updates after which training ends.
+        position: What follows in each worker's data.
 
     Attributes:
         step: Updates so far.
@@ -64,18 +65,14 @@ class Steps(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._sums = dict.fromkeys(("loss", "nll", "gradient_norm"), 0.0)
-        self._tokens = self._updates = 0.0
+        self._tokens = self._updates = self._norms = 0.0
         self._start = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self.step += 1
         self.position = np.asarray(logs["position"]).astype("int64")
         if not math.isfinite(logs["loss"]):
-            raise InputError(
-                f"The loss became {logs['loss']} at step {self.step}. Train "
-                "with more warm-up steps, larger batches or a clip norm; "
-                "under mixed_float16, with mixed_bfloat16 or float32."
-            )
+            raise _diverged("loss", logs["loss"], self.step)
         # The first update of a run is slow, since it compiles.
         if self._updates == 0:
             self._start, self._untimed = time.monotonic(), logs["tokens"]
@@ -83,7 +80,9 @@ class Steps(keras.callbacks.Callback):
         self._updates += 1
         self._sums["loss"] += logs["loss"] * logs["tokens"]
         self._sums["nll"] += logs["nll"] * logs["tokens"]
-        self._sums["gradient_norm"] += logs["gradient_norm"]
+        if math.isfinite(logs["gradient_norm"]):
+            self._sums["gradient_norm"] += logs["gradient_norm"]
+            self._norms += 1
         if self.step >= self.last:
             self.model.stop_training = True
 
@@ -93,10 +92,20 @@ class Steps(keras.callbacks.Callback):
         logs["loss"] = self._sums["loss"] / self._tokens
         logs["nll"] = self._sums["nll"] / self._tokens
         logs["perplexity"] = math.exp(min(logs["nll"], 700.0))
-        logs["gradient_norm"] = self._sums["gradient_norm"] / self._updates
+        # Under mixed_float16 some gradients overflow, and update nothing.
+        if self._norms:
+            logs["gradient_norm"] = self._sums["gradient_norm"] / self._norms
         if self._updates > 1:
             timed = self._tokens - self._untimed
             logs["tokens_per_second"] = timed / seconds
+
+
+def _diverged(what: str, value: float, step: int) -> InputError:
+    return InputError(
+        f"The {what} became {value} at step {step}. Train into another folder "
+        "with more warm-up steps, larger batches or a clip norm; under "
+        "mixed_float16, with mixed_bfloat16 or float32."
+    )
 
 
 class Validation(keras.callbacks.Callback):
@@ -122,6 +131,8 @@ class Validation(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs.update(self.model.validate(self.batches))
+        if not math.isfinite(logs["val_loss"]):
+            raise _diverged("validation loss", logs["val_loss"], logs["step"])
         logs["val_perplexity"] = math.exp(min(logs["val_nll"], 700.0))
         self.losses.append(logs["val_loss"])
         if self.is_over():
@@ -145,7 +156,6 @@ class Bleu(keras.callbacks.Callback):
         tokenizer: The tokenizer.
         pairs: Validation sources and references.
         target: Language code of the references.
-
     """
 
     def __init__(
@@ -201,9 +211,8 @@ class Log(keras.callbacks.Callback):
         writer.writeheader()
         for row in self.rows:
             writer.writerow({k: f"{v:.6g}" for k, v in row.items()})
-        partial = self.path.with_name(f".partial-{self.path.name}")
-        partial.write_text(text.getvalue(), "utf-8")
-        os.replace(partial, self.path)
+        with replacing(self.path) as partial:
+            partial.write_text(text.getvalue(), "utf-8")
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
@@ -223,20 +232,18 @@ class Progress(keras.callbacks.Callback):
     Args:
         first: Updates that were done before.
         last: Updates after which training ends.
-        bar: Whether to show the bar; None: on a terminal.
     """
 
-    def __init__(self, first: int, last: int, bar: bool | None = None) -> None:
+    def __init__(self, first: int, last: int) -> None:
         super().__init__()
         self.first, self.last = first, last
-        self._hide = None if bar is None else not bar
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._bar = tqdm(
             total=self.last,
             initial=self.first,
             unit="step",
-            disable=self._hide,
+            disable=None,  # but on a terminal
             dynamic_ncols=True,
         )
         self._tokens, self._start = 0.0, time.monotonic()
@@ -274,6 +281,17 @@ class Progress(keras.callbacks.Callback):
         self._bar.close()
 
 
+def check_tensorboard() -> None:
+    """Raises InputError if TensorBoard is not installed."""
+    try:
+        import tensorboard  # noqa: F401  (tf.summary is made of it)
+    except ImportError as error:
+        raise InputError(
+            "TensorBoard is not installed. Run "
+            'pip install "keras-transformer-nmt[tensorboard]"'
+        ) from error
+
+
 class TensorBoard(keras.callbacks.Callback):
     """Writes the figures of every epoch, and samples, for TensorBoard.
 
@@ -285,17 +303,9 @@ class TensorBoard(keras.callbacks.Callback):
         InputError: If TensorBoard is not installed.
     """
 
-    def __init__(
-        self, path: Path, samples: Callable[[], list] | None = None
-    ) -> None:
+    def __init__(self, path: Path, samples: Callable[[], list]) -> None:
         super().__init__()
-        try:
-            import tensorboard  # noqa: F401  (tf.summary is made of it)
-        except ImportError as error:
-            raise InputError(
-                "TensorBoard is not installed. Run "
-                'pip install "keras-transformer-nmt[tensorboard]"'
-            ) from error
+        check_tensorboard()
         self.samples = samples
         self._writer = tf.summary.create_file_writer(str(path))
 
@@ -305,9 +315,7 @@ class TensorBoard(keras.callbacks.Callback):
             for name in COLUMNS[1:]:
                 if name in logs:
                     tf.summary.scalar(name, logs[name])
-            for number, texts in enumerate(
-                self.samples() if self.samples else [], start=1
-            ):
+            for number, texts in enumerate(self.samples(), start=1):
                 lines = zip(
                     ("source", "translation", "reference"), texts, strict=True
                 )
@@ -353,7 +361,7 @@ class Checkpoints(keras.callbacks.Callback):
         self.run.save_checkpoint(self.model.transformer, step, self.keep)
         scores = [row["val_bleu"] for row in self.log.rows if "val_bleu" in row]
         if scores and scores[-1] > max(scores[:-1], default=-1.0):
-            self.run.save_best(self.model.transformer)
+            self.run.save_best(self.model.transformer, step)
         losses = self.validation.losses if self.validation else ()
         now = state.state_of(self.model, step, self.steps.position, losses)
         state.save(self.run.state_path, now)

@@ -35,7 +35,7 @@ def demo(output: str | Path | None = None) -> Run:
     say("\n== 2/4 translate 500 held-out sentences with beam search")
     translator = Translator(run.load_model(), run.tokenizer)
     results, hypotheses = evaluate(translator, corpus, "test", "de")
-    record(run, results, hypotheses)
+    record(run, run.find_checkpoint(), results, hypotheses)
     say(describe(results))
 
     exported = run.path / "exported" / "1"

@@ -13,7 +13,8 @@ from keras_transformer.export import Translator
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.train import pipeline
 from keras_transformer.train.bleu import corpus_scores
-from keras_transformer.train.run import Run, write_json
+from keras_transformer.train.files import replacing
+from keras_transformer.train.run import Run, step_of, write_json
 from keras_transformer.train.sources import Corpus
 
 _BATCH_TOKENS = 8_192
@@ -111,25 +112,31 @@ def describe(results: dict[str, Any]) -> str:
 
 def record(
     run: Run,
+    checkpoint: Path,
     results: dict[str, Any],
     hypotheses: list[str],
-    checkpoint: str | int | None = None,
 ) -> Path:
     """Adds results to the run's `results.json`, and writes the translations.
 
     `results.json` is a list, the newest last. The translations of a split
     are in `translations-SPLIT.txt`, those of the newest evaluation.
+
+    Args:
+        run: The run.
+        checkpoint: Whose weights were evaluated.
+        results: From `evaluate`.
+        hypotheses: From `evaluate`.
+
+    Returns:
+        The path of `results.json`.
     """
     path = run.path / "results.json"
-    name = run.find_checkpoint(checkpoint).name
-    write_json(
-        path, [*_past(path), {"step": run.step, "checkpoint": name, **results}]
-    )
+    about = {"step": step_of(checkpoint), "checkpoint": checkpoint.name}
+    write_json(path, [*_past(path), {**about, **results}])
     text = run.path / f"translations-{results['split']}.txt"
-    partial = text.with_name(f".partial-{text.name}")
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
-    partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    partial.replace(text)
+    with replacing(text) as partial:
+        partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
 
 

@@ -1,6 +1,7 @@
-"""What training needs of Keras that Keras does not document.
+"""The methods of Keras that training overrides though Keras hides them.
 
-All of it is here, and tests/train/test_hooks.py fails when Keras changes it.
+There are no others, but for `make_train_function` of `Training`, which Keras
+documents. tests/train/test_hooks.py fails when Keras changes them.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ class NoSymbolicBuild(keras.Model):
         pass
 
 
-class Adam(keras.optimizers.Adam):
+class FusedAdam(keras.optimizers.Adam):
     """Keras' Adam as one operation a variable, for reduced gradients.
 
     Keras' own takes about ten operations a variable, each of which reads and

@@ -42,6 +42,7 @@ class Survey:
         target_tokens: Target tokens of the kept pairs, end tokens included.
         longest: Tokens of the longest text, dropped or not, its end token
             included.
+        checksum: Of all texts and their order.
     """
 
     pairs: int
@@ -50,6 +51,7 @@ class Survey:
     source_tokens: int
     target_tokens: int
     longest: int
+    checksum: int
 
 
 def bucket_lengths(max_length: int) -> list[int]:
@@ -90,17 +92,21 @@ def survey(
             tf.reduce_sum(kept * s),
             tf.reduce_sum(kept * t),
         ]
-        return tf.stack(counts), longest
+        hashes = tf.strings.to_hash_bucket_fast(source + "\t" + target, 2**31)
+        places = tf.range(1, tf.size(hashes, tf.int64) + 1)
+        return tf.stack(counts), longest, tf.reduce_sum(hashes * places)
 
     chunks = pairs.batch(_CHUNK).map(count, _PARALLEL)
-    counts, longest = chunks.reduce(
-        (tf.zeros([5], tf.int64), tf.constant(0, tf.int64)),
+    zero = tf.constant(0, tf.int64)
+    counts, longest, checksum = chunks.reduce(
+        (tf.zeros([5], tf.int64), zero, zero),
         lambda so_far, chunk: (
             so_far[0] + chunk[0],
             tf.maximum(so_far[1], chunk[1]),
+            so_far[2] * 31 + chunk[2],  # modulo 2^64
         ),
     )
-    return Survey(*counts.numpy().tolist(), longest=int(longest))
+    return Survey(*counts.numpy().tolist(), int(longest), int(checksum))
 
 
 def training_batches(
@@ -182,7 +188,7 @@ def training_stream(
     Raises:
         InputError: As `training_batches`.
     """
-    _check_budget(batch_tokens, max_length)
+    check_budget(batch_tokens, max_length)
     # Endless passes over nothing would be searched for ever.
     if not any(True for _ in _rows(pairs, tokenizer, max_length).take(1)):
         raise InputError(
@@ -223,7 +229,7 @@ def evaluation_batches(
     at once, in a pass of its own, so that Keras knows where they end. See
     `training_batches`.
     """
-    _check_budget(batch_tokens, max_length)
+    check_budget(batch_tokens, max_length)
     rows = _rows(pairs, tokenizer, max_length)
     batches = _batches(rows, tokenizer, batch_tokens, max_length)
     count = batches.reduce(tf.constant(0, tf.int64), lambda n, *_: n + 1)
@@ -231,7 +237,8 @@ def evaluation_batches(
     return batches.prefetch(_PREFETCHED)
 
 
-def _check_budget(batch_tokens: int, max_length: int) -> None:
+def check_budget(batch_tokens: int, max_length: int) -> None:
+    """Raises InputError if a pair of `max_length` exceeds `batch_tokens`."""
     if max_length < 2:
         raise InputError(
             "max_length must be at least 2, a token and the end token. "

@@ -103,12 +103,6 @@ class Recipe:
             raise InputError(
                 f"seed must be from 0 to 2^32 - 1. Received: seed={self.seed}"
             )
-        if self.batch_tokens < 2 * self.max_length:
-            raise InputError(
-                "batch_tokens counts source and target: it must be at least "
-                f"2 * max_length = {2 * self.max_length}. Received: "
-                f"batch_tokens={self.batch_tokens}"
-            )
         if self.dtype not in _DTYPES:
             raise InputError(
                 f"dtype must be one of {', '.join(_DTYPES)}. Received: "

@@ -30,6 +30,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
+from keras_transformer.train.files import replacing
 
 FORMAT = 1
 _CHECKPOINT = "step-{step:08d}.weights.h5"
@@ -194,25 +195,20 @@ class Run:
             keep: Checkpoints kept; older ones are deleted.
         """
         path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
-        self._save_weights(model, path)
+        self._save_weights(model, path, step)
         for old in self.checkpoints()[:-keep]:
             old.unlink()
         return path
 
-    def save_best(self, model: keras.Model) -> None:
+    def save_best(self, model: keras.Model, step: int) -> None:
         """Writes the weights that have the best validation BLEU."""
-        self._save_weights(model, self.best_path)
+        self._save_weights(model, self.best_path, step)
 
-    def _save_weights(self, model: keras.Model, path: Path) -> None:
-        # Keras wants the ending.
-        partial = path.with_name(f".partial-{path.name}")
-        try:
+    def _save_weights(self, model: keras.Model, path: Path, step: int) -> None:
+        with replacing(path) as partial:
             model.save_weights(partial, overwrite=True)
             with h5py.File(partial, "a") as file:
-                file.attrs["run"] = self.id
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+                file.attrs["run"], file.attrs["step"] = self.id, step
 
     def find_checkpoint(self, name: str | int | None = None) -> Path:
         """Returns the checkpoint that a user names.
@@ -230,7 +226,7 @@ class Run:
                 f"{self.path} has no checkpoint: its training ended before "
                 "the first. Start the same command again."
             )
-        named = {str(_step_of(path)): path for path in found}
+        named = {str(step_of(path)): path for path in found}
         if self.best_path.exists():
             named["best"] = self.best_path
         named["last"] = found[-1]
@@ -283,15 +279,20 @@ class Run:
         checkpoints = self.checkpoints()
         if not checkpoints:
             return 0
-        return _step_of(checkpoints[-1])
+        return step_of(checkpoints[-1])
 
 
 def _digest(tokenizer: Tokenizer) -> str:
     return hashlib.sha256(tokenizer.model).hexdigest()
 
 
-def _step_of(checkpoint: Path) -> int:
-    return int(re.search(r"step-(\d+)", checkpoint.name)[1])
+def step_of(checkpoint: Path) -> int:
+    """Returns after how many updates a checkpoint was written."""
+    numbered = re.match(r"step-(\d+)", checkpoint.name)
+    if numbered:
+        return int(numbered[1])
+    with h5py.File(checkpoint) as file:
+        return int(file.attrs["step"])
 
 
 def check_is_free(path: str | os.PathLike) -> None:
@@ -314,9 +315,6 @@ def check_is_free(path: str | os.PathLike) -> None:
 
 def write_json(path: str | os.PathLike, values: Any) -> None:
     """Writes JSON; the file appears whole or not at all."""
-    path = Path(path)
-    partial = path.with_name(f".partial-{path.name}")
-    partial.write_text(
-        json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8"
-    )
-    os.replace(partial, path)
+    text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+    with replacing(path) as partial:
+        partial.write_text(text, "utf-8")

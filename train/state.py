@@ -1,7 +1,6 @@
 """All that training goes on from, in one file that is whole or not there."""
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.errors import InputError
+from keras_transformer.train.files import replacing
 from keras_transformer.train.step import Training
 
 FORMAT = 1
@@ -56,21 +56,14 @@ def restore(training: Training, state: State) -> None:
 def save(path: Path, state: State) -> None:
     """Writes a state; on any failure the file that was there stays."""
     about = {"format": FORMAT, "step": state.step}
-    partial = path.with_name(f".partial-{path.name}")
-    try:
-        with open(partial, "wb") as file:
-            np.savez(
-                file,
-                about=json.dumps(about),
-                position=state.position,
-                val_losses=state.val_losses,
-                **{f"{i:06d}": v for i, v in enumerate(state.variables)},
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, open(partial, "wb") as file:
+        np.savez(
+            file,
+            about=json.dumps(about),
+            position=state.position,
+            val_losses=state.val_losses,
+            **{f"{i:06d}": v for i, v in enumerate(state.variables)},
+        )
 
 
 def load(path: Path) -> State:
@@ -90,10 +83,17 @@ def load(path: Path) -> State:
                     file["val_losses"],
                     [file[name] for name in names],
                 )
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        KeyError,
+        EOFError,
+        OSError,
+        zipfile.BadZipFile,
+    ) as error:
         raise InputError(
             f"{path} must hold the state of training. Received: {error}. It "
-            "is damaged: delete it, and training begins anew."
+            "is damaged: train anew into another folder, perhaps with "
+            "--init-from this run."
         ) from error
     raise InputError(
         f"{path} must be of format {FORMAT}. Received: "

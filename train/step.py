@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_transformer.losses import tied_cross_entropies
 from keras_transformer.model import Transformer
 from keras_transformer.schedules import WarmupInverseSquareRoot
-from keras_transformer.train.hooks import Adam, NoSymbolicBuild
+from keras_transformer.train.hooks import FusedAdam, NoSymbolicBuild
 
 _SUM = tf.distribute.ReduceOp.SUM
 
@@ -53,11 +53,12 @@ class Training(NoSymbolicBuild):
         )
         # XLA would compile anew for each length of batch.
         self.compile(
-            Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
+            FusedAdam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
             jit_compile=False,
         )
         self.optimizer.build(self.trainable_variables)
         self.built = True
+        self._validation_step: Callable | None = None
 
     def train_step(self, data: tuple) -> dict[str, tf.Tensor]:
         """Updates the weights with a replica's share of a batch.
@@ -219,5 +220,3 @@ class Training(NoSymbolicBuild):
             sums += tf.cast(batch, tf.float64)
         loss, nll, tokens = sums.numpy()
         return {"val_loss": loss / tokens, "val_nll": nll / tokens}
-
-    _validation_step: Callable | None = None

@@ -3,8 +3,10 @@
 One device, several of a machine, or several machines.
 """
 
+import functools
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -63,12 +65,19 @@ def _workers_of_tf_config() -> int:
     if not text:
         return 0
     try:
-        return len(json.loads(text)["cluster"]["worker"])
+        cluster = json.loads(text)["cluster"]
+        workers = len(cluster["worker"])
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             "TF_CONFIG must be JSON with a list cluster.worker. Received: "
             f"{text!r}"
         ) from error
+    if len(cluster) > 1:
+        raise InputError(
+            "TF_CONFIG must list all machines under cluster.worker: the first "
+            f"is the chief. Received: {', '.join(sorted(cluster))}"
+        )
+    return workers
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:
@@ -182,13 +191,20 @@ def from_chief(strategy: tf.distribute.Strategy, value: Any) -> np.ndarray:
 
 def _sum(strategy: tf.distribute.Strategy, value: np.ndarray) -> np.ndarray:
     """Returns the chief's part of a sum over workers, in float64."""
+    summed = _adder(strategy)(value.astype(np.float64).ravel())
+    local = strategy.experimental_local_results(summed)[0]
+    return local.numpy().reshape(value.shape)
 
-    @tf.function
-    def add() -> tf.Tensor:
+
+@functools.cache  # or it would be traced for each of many variables
+def _adder(strategy: tf.distribute.Strategy) -> Callable:
+    def add(value: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
-        mine = tf.constant(value, tf.float64)
         if context.replica_id_in_sync_group != 0:
-            mine = tf.zeros_like(mine)
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+            value = tf.zeros_like(value)
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
-    return strategy.experimental_local_results(strategy.run(add))[0].numpy()
+    return tf.function(
+        lambda value: strategy.run(add, args=(value,)),
+        [tf.TensorSpec([None], tf.float64)],
+    )

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from keras_transformer.errors import InputError
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import callbacks, pipeline, state
+from keras_transformer.train.bleu import corpus_scores
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import Run, check_is_free
 from keras_transformer.train.sources import Corpus
@@ -27,8 +29,9 @@ from keras_transformer.train.strategy import (
     worker,
 )
 
-# What may change when a run goes on: how long it is, not how it trains.
-_MAY_CHANGE = ("steps", "keep", "patience", "tensorboard")
+# What may change when a run goes on: how long it is, not how it trains, and
+# where its data lie. A checksum tells if they are others.
+_MAY_CHANGE = {"steps", "keep", "patience", "tensorboard", "data"}
 
 
 def train(
@@ -57,7 +60,8 @@ def train(
             preset's.
         strategy: From `open_strategy`. Default: one device.
         init_from: A run whose tokenizer and newest weights a new run begins
-            with. Its architecture must be the same.
+            with. Its architecture must be the same, but for the dropout and,
+            with sinusoidal positions, `max_length`.
 
     Returns:
         The run, with its last checkpoints; None on a worker other than the
@@ -68,7 +72,8 @@ def train(
     """
     recipe = recipe or Recipe.from_preset(preset)
     strategy = strategy or open_strategy("single")
-    is_chief = worker(strategy)[0] == 0
+    index, workers = worker(strategy)
+    _check(corpus, recipe, workers)
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -82,8 +87,8 @@ def train(
         **dataclasses.asdict(recipe),
     }
     run = None
-    if is_chief:
-        say(f"strategy: {describe(strategy)}")
+    say(f"strategy: {describe(strategy)}")
+    if index == 0:
         run = _open_run(corpus, output, wanted, recipe, architecture or {})
         say(f"model: {preset}, {run.config.num_parameters:,} parameters")
     tokenizer = _shared_tokenizer(run, strategy)
@@ -99,13 +104,36 @@ def train(
             warmup_steps=recipe.warmup_steps,
             learning_rate_scale=recipe.learning_rate_scale,
         )
-        if run and init_from is not None and not run.state_path.exists():
-            past = Run.open(init_from)
-            past.load_weights(model, past.find_checkpoint())
-        begun = _begin(training, run, strategy)
-    with run.locked() if run else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        if run is not None:
+            stack.enter_context(run.locked())
+            if run.recipe != wanted:
+                run = run.with_recipe(wanted)
+        with strategy.scope():
+            if run and init_from is not None and not run.state_path.exists():
+                past = Run.open(init_from)
+                checkpoint = past.find_checkpoint()
+                past.load_weights(model, checkpoint)
+                say(f"weights: {checkpoint}")
+            begun = _begin(training, run, strategy)
+        if run and not run.state_path.exists():
+            state.save(run.state_path, begun)
         _fit(training, corpus, tokenizer, recipe, run, strategy, begun)
     return run
+
+
+def _check(corpus: Corpus, recipe: Recipe, workers: int) -> None:
+    """Refuses what would fail late, before anything is written."""
+    if recipe.patience is not None and "valid" not in corpus.splits:
+        raise InputError(
+            "patience needs a split valid, whose loss it watches. Received: "
+            f"patience={recipe.patience}, splits {', '.join(corpus.splits)}"
+        )
+    pipeline.check_budget(recipe.batch_tokens // workers, recipe.max_length)
+    if recipe.tensorboard:
+        callbacks.check_tensorboard()
+    if recipe.bleu_sentences:
+        corpus_scores([""], [""], corpus.target or "en")
 
 
 # === The run, which the chief has ===
@@ -123,15 +151,21 @@ def _open_run(
     if (Path(output) / "config.json").exists():
         run = Run.open(output)
         _refuse_difference(run, "was begun with", run.recipe, wanted)
+        if run.checkpoints() and not run.state_path.exists():
+            raise InputError(
+                f"A run that goes on must have its {run.state_path.name}. "
+                f"Received: {run.path} without it. Train into another folder, "
+                "perhaps with --init-from this one."
+            )
     else:
         check_is_free(output)
     for split in ("train", "valid"):
         if split in corpus.splits:
             say(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
     if run is not None:
-        survey = dataclasses.asdict(_survey(corpus, run.tokenizer, recipe))
+        survey = _survey(corpus, run.tokenizer, recipe)
         _refuse_difference(run, "was begun with data of", run.survey, survey)
-        return run if run.recipe == wanted else run.with_recipe(wanted)
+        return run
     if wanted["init_from"] is not None:
         past = Run.open(wanted["init_from"])
         tokenizer = past.tokenizer
@@ -140,25 +174,31 @@ def _open_run(
         tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
     config = _config(wanted["preset"], tokenizer, recipe, architecture)
     if wanted["init_from"] is not None:
+        free = {"dropout"}
+        if config.positional_encoding == "sinusoidal":
+            free.add("max_length")
         _refuse_difference(
             past,
             "has the architecture",
             past.config.to_dict(),
             config.to_dict(),
+            free,
         )
     survey = _survey(corpus, tokenizer, recipe)
-    return Run.create(
-        output, config, wanted, tokenizer, dataclasses.asdict(survey)
-    )
+    return Run.create(output, config, wanted, tokenizer, survey)
 
 
 def _refuse_difference(
-    run: Run, what: str, there: dict[str, Any], wanted: dict[str, Any]
+    run: Run,
+    what: str,
+    there: dict[str, Any],
+    wanted: dict[str, Any],
+    free: Collection[str] = _MAY_CHANGE,
 ) -> None:
     differ = [
         f"{name}={there.get(name)!r} and not {wanted.get(name)!r}"
         for name in {**wanted, **there}
-        if there.get(name) != wanted.get(name) and name not in _MAY_CHANGE
+        if there.get(name) != wanted.get(name) and name not in free
     ]
     if there and differ:
         raise InputError(
@@ -186,19 +226,22 @@ def _config(
 
 def _survey(
     corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
-) -> pipeline.Survey:
-    """Says what training sees of the data, and what it drops."""
-    survey = pipeline.survey(
-        corpus.pairs("train"), tokenizer, recipe.max_length
-    )
-    say(
-        f"train: {survey.pairs:,} pairs kept, "
-        f"{survey.source_tokens:,} source and "
-        f"{survey.target_tokens:,} target tokens; dropped "
-        f"{survey.dropped_long:,} longer than {recipe.max_length} tokens and "
-        f"{survey.dropped_empty:,} with an empty side; the longest text has "
-        f"{survey.longest:,} tokens"
-    )
+) -> dict[str, int]:
+    """Says what is used of the data; returns what of the training data."""
+    for split in ("valid", "train"):
+        if split not in corpus.splits:
+            continue
+        survey = pipeline.survey(
+            corpus.pairs(split), tokenizer, recipe.max_length
+        )
+        say(
+            f"{split}: {survey.pairs:,} pairs kept, "
+            f"{survey.source_tokens:,} source and "
+            f"{survey.target_tokens:,} target tokens; dropped "
+            f"{survey.dropped_long:,} longer than {recipe.max_length} tokens "
+            f"and {survey.dropped_empty:,} with an empty side; the longest "
+            f"text has {survey.longest:,} tokens"
+        )
     if not survey.pairs:
         raise InputError(
             "No pair is left to train on. Raise max_length, or look at the "
@@ -209,7 +252,7 @@ def _survey(
     say(
         f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it"
     )
-    return survey
+    return dataclasses.asdict(survey)
 
 
 # === What every worker does ===
@@ -257,6 +300,9 @@ def _fit(
     strategy: tf.distribute.Strategy,
     begun: state.State,
 ) -> None:
+    if begun.step >= recipe.steps:
+        say(f"training: all {recipe.steps:,} steps are done")
+        return
     index, workers = worker(strategy)
     steps = callbacks.Steps(begun.step, recipe.steps, begun.position)
     chain, validation = [steps], None
@@ -270,9 +316,6 @@ def _fit(
         chain.append(validation)
     if run is not None:
         chain += _of_chief(corpus, recipe, run, steps, validation)
-    if begun.step >= recipe.steps:
-        say(f"training: all {recipe.steps:,} steps are done")
-        return
     if validation and validation.is_over():
         say(f"training: no better loss for {recipe.patience} epochs")
         return

@@ -1,11 +1,14 @@
 """Training is killed for real, and goes on as if it had not been."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
+from helpers import free_ports
 
 from keras_transformer.train.state import load
 
@@ -54,3 +57,67 @@ def test_killed_at_three_moments(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
     # What was half written has gone.
     assert not list(killed.rglob(".partial*"))
+
+
+def start_two(folder, *flags):
+    """Starts two workers; returns them, the chief first."""
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
+    return [
+        subprocess.Popen(
+            [*COMMAND, folder, "--strategy", "multiworker", *flags],
+            env={
+                **os.environ,
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+                "TF_CONFIG": json.dumps(
+                    {
+                        "cluster": cluster,
+                        "task": {"type": "worker", "index": index},
+                    }
+                ),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for index in range(2)
+    ]
+
+
+def test_two_workers_are_killed_and_go_on(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    chief, other = start_two(whole)
+    printed = (
+        chief.communicate(timeout=300)[0],
+        other.communicate(timeout=300)[0],
+    )
+    assert (chief.returncode, other.returncode) == (0, 0), printed
+    assert "worker 0 of 2" in printed[0] and "worker 1 of 2" in printed[1]
+    assert "The run is in" in printed[0] and "The run is in" not in printed[1]
+
+    processes = start_two(killed)
+    while not (killed / "state.npz").exists():
+        assert processes[0].poll() is None, processes[0].communicate()[0]
+        time.sleep(0.05)
+    for process in processes:
+        process.kill()
+        process.communicate()
+    assert load(killed / "state.npz").step < 24
+    for process in start_two(killed):
+        text = process.communicate(timeout=300)[0]
+        assert process.returncode == 0, text
+
+    found, expected = load(killed / "state.npz"), load(whole / "state.npz")
+    assert found.step == expected.step == 24
+    np.testing.assert_array_equal(found.position, expected.position)
+    assert (found.position.sum(axis=1) > 0).all()  # of both workers
+    for ours, theirs in zip(found.variables, expected.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_others_end_when_the_chief_refuses(tmp_path):
+    (tmp_path / "file").write_text("not a run")
+    chief, other = start_two(tmp_path)
+    assert "already holds something" in chief.communicate(timeout=120)[0]
+    other.communicate(timeout=120)
+    assert chief.returncode == 2
+    assert other.returncode not in (0, None)

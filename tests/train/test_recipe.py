@@ -29,7 +29,7 @@ def test_the_paper_averages_what_is_kept(name, checkpoints):
         dict(bleu_sentences=-1),
         dict(label_smoothing=1.0),
         dict(seed=2**32),
-        dict(batch_tokens=100),
+        dict(batch_tokens=0),
         dict(dtype="float64"),
     ],
 )

@@ -6,7 +6,13 @@ import pytest
 from keras_transformer import Tokenizer, Transformer, TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.train.averaging import average
-from keras_transformer.train.run import Run, check_is_free, write_json
+from keras_transformer.train.files import replacing
+from keras_transformer.train.run import (
+    Run,
+    check_is_free,
+    step_of,
+    write_json,
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +70,18 @@ def test_a_checkpoint_that_fails_leaves_the_old_ones(run, model, monkeypatch):
     assert [f.name for f in files] == ["step-00000001.weights.h5"]
 
 
+def test_files_appear_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "values.json"
+    write_json(path, {"a": [1, "\u00e4"]})
+    assert json.loads(path.read_text("utf-8")) == {"a": [1, "\u00e4"]}
+    for error in (OSError("No space left on device"), KeyboardInterrupt()):
+        with pytest.raises(type(error)), replacing(path) as partial:
+            partial.write_text("half")
+            raise error
+    assert [f.name for f in tmp_path.iterdir()] == ["values.json"]
+    assert json.loads(path.read_text("utf-8")) == {"a": [1, "\u00e4"]}
+
+
 def test_a_run_that_cannot_be_created_leaves_nothing(
     tmp_path, model, tokenizer, monkeypatch
 ):
@@ -87,8 +105,9 @@ def test_checkpoints_by_name(run, model):
     }
     with pytest.raises(InputError, match="7, 20, last. Received: .*=best"):
         run.find_checkpoint("best")
-    run.save_best(model)
+    run.save_best(model, 7)
     assert run.find_checkpoint("best") == run.best_path
+    assert step_of(run.best_path) == 7
     assert run.find_checkpoint("last") == run.checkpoints()[-1]
 
 

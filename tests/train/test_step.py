@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import some_steps
+from helpers import free_ports
 from some_steps import STEPS, global_batches
 
 from keras_transformer import WarmupInverseSquareRoot
@@ -76,11 +76,7 @@ def test_more_replicas_than_rows(run):
 
 
 def test_two_workers_train_as_one(run, tmp_path):
-    with socket.socket() as first, socket.socket() as second:
-        for free in (first, second):
-            free.bind(("localhost", 0))
-        ports = [s.getsockname()[1] for s in (first, second)]
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
     processes = [
         start(
             tmp_path / "result.npz",

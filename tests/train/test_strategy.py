@@ -34,6 +34,13 @@ def test_tf_config_that_is_none(monkeypatch, text):
         open_strategy("auto")
 
 
+def test_a_chief_beside_the_workers(monkeypatch):
+    cluster = {"chief": ["a:1"], "worker": ["b:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
+    with pytest.raises(InputError, match="Received: chief, worker"):
+        open_strategy("auto")
+
+
 def test_workers_without_tf_config(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(InputError, match="needs the environment variable"):

@@ -1,13 +1,17 @@
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
+from keras_transformer.train import callbacks, state
 from keras_transformer.train.callbacks import Steps, read_log
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import Run
+from keras_transformer.train.run import Run, step_of
 from keras_transformer.train.sources import open_corpus
 from keras_transformer.train.state import load
+from keras_transformer.train.step import Training
 from keras_transformer.train.trainer import train
 
 SMALL = dict(vocab_size=300, batch_tokens=512, max_length=24, warmup_steps=20)
@@ -75,11 +79,19 @@ class Stop(Exception):
     """What happens to a training at some moment."""
 
 
-@pytest.mark.parametrize("step", [1, 10, 13])
+@pytest.mark.parametrize(
+    ("place", "step"),
+    [
+        ((Steps, "on_train_batch_end"), 1),
+        ((Steps, "on_train_batch_end"), 13),
+        ((Run, "save_checkpoint"), 10),
+        ((state, "save"), 10),
+    ],
+)
 def test_what_was_stopped_ends_as_if_it_had_not_been(
-    corpus, tmp_path, monkeypatch, step
+    corpus, tmp_path, monkeypatch, place, step
 ):
-    """Before a checkpoint, just behind one, and between two."""
+    """Before a checkpoint, between two, and before and after one's weights."""
     settings = recipe(steps=20, steps_per_epoch=5, deterministic=True)
 
     def once(name):
@@ -88,15 +100,18 @@ def test_what_was_stopped_ends_as_if_it_had_not_been(
         )
 
     whole = once("whole")
-    counted = Steps.on_train_batch_end
+    calls = 0
+    happens = getattr(*place)
 
-    def stop(self, batch, logs=None):
-        counted(self, batch, logs)
-        if self.step == step:
+    def stop(*args, **kwargs):
+        nonlocal calls
+        calls += 1 if place[0] is Steps else settings.steps_per_epoch
+        if calls == step:
             raise Stop
+        return happens(*args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Steps, "on_train_batch_end", stop)
+        patched.setattr(*place, stop)
         with pytest.raises(Stop):
             once("stopped")
     resumed = once("stopped")
@@ -178,7 +193,7 @@ def test_a_damaged_state_is_refused(corpus, tmp_path):
     arguments = (corpus, tmp_path / "run", "tiny", recipe(steps=2))
     run = train(*arguments, architecture=TINY)
     run.state_path.write_bytes(run.state_path.read_bytes()[:-100])
-    with pytest.raises(InputError, match="damaged: delete it"):
+    with pytest.raises(InputError, match="damaged: train anew"):
         train(*arguments, architecture=TINY)
 
 
@@ -223,13 +238,13 @@ def test_init_from_takes_weights_and_tokenizer_alone(corpus, tmp_path):
         strict=True,
     ):
         np.testing.assert_allclose(found, expected, atol=1e-6)
-    with pytest.raises(InputError, match="d_ff=16 and not 32"):
+    with pytest.raises(InputError, match="Received: d_ff=16 and not 32$"):
         train(
             corpus,
             tmp_path / "third",
             "tiny",
-            recipe(steps=1),
-            architecture={**TINY, "d_ff": 32},
+            recipe(steps=1, max_length=20),
+            architecture={**TINY, "d_ff": 32, "dropout": 0.3},
             init_from=tmp_path / "first",
         )
     assert not (tmp_path / "third").exists()
@@ -247,17 +262,25 @@ def test_patience_ends_training(corpus, tmp_path):
     assert train(*arguments, architecture=TINY).step == 6
 
 
-def test_the_best_checkpoint_is_that_of_the_best_bleu(corpus, tmp_path):
+def test_the_best_checkpoint_is_that_of_the_best_bleu(
+    corpus, tmp_path, monkeypatch
+):
+    scores = iter([0.0, 1.0, 3.0, 2.0])  # the first is of a check
+    monkeypatch.setattr(
+        callbacks, "corpus_scores", lambda *_, **__: {"bleu": next(scores)}
+    )
+    next(scores)
     run = train(
         corpus,
         tmp_path / "run",
         "tiny",
-        recipe(steps=120, steps_per_epoch=20, warmup_steps=400),
+        recipe(steps=6, steps_per_epoch=2),
+        architecture=TINY,
     )
     rows = read_log(run.path / "log.csv")
-    best = max(rows, key=lambda row: row["val_bleu"])
-    assert best["val_bleu"] > 0
-    expected = run.load_model(run.find_checkpoint(int(best["step"])))
+    assert [row["val_bleu"] for row in rows] == [1, 3, 2]
+    assert step_of(run.best_path) == 4
+    expected = run.load_model(run.find_checkpoint(4))
     found = run.load_model(run.find_checkpoint("best"))
     for ours, theirs in zip(found.weights, expected.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -296,6 +319,58 @@ def test_a_loss_that_is_no_number(corpus, tmp_path):
             recipe(steps=9, warmup_steps=1, learning_rate_scale=1e30),
             architecture=TINY,
         )
+
+
+def test_a_validation_loss_that_is_no_number(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Training, "validate", lambda *_: {"val_loss": np.nan, "val_nll": 1.0}
+    )
+    with pytest.raises(InputError, match="validation loss became nan at step"):
+        train(corpus, tmp_path / "run", "tiny", recipe(steps=2))
+    assert not Run.open(tmp_path / "run").checkpoints()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (dict(patience=1), "patience=1, splits train$"),
+        (dict(batch_tokens=47), "batch_tokens=47, max_length=24"),
+    ],
+)
+def test_what_would_fail_late_fails_at_once(corpus, tmp_path, values, message):
+    files = [str(tmp_path / f"train.{code}") for code in ("en", "de")]
+    for name in files:
+        pathlib.Path(name).write_text("a\n")
+    alone = open_corpus(files, "en", "de")
+    with pytest.raises(InputError, match=message):
+        train(alone, tmp_path / "run", "tiny", recipe(**values))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_without_its_state_is_refused(corpus, tmp_path):
+    arguments = (corpus, tmp_path / "run", "tiny", recipe(steps=2))
+    run = train(*arguments, architecture=TINY)
+    run.state_path.unlink()
+    with pytest.raises(InputError, match="must have its state.npz"):
+        train(*arguments, architecture=TINY)
+    assert run.checkpoints()
+
+
+def test_data_may_move(corpus, tmp_path):
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        for code in ("en", "de"):
+            file = tmp_path / place / f"train.{code}"
+            file.write_text("".join(f"{i % 7} {code}\n" for i in range(30)))
+    for place, steps in (("a", 1), ("b", 2)):
+        run = train(
+            open_corpus([str(tmp_path / place)], "en", "de"),
+            tmp_path / "run",
+            "tiny",
+            recipe(steps=steps, vocab_size=275),
+            architecture=TINY,
+        )
+    assert run.step == 2
 
 
 def test_everything_too_long(corpus, tmp_path):

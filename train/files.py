@@ -1,0 +1,27 @@
+"""Files that appear whole or not at all."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """Gives a path to write to, and puts that file in place of `path`.
+
+    On any failure, a full disk or a power cut the file that was at `path`
+    stays, and nothing half written is left of it.
+
+    Args:
+        path: The file. What is written meanwhile has the same ending.
+    """
+    path = Path(path)
+    partial = path.with_name(f".partial-{path.name}")
+    try:
+        yield partial
+        with open(partial, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
