@@ -8,13 +8,13 @@ import argparse
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 from keras_transformer import __version__
 from keras_transformer.errors import InputError
+from keras_transformer.startup import start_tensorflow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.command is not _params:
-            _start_tensorflow()
+            start_tensorflow()
         options.command(options)
     except InputError as error:
         print(f"keras-transformer: {error}", file=sys.stderr)
@@ -49,35 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"keras-transformer: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _start_tensorflow() -> None:
-    """Imports TensorFlow without the lines that it prints meanwhile.
-
-    No setting keeps it from reporting, at every start, that it found oneDNN
-    and no GPU: native code writes that to the file descriptor of stderr.
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as told:
-        stderr = os.dup(2)
-        os.dup2(told.fileno(), 2)
-        try:
-            import tensorflow  # noqa: F401
-        except BaseException:
-            told.seek(0)
-            os.write(stderr, told.read())
-            raise
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-    if os.environ["KERAS_BACKEND"] != "tensorflow":
-        raise InputError(
-            "Training, search and export need Keras on TensorFlow. Received: "
-            f"KERAS_BACKEND={os.environ['KERAS_BACKEND']}; set it to "
-            "tensorflow, or unset it."
-        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -195,6 +166,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_search(attention)
     attention.set_defaults(command=_attention)
+
+    curve = commands.add_parser("curve", help="draw how a run was trained")
+    curve.add_argument("run", help="folder that train wrote")
+    curve.add_argument("--output", required=True, help="PNG, SVG or PDF")
+    curve.set_defaults(command=_curve)
 
     demo = commands.add_parser(
         "demo", help="train, evaluate, export and translate in minutes"
@@ -394,6 +370,17 @@ def _attention(options: argparse.Namespace) -> None:
     )
     save_figure(attention_figure(weights, rows, columns, title), options.output)
     print(f"{title}: {options.output}")
+
+
+def _curve(options: argparse.Namespace) -> None:
+    from keras_transformer.plotting import save_figure, training_figure
+    from keras_transformer.train.callbacks import read_log
+    from keras_transformer.train.run import Run
+
+    run = Run.open(options.run)
+    rows = read_log(run.log_path)
+    save_figure(training_figure(rows, run.path.name), options.output)
+    print(f"{len(rows):,} epochs of {run.path}: {options.output}")
 
 
 def _demo(options: argparse.Namespace) -> None:

@@ -1,14 +1,15 @@
-"""Pictures of attention, as in the paper's Figures 3 to 5."""
+"""Pictures: of attention, as in the paper's Figures 3 to 5, and of training."""
 
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_transformer.errors import InputError
+from keras_transformer.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,11 +140,61 @@ def attention_figure(
     return figure
 
 
+def training_figure(
+    rows: Sequence[Mapping[str, float]], title: str
+) -> "Figure":
+    """Draws what training wrote into `log.csv`.
+
+    The negative log-likelihood, unsmoothed, of training (with dropout) and
+    of the validation data, and the BLEU of greedy validation translations,
+    over the steps. A measure that no row has is left out.
+
+    Args:
+        rows: From `read_log`.
+        title: What is shown, such as the name of the run.
+
+    Raises:
+        InputError: If there are no rows, or matplotlib is not installed.
+    """
+    figure_class = _import_figure()
+    if not rows:
+        raise InputError(
+            "A curve needs at least one finished epoch. Received: an empty log"
+        )
+    panels = [
+        ("nats a target token", {"training": "nll", "validation": "val_nll"}),
+        ("BLEU", {"validation, greedy": "val_bleu"}),
+    ]
+    panels = [
+        (label, lines)
+        for label, lines in panels
+        if any(name in row for row in rows for name in lines.values())
+    ]
+    figure = figure_class(
+        figsize=(4.2 * len(panels), 3), dpi=_DPI, layout="constrained"
+    )
+    figure.suptitle(title, fontsize=_FONT_POINTS + 3, parse_math=False)
+    for axes, (label, lines) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+    ):
+        for line, name in lines.items():
+            points = [(r["step"], r[name]) for r in rows if name in r]
+            if points:
+                axes.plot(*zip(*points, strict=True), label=line)
+        axes.set_xlabel("step", fontsize=_FONT_POINTS)
+        axes.set_ylabel(label, fontsize=_FONT_POINTS)
+        axes.tick_params(labelsize=_FONT_POINTS)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.9")
+        axes.legend(fontsize=_FONT_POINTS, frameon=False)
+    return figure
+
+
 def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
     """Writes a figure to a file, which appears whole or not at all.
 
     Args:
-        figure: What `attention_figure` returned, or any matplotlib figure.
+        figure: Any matplotlib figure, such as those made here.
         path: The file to write. Its suffix chooses the format: `.png`,
             `.pdf` or `.svg`. A file that exists is replaced.
 
@@ -162,12 +213,8 @@ def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
             f"The folder for the picture does not exist. Received: {path}. "
             "Create the folder first or choose another one."
         )
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        figure.savefig(temporary, format=suffix[1:])
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as partial:
+        figure.savefig(partial, format=suffix[1:])
 
 
 def _import_figure() -> type:
@@ -175,7 +222,7 @@ def _import_figure() -> type:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError(
-            "Drawing attention needs matplotlib, which is not installed. "
+            "Drawing needs matplotlib, which is not installed. "
             'Install it with: pip install "keras-transformer-nmt[plot]"'
         ) from error
     return Figure

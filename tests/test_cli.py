@@ -159,6 +159,15 @@ def test_attention_writes_a_picture(run_cli, trained, tmp_path):
     assert str(picture) in out
 
 
+def test_curve_writes_a_picture(run_cli, trained, tmp_path):
+    run, _ = trained
+    picture = tmp_path / "a.svg"
+    code, out, _ = run_cli("curve", run, "--output", picture)
+    assert code == 0
+    assert "validation, greedy" in picture.read_text("utf-8")
+    assert str(picture) in out
+
+
 def test_params_lists_every_preset_beside_the_paper(run_cli):
     code, out, _ = run_cli("params")
     assert code == 0

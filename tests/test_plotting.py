@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import InputError
-from keras_transformer.plotting import attention_figure, save_figure
+from keras_transformer.plotting import (
+    attention_figure,
+    save_figure,
+    training_figure,
+)
 
 pytest.importorskip("matplotlib")
 
@@ -125,6 +129,27 @@ def test_the_suffix_chooses_the_format(tmp_path, name, start):
     save_figure(figure, tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(start)
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_curves_of_a_training():
+    rows = [
+        {"step": 10.0, "nll": 3.0, "val_nll": 4.0, "val_bleu": 1.0},
+        {"step": 20.0, "nll": 2.0, "val_nll": 3.5, "val_bleu": 5.0},
+    ]
+    figure = training_figure(rows, "a run")
+    losses, bleu = figure.axes
+    drawn = [line.get_xydata().tolist() for line in losses.lines]
+    assert drawn == [[[10, 3], [20, 2]], [[10, 4], [20, 3.5]]]
+    (line,) = bleu.lines
+    assert line.get_xydata().tolist() == [[10, 1], [20, 5]]
+    assert bleu.get_ylabel() == "BLEU"
+
+
+def test_curves_without_validation():
+    (axes,) = training_figure([{"step": 10.0, "nll": 3.0}], "a run").axes
+    assert [text.get_text() for text in axes.get_legend().texts] == ["training"]
+    with pytest.raises(InputError, match="empty log"):
+        training_figure([], "a run")
 
 
 def test_a_png_holds_the_picture(tmp_path):

@@ -22,10 +22,10 @@ from tqdm import tqdm
 from keras_transformer.decoding import BeamSearch
 from keras_transformer.errors import InputError
 from keras_transformer.export import Translator
+from keras_transformer.files import replacing
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
 from keras_transformer.train.bleu import corpus_scores
-from keras_transformer.train.files import replacing
 from keras_transformer.train.run import Run
 
 COLUMNS = (

@@ -10,10 +10,10 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.export import Translator
+from keras_transformer.files import replacing
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.train import pipeline
 from keras_transformer.train.bleu import corpus_scores
-from keras_transformer.train.files import replacing
 from keras_transformer.train.run import Run, step_of, write_json
 from keras_transformer.train.sources import Corpus
 

@@ -28,9 +28,9 @@ import keras
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
+from keras_transformer.files import replacing
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.files import replacing
 
 FORMAT = 1
 _CHECKPOINT = "step-{step:08d}.weights.h5"
@@ -185,6 +185,11 @@ class Run:
     def state_path(self) -> Path:
         """Where the state of training is."""
         return self.path / "state.npz"
+
+    @property
+    def log_path(self) -> Path:
+        """Where the figures of every epoch are."""
+        return self.path / "log.csv"
 
     def save_checkpoint(self, model: keras.Model, step: int, keep: int) -> Path:
         """Writes the weights; they appear whole or not at all.

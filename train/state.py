@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.errors import InputError
-from keras_transformer.train.files import replacing
+from keras_transformer.files import replacing
 from keras_transformer.train.step import Training
 
 FORMAT = 1

@@ -368,7 +368,7 @@ def _of_chief(
     validation: callbacks.Validation | None,
 ) -> list[keras.callbacks.Callback]:
     """Returns what translates, prints and writes, in order."""
-    log = callbacks.Log(run.path / "log.csv", steps.step)
+    log = callbacks.Log(run.log_path, steps.step)
     chain: list[keras.callbacks.Callback] = []
     samples = list
     if validation is not None and recipe.bleu_sentences:

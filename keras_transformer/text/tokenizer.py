@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import sentencepiece
 
 from keras_transformer.errors import InputError
+from keras_transformer.files import replacing
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -178,16 +179,8 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the SentencePiece model file, whole or not at all."""
-        path = os.fspath(path)
-        temporary = f"{path}.{os.getpid()}.tmp"
-        try:
-            with open(temporary, "wb") as file:
-                file.write(self.model)
-            os.replace(temporary, path)
-        except BaseException:
-            if os.path.exists(temporary):
-                os.remove(temporary)
-            raise
+        with replacing(path) as partial:
+            partial.write_bytes(self.model)
 
     @property
     def vocab_size(self) -> int:

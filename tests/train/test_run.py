@@ -5,8 +5,8 @@ import pytest
 
 from keras_transformer import Tokenizer, Transformer, TransformerConfig
 from keras_transformer.errors import InputError
+from keras_transformer.files import replacing
 from keras_transformer.train.averaging import average
-from keras_transformer.train.files import replacing
 from keras_transformer.train.run import (
     Run,
     check_is_free,
