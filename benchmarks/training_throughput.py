@@ -2,8 +2,8 @@
 
 python benchmarks/training_throughput.py --shapes small base --rounds 3
 
-Each system runs in a process of its own, the peers in virtual environments
-that are made at the first start (some 5 GB). The rounds go through all
+Each system runs in a process and a virtual environment of its own, which is
+made at the first start (some 7 GB). The rounds go through all
 systems, so that a machine that slows down slows everybody. What a step is, is
 said in peers/workload.py. Needs Linux, gcc with Python's headers (for
 torch.compile) and Python 3.11, the last one for OpenNMT-tf. For PyTorch's
@@ -25,6 +25,7 @@ import sys
 PEERS = pathlib.Path(__file__).parent / "peers"
 # The environment of each peer.
 PACKAGES = {
+    "ours": ["-e", str(pathlib.Path(__file__).parents[1])],
     "opennmt-tf": ["OpenNMT-tf==2.32.0", "tensorflow-cpu==2.13.1"],
     "keras-hub": [
         "keras-hub==0.32.0",
@@ -44,7 +45,7 @@ class Contender:
     """A system in one of its modes."""
 
     script: str
-    environment: str | None  # a key of PACKAGES; None is this Python's own
+    environment: str  # a key of PACKAGES
     mode: str
     dtype: str = "float32"
     shim: bool = False
@@ -56,7 +57,7 @@ class Contender:
 
 
 CONTENDERS = [
-    Contender("ours.py", None, "graph"),
+    Contender("ours.py", "ours", "graph"),
     Contender("opennmt_tf.py", "opennmt-tf", "graph"),
     Contender("kerashub.py", "keras-hub", "xla"),
     Contender("kerashub.py", "keras-hub", "graph"),
@@ -64,7 +65,7 @@ CONTENDERS = [
     Contender("marian.py", "marian", "eager", shim=True),
     Contender("marian.py", "marian", "compiled"),
     Contender("marian.py", "marian", "compiled", shim=True),
-    Contender("ours.py", None, "graph", "mixed_bfloat16"),
+    Contender("ours.py", "ours", "graph", "mixed_bfloat16"),
     # XLA is several times slower than the graph in bfloat16.
     Contender("kerashub.py", "keras-hub", "graph", "mixed_bfloat16"),
     Contender("marian.py", "marian", "compiled", "mixed_bfloat16"),
@@ -89,11 +90,8 @@ def run(
     contender: Contender, shape: str, options: argparse.Namespace
 ) -> dict | None:
     """Runs a contender; returns what it reports, None if it fails."""
-    python, environment = sys.executable, dict(os.environ)
-    environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    if contender.environment is not None:
-        folder = options.venvs / contender.environment
-        python = str(folder / "bin" / "python")
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    python = str(options.venvs / contender.environment / "bin" / "python")
     if contender.shim:
         environment["LD_PRELOAD"] = str(options.venvs / "mkl_avx512.so")
     command = [python, str(PEERS / contender.script), f"--shape={shape}"]
@@ -106,6 +104,9 @@ def run(
         print(f"Failed: {command}\n{done.stderr[-2000:]}", file=sys.stderr)
         return None
     result = json.loads(done.stdout.splitlines()[-1])
+    if result["losses"][-1] >= result["losses"][0]:
+        print(f"It does not learn: {command}\n{result}", file=sys.stderr)
+        return None
     return {**result, "mode": contender.label}
 
 

@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 2 if the input cannot be used, with a sentence on stderr; 130
         after an interrupt.
     """
+    sys.stdout.reconfigure(line_buffering=True)  # also in a pipe or file
     options = _parser().parse_args(arguments)
     try:
         if options.command is not _params:
@@ -246,31 +247,31 @@ def _train(options: argparse.Namespace) -> None:
 
 def _load(
     options: argparse.Namespace, num_translations: int = 1
-) -> tuple["Translator", "Run", "Path"]:
-    """Returns what translates, and the run and checkpoint it is of."""
+) -> tuple["Translator", "Run", "Path", int]:
+    """Returns what translates, and the run, checkpoint and step it is of."""
     from keras_transformer.decoding import BeamSearch
     from keras_transformer.export import Translator
-    from keras_transformer.train.run import Run
+    from keras_transformer.train.run import Run, step_of
 
     search = BeamSearch(options.beam_size, options.alpha)
     run = Run.open(options.run)
     checkpoint = run.find_checkpoint(options.checkpoint)
-    model = run.load_model(checkpoint)
+    model, step = run.load_model(checkpoint), step_of(checkpoint)
     translator = Translator(model, run.tokenizer, search, num_translations)
-    return translator, run, checkpoint
+    return translator, run, checkpoint, step
 
 
 def _evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.evaluation import describe, evaluate, record
     from keras_transformer.train.sources import open_corpus
 
-    translator, run, checkpoint = _load(options)
+    translator, run, checkpoint, step = _load(options)
     source = options.source or run.recipe.get("source")
     target = options.target or run.recipe.get("target")
     corpus = open_corpus(options.data, source, target)
     print(f"translating {options.split} of {corpus.name}", flush=True)
     results, hypotheses = evaluate(translator, corpus, options.split, target)
-    path = record(run, checkpoint, results, hypotheses)
+    path = record(run, checkpoint, step, results, hypotheses)
     print(describe(results))
     print(f"recorded in {path}")
 

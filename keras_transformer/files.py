@@ -25,3 +25,19 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def reserve(path: Path, size: int) -> None:
+    """Raises OSError if a disk has no room for a file.
+
+    Args:
+        path: The file, which must not be there yet. It is not afterwards.
+        size: Bytes.
+    """
+    try:
+        with open(path, "wb") as file:
+            # Where the system cannot reserve, the writer finds out.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+    finally:
+        path.unlink(missing_ok=True)

@@ -110,17 +110,20 @@ def tied_cross_entropies(
     @ops.custom_gradient
     def both(states: Any, embeddings: Any) -> tuple[Any, Any]:
         matrix = ops.cast(embeddings, dtype)
-        logits = ops.cast(ops.matmul(states, ops.transpose(matrix)), "float32")
-        highest = ops.max(logits, axis=-1, keepdims=True)
-        exps = ops.exp(logits - highest)  # [N, V]
+        logits = ops.matmul(states, ops.transpose(matrix))  # [N, V]
+        highest = ops.cast(ops.max(logits, axis=-1, keepdims=True), "float32")
+        exps = ops.exp(ops.cast(logits, "float32") - highest)
         total = ops.sum(exps, axis=-1, keepdims=True)
         normaliser = highest + ops.log(total)
-        right = ops.take_along_axis(logits, labels[:, None], axis=-1)
+        # The right logit, and the sum of all, without reading them again.
+        x = ops.cast(states, "float32")
+        rows = ops.cast(ops.take(matrix, labels, axis=0), "float32")
+        right = ops.sum(x * rows, axis=-1, keepdims=True)  # [N, 1]
         smoothed = normaliser - excess * right
+        column_sums = ops.sum(ops.cast(matrix, "float32"), axis=0)
         if label_smoothing:
-            smoothed = smoothed - other * ops.sum(
-                logits, axis=-1, keepdims=True
-            )
+            every = ops.matmul(x, column_sums[:, None])  # [N, 1]
+            smoothed = smoothed - other * every
         losses = ops.stack([smoothed, normaliser - right])[..., 0]
         exps = ops.cast(exps, dtype)
 
@@ -128,22 +131,17 @@ def tied_cross_entropies(
             upstream = args[0] if upstream is None else upstream
             of_smoothed = upstream[0][:, None]  # [N, 1]
             of_plain = upstream[1][:, None]
+            # softmax = exps / total, but divided where there are fewer values
             share = (of_smoothed + of_plain) / total
-            softmax = exps * ops.cast(share, dtype)  # [N, V], weighted
             of_right = of_smoothed * excess + of_plain
-            x = ops.cast(states, "float32")
-            rows = ops.take(matrix, labels, axis=0)  # [N, d_model]
-            to_states = ops.matmul(softmax, matrix)
-            to_rows = ops.matmul(ops.transpose(softmax), states)
-            to_states = ops.cast(to_states, "float32") - of_right * ops.cast(
-                rows, "float32"
-            )
-            to_rows = ops.cast(to_rows, "float32") - ops.segment_sum(
-                of_right * x, labels, vocab_size
-            )
+            to_states = share * ops.cast(ops.matmul(exps, matrix), "float32")
+            to_states = to_states - of_right * rows
+            shared = ops.cast(share * x, dtype)
+            to_rows = ops.cast(
+                ops.matmul(ops.transpose(exps), shared), "float32"
+            ) - ops.segment_sum(of_right * x, labels, vocab_size)
             if label_smoothing:
                 of_all = of_smoothed * other
-                column_sums = ops.sum(ops.cast(matrix, "float32"), axis=0)
                 to_states = to_states - of_all * column_sums
                 to_rows = to_rows - ops.sum(of_all * x, axis=0)
             return ops.cast(to_states, dtype), to_rows

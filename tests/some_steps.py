@@ -55,7 +55,12 @@ def main(output, options):
 
     keras.utils.set_random_seed(options.get("seed", 1))
     config = TransformerConfig(
-        vocab_size=40, num_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0
+        vocab_size=40,
+        num_layers=1,
+        d_model=16,
+        d_ff=32,
+        num_heads=2,
+        dropout=options.get("dropout", 0.0),
     )
     with strategy.scope():
         model = Transformer(config, dtype=options.get("dtype", "float32"))
@@ -90,6 +95,11 @@ def main(output, options):
     whole = tf.data.Dataset.from_generator(
         global_batches, output_signature=({"source": ids, "target": ids}, ids)
     )
+    # Weights, moments and the seeds of dropout: replicas never part.
+    for variable in [*training.variables, *training.optimizer.variables]:
+        copies = strategy.experimental_local_results(variable.value)
+        for copy in copies:
+            np.testing.assert_array_equal(copy, copies[0], variable.path)
     among_all = distribute(whole, strategy, among_workers=True)
     validation = training.validate(among_all)
     if index == 0:

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from keras_transformer.errors import InputError
-from keras_transformer.train.run import Run, check_is_free
+from keras_transformer.train.run import Run, check_is_free, step_of
 
 
 def average(
@@ -45,5 +45,5 @@ def average(
     names = [path.name for path in paths]
     recipe = {**run.recipe, "averaged": names}
     averaged = Run.create(output, run.config, recipe, run.tokenizer)
-    averaged.save_checkpoint(model, run.step, keep=1)
+    averaged.save_checkpoint(model, step_of(paths[-1]), keep=1)
     return averaged

@@ -83,6 +83,8 @@ class Steps(keras.callbacks.Callback):
         if math.isfinite(logs["gradient_norm"]):
             self._sums["gradient_norm"] += logs["gradient_norm"]
             self._norms += 1
+        elif self.model.compute_dtype != "float16":  # which skips the update
+            raise _diverged("gradient", logs["gradient_norm"], self.step)
         if self.step >= self.last:
             self.model.stop_training = True
 
@@ -210,7 +212,10 @@ class Log(keras.callbacks.Callback):
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for row in self.rows:
-            writer.writerow({k: f"{v:.6g}" for k, v in row.items()})
+            # Exactly, since what is the best is decided by them.
+            writer.writerow(
+                {k: int(v) if k == "step" else float(v) for k, v in row.items()}
+            )
         with replacing(self.path) as partial:
             partial.write_text(text.getvalue(), "utf-8")
 

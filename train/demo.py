@@ -7,7 +7,7 @@ from keras_transformer.train.evaluation import describe, evaluate, record
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import Run
 from keras_transformer.train.sources import open_corpus
-from keras_transformer.train.trainer import say, train
+from keras_transformer.train.trainer import train
 
 _PRESET = "tiny"
 _SENTENCE = "I am a student"
@@ -29,27 +29,27 @@ def demo(output: str | Path | None = None) -> Run:
     corpus = open_corpus(["embedded"])
     recipe = Recipe.from_preset(_PRESET, max_length=32, steps_per_epoch=250)
 
-    say("== 1/4 train on the embedded English-German corpus")
+    print("== 1/4 train on the embedded English-German corpus")
     run = train(corpus, output or _free_folder(), _PRESET, recipe)
 
-    say("\n== 2/4 translate 500 held-out sentences with beam search")
+    print("\n== 2/4 translate 500 held-out sentences with beam search")
     translator = Translator(run.load_model(), run.tokenizer)
     results, hypotheses = evaluate(translator, corpus, "test", "de")
-    record(run, run.find_checkpoint(), results, hypotheses)
-    say(describe(results))
+    record(run, run.find_checkpoint(), run.step, results, hypotheses)
+    print(describe(results))
 
     exported = run.path / "exported" / "1"
-    say(f"\n== 3/4 export a SavedModel to {exported}, and check it")
+    print(f"\n== 3/4 export a SavedModel to {exported}, and check it")
     save(translator, exported)
 
-    say("\n== 4/4 translate with the SavedModel in a new process")
+    print("\n== 4/4 translate with the SavedModel in a new process")
     held_out = list(corpus.pairs("test").take(2).as_numpy_iterator())
     sources = [_SENTENCE, *(source.decode() for source, _ in held_out)]
     for source, found in zip(
         sources, translate_alone(exported, sources), strict=True
     ):
-        say(f"  {source}\n    -> {found.texts[0]}")
-    say(_next_steps(run.path))
+        print(f"  {source}\n    -> {found.texts[0]}")
+    print(_next_steps(run.path))
     return run
 
 

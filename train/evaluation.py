@@ -14,7 +14,7 @@ from keras_transformer.files import replacing
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.train import pipeline
 from keras_transformer.train.bleu import corpus_scores
-from keras_transformer.train.run import Run, step_of, write_json
+from keras_transformer.train.run import Run, write_json
 from keras_transformer.train.sources import Corpus
 
 _BATCH_TOKENS = 8_192
@@ -113,6 +113,7 @@ def describe(results: dict[str, Any]) -> str:
 def record(
     run: Run,
     checkpoint: Path,
+    step: int,
     results: dict[str, Any],
     hypotheses: list[str],
 ) -> Path:
@@ -124,6 +125,8 @@ def record(
     Args:
         run: The run.
         checkpoint: Whose weights were evaluated.
+        step: After how many updates it was written. Training may since have
+            replaced it.
         results: From `evaluate`.
         hypotheses: From `evaluate`.
 
@@ -131,12 +134,13 @@ def record(
         The path of `results.json`.
     """
     path = run.path / "results.json"
-    about = {"step": step_of(checkpoint), "checkpoint": checkpoint.name}
-    write_json(path, [*_past(path), {**about, **results}])
+    about = {"step": step, "checkpoint": checkpoint.name}
     text = run.path / f"translations-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
-    with replacing(text) as partial:
-        partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    with run.locked_results():
+        write_json(path, [*_past(path), {**about, **results}])
+        with replacing(text) as partial:
+            partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
 
 

@@ -16,8 +16,12 @@ from keras_transformer.text.tokenizer import Tokenizer
 _POOL_IDS = 2**23
 _PREFETCHED = 8
 
-# Said outright: within a pass tf.data does not tune it.
-_PARALLEL = os.cpu_count()
+# Said outright: within a pass tf.data does not tune it. Of a container's cores.
+_PARALLEL = (
+    len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity")
+    else os.cpu_count()
+)
 
 # Lines that are tokenized by one call of the op; more gain nothing.
 _CHUNK = 1024
@@ -42,7 +46,6 @@ class Survey:
         target_tokens: Target tokens of the kept pairs, end tokens included.
         longest: Tokens of the longest text, dropped or not, its end token
             included.
-        checksum: Of all texts and their order.
     """
 
     pairs: int
@@ -51,7 +54,6 @@ class Survey:
     source_tokens: int
     target_tokens: int
     longest: int
-    checksum: int
 
 
 def bucket_lengths(max_length: int) -> list[int]:
@@ -92,21 +94,40 @@ def survey(
             tf.reduce_sum(kept * s),
             tf.reduce_sum(kept * t),
         ]
-        hashes = tf.strings.to_hash_bucket_fast(source + "\t" + target, 2**31)
-        places = tf.range(1, tf.size(hashes, tf.int64) + 1)
-        return tf.stack(counts), longest, tf.reduce_sum(hashes * places)
+        return tf.stack(counts), longest
 
     chunks = pairs.batch(_CHUNK).map(count, _PARALLEL)
-    zero = tf.constant(0, tf.int64)
-    counts, longest, checksum = chunks.reduce(
-        (tf.zeros([5], tf.int64), zero, zero),
+    counts, longest = chunks.reduce(
+        (tf.zeros([5], tf.int64), tf.constant(0, tf.int64)),
         lambda so_far, chunk: (
             so_far[0] + chunk[0],
             tf.maximum(so_far[1], chunk[1]),
-            so_far[2] * 31 + chunk[2],  # modulo 2^64
         ),
     )
-    return Survey(*counts.numpy().tolist(), int(longest), int(checksum))
+    return Survey(*counts.numpy().tolist(), longest=int(longest))
+
+
+def checksum(pairs: tf.data.Dataset) -> int:
+    """Returns 32 bits that tell other texts, or the same in another order.
+
+    Args:
+        pairs: Finite dataset of (source, target) scalar strings.
+    """
+
+    def of_chunk(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        hashes = tf.strings.to_hash_bucket_fast(source + "\t" + target, 2**31)
+        places = tf.range(1, tf.size(hashes, tf.int64) + 1)
+        return tf.reduce_sum(hashes * places)
+
+    total = (
+        pairs.batch(_CHUNK)
+        .map(of_chunk, _PARALLEL)
+        .reduce(
+            tf.constant(0, tf.int64),
+            lambda so_far, chunk: so_far * 31 + chunk,  # modulo 2^64
+        )
+    )
+    return int(total) % 2**32
 
 
 def training_batches(

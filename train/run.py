@@ -15,6 +15,7 @@ import dataclasses
 import fcntl
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -28,12 +29,13 @@ import keras
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
-from keras_transformer.files import replacing
+from keras_transformer.files import replacing, reserve
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
 
 FORMAT = 1
 _CHECKPOINT = "step-{step:08d}.weights.h5"
+_HDF5_OVERHEAD = 8 * 1024  # bytes a variable; 2 KiB were measured
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +173,16 @@ class Run:
                 ) from error
             yield
 
+    @contextlib.contextmanager
+    def locked_results(self) -> Iterator[None]:
+        """Waits until no other process writes results into this folder."""
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
     def checkpoints(self) -> list[Path]:
         """Returns the checkpoints, oldest first."""
         found = (self.path / "checkpoints").glob("step-*.weights.h5")
@@ -210,7 +222,10 @@ class Run:
         self._save_weights(model, self.best_path, step)
 
     def _save_weights(self, model: keras.Model, path: Path, step: int) -> None:
+        size = sum(4 * math.prod(w.shape) for w in model.weights)
         with replacing(path) as partial:
+            # HDF5 ends the process if the disk gets full while it writes.
+            reserve(partial, size + _HDF5_OVERHEAD * len(model.weights))
             model.save_weights(partial, overwrite=True)
             with h5py.File(partial, "a") as file:
                 file.attrs["run"], file.attrs["step"] = self.id, step

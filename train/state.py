@@ -1,7 +1,10 @@
 """All that training goes on from, in one file that is whole or not there."""
 
+import contextlib
 import json
+import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +26,7 @@ class State(NamedTuple):
     step: int  # updates so far
     position: np.ndarray  # [workers, 2], what follows in each one's data
     val_losses: np.ndarray  # of every epoch so far
+    names: list[str]  # of the variables
     variables: list[np.ndarray]
 
 
@@ -30,8 +34,9 @@ def state_of(
     training: Training, step: int, position: np.ndarray, val_losses: Any = ()
 ) -> State:
     """Returns the state of a model in training."""
-    values = [v.numpy() for v in _variables(training)]
-    return State(step, position, np.asarray(val_losses, float), values)
+    names, variables = _variables(training)
+    values = [variable.numpy() for variable in variables]
+    return State(step, position, np.asarray(val_losses, float), names, values)
 
 
 def restore(training: Training, state: State) -> None:
@@ -40,14 +45,23 @@ def restore(training: Training, state: State) -> None:
     Raises:
         InputError: If the state is not one of this model.
     """
-    variables = _variables(training)
-    wanted = [tuple(v.shape) for v in variables]
-    found = [value.shape for value in state.variables]
+    names, variables = _variables(training)
+    wanted = [
+        (name, tuple(variable.shape))
+        for name, variable in zip(names, variables, strict=True)
+    ]
+    values = zip(state.names, state.variables, strict=True)
+    found = [(name, value.shape) for name, value in values]
     if wanted != found:
+        differ = [
+            pair
+            for pair in zip(wanted, found, strict=False)
+            if pair[0] != pair[1]
+        ]
         raise InputError(
-            f"The state of training must hold {len(wanted)} variables of the "
-            f"model's shapes. Received: {len(found)} variables, which are "
-            "not those"
+            f"The state of training must hold the model's {len(wanted)} "
+            f"variables. Received: {len(found)} variables"
+            + (f", {differ[0][1]} and not {differ[0][0]}" if differ else "")
         )
     for variable, value in zip(variables, state.variables, strict=True):
         variable.assign(value)
@@ -55,7 +69,7 @@ def restore(training: Training, state: State) -> None:
 
 def save(path: Path, state: State) -> None:
     """Writes a state; on any failure the file that was there stays."""
-    about = {"format": FORMAT, "step": state.step}
+    about = {"format": FORMAT, "step": state.step, "names": state.names}
     with replacing(path) as partial, open(partial, "wb") as file:
         np.savez(
             file,
@@ -72,17 +86,31 @@ def load(path: Path) -> State:
     Raises:
         InputError: If the file is damaged, or of another version.
     """
+    with _opened(path) as (about, file):
+        names = about["names"]
+        return State(
+            about["step"],
+            file["position"],
+            file["val_losses"],
+            names,
+            [file[f"{i:06d}"] for i in range(len(names))],
+        )
+
+
+def load_step(path: Path) -> int:
+    """Reads how many updates there were; raises as `load` does."""
+    with _opened(path) as (about, _):
+        return about["step"]
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
     try:
         with np.load(path) as file:
-            about: dict[str, Any] = json.loads(str(file["about"]))
+            about = json.loads(str(file["about"]))
             if about["format"] == FORMAT:
-                names = sorted(n for n in file.files if n.isdigit())
-                return State(
-                    about["step"],
-                    file["position"],
-                    file["val_losses"],
-                    [file[name] for name in names],
-                )
+                yield about, file
+                return
     except (
         ValueError,
         KeyError,
@@ -101,5 +129,9 @@ def load(path: Path) -> State:
     )
 
 
-def _variables(training: Training) -> list:
-    return [*training.variables, *training.optimizer.variables]
+def _variables(training: Training) -> tuple[list[str], list]:
+    """Returns the variables and their names, which are the same next time."""
+    variables = [*training.variables, *training.optimizer.variables]
+    # Keras numbers the generators of a process.
+    names = [re.sub(r"generator_\d+", "generator", v.path) for v in variables]
+    return names, variables

@@ -53,7 +53,9 @@ class Training(NoSymbolicBuild):
         )
         # XLA would compile anew for each length of batch.
         self.compile(
-            FusedAdam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
+            FusedAdam(
+                schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9, name="adam"
+            ),
             jit_compile=False,
         )
         self.optimizer.build(self.trainable_variables)

@@ -16,6 +16,11 @@ from keras_transformer.errors import InputError
 
 _PREFETCHED = 4  # batches a replica
 
+_TF_CONFIG = (
+    '{"cluster": {"worker": ["a:2222", "b:2222"]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
+
 STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 
 
@@ -52,9 +57,7 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
         if not _workers_of_tf_config():
             raise InputError(
                 "The strategy multiworker needs the environment variable "
-                'TF_CONFIG, such as {"cluster": {"worker": ["a:2222", '
-                '"b:2222"]}, "task": {"type": "worker", "index": 0}}. It is '
-                "not set."
+                f"TF_CONFIG, such as {_TF_CONFIG}. Received: none"
             )
         return tf.distribute.MultiWorkerMirroredStrategy()
     return tf.distribute.get_strategy()
@@ -65,19 +68,23 @@ def _workers_of_tf_config() -> int:
     if not text:
         return 0
     try:
-        cluster = json.loads(text)["cluster"]
-        workers = len(cluster["worker"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            "TF_CONFIG must be JSON with a list cluster.worker. Received: "
-            f"{text!r}"
-        ) from error
-    if len(cluster) > 1:
-        raise InputError(
-            "TF_CONFIG must list all machines under cluster.worker: the first "
-            f"is the chief. Received: {', '.join(sorted(cluster))}"
-        )
-    return workers
+        config = json.loads(text)
+        cluster, task = config["cluster"], config["task"]
+        workers = list(range(len(cluster["worker"])))
+        if (
+            list(cluster) == ["worker"]
+            and isinstance(cluster["worker"], list)
+            and task["type"] == "worker"
+            and task["index"] in workers
+        ):
+            return len(workers)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise InputError(
+        f"TF_CONFIG must be like {_TF_CONFIG}, with all machines in the list "
+        "worker, of which the first is the chief, and the index of this one. "
+        f"Received: {text}"
+    )
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import json
 import math
-from collections.abc import Collection
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import callbacks, pipeline, state
 from keras_transformer.train.bleu import corpus_scores
+from keras_transformer.train.opening import opened_run
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import Run, check_is_free
+from keras_transformer.train.run import Run
 from keras_transformer.train.sources import Corpus
 from keras_transformer.train.step import Training
 from keras_transformer.train.strategy import (
@@ -28,10 +30,6 @@ from keras_transformer.train.strategy import (
     open_strategy,
     worker,
 )
-
-# What may change when a run goes on: how long it is, not how it trains, and
-# where its data lie. A checksum tells if they are others.
-_MAY_CHANGE = {"steps", "keep", "patience", "tensorboard", "data"}
 
 
 def train(
@@ -77,46 +75,46 @@ def train(
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
-    wanted = {
+    settings = {
         "preset": preset,
         "data": corpus.name,
         "source": corpus.source,
         "target": corpus.target,
-        "init_from": None if init_from is None else str(init_from),
+        "init_from": init_from and str(Path(init_from).resolve()),
         **(architecture or {}),
         **dataclasses.asdict(recipe),
     }
-    run = None
-    say(f"strategy: {describe(strategy)}")
-    if index == 0:
-        run = _open_run(corpus, output, wanted, recipe, architecture or {})
-        say(f"model: {preset}, {run.config.num_parameters:,} parameters")
-    tokenizer = _shared_tokenizer(run, strategy)
-    config = _config(preset, tokenizer, recipe, architecture or {})
-
-    with strategy.scope():
-        model = Transformer(config, dtype=recipe.dtype)
-        training = Training(
-            model,
-            label_smoothing=recipe.label_smoothing,
-            accumulate=recipe.accumulate,
-            clip_norm=recipe.clip_norm,
-            warmup_steps=recipe.warmup_steps,
-            learning_rate_scale=recipe.learning_rate_scale,
-        )
+    print(f"strategy: {describe(strategy)}")
     with contextlib.ExitStack() as stack:
-        if run is not None:
-            stack.enter_context(run.locked())
-            if run.recipe != wanted:
-                run = run.with_recipe(wanted)
+        run = None
+        if index == 0:
+            opened = opened_run(
+                corpus, output, settings, recipe, architecture or {}
+            )
+            run = stack.enter_context(opened)
+            print(f"model: {preset}, {run.config.num_parameters:,} parameters")
+        if workers > 1:
+            _check_workers_agree(strategy, corpus, settings)
+        tokenizer, config = _from_chiefs_run(strategy, run)
         with strategy.scope():
+            # Named, since the state of training goes by names.
+            model = Transformer(config, dtype=recipe.dtype, name="transformer")
+            training = Training(
+                model,
+                label_smoothing=recipe.label_smoothing,
+                accumulate=recipe.accumulate,
+                clip_norm=recipe.clip_norm,
+                warmup_steps=recipe.warmup_steps,
+                learning_rate_scale=recipe.learning_rate_scale,
+            )
             if run and init_from is not None and not run.state_path.exists():
                 past = Run.open(init_from)
                 checkpoint = past.find_checkpoint()
                 past.load_weights(model, checkpoint)
-                say(f"weights: {checkpoint}")
+                print(f"weights: {checkpoint}")
             begun = _begin(training, run, strategy)
         if run and not run.state_path.exists():
+            # Whatever happens from now on, there is a state to go on from.
             state.save(run.state_path, begun)
         _fit(training, corpus, tokenizer, recipe, run, strategy, begun)
     return run
@@ -124,6 +122,11 @@ def train(
 
 def _check(corpus: Corpus, recipe: Recipe, workers: int) -> None:
     """Refuses what would fail late, before anything is written."""
+    if "train" not in corpus.splits:
+        raise InputError(
+            "Training needs a split train. Received: "
+            f"{corpus.name} with {', '.join(corpus.splits)}"
+        )
     if recipe.patience is not None and "valid" not in corpus.splits:
         raise InputError(
             "patience needs a split valid, whose loss it watches. Received: "
@@ -136,135 +139,42 @@ def _check(corpus: Corpus, recipe: Recipe, workers: int) -> None:
         corpus_scores([""], [""], corpus.target or "en")
 
 
-# === The run, which the chief has ===
-
-
-def _open_run(
-    corpus: Corpus,
-    output: str | Path,
-    wanted: dict[str, Any],
-    recipe: Recipe,
-    architecture: dict[str, Any],
-) -> Run:
-    """Returns a new run, or the one that the same arguments began."""
-    run = None
-    if (Path(output) / "config.json").exists():
-        run = Run.open(output)
-        _refuse_difference(run, "was begun with", run.recipe, wanted)
-        if run.checkpoints() and not run.state_path.exists():
-            raise InputError(
-                f"A run that goes on must have its {run.state_path.name}. "
-                f"Received: {run.path} without it. Train into another folder, "
-                "perhaps with --init-from this one."
-            )
-    else:
-        check_is_free(output)
+def _check_workers_agree(
+    strategy: tf.distribute.Strategy, corpus: Corpus, settings: dict[str, Any]
+) -> None:
+    """Refuses what would train another model, or wait for ever."""
+    own = {k: v for k, v in settings.items() if k not in ("data", "init_from")}
+    text = json.dumps(own, sort_keys=True)
+    mine = {"settings": zlib.crc32(text.encode())}
     for split in ("train", "valid"):
         if split in corpus.splits:
-            say(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
+            mine[f"texts of {split}"] = pipeline.checksum(corpus.pairs(split))
+        else:
+            mine[f"texts of {split}"] = 0
+    chiefs = from_chief(strategy, list(mine.values())).tolist()
+    pairs = zip(mine.items(), chiefs, strict=True)
+    differ = [name for (name, value), chiefs in pairs if value != chiefs]
+    if differ:
+        raise InputError(
+            "Every worker must have the settings and the data of worker 0. "
+            f"Received: worker {worker(strategy)[0]} with other "
+            f"{' and '.join(differ)}"
+        )
+
+
+def _from_chiefs_run(
+    strategy: tf.distribute.Strategy, run: Run | None
+) -> tuple[Tokenizer, TransformerConfig]:
+    """Returns the tokenizer and the architecture of the chief's run."""
+    texts = (b"", b"")
     if run is not None:
-        survey = _survey(corpus, run.tokenizer, recipe)
-        _refuse_difference(run, "was begun with data of", run.survey, survey)
-        return run
-    if wanted["init_from"] is not None:
-        past = Run.open(wanted["init_from"])
-        tokenizer = past.tokenizer
-    else:
-        say(f"tokenizer: learning {recipe.vocab_size:,} tokens from train")
-        tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
-    config = _config(wanted["preset"], tokenizer, recipe, architecture)
-    if wanted["init_from"] is not None:
-        free = {"dropout"}
-        if config.positional_encoding == "sinusoidal":
-            free.add("max_length")
-        _refuse_difference(
-            past,
-            "has the architecture",
-            past.config.to_dict(),
-            config.to_dict(),
-            free,
-        )
-    survey = _survey(corpus, tokenizer, recipe)
-    return Run.create(output, config, wanted, tokenizer, survey)
-
-
-def _refuse_difference(
-    run: Run,
-    what: str,
-    there: dict[str, Any],
-    wanted: dict[str, Any],
-    free: Collection[str] = _MAY_CHANGE,
-) -> None:
-    differ = [
-        f"{name}={there.get(name)!r} and not {wanted.get(name)!r}"
-        for name in {**wanted, **there}
-        if there.get(name) != wanted.get(name) and name not in free
-    ]
-    if there and differ:
-        raise InputError(
-            f"{run.path} {what} other values. Choose another output, or the "
-            f"same values. Received: {'; '.join(differ)}"
-        )
-
-
-def _config(
-    preset: str,
-    tokenizer: Tokenizer,
-    recipe: Recipe,
-    architecture: dict[str, Any],
-) -> TransformerConfig:
-    return TransformerConfig.from_preset(
-        preset,
-        vocab_size=tokenizer.vocab_size,
-        max_length=recipe.max_length,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
-        **architecture,
+        config = json.dumps(run.config.to_dict())
+        texts = (run.tokenizer.model, config.encode())
+    model, config = (
+        from_chief(strategy, np.frombuffer(text, np.uint8)).tobytes()
+        for text in texts
     )
-
-
-def _survey(
-    corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
-) -> dict[str, int]:
-    """Says what is used of the data; returns what of the training data."""
-    for split in ("valid", "train"):
-        if split not in corpus.splits:
-            continue
-        survey = pipeline.survey(
-            corpus.pairs(split), tokenizer, recipe.max_length
-        )
-        say(
-            f"{split}: {survey.pairs:,} pairs kept, "
-            f"{survey.source_tokens:,} source and "
-            f"{survey.target_tokens:,} target tokens; dropped "
-            f"{survey.dropped_long:,} longer than {recipe.max_length} tokens "
-            f"and {survey.dropped_empty:,} with an empty side; the longest "
-            f"text has {survey.longest:,} tokens"
-        )
-    if not survey.pairs:
-        raise InputError(
-            "No pair is left to train on. Raise max_length, or look at the "
-            f"data. Received: max_length={recipe.max_length}"
-        )
-    tokens = survey.source_tokens + survey.target_tokens
-    passes = recipe.steps * recipe.batch_tokens / tokens
-    say(
-        f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it"
-    )
-    return dataclasses.asdict(survey)
-
-
-# === What every worker does ===
-
-
-def _shared_tokenizer(
-    run: Run | None, strategy: tf.distribute.Strategy
-) -> Tokenizer:
-    """Returns the chief's tokenizer."""
-    model = run.tokenizer.model if run else b""
-    shared = from_chief(strategy, np.frombuffer(model, np.uint8))
-    return Tokenizer(shared.astype(np.uint8).tobytes())
+    return Tokenizer(model), TransformerConfig.from_dict(json.loads(config))
 
 
 def _begin(
@@ -280,11 +190,12 @@ def _begin(
                 f"{run.path} was begun with {len(begun.position)} workers, "
                 f"and each has its part of the data. Received: {workers}"
             )
-        say(f"training: going on after step {begun.step:,}")
+        print(f"training: going on after step {begun.step:,}")
     begun = state.State(
         int(from_chief(strategy, begun.step)),
         from_chief(strategy, begun.position),
         from_chief(strategy, begun.val_losses),
+        begun.names,
         [from_chief(strategy, value) for value in begun.variables],
     )
     state.restore(training, begun)
@@ -301,7 +212,7 @@ def _fit(
     begun: state.State,
 ) -> None:
     if begun.step >= recipe.steps:
-        say(f"training: all {recipe.steps:,} steps are done")
+        print(f"training: all {recipe.steps:,} steps are done")
         return
     index, workers = worker(strategy)
     steps = callbacks.Steps(begun.step, recipe.steps, begun.position)
@@ -317,7 +228,7 @@ def _fit(
     if run is not None:
         chain += _of_chief(corpus, recipe, run, steps, validation)
     if validation and validation.is_over():
-        say(f"training: no better loss for {recipe.patience} epochs")
+        print(f"training: no better loss for {recipe.patience} epochs")
         return
     batches = pipeline.training_stream(
         corpus.pairs("train", (index, workers)),
@@ -338,7 +249,7 @@ def _fit(
             callbacks=chain,
         )
     except KeyboardInterrupt:
-        say(
+        print(
             f"training: stopped at step {steps.step:,}; the same command goes "
             "on after the last checkpoint"
         )
@@ -387,8 +298,3 @@ def _of_chief(
         callbacks.Checkpoints(run, recipe.keep, steps, validation, log)
     )
     return chain
-
-
-def say(text: str) -> None:
-    """Prints a line of progress at once."""
-    print(text, flush=True)

@@ -32,8 +32,14 @@ def main() -> None:
         num_heads=shape.num_heads,
         dropout=workload.DROPOUT,
     )
+    # The rate rises to that of the others.
+    steps = options.steps * (1 + options.repetitions)
     model = Training(
-        kt.Transformer(config, dtype=options.dtype), workload.LABEL_SMOOTHING
+        kt.Transformer(config, dtype=options.dtype),
+        workload.LABEL_SMOOTHING,
+        warmup_steps=steps,
+        learning_rate_scale=workload.LEARNING_RATE
+        * (shape.d_model * steps) ** 0.5,
     )
     keras_fit.fit_and_report(
         model,

@@ -10,7 +10,8 @@ padding, and the same in every step, so the loss has to fall.
 import argparse
 import dataclasses
 import json
-import resource
+import pathlib
+import re
 import time
 from collections.abc import Callable, Iterable
 
@@ -115,7 +116,9 @@ def report(
         losses: One a repetition, that of the warm-up first.
     """
     tokens = options.steps * options.shape.sentences * options.shape.length
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB on Linux
+    # That of `resource` begins with the peak of the parent process.
+    status = pathlib.Path("/proc/self/status").read_text()
+    peak = int(re.search(r"VmHWM:\s*(\d+)", status)[1])  # KiB
     result = {
         "system": system,
         "version": version,

@@ -10,7 +10,7 @@ import time
 import numpy as np
 from helpers import free_ports
 
-from keras_transformer.train.state import load
+from keras_transformer.train.state import load, load_step
 
 COMMAND = [
     *(sys.executable, "-m", "keras_transformer.cli", "train"),
@@ -27,6 +27,7 @@ def killed_when(folder, happens):
     process = subprocess.Popen([*COMMAND, folder], stdout=subprocess.DEVNULL)
     while not happens():
         assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
 
@@ -35,15 +36,15 @@ def test_killed_at_three_moments(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*COMMAND, whole], check=True)
 
-    def some_file(*names):
-        folders = (killed, killed / "checkpoints")
-        files = [f for d in folders if d.exists() for f in os.listdir(d)]
-        return any(f.startswith(names) for f in files)
+    def in_checkpoints(*names):
+        folder = killed / "checkpoints"
+        files = os.listdir(folder) if folder.exists() else []
+        return any(file.startswith(names) for file in files)
 
     # Before the first update; in the midst of a first checkpoint; and when
     # there is one more than it began with.
-    killed_when(killed, lambda: some_file("tokenizer"))
-    killed_when(killed, lambda: some_file(".partial", "best"))
+    killed_when(killed, lambda: (killed / "tokenizer.model").exists())
+    killed_when(killed, lambda: in_checkpoints(".partial", "step"))
     before = len(os.listdir(killed / "checkpoints"))
     killed_when(
         killed, lambda: len(os.listdir(killed / "checkpoints")) > before + 1
@@ -59,12 +60,17 @@ def test_killed_at_three_moments(tmp_path):
     assert not list(killed.rglob(".partial*"))
 
 
-def start_two(folder, *flags):
+def start_two(folder, *flags_of_other):
     """Starts two workers; returns them, the chief first."""
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
     return [
         subprocess.Popen(
-            [*COMMAND, folder, "--strategy", "multiworker", *flags],
+            [
+                *COMMAND,
+                folder,
+                *("--strategy", "multiworker"),
+                *(flags_of_other if index else ()),
+            ],
             env={
                 **os.environ,
                 "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -95,13 +101,14 @@ def test_two_workers_are_killed_and_go_on(tmp_path):
     assert "The run is in" in printed[0] and "The run is in" not in printed[1]
 
     processes = start_two(killed)
-    while not (killed / "state.npz").exists():
+    state = killed / "state.npz"
+    while not state.exists() or load_step(state) < 4:
         assert processes[0].poll() is None, processes[0].communicate()[0]
-        time.sleep(0.05)
+        time.sleep(0.01)
     for process in processes:
         process.kill()
         process.communicate()
-    assert load(killed / "state.npz").step < 24
+    assert 4 <= load_step(state) < 24
     for process in start_two(killed):
         text = process.communicate(timeout=300)[0]
         assert process.returncode == 0, text
@@ -121,3 +128,12 @@ def test_the_others_end_when_the_chief_refuses(tmp_path):
     other.communicate(timeout=120)
     assert chief.returncode == 2
     assert other.returncode not in (0, None)
+
+
+def test_workers_with_different_settings(tmp_path):
+    chief, other = start_two(tmp_path / "run", "--steps", "20")
+    text = other.communicate(timeout=120)[0]
+    assert "Received: worker 1 with other settings\n" in text
+    assert other.returncode == 2
+    chief.communicate(timeout=120)
+    assert chief.returncode not in (0, None)

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -68,6 +70,34 @@ def test_a_checkpoint_that_fails_leaves_the_old_ones(run, model, monkeypatch):
         run.save_checkpoint(model, 2, keep=1)
     files = list((run.path / "checkpoints").iterdir())
     assert [f.name for f in files] == ["step-00000001.weights.h5"]
+
+
+DISK_FULL = """
+import resource, sys
+from keras_transformer.train.run import Run
+
+run = Run.open(sys.argv[1])
+model = run.load_model()
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+try:
+    run.save_checkpoint(model, 2, keep=1)
+except OSError as error:
+    print("caught", error.strerror)
+"""
+
+
+def test_a_disk_that_is_full_ends_nothing_but_the_checkpoint(run, model):
+    """For real: HDF5 would end the process by a signal."""
+    path = run.save_checkpoint(model, 1, keep=1)
+    assert path.stat().st_size > 40_000
+    done = subprocess.run(
+        [sys.executable, "-c", DISK_FULL, run.path],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "caught File too large\n")
+    assert list((run.path / "checkpoints").iterdir()) == [path]
+    assert run.load_model()
 
 
 def test_files_appear_whole_or_not_at_all(tmp_path):

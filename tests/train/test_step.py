@@ -71,6 +71,14 @@ def test_two_replicas_train_as_one(run):
     assert np.abs(moved["weight 0"] - one["weight 0"]).max() > 0.01
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_replicas_stay_alike_under_dropout(run, accumulate):
+    """The program compares all their variables."""
+    options = dict(devices=2, dropout=0.3, accumulate=accumulate)
+    dropped = run(strategy="mirrored", **options)
+    assert np.abs(dropped["loss"] - run()["loss"]).max() > 0.01
+
+
 def test_more_replicas_than_rows(run):
     assert_same(run(strategy="mirrored", devices=3), run())
 

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 import tensorflow as tf
@@ -17,7 +18,10 @@ def test_one_device_is_the_default(monkeypatch):
 
 
 def test_a_single_worker_is_no_cluster(monkeypatch):
-    config = {"cluster": {"worker": ["localhost:1"]}}
+    config = {
+        "cluster": {"worker": ["localhost:1"]},
+        "task": {"type": "worker", "index": 0},
+    }
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     assert worker(open_strategy("auto")) == (0, 1)
 
@@ -27,18 +31,32 @@ def test_unknown_strategy():
         open_strategy("tpu")
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"cluster": 3}'])
-def test_tf_config_that_is_none(monkeypatch, text):
+TASK = {"type": "worker", "index": 0}
+WORKERS = {"worker": ["a:1", "b:1"]}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        [],
+        {},
+        {"cluster": 3, "task": TASK},
+        {"cluster": WORKERS},
+        {"cluster": {"worker": "a:1"}, "task": TASK},
+        {"cluster": {**WORKERS, "chief": ["c:1"]}, "task": TASK},
+        {"cluster": WORKERS, "task": {"type": "chief", "index": 0}},
+        {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
+    ],
+)
+@pytest.mark.parametrize("name", ["auto", "multiworker"])
+def test_tf_config_that_is_none(monkeypatch, name, config):
+    text = json.dumps(config)
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(InputError, match="TF_CONFIG must be JSON"):
-        open_strategy("auto")
-
-
-def test_a_chief_beside_the_workers(monkeypatch):
-    cluster = {"chief": ["a:1"], "worker": ["b:1"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
-    with pytest.raises(InputError, match="Received: chief, worker"):
-        open_strategy("auto")
+    with pytest.raises(InputError, match=f"Received: {re.escape(text)}$"):
+        open_strategy(name)
+    monkeypatch.setenv("TF_CONFIG", text[:-1])
+    with pytest.raises(InputError, match="TF_CONFIG must be like"):
+        open_strategy(name)
 
 
 def test_workers_without_tf_config(monkeypatch):

@@ -1,3 +1,4 @@
+import json
 import pathlib
 
 import numpy as np
@@ -85,7 +86,7 @@ class Stop(Exception):
         ((Steps, "on_train_batch_end"), 1),
         ((Steps, "on_train_batch_end"), 13),
         ((Run, "save_checkpoint"), 10),
-        ((state, "save"), 10),
+        ((state, "save"), 15),  # the first is of step 0
     ],
 )
 def test_what_was_stopped_ends_as_if_it_had_not_been(
@@ -116,12 +117,15 @@ def test_what_was_stopped_ends_as_if_it_had_not_been(
             once("stopped")
     resumed = once("stopped")
     assert resumed.step == 20
+    runs = (whole, resumed)
     for found, expected in zip(weights(resumed), weights(whole), strict=True):
         np.testing.assert_array_equal(found, expected)
+    best = [run.best_path.exists() and step_of(run.best_path) for run in runs]
+    assert best[0] == best[1]
     kept = ("step", "loss", "val_nll", "val_bleu", "learning_rate")
     rows = [
         [[row[k] for k in kept] for row in read_log(run.path / "log.csv")]
-        for run in (whole, resumed)
+        for run in runs
     ]
     assert rows[0] == rows[1]
 
@@ -181,11 +185,11 @@ def test_other_data_is_refused_with_the_difference(tmp_path):
             corpus,
             tmp_path / "run",
             "tiny",
-            recipe(steps=1, vocab_size=275),
+            recipe(steps=pairs - 29, vocab_size=275),
         )
         if pairs == 30:
             train(*arguments, architecture=TINY)
-    with pytest.raises(InputError, match="pairs=30 and not 31"):
+    with pytest.raises(InputError, match="other training data"):
         train(*arguments, architecture=TINY)
 
 
@@ -207,7 +211,7 @@ def test_a_full_disk_leaves_the_last_state(corpus, tmp_path, monkeypatch):
         return savez(file, **arrays)
 
     def load_steps(arrays):
-        return arrays["about"].partition('"step": ')[2].rstrip("}")
+        return json.loads(arrays["about"])["step"]
 
     savez = np.savez
     monkeypatch.setattr(np, "savez", fill)
@@ -265,11 +269,10 @@ def test_patience_ends_training(corpus, tmp_path):
 def test_the_best_checkpoint_is_that_of_the_best_bleu(
     corpus, tmp_path, monkeypatch
 ):
-    scores = iter([0.0, 1.0, 3.0, 2.0])  # the first is of a check
+    scores = iter([1.0, 3.0, 2.0])
     monkeypatch.setattr(
         callbacks, "corpus_scores", lambda *_, **__: {"bleu": next(scores)}
     )
-    next(scores)
     run = train(
         corpus,
         tmp_path / "run",
@@ -371,6 +374,62 @@ def test_data_may_move(corpus, tmp_path):
             architecture=TINY,
         )
     assert run.step == 2
+
+
+def test_patience_without_a_pair_to_watch(corpus, tmp_path):
+    for name, lines in (("train", 9), ("valid", 0)):
+        for code in ("en", "de"):
+            file = tmp_path / f"{name}.{code}"
+            file.write_text(f"a {code}\n" * lines + "\n")
+    alone = open_corpus([str(tmp_path)], "en", "de")
+    with pytest.raises(InputError, match="none is left. Received: patience=3"):
+        train(
+            alone, tmp_path / "run", "tiny", recipe(patience=3, vocab_size=265)
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_init_from_still_needs_training_data(corpus, tmp_path):
+    train(corpus, tmp_path / "a", "tiny", recipe(steps=1), architecture=TINY)
+    for code in ("en", "de"):
+        (tmp_path / f"valid.{code}").write_text("a\n")
+    with pytest.raises(InputError, match="needs a split train.*valid$"):
+        train(
+            open_corpus([str(tmp_path)], "en", "de"),
+            tmp_path / "run",
+            "tiny",
+            recipe(steps=1),
+            architecture=TINY,
+            init_from=tmp_path / "a",
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_of_an_older_version_goes_on(corpus, tmp_path):
+    """Settings that have come since have their defaults."""
+    arguments = (corpus, tmp_path / "run", "tiny")
+    train(*arguments, recipe(steps=1), architecture=TINY)
+    config = tmp_path / "run" / "config.json"
+    values = json.loads(config.read_text())
+    del values["recipe"]["deterministic"], values["survey"]["checksum"]
+    config.write_text(json.dumps(values))
+    run = train(*arguments, recipe(steps=2), architecture=TINY)
+    assert run.step == 2
+    with pytest.raises(InputError, match="deterministic=False and not True"):
+        train(
+            *arguments, recipe(steps=3, deterministic=True), architecture=TINY
+        )
+
+
+def test_variables_of_a_state_go_by_name(corpus, tmp_path):
+    arguments = (corpus, tmp_path / "run", "tiny")
+    run = train(*arguments, recipe(steps=1), architecture=TINY)
+    found = load(run.state_path)
+    query = next(i for i, n in enumerate(found.names) if "query" in n)
+    found.names[query : query + 2] = found.names[query : query + 2][::-1]
+    state.save(run.state_path, found)
+    with pytest.raises(InputError, match="key/kernel.*and not.*query/kernel"):
+        train(*arguments, recipe(steps=2), architecture=TINY)
 
 
 def test_everything_too_long(corpus, tmp_path):

@@ -1,0 +1,185 @@
+"""How a run begins, or goes on: what is read, checked and written first."""
+
+import contextlib
+import dataclasses
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.config import TransformerConfig
+from keras_transformer.errors import InputError
+from keras_transformer.text import Tokenizer
+from keras_transformer.train import pipeline, state
+from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.run import Run, check_is_free
+from keras_transformer.train.sources import Corpus
+
+# What may change when a run goes on: how long it is, not how it trains, and
+# where its data lie. A checksum tells if they are others.
+MAY_CHANGE = {"steps", "keep", "patience", "tensorboard", "data"}
+
+
+@contextlib.contextmanager
+def opened_run(
+    corpus: Corpus,
+    output: str | Path,
+    settings: dict[str, Any],
+    recipe: Recipe,
+    architecture: dict[str, Any],
+) -> Iterator[Run]:
+    """Gives a new run, or the one that the same settings began, and locks it.
+
+    Args:
+        corpus: The data.
+        output: Folder of the run.
+        settings: All that `train` was told, as plain values.
+        recipe: How to train.
+        architecture: What differs from the preset.
+
+    Raises:
+        InputError: If the run was begun with other settings or data, or
+            another process trains in it, or the input cannot be used.
+    """
+    if (Path(output) / "config.json").exists():
+        run = Run.open(output)
+        with run.locked():
+            _check_it_can_go_on(run, corpus, settings, recipe)
+            if run.recipe != settings:
+                run = run.with_recipe(settings)
+            yield run
+    else:
+        run = _new_run(corpus, output, settings, recipe, architecture)
+        with run.locked():
+            yield run
+
+
+def _check_it_can_go_on(
+    run: Run, corpus: Corpus, settings: dict[str, Any], recipe: Recipe
+) -> None:
+    # Runs of older versions lack settings that have come since.
+    defaults = {
+        field.name: field.default
+        for field in dataclasses.fields(Recipe)
+        if field.default is not dataclasses.MISSING
+    }
+    _refuse_difference(
+        f"{run.path} was begun with other values. Choose another output, or "
+        "the same values.",
+        {**defaults, **run.recipe},
+        settings,
+        MAY_CHANGE,
+    )
+    if not run.state_path.exists():
+        if run.checkpoints():
+            raise InputError(
+                f"A run that goes on must have its {run.state_path.name}. "
+                f"Received: {run.path} without it. Train into another folder, "
+                "perhaps with --init-from this one."
+            )
+    elif state.load_step(run.state_path) >= recipe.steps:
+        return  # whatever became of the data
+    if "checksum" in run.survey:
+        checksum = pipeline.checksum(corpus.pairs("train"))
+        if checksum != run.survey["checksum"]:
+            raise InputError(
+                f"{run.path} was begun with other training data. Choose "
+                "another output, or the same data. Received: "
+                f"{corpus.name}, checksum {checksum} and not "
+                f"{run.survey['checksum']}"
+            )
+
+
+def _new_run(
+    corpus: Corpus,
+    output: str | Path,
+    settings: dict[str, Any],
+    recipe: Recipe,
+    architecture: dict[str, Any],
+) -> Run:
+    check_is_free(output)
+    for split in ("train", "valid"):
+        if split in corpus.splits:
+            print(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
+    past = None
+    if settings["init_from"] is not None:
+        past = Run.open(settings["init_from"])
+        tokenizer = past.tokenizer
+    else:
+        print(f"tokenizer: learning {recipe.vocab_size:,} tokens from train")
+        tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
+    config = TransformerConfig.from_preset(
+        settings["preset"],
+        vocab_size=tokenizer.vocab_size,
+        max_length=recipe.max_length,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        eos_id=tokenizer.eos_id,
+        **architecture,
+    )
+    if past is not None:
+        free = {"dropout"}
+        if config.positional_encoding == "sinusoidal":
+            free.add("max_length")
+        _refuse_difference(
+            f"{past.path} has another architecture, so its weights do not fit. "
+            "Choose the same.",
+            past.config.to_dict(),
+            config.to_dict(),
+            free,
+        )
+    survey = _survey(corpus, tokenizer, recipe)
+    survey["checksum"] = pipeline.checksum(corpus.pairs("train"))
+    return Run.create(output, config, settings, tokenizer, survey)
+
+
+def _refuse_difference(
+    message: str,
+    there: dict[str, Any],
+    wanted: dict[str, Any],
+    free: Collection[str],
+) -> None:
+    differ = [
+        f"{name}={there.get(name)!r} and not {wanted.get(name)!r}"
+        for name in {**wanted, **there}
+        if there.get(name) != wanted.get(name) and name not in free
+    ]
+    if differ:
+        raise InputError(f"{message} Received: {'; '.join(differ)}")
+
+
+def _survey(
+    corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
+) -> dict[str, int]:
+    """Says what is used of the data; returns what of the training data."""
+    kept = {}
+    for split in ("valid", "train"):
+        if split not in corpus.splits:
+            continue
+        survey = pipeline.survey(
+            corpus.pairs(split), tokenizer, recipe.max_length
+        )
+        kept[split] = survey.pairs
+        print(
+            f"{split}: {survey.pairs:,} pairs kept, "
+            f"{survey.source_tokens:,} source and "
+            f"{survey.target_tokens:,} target tokens; dropped "
+            f"{survey.dropped_long:,} longer than {recipe.max_length} tokens "
+            f"and {survey.dropped_empty:,} with an empty side; the longest "
+            f"text has {survey.longest:,} tokens"
+        )
+    if not kept["train"]:
+        raise InputError(
+            "No pair is left to train on. Raise max_length, or look at the "
+            f"data. Received: max_length={recipe.max_length}"
+        )
+    if recipe.patience is not None and not kept["valid"]:
+        raise InputError(
+            "patience needs validation pairs, whose loss it watches, and none "
+            f"is left. Received: patience={recipe.patience}"
+        )
+    tokens = survey.source_tokens + survey.target_tokens
+    passes = recipe.steps * recipe.batch_tokens / tokens
+    print(
+        f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it"
+    )
+    return dataclasses.asdict(survey)
