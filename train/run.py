@@ -163,7 +163,7 @@ class Run:
         Raises:
             InputError: If one does so already.
         """
-        with open(self.path / "lock", "w") as file:
+        with open(self.path / "lock", "a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
