@@ -269,7 +269,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     source = options.source or run.recipe.get("source")
     target = options.target or run.recipe.get("target")
     corpus = open_corpus(options.data, source, target)
-    print(f"translating {options.split} of {corpus.name}", flush=True)
+    print(f"translating {options.split} of {corpus.name}")
     results, hypotheses = evaluate(translator, corpus, options.split, target)
     path = record(run, checkpoint, step, results, hypotheses)
     print(describe(results))
@@ -310,7 +310,6 @@ def _translate(options: argparse.Namespace) -> None:
                     f"+ {translator.search.extra_length}",
                     file=sys.stderr,
                 )
-        sys.stdout.flush()
 
 
 def _lines(stream: BinaryIO) -> Iterator[str]:
@@ -335,7 +334,7 @@ def _export(options: argparse.Namespace) -> None:
     from keras_transformer.export import save
 
     translator, *_ = _load(options, options.n_best)
-    print(f"exporting {options.run}", flush=True)
+    print(f"exporting {options.run}")
     path = save(translator, options.output)
     print(
         f"{path} holds a SavedModel, loaded in a fresh process and compared "

@@ -16,7 +16,7 @@ from keras_transformer.train.sources import Corpus
 
 # What may change when a run goes on: how long it is, not how it trains, and
 # where its data lie. A checksum tells if they are others.
-MAY_CHANGE = {"steps", "keep", "patience", "tensorboard", "data"}
+_MAY_CHANGE = {"steps", "keep", "patience", "tensorboard", "data"}
 
 
 @contextlib.contextmanager
@@ -67,7 +67,7 @@ def _check_it_can_go_on(
         "the same values.",
         {**defaults, **run.recipe},
         settings,
-        MAY_CHANGE,
+        _MAY_CHANGE,
     )
     if not run.state_path.exists():
         if run.checkpoints():

@@ -31,6 +31,8 @@ from keras_transformer.train.strategy import (
     worker,
 )
 
+_PATHS = {"data", "init_from"}
+
 
 def train(
     corpus: Corpus,
@@ -143,8 +145,9 @@ def _check_workers_agree(
     strategy: tf.distribute.Strategy, corpus: Corpus, settings: dict[str, Any]
 ) -> None:
     """Refuses what would train another model, or wait for ever."""
-    own = {k: v for k, v in settings.items() if k not in ("data", "init_from")}
-    text = json.dumps(own, sort_keys=True)
+    # Paths may differ from machine to machine.
+    alike = {k: v for k, v in settings.items() if k not in _PATHS}
+    text = json.dumps(alike, sort_keys=True)
     mine = {"settings": zlib.crc32(text.encode())}
     for split in ("train", "valid"):
         if split in corpus.splits:
@@ -152,8 +155,8 @@ def _check_workers_agree(
         else:
             mine[f"texts of {split}"] = 0
     chiefs = from_chief(strategy, list(mine.values())).tolist()
-    pairs = zip(mine.items(), chiefs, strict=True)
-    differ = [name for (name, value), chiefs in pairs if value != chiefs]
+    both = zip(mine, mine.values(), chiefs, strict=True)
+    differ = [name for name, own, chiefs_own in both if own != chiefs_own]
     if differ:
         raise InputError(
             "Every worker must have the settings and the data of worker 0. "
