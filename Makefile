@@ -15,7 +15,7 @@ INSTALLED := .venv/.installed
 PORTABLE_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/test_schedules.py tests/test_metrics.py
 
-.PHONY: help install demo test lint format notebook clean
+.PHONY: help install demo test bench lint format notebook clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -31,6 +31,10 @@ test: $(INSTALLED) ## Run the tests on TensorFlow, the portable ones on JAX too
 	KERAS_BACKEND=tensorflow $(PY) -m pytest
 	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
 		$(PY) -m pytest $(PORTABLE_TESTS)
+
+bench: $(INSTALLED) ## Measure speed and memory, beside other libraries: an hour
+	$(PY) benchmarks/input_pipeline.py
+	$(PY) benchmarks/training_throughput.py
 
 lint: $(INSTALLED) ## Check style and format
 	$(PY) -m ruff check .

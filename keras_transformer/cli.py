@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, kind, meaning in (
         ("vocab-size", int, "tokens of the shared vocabulary"),
         ("steps", int, "updates"),
-        ("steps-per-epoch", int, "updates between checkpoints (500)"),
+        ("steps-per-epoch", int, "updates between checkpoints"),
         ("batch-tokens", int, "source + target tokens in a batch"),
         ("warmup-steps", int, "steps over which the learning rate rises"),
         ("learning-rate-scale", float, "factor on the paper's learning rate"),
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         ("max-length", int, "longest text trained on, in tokens (128)"),
         ("accumulate", int, "parts a batch is computed in, for memory (1)"),
         ("clip-norm", float, "highest norm of the gradient (any)"),
-        ("keep", int, "checkpoints kept, beside the best (5)"),
+        ("keep", int, "checkpoints kept, beside the best"),
         ("patience", int, "end after N epochs without a better loss"),
         ("bleu-sentences", int, "translated after every epoch (500)"),
         ("seed", int, "of weights, dropout and data order (1)"),

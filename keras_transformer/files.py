@@ -27,7 +27,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def reserve(path: Path, size: int) -> None:
+def check_room(path: Path, size: int) -> None:
     """Raises OSError if a disk has no room for a file.
 
     Args:
@@ -39,5 +39,7 @@ def reserve(path: Path, size: int) -> None:
             # Where the system cannot reserve, the writer finds out.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         path.unlink(missing_ok=True)

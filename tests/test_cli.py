@@ -255,6 +255,9 @@ def test_a_run_that_is_done_is_left_as_it_is(run_cli, trained):
     code, out, _ = train(run_cli, data, run)
     assert code == 0
     assert "all 2 steps are done" in out
+    code, out, _ = train(run_cli, "embedded", run, "--steps", "1")
+    assert code == 0
+    assert "all 1 steps are done" in out
     assert {p: p.stat().st_mtime_ns for p in run.rglob("*.*")} == before
 
 

@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from keras_transformer.errors import InputError
+from keras_transformer.model import Transformer
 from keras_transformer.train.run import Run, check_is_free, step_of
 
 
@@ -36,9 +37,9 @@ def average(
             f"Received: last={last}. Average fewer, or train with a larger "
             "--keep."
         )
-    sums = None
+    model, sums = Transformer(run.config), None
     for path in paths:
-        model = run.load_model(path)
+        run.load_weights(model, path)
         weights = [w.astype("float64") for w in model.get_weights()]
         sums = weights if sums is None else list(map(np.add, sums, weights))
     model.set_weights([total / last for total in sums])

@@ -221,13 +221,23 @@ class Log(keras.callbacks.Callback):
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """Returns the lines of `log.csv`; none if it does not exist."""
+    """Returns the lines of `log.csv`; none if it does not exist.
+
+    Raises:
+        InputError: If it has no column `step`.
+    """
     if not path.exists():
         return []
     with open(path, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        if "step" not in (reader.fieldnames or ()):
+            raise InputError(
+                f"{path} must have a column step. Received: "
+                f"{reader.fieldnames}. It was written by another version."
+            )
         return [
             {name: float(value) for name, value in row.items() if value}
-            for row in csv.DictReader(file)
+            for row in reader
         ]
 
 
@@ -251,12 +261,15 @@ class Progress(keras.callbacks.Callback):
             disable=None,  # but on a terminal
             dynamic_ncols=True,
         )
-        self._tokens, self._start = 0.0, time.monotonic()
+        self._start = time.monotonic()
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self._tokens, self._epoch_start = 0.0, time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self._tokens += logs["tokens"]
         if not self._bar.disable:
-            rate = self._tokens / (time.monotonic() - self._start)
+            rate = self._tokens / (time.monotonic() - self._epoch_start)
             self._bar.set_postfix_str(
                 f"loss {logs['loss']:.3f}, {rate:,.0f} tokens/s", refresh=False
             )

@@ -44,8 +44,6 @@ def opened_run(
         run = Run.open(output)
         with run.locked():
             _check_it_can_go_on(run, corpus, settings, recipe)
-            if run.recipe != settings:
-                run = run.with_recipe(settings)
             yield run
     else:
         run = _new_run(corpus, output, settings, recipe, architecture)
@@ -124,7 +122,7 @@ def _new_run(
             f"{past.path} has another architecture, so its weights do not fit. "
             "Choose the same.",
             past.config.to_dict(),
-            config.to_dict(),
+            {**config.to_dict(), "vocab_size": recipe.vocab_size},
             free,
         )
     survey = _survey(corpus, tokenizer, recipe)

@@ -217,7 +217,7 @@ def training_stream(
             f"tokens than max_length. Received: max_length={max_length}"
         )
 
-    def one_pass(number: tf.Tensor) -> tf.data.Dataset:
+    def pools_of_pass(number: tf.Tensor) -> tf.data.Dataset:
         own = tf.random.stateless_uniform(
             [], [seed, number], maxval=2**31 - 1, dtype=tf.int64
         )
@@ -225,16 +225,30 @@ def training_stream(
         # Beside a global seed of 0 `shuffle` would not take a tensor.
         tf.compat.v1.set_random_seed(1)
         shuffled = pairs.shuffle(shuffle_buffer, seed=own)
-        rows = _rows(shuffled, tokenizer, max_length)
-        batches = _batches(rows, tokenizer, batch_tokens, max_length, own)
-        return batches.enumerate(1).map(
-            lambda done, batch: (batch, tf.stack([number, done]))
-        )
+        pools = _pools(_rows(shuffled, tokenizer, max_length), max_length)
+        return pools.map(lambda *pool: (number, own, pool))
+
+    def batches_of(
+        number: tf.Tensor, own: tf.Tensor, pool: tuple
+    ) -> tf.data.Dataset:
+        batches = _batches(pool, tokenizer, batch_tokens, max_length, own)
+        return batches.map(lambda *batch: (number, batch))
+
+    def count(before: tf.Tensor, numbered: tuple) -> tuple:
+        number, batch = numbered
+        done = tf.where(number == before[0], before[1] + 1, 1)
+        position = tf.stack([number, done])
+        return position, (batch, position)
 
     first, done = start
-    begun = tf.data.Dataset.range(first, first + 1).flat_map(one_pass)
-    others = tf.data.Dataset.range(first + 1, 2**31).flat_map(one_pass)
-    return begun.skip(done).concatenate(others).prefetch(_PREFETCHED)
+    batches = (
+        tf.data.Dataset.range(first, 2**31)
+        .flat_map(pools_of_pass)
+        .prefetch(1)  # while the batches of a pool are trained on
+        .flat_map(batches_of)
+        .scan(tf.constant([first, 0], tf.int64), lambda *x: count(x[0], x[1:]))
+    )
+    return batches.skip(done).prefetch(_PREFETCHED)
 
 
 def evaluation_batches(
@@ -251,8 +265,10 @@ def evaluation_batches(
     `training_batches`.
     """
     check_budget(batch_tokens, max_length)
-    rows = _rows(pairs, tokenizer, max_length)
-    batches = _batches(rows, tokenizer, batch_tokens, max_length)
+    pools = _pools(_rows(pairs, tokenizer, max_length), max_length)
+    batches = pools.flat_map(
+        lambda *pool: _batches(pool, tokenizer, batch_tokens, max_length)
+    )
     count = batches.reduce(tf.constant(0, tf.int64), lambda n, *_: n + 1)
     batches = batches.apply(tf.data.experimental.assert_cardinality(count))
     return batches.prefetch(_PREFETCHED)
@@ -317,41 +333,40 @@ def _rows(
     return pairs.batch(_CHUNK).map(encode, _PARALLEL).unbatch()
 
 
+def _pools(rows: tf.data.Dataset, max_length: int) -> tf.data.Dataset:
+    """Returns the rows of `_rows` in pools that fit into memory."""
+    return rows.batch(max(_POOL_IDS // max_length, 1))
+
+
 def _batches(
-    rows: tf.data.Dataset,
+    pool: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
     tokenizer: Tokenizer,
     batch_tokens: int,
     max_length: int,
     seed: tf.Tensor | None = None,
 ) -> tf.data.Dataset:
-    """Returns the batches of `training_batches` from the rows of `_rows`.
+    """Returns the batches of `training_batches` from a pool of rows.
 
-    Rows are sorted by length in pools that fit into memory, and cut into
-    batches from the longest down. With a seed the batches of a pool are
-    shuffled.
+    The rows are sorted by length, and cut into batches from the longest
+    down. With a seed the batches are shuffled.
     """
+    lengths, source, labels = pool
     buckets = tf.constant(bucket_lengths(max_length), tf.int64)
+    order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+    bucket = tf.searchsorted(buckets, tf.gather(lengths, order))
+    padded = tf.gather(buckets, bucket)
+    cuts = _cut(padded, batch_tokens)
+    if seed is not None:
+        # By the pool's longest text too: pools do not shuffle alike.
+        pair = [seed, tf.cast(order[0], tf.int64)]
+        cuts = tf.random.experimental.stateless_shuffle(cuts, seed=pair)
 
-    def batches_of(
-        lengths: tf.Tensor, source: tf.Tensor, labels: tf.Tensor
-    ) -> tf.data.Dataset:
-        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
-        bucket = tf.searchsorted(buckets, tf.gather(lengths, order))
-        padded = tf.gather(buckets, bucket)
-        cuts = _cut(padded, batch_tokens)
-        if seed is not None:
-            # By the pool's longest text too: pools do not shuffle alike.
-            pair = [seed, tf.cast(order[0], tf.int64)]
-            cuts = tf.random.experimental.stateless_shuffle(cuts, seed=pair)
-
-        def batch(cut: tf.Tensor) -> tuple:
-            chosen, length = order[cut[0] : cut[1]], padded[cut[0]]
-            return feed(
-                tf.gather(source, chosen)[:, :length],
-                tf.gather(labels, chosen)[:, :length],
-            )
-
-        return tf.data.Dataset.from_tensor_slices(cuts).map(batch)
+    def batch(cut: tf.Tensor) -> tuple:
+        chosen, length = order[cut[0] : cut[1]], padded[cut[0]]
+        return feed(
+            tf.gather(source, chosen)[:, :length],
+            tf.gather(labels, chosen)[:, :length],
+        )
 
     def feed(source: tf.Tensor, labels: tf.Tensor) -> tuple:
         # [B, L], one step behind the labels; the end token falls out.
@@ -361,8 +376,7 @@ def _batches(
         target = tf.where(is_token, behind, tokenizer.pad_id)
         return {"source": source, "target": target}, labels
 
-    pool = max(_POOL_IDS // max_length, 1)
-    return rows.batch(pool).flat_map(batches_of)
+    return tf.data.Dataset.from_tensor_slices(cuts).map(batch)
 
 
 def _cut(lengths: tf.Tensor, batch_tokens: int) -> tf.Tensor:

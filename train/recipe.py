@@ -37,7 +37,8 @@ class Recipe:
         tensorboard: Whether to write figures and samples for TensorBoard.
         seed: Of the weights, the dropout and the order of the data.
         dtype: `float32`, `mixed_bfloat16` or `mixed_float16`.
-        deterministic: Whether two runs give the same bits. It is slower.
+        deterministic: Whether two runs give the same bits. It is slower, and
+            TensorFlow stays so for the rest of the process.
     """
 
     vocab_size: int

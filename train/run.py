@@ -29,7 +29,7 @@ import keras
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
-from keras_transformer.files import replacing, reserve
+from keras_transformer.files import check_room, replacing
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
 
@@ -225,7 +225,7 @@ class Run:
         size = sum(4 * math.prod(w.shape) for w in model.weights)
         with replacing(path) as partial:
             # HDF5 ends the process if the disk gets full while it writes.
-            reserve(partial, size + _HDF5_OVERHEAD * len(model.weights))
+            check_room(partial, size + _HDF5_OVERHEAD * len(model.weights))
             model.save_weights(partial, overwrite=True)
             with h5py.File(partial, "a") as file:
                 file.attrs["run"], file.attrs["step"] = self.id, step

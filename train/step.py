@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_transformer.losses import tied_cross_entropies
 from keras_transformer.model import Transformer
-from keras_transformer.schedules import WarmupInverseSquareRoot
+from keras_transformer.optimizers import adam
 from keras_transformer.train.hooks import FusedAdam, NoSymbolicBuild
 
 _SUM = tf.distribute.ReduceOp.SUM
@@ -48,15 +48,12 @@ class Training(NoSymbolicBuild):
         self.label_smoothing = label_smoothing
         self.accumulate = accumulate
         self.clip_norm = clip_norm
-        schedule = WarmupInverseSquareRoot(
+        papers = adam(
             transformer.config.d_model, warmup_steps, learning_rate_scale
         )
         # XLA would compile anew for each length of batch.
         self.compile(
-            FusedAdam(
-                schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9, name="adam"
-            ),
-            jit_compile=False,
+            FusedAdam.from_config(papers.get_config()), jit_compile=False
         )
         self.optimizer.build(self.trainable_variables)
         self.built = True
@@ -84,7 +81,7 @@ class Training(NoSymbolicBuild):
                 tf.cast(position, tf.float32),  # exact up to 2^24
             ],
         )
-        learning_rate = tf.convert_to_tensor(self._schedule_rate())
+        learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         gradients, losses = self._gradients(
             inputs, labels, tf.maximum(tokens, 1.0)
         )
@@ -104,21 +101,16 @@ class Training(NoSymbolicBuild):
             "position": position,
         }
 
-    def _schedule_rate(self) -> Any:
-        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        return inner.learning_rate
-
     def _gradients(
         self, inputs: dict[str, tf.Tensor], labels: tf.Tensor, tokens: Any
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns this replica's part of the gradients, and of loss and nll."""
         if self.accumulate == 1:
             return self._gradients_of(inputs, labels, tokens)
-        rows = tf.shape(labels)[0]
-        size = (rows + self.accumulate - 1) // self.accumulate
+        rows, parts = tf.shape(labels)[0], self.accumulate
 
         def add(part: tf.Tensor, gradients: list, losses: tf.Tensor) -> tuple:
-            chosen = slice(part * size, (part + 1) * size)
+            chosen = slice(part * rows // parts, (part + 1) * rows // parts)
             new, more = self._gradients_of(
                 {name: ids[chosen] for name, ids in inputs.items()},
                 labels[chosen],
@@ -129,7 +121,7 @@ class Training(NoSymbolicBuild):
 
         _, gradients, losses = tf.while_loop(
             # Empty parts too: every replica draws as much dropout.
-            lambda part, *_: part < self.accumulate,
+            lambda part, *_: part < parts,
             add,
             (
                 tf.constant(0),

@@ -129,8 +129,8 @@ def distribute(
 ) -> Any:
     """Gives each replica its share of the rows of every batch.
 
-    The first replicas have a row more than the others, and the last ones
-    may have none, if a batch does not divide; an exact loss does not mind.
+    The shares differ by a row if a batch does not divide, and may be empty;
+    an exact loss does not mind.
 
     Args:
         batches: Dataset of `({"source", "target"}, labels)`, each with a
@@ -151,11 +151,10 @@ def distribute(
 
     def shares(batch: tuple, position: tf.Tensor) -> tf.data.Dataset:
         rows = tf.shape(batch[1])[0]
-        size = (rows + parts - 1) // parts
         mine = tf.one_hot(index, workers, dtype=tf.int64)[:, None] * position
 
         def share(part: tf.Tensor) -> tuple:
-            chosen = slice(part * size, (part + 1) * size)
+            chosen = slice(part * rows // parts, (part + 1) * rows // parts)
             ids = tf.nest.map_structure(lambda ids: ids[chosen], batch)
             return ids, tf.where(part == first, mine, 0)
 

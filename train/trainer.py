@@ -96,7 +96,7 @@ def train(
             run = stack.enter_context(opened)
             print(f"model: {preset}, {run.config.num_parameters:,} parameters")
         if workers > 1:
-            _check_workers_agree(strategy, corpus, settings)
+            _check_workers_agree(strategy, corpus, settings, run)
         tokenizer, config = _from_chiefs_run(strategy, run)
         with strategy.scope():
             # Named, since the state of training goes by names.
@@ -118,6 +118,8 @@ def train(
         if run and not run.state_path.exists():
             # Whatever happens from now on, there is a state to go on from.
             state.save(run.state_path, begun)
+        if run and begun.step < recipe.steps and run.recipe != settings:
+            run = run.with_recipe(settings)
         _fit(training, corpus, tokenizer, recipe, run, strategy, begun)
     return run
 
@@ -137,12 +139,15 @@ def _check(corpus: Corpus, recipe: Recipe, workers: int) -> None:
     pipeline.check_budget(recipe.batch_tokens // workers, recipe.max_length)
     if recipe.tensorboard:
         callbacks.check_tensorboard()
-    if recipe.bleu_sentences:
+    if recipe.bleu_sentences and "valid" in corpus.splits:
         corpus_scores([""], [""], corpus.target or "en")
 
 
 def _check_workers_agree(
-    strategy: tf.distribute.Strategy, corpus: Corpus, settings: dict[str, Any]
+    strategy: tf.distribute.Strategy,
+    corpus: Corpus,
+    settings: dict[str, Any],
+    run: Run | None,
 ) -> None:
     """Refuses what would train another model, or wait for ever."""
     # Paths may differ from machine to machine.
@@ -150,10 +155,13 @@ def _check_workers_agree(
     text = json.dumps(alike, sort_keys=True)
     mine = {"settings": zlib.crc32(text.encode())}
     for split in ("train", "valid"):
-        if split in corpus.splits:
-            mine[f"texts of {split}"] = pipeline.checksum(corpus.pairs(split))
+        name = f"texts of {split}"
+        if split not in corpus.splits:
+            mine[name] = 0
+        elif split == "train" and run and "checksum" in run.survey:
+            mine[name] = run.survey["checksum"]
         else:
-            mine[f"texts of {split}"] = 0
+            mine[name] = pipeline.checksum(corpus.pairs(split))
     chiefs = from_chief(strategy, list(mine.values())).tolist()
     both = zip(mine, mine.values(), chiefs, strict=True)
     differ = [name for name, own, chiefs_own in both if own != chiefs_own]
@@ -251,7 +259,7 @@ def _fit(
             verbose=0,  # our own progress
             callbacks=chain,
         )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):
         print(
             f"training: stopped at step {steps.step:,}; the same command goes "
             "on after the last checkpoint"
@@ -268,7 +276,10 @@ def _valid_batches(
     batches = pipeline.evaluation_batches(
         corpus.pairs("valid"),
         tokenizer,
-        batch_tokens=recipe.batch_tokens,
+        # In memory that suffices for a part of a training batch.
+        batch_tokens=max(
+            recipe.batch_tokens // recipe.accumulate, 2 * recipe.max_length
+        ),
         max_length=recipe.max_length,
     )
     return batches if int(batches.cardinality()) else None

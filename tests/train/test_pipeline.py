@@ -134,13 +134,19 @@ def test_shapes_and_budget(tokenizer):
     assert len(seen) > 3
 
 
-def test_little_is_padding(tokenizer):
-    labels = [labels.numpy().ravel() for _, labels in one_pass(tokenizer)]
-    sources = [i["source"].numpy().ravel() for i, _ in one_pass(tokenizer)]
-    padding = np.mean(np.concatenate(labels + sources) == 0)
-    # Of pairs of random lengths; unsorted it would be more than a half.
-    unsorted = [ids for pair in PAIRS for ids in map(len, pair)]
-    assert padding < 0.45 < 1 - np.mean(unsorted) / np.max(unsorted)
+def test_little_is_padding(tokenizer, library):
+    batches = one_pass(tokenizer)
+    rooms = sum(2 * labels.numpy().size for _, labels in batches)
+    lengths = np.array(
+        [[len(library.encode(text)) + 1 for text in pair] for pair in PAIRS]
+    )
+    longer = lengths.max(axis=1)
+    # If each pair were padded to its own longer side alone; and in batches of
+    # ten as they come.
+    least = 2 * longer.sum()
+    unsorted = 20 * longer.reshape(-1, 10).max(axis=1).sum()
+    assert least <= rooms < 1.12 * least
+    assert unsorted > 1.4 * least
 
 
 def test_evaluation_keeps_every_pair_once(tokenizer, library):
@@ -175,9 +181,13 @@ def test_several_pools(tokenizer, library, monkeypatch):
     assert normal(everything(buckets)) == normal(PAIRS)
 
 
+@pytest.mark.parametrize("pool", [70, 1000])
 @pytest.mark.parametrize("done", [1, 17, 60, 61, 150])
-def test_a_position_is_where_the_stream_goes_on(tokenizer, done):
+def test_a_position_is_where_the_stream_goes_on(
+    tokenizer, done, pool, monkeypatch
+):
     """Also at the end of a pass, which has about sixty batches."""
+    monkeypatch.setattr(pipeline, "_POOL_IDS", pool * MAX_LENGTH)
 
     def stream(start=(0, 0)):
         return training_stream(
