@@ -13,7 +13,6 @@ fills a vocabulary of 8,000.
 import argparse
 import itertools
 import json
-import os
 import pathlib
 import random
 import re
@@ -23,7 +22,7 @@ import sys
 import tempfile
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from keras_transformer.startup import start_tensorflow
 
 _REPETITIONS = 5
 
@@ -122,6 +121,7 @@ def main() -> None:
     parser.add_argument("--target", help="its target language")
     parser.add_argument("--measure", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    start_tensorflow()
     if options.measure:
         print(json.dumps(measure(options.measure, options.seconds)))
         return

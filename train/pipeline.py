@@ -246,7 +246,7 @@ def training_stream(
         .flat_map(pools_of_pass)
         .prefetch(1)  # while the batches of a pool are trained on
         .flat_map(batches_of)
-        .scan(tf.constant([first, 0], tf.int64), lambda *x: count(x[0], x[1:]))
+        .scan(tf.constant([first, 0], tf.int64), count)
     )
     return batches.skip(done).prefetch(_PREFETCHED)
 

@@ -110,4 +110,4 @@ def test_fit_takes_no_batch_before_the_first_step(make_model):
         training = Training(make_model())
     training.fit(distribute(data, strategy), verbose=0)
     assert taken == [0, 1]
-    assert int(training.optimizer.iterations) == 2
+    assert training.optimizer.iterations.numpy() == 2
