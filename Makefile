@@ -34,6 +34,7 @@ test: $(INSTALLED) ## Run the tests on TensorFlow, the portable ones on JAX too
 
 bench: $(INSTALLED) ## Measure speed and memory, beside other libraries: an hour
 	$(PY) benchmarks/input_pipeline.py
+	$(PY) benchmarks/products.py
 	$(PY) benchmarks/training_throughput.py
 
 lint: $(INSTALLED) ## Check style and format
