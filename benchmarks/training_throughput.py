@@ -1,6 +1,6 @@
 """Measures training throughput beside that of three other libraries.
 
-python benchmarks/training_throughput.py --shapes small base --rounds 3
+python benchmarks/training_throughput.py
 
 Each system runs in a process and a virtual environment of its own, which is
 made at the first start (some 7 GB). The rounds go through all
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=["small", "base"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repetitions", type=int, default=2, help="a round")
-    parser.add_argument("--steps", type=int, default=10, help="a repetition")
+    parser.add_argument("--steps", type=int, default=5, help="a repetition")
     parser.add_argument(
         "--venvs", type=pathlib.Path, default=pathlib.Path("runs/peers")
     )

@@ -48,13 +48,15 @@ class Training(NoSymbolicBuild):
         self.label_smoothing = label_smoothing
         self.accumulate = accumulate
         self.clip_norm = clip_norm
-        papers = adam(
+        paper = adam(
             transformer.config.d_model, warmup_steps, learning_rate_scale
         )
-        # XLA would compile anew for each length of batch.
-        self.compile(
-            FusedAdam.from_config(papers.get_config()), jit_compile=False
+        # Named, since the state of training goes by names.
+        optimizer = FusedAdam.from_config(
+            {**paper.get_config(), "name": "adam"}
         )
+        # XLA would compile anew for each length of batch.
+        self.compile(optimizer, jit_compile=False)
         self.optimizer.build(self.trainable_variables)
         self.built = True
         self._validation_step: Callable | None = None

@@ -13,6 +13,7 @@ from keras_transformer.train.run import Run, step_of
 from keras_transformer.train.sources import open_corpus
 from keras_transformer.train.state import load
 from keras_transformer.train.step import Training
+from keras_transformer.train.strategy import open_strategy
 from keras_transformer.train.trainer import train
 
 
@@ -58,23 +59,40 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize(
-    ("place", "step"),
+    ("place", "step", "strategy", "how"),
     [
-        ((Steps, "on_train_batch_end"), 1),
-        ((Steps, "on_train_batch_end"), 13),
-        ((Run, "save_checkpoint"), 10),
-        ((state, "save"), 15),  # the first is of step 0
+        ((Steps, "on_train_batch_end"), 1, "single", {}),
+        ((Steps, "on_train_batch_end"), 13, "single", {}),
+        ((Run, "save_checkpoint"), 10, "single", {}),
+        ((state, "save"), 15, "single", {}),  # the first is of step 0
+        (
+            (Steps, "on_train_batch_end"),
+            13,
+            "mirrored",
+            dict(accumulate=2, clip_norm=0.5),
+        ),
+        (
+            (Steps, "on_train_batch_end"),
+            13,
+            "mirrored",
+            dict(dtype="mixed_float16"),
+        ),
     ],
 )
 def test_what_was_stopped_ends_as_if_it_had_not_been(
-    corpus, tmp_path, monkeypatch, place, step
+    corpus, tmp_path, monkeypatch, place, step, strategy, how
 ):
     """Before a checkpoint, between two, and before and after one's weights."""
-    settings = recipe(steps=20, steps_per_epoch=5, deterministic=True)
+    settings = recipe(steps=20, steps_per_epoch=5, deterministic=True, **how)
 
     def once(name):
         return train(
-            corpus, tmp_path / name, "tiny", settings, architecture=TINY
+            corpus,
+            tmp_path / name,
+            "tiny",
+            settings,
+            architecture=TINY,
+            strategy=open_strategy(strategy),
         )
 
     whole = once("whole")
