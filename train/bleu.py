@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF
-from sacremoses import MosesTokenizer
 
 from keras_transformer.errors import InputError
 
@@ -95,6 +94,9 @@ def tokenized_bleu(
         InputError: If there are no sentences, or not as many translations as
             references.
     """
+    # Half a second to import, which translating and exporting do without.
+    from sacremoses import MosesTokenizer
+
     _check_lengths(hypotheses, references)
     moses = MosesTokenizer(lang=target)
 
