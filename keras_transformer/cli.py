@@ -49,7 +49,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # no permission, no space left on the disk
         print(f"keras-transformer: {error}", file=sys.stderr)
         return 2
+    except Exception as error:
+        advice = _advice(error)
+        if advice is None:
+            raise
+        told = str(error).splitlines()[0]
+        print(f"keras-transformer: {advice} Received: {told}", file=sys.stderr)
+        return 2
     return 0
+
+
+def _advice(error: Exception) -> str | None:
+    """Returns what to do about an error of TensorFlow; None of another's."""
+    if "tensorflow" not in sys.modules:
+        return None
+    errors = sys.modules["tensorflow"].errors
+    match error:
+        case errors.ResourceExhaustedError():
+            return (
+                "The memory does not suffice. Training needs less with a "
+                "smaller --batch-tokens or --max-length, --accumulate or a "
+                "mixed --dtype; translating with a smaller --beam-size."
+            )
+        case errors.UnavailableError() | errors.AbortedError():
+            return (
+                "Another worker does not answer. Start the same commands "
+                "again, which go on after the last checkpoint."
+            )
+        case errors.PermissionDeniedError() | errors.NotFoundError():
+            return "A file cannot be read or written."
+    return None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -268,11 +297,18 @@ def _evaluate(options: argparse.Namespace) -> None:
     translator, run, checkpoint, step = _load(options)
     source = options.source or run.recipe.get("source")
     target = options.target or run.recipe.get("target")
+    trained = run.recipe.get("source"), run.recipe.get("target")
+    if (target, source) == trained and source is not None:
+        raise InputError(
+            f"{run.path} translates from {trained[0]} to {trained[1]}. "
+            f"Received: source={source}, target={target}"
+        )
     corpus = open_corpus(options.data, source, target)
     print(f"translating {options.split} of {corpus.name}")
     results, hypotheses = evaluate(translator, corpus, options.split, target)
-    path = record(run, checkpoint, step, results, hypotheses)
+    # First, since it must not be lost if it cannot be written.
     print(describe(results))
+    path = record(run, checkpoint, step, results, hypotheses)
     print(f"recorded in {path}")
 
 

@@ -328,7 +328,50 @@ def test_disk_full(run_cli, trained, tmp_path, monkeypatch):
     monkeypatch.setattr("keras_transformer.train.run.write_json", fail)
     _, data = trained
     fails(train(run_cli, data, tmp_path / "run"), "No space left")
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_the_scores_are_told_though_they_cannot_be_written(
+    run_cli, trained, monkeypatch
+):
+    def fail(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("keras_transformer.train.evaluation.write_json", fail)
+    run, data = trained
+    result = run_cli("evaluate", run, "--data", data)
+    fails(result, "Permission denied")
+    assert "BLEU  " in result[1]
+
+
+def test_the_other_direction(run_cli, trained):
+    run, data = trained
+    swapped = ["--source", "de", "--target", "en"]
+    result = run_cli("evaluate", run, "--data", data, *swapped)
+    fails(result, "from en to de. Received: source=de, target=en")
+
+
+def test_too_little_memory(run_cli, trained, monkeypatch):
+    import tensorflow as tf
+
+    def fail(*_, **__):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM of [9,9]")
+
+    monkeypatch.setattr("keras_transformer.train.evaluation.evaluate", fail)
+    run, data = trained
+    result = run_cli("evaluate", run, "--data", data)
+    fails(result, "smaller --beam-size", "Received: OOM of [9,9]")
+
+
+def test_an_export_that_cannot_be_written(run_cli, trained, monkeypatch):
+    import tensorflow as tf
+
+    def fail(*_, **__):
+        raise tf.errors.PermissionDeniedError(None, None, "exported; denied")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    run, _ = trained
+    fails(run_cli("export", run, run.parent / "exported"), "exported; denied")
 
 
 def test_nan_loss(run_cli, trained, tmp_path):

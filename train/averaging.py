@@ -33,9 +33,10 @@ def average(
     paths = run.checkpoints()[-max(last, 0) :]
     if not 1 <= last == len(paths):
         raise InputError(
-            f"{run.path} has {len(run.checkpoints())} checkpoints to average. "
-            f"Received: last={last}. Average fewer, or train with a larger "
-            "--keep."
+            f"{run.path} has {len(run.checkpoints())} checkpoints, and "
+            "training keeps "
+            f"{run.recipe.get('keep', 5)}. Received: last={last}. Average "
+            "fewer: with --last, or last=."
         )
     model, sums = Transformer(run.config), None
     for path in paths:

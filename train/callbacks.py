@@ -212,7 +212,6 @@ class Log(keras.callbacks.Callback):
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for row in self.rows:
-            # Exactly, since what is the best is decided by them.
             writer.writerow(
                 {k: int(v) if k == "step" else float(v) for k, v in row.items()}
             )
@@ -224,21 +223,24 @@ def read_log(path: Path) -> list[dict[str, float]]:
     """Returns the lines of `log.csv`; none if it does not exist.
 
     Raises:
-        InputError: If it has no column `step`.
+        InputError: If it is damaged, or has no column `step`.
     """
     if not path.exists():
         return []
-    with open(path, encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        if "step" not in (reader.fieldnames or ()):
-            raise InputError(
-                f"{path} must have a column step. Received: "
-                f"{reader.fieldnames}. It was written by another version."
-            )
-        return [
-            {name: float(value) for name, value in row.items() if value}
-            for row in reader
-        ]
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            if "step" not in (reader.fieldnames or ()):
+                raise ValueError(f"columns {reader.fieldnames}, none is step")
+            return [
+                {name: float(value) for name, value in row.items() if value}
+                for row in reader
+            ]
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} must be a log of training. Received: {error}. Move it "
+            "away: training goes on without it."
+        ) from error
 
 
 class Progress(keras.callbacks.Callback):
@@ -356,7 +358,6 @@ class Checkpoints(keras.callbacks.Callback):
         keep: Checkpoints kept.
         steps: Knows the step and the position.
         validation: Knows the validation losses; None without validation.
-        log: Knows the epochs so far.
     """
 
     def __init__(
@@ -365,21 +366,18 @@ class Checkpoints(keras.callbacks.Callback):
         keep: int,
         steps: Steps,
         validation: Validation | None,
-        log: Log,
     ) -> None:
         super().__init__()
         self.run = run
         self.keep = keep
         self.steps = steps
         self.validation = validation
-        self.log = log
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         step = self.steps.step
         self.run.save_checkpoint(self.model.transformer, step, self.keep)
-        scores = [row["val_bleu"] for row in self.log.rows if "val_bleu" in row]
-        if scores and scores[-1] > max(scores[:-1], default=-1.0):
-            self.run.save_best(self.model.transformer, step)
+        if "val_bleu" in logs:
+            self.run.save_best(self.model.transformer, step, logs["val_bleu"])
         losses = self.validation.losses if self.validation else ()
         now = state.state_of(self.model, step, self.steps.position, losses)
         state.save(self.run.state_path, now)

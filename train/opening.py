@@ -32,7 +32,8 @@ def opened_run(
     Args:
         corpus: The data.
         output: Folder of the run.
-        settings: All that `train` was told, as plain values.
+        settings: All that `train` was told but the architecture, as plain
+            values.
         recipe: How to train.
         architecture: What differs from the preset.
 
@@ -43,7 +44,7 @@ def opened_run(
     if (Path(output) / "config.json").exists():
         run = Run.open(output)
         with run.locked():
-            _check_it_can_go_on(run, corpus, settings, recipe)
+            _check_it_can_go_on(run, corpus, settings, recipe, architecture)
             yield run
     else:
         run = _new_run(corpus, output, settings, recipe, architecture)
@@ -52,7 +53,11 @@ def opened_run(
 
 
 def _check_it_can_go_on(
-    run: Run, corpus: Corpus, settings: dict[str, Any], recipe: Recipe
+    run: Run,
+    corpus: Corpus,
+    settings: dict[str, Any],
+    recipe: Recipe,
+    architecture: dict[str, Any],
 ) -> None:
     # Runs of older versions lack settings that have come since.
     defaults = {
@@ -60,12 +65,16 @@ def _check_it_can_go_on(
         for field in dataclasses.fields(Recipe)
         if field.default is not dataclasses.MISSING
     }
+    config = _config(settings["preset"], run.tokenizer, recipe, architecture)
+    free = set(_MAY_CHANGE)
+    if settings["init_from"] is not None:
+        free.add("vocab_size")  # that of the tokenizer which was taken over
     _refuse_difference(
         f"{run.path} was begun with other values. Choose another output, or "
-        "the same values.",
-        {**defaults, **run.recipe},
-        settings,
-        _MAY_CHANGE,
+        "the same values; or remove it first.",
+        {**defaults, **run.recipe, **run.config.to_dict()},
+        {**config.to_dict(), **settings},
+        free,
     )
     if not run.state_path.exists():
         if run.checkpoints():
@@ -76,15 +85,44 @@ def _check_it_can_go_on(
             )
     elif state.load_step(run.state_path) >= recipe.steps:
         return  # whatever became of the data
-    if "checksum" in run.survey:
-        checksum = pipeline.checksum(corpus.pairs("train"))
-        if checksum != run.survey["checksum"]:
-            raise InputError(
-                f"{run.path} was begun with other training data. Choose "
-                "another output, or the same data. Received: "
-                f"{corpus.name}, checksum {checksum} and not "
-                f"{run.survey['checksum']}"
-            )
+    if "checksums" in run.survey:
+        _refuse_difference(
+            f"{run.path} was begun with other data. Choose another output, or "
+            f"the same data. Of {corpus.name} the checksums differ.",
+            run.survey["checksums"],
+            checksums(corpus),
+            (),
+        )
+
+
+def checksums(corpus: Corpus) -> dict[str, int]:
+    """Returns what tells the texts of each split from others, 32 bits.
+
+    They are 0 for a split that is not there.
+    """
+    return {
+        split: pipeline.checksum(corpus.pairs(split))
+        if split in corpus.splits
+        else 0
+        for split in ("train", "valid")
+    }
+
+
+def _config(
+    preset: str,
+    tokenizer: Tokenizer,
+    recipe: Recipe,
+    architecture: dict[str, Any],
+) -> TransformerConfig:
+    return TransformerConfig.from_preset(
+        preset,
+        vocab_size=tokenizer.vocab_size,
+        max_length=recipe.max_length,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        eos_id=tokenizer.eos_id,
+        **architecture,
+    )
 
 
 def _new_run(
@@ -98,22 +136,21 @@ def _new_run(
     for split in ("train", "valid"):
         if split in corpus.splits:
             print(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
+    for source, target in corpus.pairs("train").take(1).as_numpy_iterator():
+        print(
+            f"first pair: {source.decode()[:60]!r} → {target.decode()[:60]!r}"
+        )
     past = None
     if settings["init_from"] is not None:
         past = Run.open(settings["init_from"])
         tokenizer = past.tokenizer
+        print(
+            f"tokenizer: that of {past.path}, {tokenizer.vocab_size:,} tokens"
+        )
     else:
         print(f"tokenizer: learning {recipe.vocab_size:,} tokens from train")
         tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
-    config = TransformerConfig.from_preset(
-        settings["preset"],
-        vocab_size=tokenizer.vocab_size,
-        max_length=recipe.max_length,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
-        **architecture,
-    )
+    config = _config(settings["preset"], tokenizer, recipe, architecture)
     if past is not None:
         free = {"dropout"}
         if config.positional_encoding == "sinusoidal":
@@ -122,11 +159,12 @@ def _new_run(
             f"{past.path} has another architecture, so its weights do not fit. "
             "Choose the same.",
             past.config.to_dict(),
-            {**config.to_dict(), "vocab_size": recipe.vocab_size},
+            config.to_dict(),
             free,
         )
     survey = _survey(corpus, tokenizer, recipe)
-    survey["checksum"] = pipeline.checksum(corpus.pairs("train"))
+    survey["checksums"] = checksums(corpus)
+    settings = {**settings, "vocab_size": tokenizer.vocab_size}
     return Run.create(output, config, settings, tokenizer, survey)
 
 
@@ -147,7 +185,7 @@ def _refuse_difference(
 
 def _survey(
     corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Says what is used of the data; returns what of the training data."""
     kept = {}
     for split in ("valid", "train"):

@@ -18,7 +18,6 @@ import json
 import math
 import os
 import re
-import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +54,7 @@ class Run:
     config: TransformerConfig
     recipe: dict[str, Any]
     tokenizer: Tokenizer
-    survey: dict[str, int] = dataclasses.field(default_factory=dict)
+    survey: dict[str, Any] = dataclasses.field(default_factory=dict)
     id: str = ""
 
     @classmethod
@@ -65,33 +64,27 @@ class Run:
         config: TransformerConfig,
         recipe: dict[str, Any],
         tokenizer: Tokenizer,
-        survey: dict[str, int] | None = None,
+        survey: dict[str, Any] | None = None,
     ) -> "Run":
         """Makes the folder of a new run.
 
         Raises:
             InputError: If the folder exists and is not empty.
         """
-        path = Path(path).resolve()
+        path = Path(path)
         check_is_free(path)
         run = cls(
             path, config, recipe, tokenizer, survey or {}, uuid.uuid4().hex
         )
-        partial = path.with_name(f".{path.name}.partial")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.rmtree(partial, ignore_errors=True)  # of a killed process
-            (partial / "checkpoints").mkdir(parents=True)
-            tokenizer.save(partial / "tokenizer.model")
-            run._write_config(partial)
-            os.replace(partial, path)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+        tokenizer.save(path / "tokenizer.model")
+        # The last: only a folder with a config.json is a run.
+        run._write_config()
         return run
 
-    def _write_config(self, folder: Path) -> None:
+    def _write_config(self) -> None:
         write_json(
-            folder / "config.json",
+            self.path / "config.json",
             {
                 "format": FORMAT,
                 "id": self.id,
@@ -105,7 +98,7 @@ class Run:
     def with_recipe(self, recipe: dict[str, Any]) -> "Run":
         """Records another recipe for the run, and returns it."""
         run = dataclasses.replace(self, recipe=recipe)
-        run._write_config(self.path)
+        run._write_config()
         return run
 
     @classmethod
@@ -133,11 +126,12 @@ class Run:
                 f"{path} must be a run of format {FORMAT}. Received: "
                 f"format={found!r}. It was written by another version."
             )
-        if not isinstance(values.get("model"), dict):
-            raise InputError(
-                f"{path / 'config.json'} must have the model's settings. "
-                f"Received: {sorted(values)}"
-            )
+        for name in ("model", "recipe", "survey"):
+            if not isinstance(values.get(name), dict):
+                raise InputError(
+                    f"{path / 'config.json'} must have an object {name}. "
+                    f"Received: {name}={values.get(name)!r}"
+                )
         tokenizer = Tokenizer.load(path / "tokenizer.model")
         digest = _digest(tokenizer)
         recorded = values.get("tokenizer", digest)
@@ -150,9 +144,9 @@ class Run:
         return cls(
             path,
             TransformerConfig.from_dict(values["model"]),
-            values.get("recipe", {}),
+            values["recipe"],
             tokenizer,
-            values.get("survey", {}),
+            values["survey"],
             values.get("id", ""),
         )
 
@@ -185,7 +179,7 @@ class Run:
 
     def checkpoints(self) -> list[Path]:
         """Returns the checkpoints, oldest first."""
-        found = (self.path / "checkpoints").glob("step-*.weights.h5")
+        found = (self.path / "checkpoints").glob("step-[0-9]*.weights.h5")
         return sorted(found)
 
     @property
@@ -217,18 +211,24 @@ class Run:
             old.unlink()
         return path
 
-    def save_best(self, model: keras.Model, step: int) -> None:
-        """Writes the weights that have the best validation BLEU."""
-        self._save_weights(model, self.best_path, step)
+    def save_best(self, model: keras.Model, step: int, bleu: float) -> None:
+        """Writes the weights if they have the best validation BLEU so far."""
+        if self.best_path.exists():
+            with h5py.File(self.best_path) as file:
+                if bleu <= file.attrs.get("bleu", -1.0):
+                    return
+        self._save_weights(model, self.best_path, step, bleu=bleu)
 
-    def _save_weights(self, model: keras.Model, path: Path, step: int) -> None:
+    def _save_weights(
+        self, model: keras.Model, path: Path, step: int, **attributes: float
+    ) -> None:
         size = sum(4 * math.prod(w.shape) for w in model.weights)
         with replacing(path) as partial:
             # HDF5 ends the process if the disk gets full while it writes.
             check_room(partial, size + _HDF5_OVERHEAD * len(model.weights))
             model.save_weights(partial, overwrite=True)
             with h5py.File(partial, "a") as file:
-                file.attrs["run"], file.attrs["step"] = self.id, step
+                file.attrs.update(run=self.id, step=step, **attributes)
 
     def find_checkpoint(self, name: str | int | None = None) -> Path:
         """Returns the checkpoint that a user names.
@@ -316,21 +316,30 @@ def step_of(checkpoint: Path) -> int:
 
 
 def check_is_free(path: str | os.PathLike) -> None:
-    """Raises InputError if there is something at `path` already."""
-    path = Path(path).resolve()
-    parent = path.parent
-    while not parent.exists():
-        parent = parent.parent
-    if not parent.is_dir():
-        raise InputError(f"{parent} is a file, so {path} cannot be made.")
-    if path.is_dir() and not any(path.iterdir()):
+    """Raises InputError if a run cannot be made at `path`."""
+    path = Path(path)
+    there = path.resolve()
+    while not there.exists():
+        there = there.parent
+    if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be made: {there} is read-only.")
+    if not path.exists():
+        if not there.is_dir():
+            raise InputError(f"{there} is a file, so {path} cannot be made.")
         return
-    if path.exists():
-        what = "a run" if (path / "config.json").exists() else "something"
-        raise InputError(
-            f"{path} already holds {what}, and nothing is overwritten. "
-            "Choose another output, or remove it first."
-        )
+    if path.is_dir():
+        found = {p.name for p in path.iterdir()}
+        found -= {name for name in found if name.startswith(".partial-")}
+        # Or what a process leaves that ends before the config.json is there.
+        begun = [{"checkpoints"}, {"checkpoints", "tokenizer.model"}]
+        empty = not any((path / "checkpoints").glob("*"))
+        if not found or (found in begun and empty):
+            return
+    what = "a run" if (path / "config.json").exists() else "something"
+    raise InputError(
+        f"{path} already holds {what}, and nothing is overwritten. "
+        "Choose another output, or remove it first."
+    )
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:

@@ -3,9 +3,12 @@
 One device, several of a machine, or several machines.
 """
 
+import contextlib
 import functools
 import json
 import os
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -59,8 +62,29 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
                 "The strategy multiworker needs the environment variable "
                 f"TF_CONFIG, such as {_TF_CONFIG}. Received: none"
             )
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return _join_workers()
     return tf.distribute.get_strategy()
+
+
+def _join_workers() -> tf.distribute.Strategy:
+    """Returns the strategy of `TF_CONFIG` once all its workers are there."""
+    config = json.loads(os.environ["TF_CONFIG"])
+    workers = config["cluster"]["worker"]
+    own = workers.pop(config["task"]["index"])
+    with contextlib.ExitStack() as stack:
+        # It is native code that waits, and does not hear of Ctrl-C.
+        if threading.current_thread() is threading.main_thread():
+            before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+            stack.callback(signal.signal, signal.SIGINT, before)
+        if workers:
+            print(f"strategy: waiting for {', '.join(workers)}", flush=True)
+        try:
+            return tf.distribute.MultiWorkerMirroredStrategy()
+        except tf.errors.OpError as error:
+            raise InputError(
+                "Each worker of TF_CONFIG must be HOST:PORT, and this one's "
+                f"port free. Received: {own} ({error.message})"
+            ) from error
 
 
 def _workers_of_tf_config() -> int:

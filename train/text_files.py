@@ -3,6 +3,7 @@
 `Corpus` in sources.py says what each class here provides.
 """
 
+import codecs
 import itertools
 from collections.abc import Iterator
 
@@ -28,10 +29,7 @@ class LineFiles:
 
     def dataset(self, index: int, count: int) -> tf.data.Dataset:
         """Returns every `count`-th pair of lines, from number `index` on."""
-        sides = (
-            tf.data.TextLineDataset(path).shard(count, index)
-            for path in self._paths
-        )
+        sides = (_dataset(path).shard(count, index) for path in self._paths)
         return tf.data.Dataset.zip(tuple(sides))
 
     def read(self) -> Iterator[tuple[str, str]]:
@@ -58,7 +56,7 @@ class LineFiles:
 
 
 class Tsv:
-    """One file with source and target in the first two columns.
+    """One file with source and target in the first two columns of several.
 
     Args:
         path: Path of the file.
@@ -75,7 +73,7 @@ class Tsv:
             both = tf.strings.split(lines, "\t").to_tensor("", shape=[None, 2])
             return both[:, 0], both[:, 1]
 
-        lines = tf.data.TextLineDataset(self.name).shard(count, index)
+        lines = _dataset(self.name).shard(count, index)
         return lines.batch(_CHUNK).map(columns).unbatch()
 
     def read(self) -> Iterator[tuple[str, str]]:
@@ -122,8 +120,18 @@ class Embedded:
             yield (german, english) if self._reverse else (english, german)
 
 
+def _dataset(path: str) -> tf.data.Dataset:
+    """Returns the lines, without the mark that some editors put first."""
+    lines = tf.data.TextLineDataset(path)
+    with open(path, "rb") as file:
+        if file.read(3) != codecs.BOM_UTF8:
+            return lines
+    first = lines.take(1).map(lambda line: tf.strings.substr(line, 3, -1))
+    return first.concatenate(lines.skip(1))
+
+
 def _lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file as `TextLineDataset` splits them."""
+    """Yields the lines of a file as `_dataset` has them."""
     try:
         file = open(path, "rb")
     except OSError as error:
@@ -133,6 +141,9 @@ def _lines(path: str) -> Iterator[str]:
         ) from error
     with file:
         for number, line in enumerate(file, start=1):
+            if number == 1:
+                utf_16 = line.startswith((codecs.BOM_UTF16, b"\xfe\xff"))
+                line = line.removeprefix(codecs.BOM_UTF8)
             try:
                 # TextLineDataset leaves out every CR, wherever it is.
                 yield line.rstrip(b"\n").replace(b"\r", b"").decode("utf-8")
@@ -140,6 +151,7 @@ def _lines(path: str) -> Iterator[str]:
                 raise InputError(
                     "A corpus must be UTF-8 text. Received: "
                     f"{path}, line {number}: {error.reason} at byte "
-                    f"{error.start} of the line. Convert it, for example "
-                    "with iconv -f latin1 -t utf-8."
+                    f"{error.start + 1} of the line. Convert it, for example "
+                    f"with iconv -f {'utf-16' if utf_16 else 'latin1'} "
+                    "-t utf-8."
                 ) from None

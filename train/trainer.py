@@ -18,7 +18,7 @@ from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import callbacks, pipeline, state
 from keras_transformer.train.bleu import corpus_scores
-from keras_transformer.train.opening import opened_run
+from keras_transformer.train.opening import checksums, opened_run
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import Run
 from keras_transformer.train.sources import Corpus
@@ -83,7 +83,6 @@ def train(
         "source": corpus.source,
         "target": corpus.target,
         "init_from": init_from and str(Path(init_from).resolve()),
-        **(architecture or {}),
         **dataclasses.asdict(recipe),
     }
     print(f"strategy: {describe(strategy)}")
@@ -96,7 +95,8 @@ def train(
             run = stack.enter_context(opened)
             print(f"model: {preset}, {run.config.num_parameters:,} parameters")
         if workers > 1:
-            _check_workers_agree(strategy, corpus, settings, run)
+            told = {**settings, **(architecture or {})}
+            _check_workers_agree(strategy, corpus, told, run)
         tokenizer, config = _from_chiefs_run(strategy, run)
         with strategy.scope():
             # Named, since the state of training goes by names.
@@ -118,6 +118,7 @@ def train(
         if run and not run.state_path.exists():
             # Whatever happens from now on, there is a state to go on from.
             state.save(run.state_path, begun)
+        settings["vocab_size"] = tokenizer.vocab_size  # with init_from
         if run and begun.step < recipe.steps and run.recipe != settings:
             run = run.with_recipe(settings)
         _fit(training, corpus, tokenizer, recipe, run, strategy, begun)
@@ -154,14 +155,11 @@ def _check_workers_agree(
     alike = {k: v for k, v in settings.items() if k not in _PATHS}
     text = json.dumps(alike, sort_keys=True)
     mine = {"settings": zlib.crc32(text.encode())}
-    for split in ("train", "valid"):
-        name = f"texts of {split}"
-        if split not in corpus.splits:
-            mine[name] = 0
-        elif split == "train" and run and "checksum" in run.survey:
-            mine[name] = run.survey["checksum"]
-        else:
-            mine[name] = pipeline.checksum(corpus.pairs(split))
+    if run and "checksums" in run.survey:
+        texts = run.survey["checksums"]
+    else:
+        texts = checksums(corpus)
+    mine |= {f"texts of {split}": number for split, number in texts.items()}
     chiefs = from_chief(strategy, list(mine.values())).tolist()
     both = zip(mine, mine.values(), chiefs, strict=True)
     differ = [name for name, own, chiefs_own in both if own != chiefs_own]
@@ -259,12 +257,14 @@ def _fit(
             verbose=0,  # our own progress
             callbacks=chain,
         )
-    except (KeyboardInterrupt, OSError):
+    except (KeyboardInterrupt, OSError, tf.errors.OpError):
         print(
             f"training: stopped at step {steps.step:,}; the same command goes "
             "on after the last checkpoint"
         )
         raise
+    if validation and validation.is_over() and steps.step < recipe.steps:
+        print(f"training: no better loss for {recipe.patience} epochs")
 
 
 def _valid_batches(
@@ -293,7 +293,6 @@ def _of_chief(
     validation: callbacks.Validation | None,
 ) -> list[keras.callbacks.Callback]:
     """Returns what translates, prints and writes, in order."""
-    log = callbacks.Log(run.log_path, steps.step)
     chain: list[keras.callbacks.Callback] = []
     samples = list
     if validation is not None and recipe.bleu_sentences:
@@ -305,10 +304,11 @@ def _of_chief(
         bleu = callbacks.Bleu(run.tokenizer, texts, corpus.target or "en")
         chain.append(bleu)
         samples = bleu.latest_samples
-    chain += [log, callbacks.Progress(steps.step, recipe.steps)]
+    chain += [
+        callbacks.Log(run.log_path, steps.step),
+        callbacks.Progress(steps.step, recipe.steps),
+    ]
     if recipe.tensorboard:
         chain.append(callbacks.TensorBoard(run.path / "tensorboard", samples))
-    chain.append(
-        callbacks.Checkpoints(run, recipe.keep, steps, validation, log)
-    )
+    chain.append(callbacks.Checkpoints(run, recipe.keep, steps, validation))
     return chain

@@ -98,8 +98,12 @@ def test_the_line_of_an_epoch(clock, capsys):
     ]
 
 
-def test_a_log_without_steps_is_of_another_version(tmp_path):
+@pytest.mark.parametrize(
+    "content",
+    [b"epoch,loss\n1,2.5\n", b"step,loss\nmany,2.5\n", b"\xff\xfe", b""],
+)
+def test_a_log_that_is_none(tmp_path, content):
     path = tmp_path / "log.csv"
-    path.write_text("epoch,loss\n1,2.5\n")
-    with pytest.raises(InputError, match="must have a column step"):
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="Move it away"):
         read_log(path)

@@ -121,6 +121,16 @@ def test_two_workers_are_killed_and_go_on(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_ctrl_c_while_it_waits_for_a_worker(tmp_path):
+    (chief, other) = start_two(tmp_path / "run")
+    other.kill()
+    other.communicate()
+    assert "waiting for localhost:" in chief.stdout.readline()
+    chief.send_signal(signal.SIGINT)
+    assert chief.wait(timeout=60) == -signal.SIGINT
+    chief.communicate()
+
+
 def test_the_others_end_when_the_chief_refuses(tmp_path):
     (tmp_path / "file").write_text("not a run")
     chief, other = start_two(tmp_path)

@@ -112,16 +112,37 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
     assert json.loads(path.read_text("utf-8")) == {"a": [1, "\u00e4"]}
 
 
-def test_a_run_that_cannot_be_created_leaves_nothing(
+def test_a_run_that_cannot_be_created_can_be_later(
     tmp_path, model, tokenizer, monkeypatch
 ):
     def fail(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("keras_transformer.train.run.write_json", fail)
-    with pytest.raises(OSError, match="No space"):
-        Run.create(tmp_path / "run", model.config, {}, tokenizer)
-    assert list(tmp_path.iterdir()) == []
+    with monkeypatch.context() as patched:
+        patched.setattr("keras_transformer.train.run.write_json", fail)
+        with pytest.raises(OSError, match="No space"):
+            Run.create(tmp_path / "run", model.config, {}, tokenizer)
+    with pytest.raises(InputError, match="config.json"):
+        Run.open(tmp_path / "run")
+    Run.create(tmp_path / "run", model.config, {"seed": 5}, tokenizer)
+    assert Run.open(tmp_path / "run").recipe == {"seed": 5}
+
+
+def test_the_folder_of_a_run_stays_the_same_one(
+    tmp_path, model, tokenizer, monkeypatch
+):
+    """A shell that is in it stays there, and it may be a mount point."""
+    before = tmp_path.stat().st_ino
+    monkeypatch.chdir(tmp_path)
+    Run.create(".", model.config, {}, tokenizer)
+    assert tmp_path.stat().st_ino == before
+    assert Run.open(".").config == model.config
+
+
+def test_the_best_stays_without_a_log(run, model):
+    for step, bleu in ((1, 2.0), (2, 3.0), (3, 2.5), (4, 3.0)):
+        run.save_best(model, step, bleu)
+    assert step_of(run.best_path) == 2
 
 
 def test_checkpoints_by_name(run, model):
@@ -135,7 +156,7 @@ def test_checkpoints_by_name(run, model):
     }
     with pytest.raises(InputError, match="7, 20, last. Received: .*=best"):
         run.find_checkpoint("best")
-    run.save_best(model, 7)
+    run.save_best(model, 7, 1.0)
     assert run.find_checkpoint("best") == run.best_path
     assert step_of(run.best_path) == 7
     assert run.find_checkpoint("last") == run.checkpoints()[-1]
@@ -160,7 +181,7 @@ def test_no_checkpoint(run):
         ("{", "must be JSON"),
         ("[]", "format=None"),
         ('{"format": 99}', "format=99"),
-        ('{"format": 1}', "model's settings"),
+        ('{"format": 1}', "object model"),
     ],
 )
 def test_a_config_that_cannot_be_read(run, content, message):
@@ -186,6 +207,25 @@ def test_what_is_free(tmp_path):
         check_is_free(tmp_path)
     with pytest.raises(InputError, match="holds something"):
         check_is_free(tmp_path / "file")
+    with pytest.raises(InputError, match="is a file, so"):
+        check_is_free(tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize("mine", ["tokenizer.model", "checkpoints/a", "a"])
+def test_what_is_not_free(tmp_path, mine):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / mine).touch()
+    if mine == "tokenizer.model":
+        (tmp_path / "checkpoints").rmdir()
+    with pytest.raises(InputError, match="holds something"):
+        check_is_free(tmp_path)
+
+
+def test_a_folder_that_is_read_only(tmp_path, monkeypatch):
+    # Root may write anywhere, so the system's answer is replaced.
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    with pytest.raises(InputError, match=f"{tmp_path} is read-only"):
+        check_is_free(tmp_path / "a" / "run")
 
 
 def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path):

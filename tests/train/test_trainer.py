@@ -199,7 +199,7 @@ def test_a_language_without_validation_needs_no_package(tmp_path):
     )
 
 
-def test_patience_ends_training(corpus, tmp_path):
+def test_patience_ends_training(corpus, tmp_path, capsys):
     settings = recipe(
         steps=50, steps_per_epoch=2, patience=2, learning_rate_scale=1e-12
     )
@@ -207,8 +207,11 @@ def test_patience_ends_training(corpus, tmp_path):
     run = train(*arguments, architecture=TINY)
     # The loss does not move: the first epoch is the best.
     assert run.step == 6
+    told = "training: no better loss for 2 epochs"
+    assert told in capsys.readouterr().out
     # And it does not go on when it is started again.
     assert train(*arguments, architecture=TINY).step == 6
+    assert told in capsys.readouterr().out
 
 
 def test_the_best_checkpoint_is_that_of_the_best_bleu(
