@@ -382,17 +382,22 @@ def _params(options: argparse.Namespace) -> None:
     from keras_transformer.config import TransformerConfig
     from keras_transformer.presets import PRESETS
 
-    print(f"{'preset':<20} {'parameters':>12} {'paper':>6}  description")
+    print(
+        f"{'preset':<20} {'parameters':>12} {'paper':>6} {'vocabulary':>11} "
+        f"{'batch':>7} {'steps':>8}  description"
+    )
     for name, preset in PRESETS.items():
         count = TransformerConfig.from_preset(name).num_parameters
         paper = preset.paper_parameters
         print(
-            f"{name:<20} {count:>12,} {f'{paper}M' if paper else '-':>6}  "
-            f"{preset.description}"
+            f"{name:<20} {count:>12,} {f'{paper}M' if paper else '-':>6} "
+            f"{preset.vocab_size:>11,} {preset.batch_tokens:>7,} "
+            f"{preset.steps:>8,}  {preset.description}"
         )
     print(
-        "\nThe paper's presets are counted with its 37,000 tokens. Its own "
-        "figures, but\nthat of big, fit a vocabulary of about 41,000 better."
+        "\nA batch is of so many source and target tokens. The paper's "
+        "presets are counted\nwith its 37,000 tokens. Its own figures, but "
+        "that of big, fit a vocabulary of\nabout 41,000 better."
     )
 
 
