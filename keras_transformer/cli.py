@@ -8,12 +8,13 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from keras_transformer import __version__
-from keras_transformer.errors import InputError
+from keras_transformer.errors import InputError, advice_on
+from keras_transformer.files import lines_of
 from keras_transformer.startup import start_tensorflow
 
 if TYPE_CHECKING:
@@ -50,35 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"keras-transformer: {error}", file=sys.stderr)
         return 2
     except Exception as error:
-        advice = _advice(error)
+        advice = advice_on(error)
         if advice is None:
             raise
         told = str(error).splitlines()[0]
         print(f"keras-transformer: {advice} Received: {told}", file=sys.stderr)
         return 2
     return 0
-
-
-def _advice(error: Exception) -> str | None:
-    """Returns what to do about an error of TensorFlow; None of another's."""
-    if "tensorflow" not in sys.modules:
-        return None
-    errors = sys.modules["tensorflow"].errors
-    match error:
-        case errors.ResourceExhaustedError():
-            return (
-                "The memory does not suffice. Training needs less with a "
-                "smaller --batch-tokens or --max-length, --accumulate or a "
-                "mixed --dtype; translating with a smaller --beam-size."
-            )
-        case errors.UnavailableError() | errors.AbortedError():
-            return (
-                "Another worker does not answer. Start the same commands "
-                "again, which go on after the last checkpoint."
-            )
-        case errors.PermissionDeniedError() | errors.NotFoundError():
-            return "A file cannot be read or written."
-    return None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -326,7 +305,7 @@ def _translate(options: argparse.Namespace) -> None:
     n = 1 if options.n_best is None else options.n_best
     translator, *_ = _load(options, n)
     at_once = 1 if sys.stdin.isatty() else _LINES_AT_ONCE
-    lines = _lines(sys.stdin.buffer)
+    lines = lines_of(sys.stdin.buffer)
     number = 0
     while texts := list(islice(lines, at_once)):
         for translation in translator.translate(texts):
@@ -346,19 +325,6 @@ def _translate(options: argparse.Namespace) -> None:
                     f"+ {translator.search.extra_length}",
                     file=sys.stderr,
                 )
-
-
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    for number, line in enumerate(stream, 1):
-        try:
-            # Some editors put a byte order mark before the first line.
-            encoding = "utf-8-sig" if number == 1 else "utf-8"
-            yield line.decode(encoding).rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"Standard input must be UTF-8. Received: line {number}, "
-                f"{error.reason} at byte {error.start + 1}"
-            ) from error
 
 
 def _one_line(text: str) -> str:

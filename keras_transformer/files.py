@@ -1,9 +1,12 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and lines of text that come in."""
 
 import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from keras_transformer.errors import InputError
 
 
 @contextlib.contextmanager
@@ -43,3 +46,21 @@ def check_room(path: Path, size: int) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         path.unlink(missing_ok=True)
+
+
+def lines_of(stream: BinaryIO) -> Iterator[str]:
+    """Yields the lines of standard input, without their ends.
+
+    Raises:
+        InputError: If one is not UTF-8.
+    """
+    for number, line in enumerate(stream, 1):
+        try:
+            # Some editors put a byte order mark before the first line.
+            encoding = "utf-8-sig" if number == 1 else "utf-8"
+            yield line.decode(encoding).rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Standard input must be UTF-8. Received: line {number}, "
+                f"{error.reason} at byte {error.start + 1}"
+            ) from error

@@ -9,10 +9,11 @@ from typing import Any
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.text import Tokenizer
-from keras_transformer.train import pipeline, state
+from keras_transformer.train import state
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import Run, check_is_free
 from keras_transformer.train.sources import Corpus
+from keras_transformer.train.survey import checksum, survey
 
 # What may change when a run goes on: how long it is, not how it trains, and
 # where its data lie. A checksum tells if they are others.
@@ -101,9 +102,7 @@ def checksums(corpus: Corpus) -> dict[str, int]:
     They are 0 for a split that is not there.
     """
     return {
-        split: pipeline.checksum(corpus.pairs(split))
-        if split in corpus.splits
-        else 0
+        split: checksum(corpus.pairs(split)) if split in corpus.splits else 0
         for split in ("train", "valid")
     }
 
@@ -162,10 +161,10 @@ def _new_run(
             config.to_dict(),
             free,
         )
-    survey = _survey(corpus, tokenizer, recipe)
-    survey["checksums"] = checksums(corpus)
+    surveyed = _survey(corpus, tokenizer, recipe)
+    surveyed["checksums"] = checksums(corpus)
     settings = {**settings, "vocab_size": tokenizer.vocab_size}
-    return Run.create(output, config, settings, tokenizer, survey)
+    return Run.create(output, config, settings, tokenizer, surveyed)
 
 
 def _refuse_difference(
@@ -191,17 +190,15 @@ def _survey(
     for split in ("valid", "train"):
         if split not in corpus.splits:
             continue
-        survey = pipeline.survey(
-            corpus.pairs(split), tokenizer, recipe.max_length
-        )
-        kept[split] = survey.pairs
+        found = survey(corpus.pairs(split), tokenizer, recipe.max_length)
+        kept[split] = found.pairs
         print(
-            f"{split}: {survey.pairs:,} pairs kept, "
-            f"{survey.source_tokens:,} source and "
-            f"{survey.target_tokens:,} target tokens; dropped "
-            f"{survey.dropped_long:,} longer than {recipe.max_length} tokens "
-            f"and {survey.dropped_empty:,} with an empty side; the longest "
-            f"text has {survey.longest:,} tokens"
+            f"{split}: {found.pairs:,} pairs kept, "
+            f"{found.source_tokens:,} source and "
+            f"{found.target_tokens:,} target tokens; dropped "
+            f"{found.dropped_long:,} longer than {recipe.max_length} tokens "
+            f"and {found.dropped_empty:,} with an empty side; the longest "
+            f"text has {found.longest:,} tokens"
         )
     if not kept["train"]:
         raise InputError(
@@ -213,9 +210,9 @@ def _survey(
             "patience needs validation pairs, whose loss it watches, and none "
             f"is left. Received: patience={recipe.patience}"
         )
-    tokens = survey.source_tokens + survey.target_tokens
+    tokens = found.source_tokens + found.target_tokens
     passes = recipe.steps * recipe.batch_tokens / tokens
     print(
         f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it"
     )
-    return dataclasses.asdict(survey)
+    return dataclasses.asdict(found)

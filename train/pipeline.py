@@ -3,7 +3,6 @@
 Letters: `B` pairs in a batch, `L` the bucket's length.
 """
 
-import dataclasses
 import math
 import os
 
@@ -17,43 +16,20 @@ _POOL_IDS = 2**23
 _PREFETCHED = 8
 
 # Said outright: within a pass tf.data does not tune it. Of a container's cores.
-_PARALLEL = (
+PARALLEL = (
     len(os.sched_getaffinity(0))
     if hasattr(os, "sched_getaffinity")
     else os.cpu_count()
 )
 
 # Lines that are tokenized by one call of the op; more gain nothing.
-_CHUNK = 1024
+CHUNK = 1024
 
 # The bucket lengths: each about 15% above the one before. Measured with a
 # vocabulary of 8k, 12% to 14% of a batch is padding. Ratio 1.25 gives 16%,
 # and 1.1 gives 10% for half as many shapes again.
 _SHORTEST_BUCKET = 8
 _BUCKET_RATIO = 1.15
-
-
-@dataclasses.dataclass(frozen=True)
-class Survey:
-    """What training will see of a split, and what it will not.
-
-    Attributes:
-        pairs: Pairs that are kept.
-        dropped_long: Pairs dropped because a side is longer than
-            `max_length` tokens, its end token included.
-        dropped_empty: Pairs dropped because a side has no token.
-        source_tokens: Source tokens of the kept pairs, end tokens included.
-        target_tokens: Target tokens of the kept pairs, end tokens included.
-        longest: Tokens of the longest text, dropped or not, its end token
-            included.
-    """
-
-    pairs: int
-    dropped_long: int
-    dropped_empty: int
-    source_tokens: int
-    target_tokens: int
-    longest: int
 
 
 def bucket_lengths(max_length: int) -> list[int]:
@@ -67,67 +43,6 @@ def bucket_lengths(max_length: int) -> list[int]:
         longer = math.ceil(lengths[-1] * _BUCKET_RATIO)
         lengths.append(min(longer, max_length))
     return lengths
-
-
-def survey(
-    pairs: tf.data.Dataset, tokenizer: Tokenizer, max_length: int
-) -> Survey:
-    """Counts, in one pass, what is kept and what is dropped.
-
-    Args:
-        pairs: Finite dataset of (source, target) scalar strings.
-        tokenizer: The `Tokenizer`.
-        max_length: Most tokens of a text, its end token included.
-    """
-
-    def count(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        # [N] each, without end tokens.
-        s = tokenizer.tokenize(source).row_lengths() + 1
-        t = tokenizer.tokenize(target).row_lengths() + 1
-        keep, empty = _sort_out(s, t, max_length)
-        longest = tf.reduce_max(tf.maximum(s, t))
-        kept = tf.cast(keep, tf.int64)
-        counts = [
-            tf.reduce_sum(kept),
-            tf.reduce_sum(tf.cast(~keep & ~empty, tf.int64)),
-            tf.reduce_sum(tf.cast(empty, tf.int64)),
-            tf.reduce_sum(kept * s),
-            tf.reduce_sum(kept * t),
-        ]
-        return tf.stack(counts), longest
-
-    chunks = pairs.batch(_CHUNK).map(count, _PARALLEL)
-    counts, longest = chunks.reduce(
-        (tf.zeros([5], tf.int64), tf.constant(0, tf.int64)),
-        lambda so_far, chunk: (
-            so_far[0] + chunk[0],
-            tf.maximum(so_far[1], chunk[1]),
-        ),
-    )
-    return Survey(*counts.numpy().tolist(), longest=int(longest))
-
-
-def checksum(pairs: tf.data.Dataset) -> int:
-    """Returns 32 bits that tell other texts, or the same in another order.
-
-    Args:
-        pairs: Finite dataset of (source, target) scalar strings.
-    """
-
-    def of_chunk(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        hashes = tf.strings.to_hash_bucket_fast(source + "\t" + target, 2**31)
-        places = tf.range(1, tf.size(hashes, tf.int64) + 1)
-        return tf.reduce_sum(hashes * places)
-
-    total = (
-        pairs.batch(_CHUNK)
-        .map(of_chunk, _PARALLEL)
-        .reduce(
-            tf.constant(0, tf.int64),
-            lambda so_far, chunk: so_far * 31 + chunk,  # modulo 2^64
-        )
-    )
-    return int(total) % 2**32
 
 
 def training_batches(
@@ -290,7 +205,7 @@ def check_budget(batch_tokens: int, max_length: int) -> None:
         )
 
 
-def _sort_out(
+def sort_out(
     source: tf.Tensor, target: tf.Tensor, max_length: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns which pairs are kept and which have an empty side.
@@ -317,7 +232,7 @@ def _rows(
     def encode(source: tf.Tensor, target: tf.Tensor) -> tuple:
         s, t = tokenizer.tokenize(source), tokenizer.tokenize(target)
         s_length, t_length = s.row_lengths() + 1, t.row_lengths() + 1
-        keep, _ = _sort_out(s_length, t_length, max_length)
+        keep, _ = sort_out(s_length, t_length, max_length)
         longer = tf.maximum(s_length, t_length)
         return tuple(
             tf.boolean_mask(x, keep)
@@ -330,7 +245,7 @@ def _rows(
         place = tf.range(max_length, dtype=tf.int64) == length[:, None] - 1
         return tf.where(place, tokenizer.eos_id, rows)
 
-    return pairs.batch(_CHUNK).map(encode, _PARALLEL).unbatch()
+    return pairs.batch(CHUNK).map(encode, PARALLEL).unbatch()
 
 
 def _pools(rows: tf.data.Dataset, max_length: int) -> tf.data.Dataset:

@@ -12,14 +12,12 @@ from keras_transformer.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train import pipeline
 from keras_transformer.train.pipeline import (
-    Survey,
     bucket_lengths,
-    checksum,
     evaluation_batches,
-    survey,
     training_batches,
     training_stream,
 )
+from keras_transformer.train.survey import Survey, survey
 
 MAX_LENGTH = 20
 SIZES = {"batch_tokens": 200, "max_length": MAX_LENGTH}
@@ -246,21 +244,6 @@ def test_dropped_pairs_are_counted(tokenizer, library):
     batches = evaluation_batches(dataset(pairs), tokenizer, **SIZES)
     kept = everything(in_buckets(batches, library))
     assert normal(kept) == normal(PAIRS)
-
-
-def test_the_checksum_is_of_the_texts_and_their_order():
-    many = PAIRS * (3000 // len(PAIRS))  # in several chunks
-    (source, target), *others = many
-    assert checksum(dataset(many)) == checksum(dataset(list(many)))
-    different = [
-        [*others, many[0]],
-        many[::-1],
-        many[1024:] + many[:1024],
-        [(target, source), *others],
-        [(source + "s", target), *others],
-    ]
-    found = {checksum(dataset(pairs)) for pairs in [many, *different]}
-    assert len(found) == 6
 
 
 def test_one_token_too_long(tokenizer, library):
