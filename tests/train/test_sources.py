@@ -253,29 +253,6 @@ def test_bytes_that_are_not_utf8(tmp_path):
         open_corpus([en, de]).check("train")
 
 
-def test_utf16_is_told(tmp_path):
-    en, de = write_sides(tmp_path)
-    (tmp_path / "train.de").write_bytes("a\nb\n".encode("utf-16"))
-    with pytest.raises(InputError, match="iconv -f utf-16"):
-        open_corpus([en, de]).check("train")
-
-
-@pytest.mark.parametrize("shard", [(0, 1), (1, 2)])
-def test_a_byte_order_mark_is_not_text(tmp_path, shard):
-    """Some editors put it first; only there it is one."""
-    lines = ["a", "b", "\ufeffc", "d"]
-    for name in ("a.en", "a.de", "a.tsv"):
-        row = "{0}\t{0}" if name.endswith("tsv") else "{0}"
-        text = "".join(row.format(line) + "\n" for line in lines)
-        (tmp_path / name).write_text(text, "utf-8-sig")
-    for names in (["a.en", "a.de"], ["a.tsv"]):
-        corpus = open_corpus([str(tmp_path / name) for name in names])
-        assert list(corpus.texts("train"))[::2] == lines
-        pairs = corpus.pairs("train", shard).as_numpy_iterator()
-        index, count = shard
-        assert [s.decode() for s, _ in pairs] == lines[index::count]
-
-
 def test_texts_before_a_fault_are_not_held_back(tmp_path):
     en, de = write_sides(tmp_path)
     (tmp_path / "train.de").write_bytes(b"a\nm\xfcde\n")
