@@ -33,10 +33,9 @@ def average(
     paths = run.checkpoints()[-max(last, 0) :]
     if not 1 <= last == len(paths):
         raise InputError(
-            f"{run.path} has {len(run.checkpoints())} checkpoints, and "
-            "training keeps "
-            f"{run.recipe.get('keep', 5)}. Received: last={last}. Average "
-            "fewer: with --last, or last=."
+            f"{run.path} has {len(run.checkpoints())} checkpoints. Received: "
+            f"last={last}, by default as many as training keeps. Choose "
+            "fewer with --last."
         )
     model, sums = Transformer(run.config), None
     for path in paths:

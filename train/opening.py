@@ -163,7 +163,6 @@ def _new_run(
         )
     surveyed = _survey(corpus, tokenizer, recipe)
     surveyed["checksums"] = checksums(corpus)
-    settings = {**settings, "vocab_size": tokenizer.vocab_size}
     return Run.create(output, config, settings, tokenizer, surveyed)
 
 

@@ -118,7 +118,8 @@ def train(
         if run and not run.state_path.exists():
             # Whatever happens from now on, there is a state to go on from.
             state.save(run.state_path, begun)
-        settings["vocab_size"] = tokenizer.vocab_size  # with init_from
+        # With init_from it is the past run's, whatever was asked for.
+        settings = {**settings, "vocab_size": tokenizer.vocab_size}
         if run and begun.step < recipe.steps and run.recipe != settings:
             run = run.with_recipe(settings)
         _fit(training, corpus, tokenizer, recipe, run, strategy, begun)

@@ -1,4 +1,9 @@
+"""What the commands do and print."""
+
 import json
+import os
+import subprocess
+import sys
 
 from commands import fails, train, translate
 
@@ -102,3 +107,50 @@ def test_params_lists_every_preset_beside_the_paper(run_cli):
     assert set(presets.PRESETS) <= set(rows)
     assert rows["base"][1:3] == ["63,045,632", "65M"]
     assert rows["big"][2] == "213M"
+
+
+def test_a_run_that_is_done_is_left_as_it_is(run_cli, trained):
+    run, data = trained
+    before = {p: p.stat().st_mtime_ns for p in run.rglob("*.*")}
+    code, out, _ = train(run_cli, data, run)
+    assert code == 0
+    assert "all 2 steps are done" in out
+    code, out, _ = train(run_cli, "embedded", run, "--steps", "1")
+    assert code == 0
+    assert "all 1 steps are done" in out
+    assert {p: p.stat().st_mtime_ns for p in run.rglob("*.*")} == before
+
+
+def test_a_checkpoint_by_its_name(run_cli, trained):
+    run, data = trained
+    arguments = ("evaluate", run, "--data", data, "--split", "test")
+    code, *_ = run_cli(*arguments, "--checkpoint", "1")
+    assert code == 0
+    *_, newest = json.loads((run / "results.json").read_text())
+    assert newest["checkpoint"] == "step-00000001.weights.h5"
+    fails(run_cli(*arguments, "--checkpoint", "7"), "1, 2", "checkpoint=7")
+
+
+def test_strategy_is_printed_with_the_devices(run_cli, trained, tmp_path):
+    _, data = trained
+    code, out, _ = train(
+        run_cli, data, tmp_path / "run", "--strategy", "mirrored"
+    )
+    assert code == 0
+    assert "strategy: mirrored, 1 replicas; here CPU:0" in out
+
+
+def test_help_answers_without_tensorflow():
+    script = (
+        "import sys; sys.modules['tensorflow'] = None\n"
+        "from keras_transformer.cli import main\n"
+        "main(['--help'])"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+    )
+    assert process.returncode == 0, process.stderr
+    assert "translate standard input" in process.stdout
