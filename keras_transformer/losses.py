@@ -134,7 +134,9 @@ def tied_cross_entropies(
 
         return losses, gradient
 
-    return both(states, embeddings)
+    return both(
+        ops.convert_to_tensor(states), ops.convert_to_tensor(embeddings)
+    )
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
