@@ -108,6 +108,22 @@ def test_projections_have_no_bias_and_free_widths(widths, shapes):
     assert tuple(output.shape) == (2, 3, 8)
 
 
+def test_projections_begin_as_columns_of_one_matrix():
+    attention = MultiHeadAttention(4)
+    attention.build((1, 1, 64), (1, 1, 64))
+    query, key, value, output = map(to_numpy, attention.weights)
+    together = (6 / (64 + 3 * 64)) ** 0.5  # Glorot's limit for all three
+    for kernel, limit in (
+        (query, together),
+        (key, together),
+        (value, together),
+        (output, (6 / (64 + 64)) ** 0.5),
+    ):
+        assert 0.98 * limit < np.abs(kernel).max() <= limit
+        assert kernel.std() == pytest.approx(limit / 3**0.5, rel=0.03)
+    assert not (query == key).any()
+
+
 def test_memory_can_be_projected_beforehand():
     attention = MultiHeadAttention(2, d_k=3, d_v=5)
     query, memory = normal(2, 3, 8, seed=1), normal(2, 4, 8, seed=2)
