@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0; 2 if the input cannot be used, with a sentence on stderr; 130
-        after an interrupt.
+        after an interrupt; 141 if what reads the output has gone, as a shell
+        says of other programs.
     """
     sys.stdout.reconfigure(line_buffering=True)  # also in a pipe or file
     options = _parser().parse_args(arguments)
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except OSError as error:  # no permission, no space left on the disk
         print(f"keras-transformer: {error}", file=sys.stderr)
         return 2
@@ -349,21 +351,25 @@ def _params(options: argparse.Namespace) -> None:
     from keras_transformer.presets import PRESETS
 
     print(
-        f"{'preset':<20} {'parameters':>12} {'paper':>6} {'vocabulary':>11} "
-        f"{'batch':>7} {'steps':>8}  description"
+        f"{'preset':<16} {'parameters':>12} {'vocabulary':>11} {'batch':>7} "
+        f"{'steps':>8} {'paper:':>7} {'PPL':>5} {'BLEU':>5}  description"
     )
     for name, preset in PRESETS.items():
         count = TransformerConfig.from_preset(name).num_parameters
         paper = preset.paper_parameters
         print(
-            f"{name:<20} {count:>12,} {f'{paper}M' if paper else '-':>6} "
-            f"{preset.vocab_size:>11,} {preset.batch_tokens:>7,} "
-            f"{preset.steps:>8,}  {preset.description}"
+            f"{name:<16} {count:>12,} {preset.vocab_size:>11,} "
+            f"{preset.batch_tokens:>7,} {preset.steps:>8,} "
+            f"{f'{paper}M' if paper else '-':>7} "
+            f"{preset.paper_perplexity or '-':>5} "
+            f"{preset.paper_bleu or '-':>5}  {preset.description}"
         )
     print(
-        "\nA batch is of so many source and target tokens. The paper's "
-        "presets are counted\nwith its 37,000 tokens. Its own figures, but "
-        "that of big, fit a vocabulary of\nabout 41,000 better."
+        "\nA batch is of so many source and target tokens. Behind it is what "
+        "the paper's\nTable 3 prints: parameters, and perplexity a subword "
+        "and BLEU on newstest2013.\nIts presets are counted with its 37,000 "
+        "tokens; its own counts, but that of big,\nfit a vocabulary of about "
+        "41,000 better."
     )
 
 

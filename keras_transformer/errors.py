@@ -17,6 +17,8 @@ def advice_on(error: Exception) -> str | None:
     if "tensorflow" not in sys.modules:
         return None
     errors = sys.modules["tensorflow"].errors
+    if "No space left" in str(error):  # TensorFlow's, of no class of its own
+        return "The disk is full."
     match error:
         case errors.ResourceExhaustedError():
             return (

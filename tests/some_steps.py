@@ -78,8 +78,11 @@ def main(output, options):
             yield {k: v[mine] for k, v in inputs.items()}, labels[mine]
 
     ids = tf.TensorSpec((None, None), tf.int32)
-    batches = tf.data.Dataset.from_generator(
-        own_rows, output_signature=({"source": ids, "target": ids}, ids)
+    signature = ({"source": ids, "target": ids}, ids)
+    batches = tf.data.Dataset.zip(
+        tf.data.Dataset.from_generator(own_rows, output_signature=signature),
+        # Of each step and worker another position.
+        tf.data.Dataset.range(STEPS).map(lambda step: [step, 7 + index]),
     )
     training.fit(
         distribute(batches.repeat(), strategy),
@@ -93,7 +96,7 @@ def main(output, options):
         ],
     )
     whole = tf.data.Dataset.from_generator(
-        global_batches, output_signature=({"source": ids, "target": ids}, ids)
+        global_batches, output_signature=signature
     )
     # Weights, moments and the seeds of dropout: replicas never part.
     for variable in [*training.variables, *training.optimizer.variables]:
@@ -111,6 +114,7 @@ def main(output, options):
                 for name in ("loss", "nll", "tokens", "gradient_norm")
             },
             learning_rate=[values["learning_rate"] for values in steps],
+            positions=[values["position"] for values in steps],
             **{
                 f"weight {i}": variable.numpy()
                 for i, variable in enumerate(model.trainable_variables)

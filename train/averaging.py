@@ -45,6 +45,11 @@ def average(
     model.set_weights([total / last for total in sums])
     names = [path.name for path in paths]
     recipe = {**run.recipe, "averaged": names}
-    averaged = Run.create(output, run.config, recipe, run.tokenizer)
-    averaged.save_checkpoint(model, step_of(paths[-1]), keep=1)
-    return averaged
+    return Run.create(
+        output,
+        run.config,
+        recipe,
+        run.tokenizer,
+        model=model,
+        step=step_of(paths[-1]),
+    )

@@ -254,6 +254,7 @@ class Progress(keras.callbacks.Callback):
     def __init__(self, first: int, last: int) -> None:
         super().__init__()
         self.first, self.last = first, last
+        self._bar = tqdm(disable=True)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._bar = tqdm(
@@ -318,14 +319,10 @@ class TensorBoard(keras.callbacks.Callback):
     Args:
         path: Folder of the event files.
         samples: Returns (source, translation, reference) of some sentences.
-
-    Raises:
-        InputError: If TensorBoard is not installed.
     """
 
     def __init__(self, path: Path, samples: Callable[[], list]) -> None:
         super().__init__()
-        check_tensorboard()
         self.samples = samples
         self._writer = tf.summary.create_file_writer(str(path))
 

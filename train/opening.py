@@ -132,6 +132,10 @@ def _new_run(
     architecture: dict[str, Any],
 ) -> Run:
     check_is_free(output)
+    past = None
+    if settings["init_from"] is not None:
+        past = Run.open(settings["init_from"])
+        past.find_checkpoint()  # refuses a run that has none
     for split in ("train", "valid"):
         if split in corpus.splits:
             print(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
@@ -139,9 +143,7 @@ def _new_run(
         print(
             f"first pair: {source.decode()[:60]!r} → {target.decode()[:60]!r}"
         )
-    past = None
-    if settings["init_from"] is not None:
-        past = Run.open(settings["init_from"])
+    if past is not None:
         tokenizer = past.tokenizer
         print(
             f"tokenizer: that of {past.path}, {tokenizer.vocab_size:,} tokens"

@@ -189,17 +189,19 @@ def evaluation_batches(
     return batches.prefetch(_PREFETCHED)
 
 
-def check_budget(batch_tokens: int, max_length: int) -> None:
-    """Raises InputError if a pair of `max_length` exceeds `batch_tokens`."""
+def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
+    """Raises InputError if a pair of `max_length` exceeds a worker's batch."""
     if max_length < 2:
         raise InputError(
             "max_length must be at least 2, a token and the end token. "
             f"Received: max_length={max_length}"
         )
-    if batch_tokens < 2 * max_length:
+    least = 2 * max_length * workers
+    if batch_tokens < least:
+        of_each = f" for each of {workers} workers" if workers > 1 else ""
         raise InputError(
             "batch_tokens counts the tokens of source and target, so it must "
-            f"be at least 2 * max_length = {2 * max_length}. Received: "
+            f"be at least 2 * max_length{of_each} = {least}. Received: "
             f"batch_tokens={batch_tokens}, max_length={max_length}. Raise "
             "batch_tokens or lower max_length."
         )

@@ -65,8 +65,19 @@ class Run:
         recipe: dict[str, Any],
         tokenizer: Tokenizer,
         survey: dict[str, Any] | None = None,
+        model: keras.Model | None = None,
+        step: int = 0,
     ) -> "Run":
         """Makes the folder of a new run.
+
+        Args:
+            path: The folder.
+            config: The architecture.
+            recipe: How it is trained.
+            tokenizer: The tokenizer.
+            survey: What training sees of the data.
+            model: If given, it has a checkpoint from the beginning.
+            step: Updates of that checkpoint.
 
         Raises:
             InputError: If the folder exists and is not empty.
@@ -78,6 +89,8 @@ class Run:
         )
         (path / "checkpoints").mkdir(parents=True, exist_ok=True)
         tokenizer.save(path / "tokenizer.model")
+        if model is not None:
+            run.save_checkpoint(model, step, keep=1)
         # The last: only a folder with a config.json is a run.
         run._write_config()
         return run

@@ -137,8 +137,11 @@ class TFDSSplit:
     def _pairs(self, part: object) -> tf.data.Dataset:
         import tensorflow_datasets as tfds
 
-        # One file at a time, so that the order is that of the files.
-        in_order = tfds.ReadConfig(interleave_cycle_length=1)
+        # One file at a time, so that the order is that of the files; and
+        # none of it stays in memory.
+        in_order = tfds.ReadConfig(
+            interleave_cycle_length=1, try_autocache=False
+        )
         examples = self._builder.as_dataset(
             split=part, shuffle_files=False, read_config=in_order
         )

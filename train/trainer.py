@@ -73,7 +73,8 @@ def train(
     recipe = recipe or Recipe.from_preset(preset)
     strategy = strategy or open_strategy("single")
     index, workers = worker(strategy)
-    _check(corpus, recipe, workers)
+    architecture = architecture or {}
+    _check(corpus, preset, recipe, architecture, workers)
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -89,13 +90,11 @@ def train(
     with contextlib.ExitStack() as stack:
         run = None
         if index == 0:
-            opened = opened_run(
-                corpus, output, settings, recipe, architecture or {}
-            )
+            opened = opened_run(corpus, output, settings, recipe, architecture)
             run = stack.enter_context(opened)
             print(f"model: {preset}, {run.config.num_parameters:,} parameters")
         if workers > 1:
-            told = {**settings, **(architecture or {})}
+            told = {**settings, **architecture}
             _check_workers_agree(strategy, corpus, told, run)
         tokenizer, config = _from_chiefs_run(strategy, run)
         with strategy.scope():
@@ -126,8 +125,20 @@ def train(
     return run
 
 
-def _check(corpus: Corpus, recipe: Recipe, workers: int) -> None:
-    """Refuses what would fail late, before anything is written."""
+def _check(
+    corpus: Corpus,
+    preset: str,
+    recipe: Recipe,
+    architecture: dict[str, Any],
+    workers: int,
+) -> None:
+    """Refuses what would fail late, before the corpus is read."""
+    TransformerConfig.from_preset(
+        preset,
+        vocab_size=recipe.vocab_size,
+        max_length=recipe.max_length,
+        **architecture,
+    )
     if "train" not in corpus.splits:
         raise InputError(
             "Training needs a split train. Received: "
@@ -138,7 +149,7 @@ def _check(corpus: Corpus, recipe: Recipe, workers: int) -> None:
             "patience needs a split valid, whose loss it watches. Received: "
             f"patience={recipe.patience}, splits {', '.join(corpus.splits)}"
         )
-    pipeline.check_budget(recipe.batch_tokens // workers, recipe.max_length)
+    pipeline.check_budget(recipe.batch_tokens, recipe.max_length, workers)
     if recipe.tensorboard:
         callbacks.check_tensorboard()
     if recipe.bleu_sentences and "valid" in corpus.splits:
@@ -258,11 +269,14 @@ def _fit(
             verbose=0,  # our own progress
             callbacks=chain,
         )
-    except (KeyboardInterrupt, OSError, tf.errors.OpError):
-        print(
-            f"training: stopped at step {steps.step:,}; the same command goes "
-            "on after the last checkpoint"
-        )
+    except BaseException as error:
+        for callback in chain:  # Keras does not, and a bar would stay open
+            callback.on_train_end()
+        if isinstance(error, KeyboardInterrupt | OSError | tf.errors.OpError):
+            print(
+                f"training: stopped at step {steps.step:,}; the same command "
+                "goes on after the last checkpoint"
+            )
         raise
     if validation and validation.is_over() and steps.step < recipe.steps:
         print(f"training: no better loss for {recipe.patience} epochs")

@@ -146,16 +146,23 @@ def test_the_other_direction(run_cli, trained):
     fails(result, "from en to de. Received: source=de, target=en")
 
 
-def test_too_little_memory(run_cli, trained, monkeypatch):
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("OOM of [9,9]", "smaller --beam-size"),
+        ("a.index; No space left on device", "The disk is full."),
+    ],
+)
+def test_too_few_resources(run_cli, trained, monkeypatch, message, advice):
     import tensorflow as tf
 
     def fail(*_, **__):
-        raise tf.errors.ResourceExhaustedError(None, None, "OOM of [9,9]")
+        raise tf.errors.ResourceExhaustedError(None, None, message)
 
     monkeypatch.setattr("keras_transformer.train.evaluation.evaluate", fail)
     run, data = trained
     result = run_cli("evaluate", run, "--data", data)
-    fails(result, "smaller --beam-size", "Received: OOM of [9,9]")
+    fails(result, advice, f"Received: {message}")
 
 
 def test_an_export_that_cannot_be_written(run_cli, trained, monkeypatch):
@@ -184,14 +191,14 @@ def test_nan_loss(run_cli, trained, tmp_path):
         ["--batch-tokens", "3"],
         ["--max-length", "1"],
         ["--seed", "-1"],
+        ["--num-heads", "3"],
     ],
 )
 def test_values_out_of_range(run_cli, trained, tmp_path, arguments):
     _, data = trained
-    fails(
-        train(run_cli, data, tmp_path / "run", *arguments),
-        arguments[0][2:].replace("-", "_"),
-    )
+    result = train(run_cli, data, tmp_path / "run", *arguments)
+    fails(result, arguments[0][2:].replace("-", "_"))
+    assert "tokenizer" not in result[1]  # before the corpus is read
     assert not (tmp_path / "run").exists()
 
 

@@ -105,8 +105,54 @@ def test_params_lists_every_preset_beside_the_paper(run_cli):
     assert code == 0
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
     assert set(presets.PRESETS) <= set(rows)
-    assert rows["base"][1:3] == ["63,045,632", "65M"]
-    assert rows["big"][2] == "213M"
+    assert rows["base"][1:2] == ["63,045,632"]
+    assert rows["base"][5:8] == ["65M", "4.92", "25.8"]
+    assert rows["big"][5:8] == ["213M", "4.33", "26.4"]
+    assert rows["tiny"][5:8] == ["-", "-", "-"]
+
+
+def test_flags_of_training_and_the_mean(run_cli, trained, tmp_path):
+    past, data = trained
+    flags = (
+        "--accumulate 2 --clip-norm 0.5 --patience 3 --tensorboard "
+        "--dtype mixed_bfloat16 --keep 2 --steps 3"
+    ).split()
+    result = train(run_cli, data, tmp_path / "run", *flags, "--init-from", past)
+    assert result[0] == 0
+    assert f"weights: {past / 'checkpoints' / 'step-00000002'}" in result[1]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (
+        config["recipe"].items()
+        >= {
+            "accumulate": 2,
+            "clip_norm": 0.5,
+            "patience": 3,
+            "tensorboard": True,
+            "dtype": "mixed_bfloat16",
+            "keep": 2,
+        }.items()
+    )
+    assert list((tmp_path / "run" / "tensorboard").iterdir())
+
+    code, out, _ = run_cli("average", tmp_path / "run", tmp_path / "mean")
+    assert code == 0
+    assert out.splitlines() == [
+        f"{tmp_path / 'mean'} holds the mean of",
+        "  step-00000002.weights.h5",
+        "  step-00000003.weights.h5",
+    ]
+
+
+def test_a_reader_that_has_gone():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "keras_transformer.cli", "params"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), errors) == (141, b"")
 
 
 def test_a_run_that_is_done_is_left_as_it_is(run_cli, trained):

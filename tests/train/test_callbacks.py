@@ -1,5 +1,7 @@
 """What is printed and logged of the updates, with a clock of our own."""
 
+import io
+import sys
 import types
 
 import pytest
@@ -107,3 +109,19 @@ def test_a_log_that_is_none(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match="Move it away"):
         read_log(path)
+
+
+def test_a_terminal_has_a_bar(clock, monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    progress = Progress(10, 40)
+    progress.on_train_begin()
+    progress.on_epoch_begin(0)
+    clock.seconds += 2
+    progress.on_train_batch_end(0, update(loss=1.5, tokens=3_000))
+    progress.on_train_end()
+    last = terminal.getvalue().rpartition("\r")[2]
+    assert "11/40" in last
+    assert "loss 1.500, 1,500 tokens/s" in last
+    assert last.endswith("\n")  # what is printed next has its own line

@@ -93,8 +93,8 @@ def test_two_workers_are_killed_and_go_on(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     chief, other = start_two(whole)
     printed = (
-        chief.communicate(timeout=300)[0],
-        other.communicate(timeout=300)[0],
+        chief.communicate(timeout=900)[0],
+        other.communicate(timeout=900)[0],
     )
     assert (chief.returncode, other.returncode) == (0, 0), printed
     assert "worker 0 of 2" in printed[0] and "worker 1 of 2" in printed[1]
@@ -110,7 +110,7 @@ def test_two_workers_are_killed_and_go_on(tmp_path):
         process.communicate()
     assert 4 <= load_step(state) < 24
     for process in start_two(killed):
-        text = process.communicate(timeout=300)[0]
+        text = process.communicate(timeout=900)[0]
         assert process.returncode == 0, text
 
     found, expected = load(killed / "state.npz"), load(whole / "state.npz")
@@ -134,16 +134,16 @@ def test_ctrl_c_while_it_waits_for_a_worker(tmp_path):
 def test_the_others_end_when_the_chief_refuses(tmp_path):
     (tmp_path / "file").write_text("not a run")
     chief, other = start_two(tmp_path)
-    assert "already holds something" in chief.communicate(timeout=120)[0]
-    other.communicate(timeout=120)
+    assert "already holds something" in chief.communicate(timeout=900)[0]
+    other.communicate(timeout=900)
     assert chief.returncode == 2
     assert other.returncode not in (0, None)
 
 
 def test_workers_with_different_settings(tmp_path):
     chief, other = start_two(tmp_path / "run", "--steps", "20")
-    text = other.communicate(timeout=120)[0]
+    text = other.communicate(timeout=900)[0]
     assert "Received: worker 1 with other settings\n" in text
     assert other.returncode == 2
-    chief.communicate(timeout=120)
+    chief.communicate(timeout=900)
     assert chief.returncode not in (0, None)

@@ -261,11 +261,29 @@ def test_average_of_more_checkpoints_than_there_are(run, model, tmp_path, last):
     assert not (tmp_path / "averaged").exists()
 
 
-def test_average_of_as_many_as_were_kept(run, model, tmp_path):
+# A run of an old version does not say how many it kept.
+@pytest.mark.parametrize(("recipe", "kept"), [({"keep": 3}, 3), ({}, 5)])
+def test_average_of_as_many_as_were_kept(
+    model, tmp_path, tokenizer, recipe, kept
+):
+    run = Run.create(tmp_path / "run", model.config, recipe, tokenizer)
     for step in range(7):
         run.save_checkpoint(model, step, keep=7)
     names = average(run, tmp_path / "averaged").recipe["averaged"]
-    assert names == [p.name for p in run.checkpoints()[-5:]]
+    assert names == [p.name for p in run.checkpoints()[-kept:]]
+
+
+def test_average_that_fails_can_be_repeated(run, model, tmp_path, monkeypatch):
+    run.save_checkpoint(model, 1, keep=5)
+
+    def fill_the_disk(*_, **__):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transformer, "save_weights", fill_the_disk)
+        with pytest.raises(OSError, match="No space"):
+            average(run, tmp_path / "averaged", last=1)
+    assert average(run, tmp_path / "averaged", last=1).step == 1
 
 
 def test_average_of_a_mixture_is_refused(run, model, tmp_path, tokenizer):

@@ -55,7 +55,7 @@ def run(tmp_path_factory):
 
 def assert_same(found, expected, atol=1e-5):
     for name in expected:
-        if name != "printed":
+        if name not in ("printed", "positions"):
             np.testing.assert_allclose(
                 found[name], expected[name], atol=atol, err_msg=name
             )
@@ -79,8 +79,19 @@ def test_replicas_stay_alike_under_dropout(run, accumulate):
     assert np.abs(dropped["loss"] - run()["loss"]).max() > 0.01
 
 
+def positions(*workers):
+    """What `some_steps` gives for these workers, `[STEPS, W, 2]`."""
+    return [[[step, 7 + index] for index in workers] for step in range(STEPS)]
+
+
 def test_more_replicas_than_rows(run):
     assert_same(run(strategy="mirrored", devices=3), run())
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3])
+def test_replicas_do_not_add_up_their_positions(run, devices):
+    found = run(strategy="mirrored", devices=devices)["positions"]
+    np.testing.assert_array_equal(found, positions(0))
 
 
 def test_two_workers_train_as_one(run, tmp_path):
@@ -88,16 +99,18 @@ def test_two_workers_train_as_one(run, tmp_path):
     processes = [
         start(
             tmp_path / "result.npz",
-            {"strategy": "auto", "devices": devices},
-            {"cluster": cluster, "task": {"type": "worker", "index": i}},
+            {"strategy": "auto"},
+            {"cluster": cluster, "task": {"type": "worker", "index": index}},
         )
-        for i, devices in enumerate((1, 1))
+        for index in range(2)
     ]
     printed = [finish(process) for process in processes]
     assert "multiworker, 2 replicas" in printed[0]
     assert "worker 1 of 2" in printed[1]
     # Each worker has other batches of its own: together they are the same.
-    assert_same(np.load(tmp_path / "result.npz"), run())
+    found = np.load(tmp_path / "result.npz")
+    assert_same(found, run())
+    np.testing.assert_array_equal(found["positions"], positions(0, 1))
 
 
 @pytest.mark.parametrize("devices", [1, 2])

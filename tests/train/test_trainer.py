@@ -77,6 +77,12 @@ class Stop(Exception):
             "mirrored",
             dict(dtype="mixed_float16"),
         ),
+        (
+            (Steps, "on_train_batch_end"),
+            13,
+            "single",
+            dict(dtype="mixed_bfloat16"),
+        ),
     ],
 )
 def test_what_was_stopped_ends_as_if_it_had_not_been(
@@ -145,6 +151,24 @@ def test_more_steps_go_on_from_the_last(corpus, tmp_path):
     for found, expected in zip(weights(short), weights(long), strict=True):
         np.testing.assert_array_equal(found, expected)
     assert Run.open(short.path).recipe["steps"] == 8
+
+
+def test_a_run_of_several_workers_goes_on_with_as_many(corpus, tmp_path):
+    def once(steps):
+        return train(
+            corpus,
+            tmp_path / "run",
+            "tiny",
+            recipe(steps=steps, bleu_sentences=0),
+            architecture=TINY,
+        )
+
+    run = once(1)
+    past = load(run.state_path)
+    position = np.concatenate([past.position, past.position])
+    state.save(run.state_path, past._replace(position=position))
+    with pytest.raises(InputError, match="begun with 2 workers.*Received: 1"):
+        once(2)
 
 
 def test_a_full_disk_leaves_the_last_state(
@@ -295,6 +319,23 @@ def test_what_would_fail_late_fails_at_once(corpus, tmp_path, values, message):
     alone = open_corpus(files, "en", "de")
     with pytest.raises(InputError, match=message):
         train(alone, tmp_path / "run", "tiny", recipe(**values))
+    assert not (tmp_path / "run").exists()
+
+
+def test_init_from_a_run_without_a_checkpoint(corpus, tmp_path):
+    past = train(
+        corpus, tmp_path / "a", "tiny", recipe(steps=1), architecture=TINY
+    )
+    past.find_checkpoint().unlink()
+    with pytest.raises(InputError, match="a has no checkpoint"):
+        train(
+            corpus,
+            tmp_path / "run",
+            "tiny",
+            recipe(steps=1),
+            architecture=TINY,
+            init_from=past.path,
+        )
     assert not (tmp_path / "run").exists()
 
 
