@@ -82,7 +82,9 @@ def main(output, options):
     batches = tf.data.Dataset.zip(
         tf.data.Dataset.from_generator(own_rows, output_signature=signature),
         # Of each step and worker another position.
-        tf.data.Dataset.range(STEPS).map(lambda step: [step, 7 + index]),
+        tf.data.Dataset.range(STEPS).map(
+            lambda step: tf.stack([step, 7 + index])
+        ),
     )
     training.fit(
         distribute(batches.repeat(), strategy),
