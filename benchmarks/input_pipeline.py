@@ -3,15 +3,14 @@
 python benchmarks/input_pipeline.py --pairs 10000 100000 1000000
 
 For each size a corpus of that many lines, drawn from another one, is written
-to a temporary folder and read by a process of its own, in the batches of the
-preset small. A line is one to four of the other's, so that lines differ. The
-tokens are those of the target, without padding. The other corpus is the
-embedded one, or FOLDER with --data FOLDER --source en --target de: real text
-fills a vocabulary of 8,000.
+to a temporary folder. A process of its own learns its tokenizer, and another
+reads it in the batches of the preset small. A line is one to four of the
+other's, so that lines differ. The tokens are those of the target, without
+padding. The other corpus is the embedded one, or FOLDER with --data FOLDER
+--source en --target de: real text fills a vocabulary of 8,000.
 """
 
 import argparse
-import itertools
 import json
 import pathlib
 import random
@@ -39,12 +38,8 @@ def read_pairs(options: argparse.Namespace) -> tuple[list[tuple], int]:
     return [(s.decode(), t.decode()) for s, t in pairs], 8_000
 
 
-def write_corpus(
-    folder: pathlib.Path, known: list[tuple], pairs: int, vocab_size: int
-) -> None:
-    """Writes `train.en`, `train.de` and a tokenizer."""
-    from keras_transformer import Tokenizer
-
+def write_corpus(folder: pathlib.Path, known: list[tuple], pairs: int) -> None:
+    """Writes `train.en` and `train.de`."""
     draw = random.Random(0)
     with (
         open(folder / "train.en", "w", encoding="utf-8") as source,
@@ -54,8 +49,6 @@ def write_corpus(
             chosen = [draw.choice(known) for _ in range(draw.randint(1, 4))]
             source.write(" ".join(pair[0] for pair in chosen) + "\n")
             target.write(" ".join(pair[1] for pair in chosen) + "\n")
-    texts = itertools.chain.from_iterable(known[:50_000])
-    Tokenizer.train(texts, vocab_size).save(folder / "tokenizer.model")
 
 
 def peak_kib() -> int:
@@ -67,7 +60,18 @@ def peak_kib() -> int:
     return int(re.search(r"VmHWM:\s*(\d+)", status)[1])
 
 
-def measure(folder: str, seconds: float) -> dict:
+def learn(folder: str, vocab_size: int) -> dict:
+    """Writes the tokenizer of a corpus; returns seconds and peak memory."""
+    from keras_transformer import Tokenizer
+    from keras_transformer.train import open_corpus
+
+    start = time.perf_counter()
+    texts = open_corpus([folder], "en", "de").texts("train")
+    Tokenizer.train(texts, vocab_size).save(f"{folder}/tokenizer.model")
+    return {"seconds": time.perf_counter() - start, "mib": peak_kib() / 1024}
+
+
+def read(folder: str, seconds: float) -> dict:
     """Reads batches; returns tokens a second, each time, and peak memory.
 
     Memory is in MiB, of all and before the first batch was asked for.
@@ -107,6 +111,17 @@ def measure(folder: str, seconds: float) -> dict:
     }
 
 
+def in_own_process(*arguments: str) -> dict:
+    """Returns what this program prints with these arguments."""
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def main() -> None:
     """Prints a table with a line for each size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -119,33 +134,35 @@ def main() -> None:
     parser.add_argument("--data", metavar="FOLDER", help="the other corpus")
     parser.add_argument("--source", help="its source language")
     parser.add_argument("--target", help="its target language")
-    parser.add_argument("--measure", metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("--learn", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--read", help=argparse.SUPPRESS)
     options = parser.parse_args()
     start_tensorflow()
-    if options.measure:
-        print(json.dumps(measure(options.measure, options.seconds)))
+    if options.learn:
+        folder, vocab_size = options.learn
+        print(json.dumps(learn(folder, int(vocab_size))))
+        return
+    if options.read:
+        print(json.dumps(read(options.read, options.seconds)))
         return
     known, vocab_size = read_pairs(options)
     print(
         "| pairs | target tokens/s | first batch | peak memory "
-        "| of which before any batch |"
+        "| of which before any batch | tokenizer learned in | peak memory |"
     )
-    print("|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|")
     for pairs in options.pairs:
         with tempfile.TemporaryDirectory() as folder:
-            write_corpus(pathlib.Path(folder), known, pairs, vocab_size)
-            command = [sys.executable, __file__, f"--measure={folder}"]
-            done = subprocess.run(
-                [*command, f"--seconds={options.seconds}"],
-                check=True,
-                stdout=subprocess.PIPE,
-                text=True,
+            write_corpus(pathlib.Path(folder), known, pairs)
+            learned = in_own_process("--learn", folder, str(vocab_size))
+            result = in_own_process(
+                "--read", folder, "--seconds", str(options.seconds)
             )
-        result = json.loads(done.stdout.splitlines()[-1])
         median = statistics.median(result["tokens_per_second"])
         print(
             f"| {pairs:,} | {median:,.0f} | {result['first_batch']:.1f} s "
-            f"| {result['mib']:,.0f} MiB | {result['opened_mib']:,.0f} MiB |",
+            f"| {result['mib']:,.0f} MiB | {result['opened_mib']:,.0f} MiB "
+            f"| {learned['seconds']:.0f} s | {learned['mib']:,.0f} MiB |",
             flush=True,
         )
 
