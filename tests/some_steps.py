@@ -66,7 +66,7 @@ def main(output, options):
         model = Transformer(config, dtype=options.get("dtype", "float32"))
         training = Training(
             model,
-            warmup_steps=4,
+            warmup_steps=16,
             accumulate=options.get("accumulate", 1),
             clip_norm=options.get("clip_norm"),
         )

@@ -118,7 +118,7 @@ def test_accumulation_is_one_step(run, devices):
     strategy = "mirrored" if devices > 1 else "single"
     parts = run(strategy=strategy, devices=devices, accumulate=3)
     assert_same(parts, run())
-    schedule = WarmupInverseSquareRoot(16, 4)
+    schedule = WarmupInverseSquareRoot(16, 16)
     rates = [float(schedule(step)) for step in range(STEPS)]
     np.testing.assert_allclose(parts["learning_rate"], rates, rtol=1e-5)
 
