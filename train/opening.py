@@ -140,9 +140,7 @@ def _new_run(
         if split in corpus.splits:
             print(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
     for source, target in corpus.pairs("train").take(1).as_numpy_iterator():
-        print(
-            f"first pair: {source.decode()[:60]!r} → {target.decode()[:60]!r}"
-        )
+        print(f"first pair: {_shown(source)} → {_shown(target)}")
     if past is not None:
         tokenizer = past.tokenizer
         print(
@@ -166,6 +164,11 @@ def _new_run(
     surveyed = _survey(corpus, tokenizer, recipe)
     surveyed["checksums"] = checksums(corpus)
     return Run.create(output, config, settings, tokenizer, surveyed)
+
+
+def _shown(text: bytes) -> str:
+    text = text.decode()
+    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 def _refuse_difference(
