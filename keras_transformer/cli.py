@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from keras_transformer import __version__
-from keras_transformer.errors import InputError, advice_on
+from keras_transformer.errors import InputError, advice_on, reason_of
 from keras_transformer.files import lines_of
 from keras_transformer.startup import start_tensorflow
 
@@ -56,8 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         advice = advice_on(error)
         if advice is None:
             raise
-        told = str(error).splitlines()[0]
-        print(f"keras-transformer: {advice} Received: {told}", file=sys.stderr)
+        print(
+            f"keras-transformer: {advice} Received: {reason_of(error)}",
+            file=sys.stderr,
+        )
         return 2
     return 0
 

@@ -1,6 +1,10 @@
 """The one exception for input that cannot be used, and TensorFlow's own."""
 
+import re
 import sys
+
+# What comes before the reason if TensorFlow fails in a graph.
+_PREAMBLE = r"Graph execution error|Detected at node|\s+File |\d+ root error"
 
 
 class InputError(ValueError):
@@ -22,9 +26,10 @@ def advice_on(error: Exception) -> str | None:
     match error:
         case errors.ResourceExhaustedError():
             return (
-                "The memory does not suffice. Training needs less with a "
-                "smaller --batch-tokens or --max-length, --accumulate or a "
-                "mixed --dtype; translating with a smaller --beam-size."
+                "The memory does not suffice. Translating needs less with a "
+                "smaller --beam-size; a new training, perhaps with "
+                "--init-from this one, with a smaller --batch-tokens or "
+                "--max-length, with --accumulate or a mixed --dtype."
             )
         case errors.UnavailableError() | errors.AbortedError():
             return (
@@ -34,3 +39,10 @@ def advice_on(error: Exception) -> str | None:
         case errors.PermissionDeniedError() | errors.NotFoundError():
             return "A file cannot be read or written."
     return None
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the line of an error's message that says what happened."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if not re.match(_PREAMBLE, line)]
+    return (said or lines or [type(error).__name__])[0].strip()

@@ -5,6 +5,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import pytest
 
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
+
+    # Two replicas for what trains under `mirrored`.
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
+
 
 @pytest.fixture(autouse=True)
 def _same_start():

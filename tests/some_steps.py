@@ -70,7 +70,9 @@ def main(output, options):
             accumulate=options.get("accumulate", 1),
             clip_norm=options.get("clip_norm"),
         )
-    steps = []
+    if "loss_scale" in options:
+        training.optimizer.dynamic_scale.assign(options["loss_scale"])
+    steps, first = [], model.get_weights()
 
     def own_rows():
         for inputs, labels in global_batches():
@@ -117,6 +119,11 @@ def main(output, options):
             },
             learning_rate=[values["learning_rate"] for values in steps],
             positions=[values["position"] for values in steps],
+            loss_scale=training.optimizer.scale_loss(1.0),
+            moved=[
+                np.abs(now - then).max()
+                for now, then in zip(model.get_weights(), first, strict=True)
+            ],
             **{
                 f"weight {i}": variable.numpy()
                 for i, variable in enumerate(model.trainable_variables)

@@ -42,6 +42,9 @@ COLUMNS = (
     "val_bleu",
 )
 _SAMPLES = 3
+# In float16 a gradient that overflows updates nothing and halves the loss
+# scale. One that still does after so many times is NaN at any scale.
+_MOST_OVERFLOWS = 50
 
 
 class Steps(keras.callbacks.Callback):
@@ -62,6 +65,7 @@ class Steps(keras.callbacks.Callback):
         self.step = first
         self.last = last
         self.position = position
+        self._overflows = 0  # one after the other
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._sums = dict.fromkeys(("loss", "nll", "gradient_norm"), 0.0)
@@ -83,8 +87,12 @@ class Steps(keras.callbacks.Callback):
         if math.isfinite(logs["gradient_norm"]):
             self._sums["gradient_norm"] += logs["gradient_norm"]
             self._norms += 1
-        elif self.model.compute_dtype != "float16":  # which skips the update
-            raise _diverged("gradient", logs["gradient_norm"], self.step)
+            self._overflows = 0
+        else:
+            self._overflows += 1
+            float16 = self.model.compute_dtype == "float16"
+            if self._overflows > (_MOST_OVERFLOWS if float16 else 0):
+                raise _diverged("gradient", logs["gradient_norm"], self.step)
         if self.step >= self.last:
             self.model.stop_training = True
 

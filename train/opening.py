@@ -11,7 +11,7 @@ from keras_transformer.errors import InputError
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import Run, check_is_free
+from keras_transformer.train.run import Run, check_is_free, locked
 from keras_transformer.train.sources import Corpus
 from keras_transformer.train.survey import checksum, survey
 
@@ -27,6 +27,7 @@ def opened_run(
     settings: dict[str, Any],
     recipe: Recipe,
     architecture: dict[str, Any],
+    workers: int,
 ) -> Iterator[Run]:
     """Gives a new run, or the one that the same settings began, and locks it.
 
@@ -37,20 +38,24 @@ def opened_run(
             values.
         recipe: How to train.
         architecture: What differs from the preset.
+        workers: Of how many workers this is the first.
 
     Raises:
         InputError: If the run was begun with other settings or data, or
             another process trains in it, or the input cannot be used.
     """
+    told = (corpus, settings, recipe, architecture, workers)
     if (Path(output) / "config.json").exists():
-        run = Run.open(output)
-        with run.locked():
-            _check_it_can_go_on(run, corpus, settings, recipe, architecture)
+        with locked(output):
+            run = Run.open(output)
+            _check_it_can_go_on(run, *told)
             yield run
     else:
-        run = _new_run(corpus, output, settings, recipe, architecture)
-        with run.locked():
-            yield run
+        check_is_free(output)
+        config, tokenizer, surveyed = _prepared(*told)
+        # Another process may have begun the same meanwhile.
+        with locked(output):
+            yield Run.create(output, config, settings, tokenizer, surveyed)
 
 
 def _check_it_can_go_on(
@@ -59,6 +64,7 @@ def _check_it_can_go_on(
     settings: dict[str, Any],
     recipe: Recipe,
     architecture: dict[str, Any],
+    workers: int,
 ) -> None:
     # Runs of older versions lack settings that have come since.
     defaults = {
@@ -70,6 +76,8 @@ def _check_it_can_go_on(
     free = set(_MAY_CHANGE)
     if settings["init_from"] is not None:
         free.add("vocab_size")  # that of the tokenizer which was taken over
+        if _is_begun_with(run, settings["init_from"]):
+            free.add("init_from")
     _refuse_difference(
         f"{run.path} was begun with other values. Choose another output, or "
         "the same values; or remove it first.",
@@ -86,25 +94,45 @@ def _check_it_can_go_on(
             )
     elif state.load_step(run.state_path) >= recipe.steps:
         return  # whatever became of the data
+    begun_with = run.survey.get("workers", workers)
+    if workers != begun_with:
+        raise InputError(
+            f"{run.path} was begun with {begun_with} workers, and each has "
+            f"its part of the data. Received: {workers}"
+        )
     if "checksums" in run.survey:
         _refuse_difference(
             f"{run.path} was begun with other data. Choose another output, or "
             f"the same data. Of {corpus.name} the checksums differ.",
             run.survey["checksums"],
-            checksums(corpus),
+            checksums(corpus, workers),
             (),
         )
 
 
-def checksums(corpus: Corpus) -> dict[str, int]:
+def _is_begun_with(run: Run, past: str) -> bool:
+    """Returns whether `past` holds the run whose weights `run` began with.
+
+    That run need not be there any more, but may have moved.
+    """
+    if past == run.recipe.get("init_from"):
+        return True
+    return Run.open(past).id == run.survey.get("init_from")
+
+
+def checksums(corpus: Corpus, workers: int) -> dict[str, int]:
     """Returns what tells the texts of each split from others, 32 bits.
 
-    They are 0 for a split that is not there.
+    They are 0 for a split that is not there. Those of `train` tell also
+    other parts for the workers: files that are cut in another way.
     """
-    return {
-        split: checksum(corpus.pairs(split)) if split in corpus.splits else 0
-        for split in ("train", "valid")
-    }
+    numbers = {"train": 0, "valid": 0}
+    if "train" in corpus.splits:
+        parts = (corpus.pairs("train", (i, workers)) for i in range(workers))
+        numbers["train"] = checksum(*parts)
+    if "valid" in corpus.splits:
+        numbers["valid"] = checksum(corpus.pairs("valid"))
+    return numbers
 
 
 def _config(
@@ -124,14 +152,14 @@ def _config(
     )
 
 
-def _new_run(
+def _prepared(
     corpus: Corpus,
-    output: str | Path,
     settings: dict[str, Any],
     recipe: Recipe,
     architecture: dict[str, Any],
-) -> Run:
-    check_is_free(output)
+    workers: int,
+) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
+    """Returns architecture, tokenizer and survey of a new run."""
     past = None
     if settings["init_from"] is not None:
         past = Run.open(settings["init_from"])
@@ -162,8 +190,12 @@ def _new_run(
             free,
         )
     surveyed = _survey(corpus, tokenizer, recipe)
-    surveyed["checksums"] = checksums(corpus)
-    return Run.create(output, config, settings, tokenizer, surveyed)
+    surveyed |= {
+        "checksums": checksums(corpus, workers),
+        "workers": workers,
+        "init_from": past and past.id,
+    }
+    return config, tokenizer, surveyed
 
 
 def _shown(text: bytes) -> str:

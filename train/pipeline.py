@@ -4,26 +4,16 @@ Letters: `B` pairs in a batch, `L` the bucket's length.
 """
 
 import math
-import os
 
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.train.chunks import CHUNK, PARALLEL
 
 # Rows that are sorted by length together: 32 MiB of ids a side.
 _POOL_IDS = 2**23
 _PREFETCHED = 8
-
-# Said outright: within a pass tf.data does not tune it. Of a container's cores.
-PARALLEL = (
-    len(os.sched_getaffinity(0))
-    if hasattr(os, "sched_getaffinity")
-    else os.cpu_count()
-)
-
-# Lines that are tokenized by one call of the op; more gain nothing.
-CHUNK = 1024
 
 # The bucket lengths: each about 15% above the one before. Measured with a
 # vocabulary of 8k, 12% to 14% of a batch is padding. Ratio 1.25 gives 16%,

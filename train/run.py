@@ -46,7 +46,7 @@ class Run:
         config: The architecture.
         recipe: How it is trained: plain values, as `train` received them.
         tokenizer: The tokenizer.
-        survey: What training sees of the data.
+        survey: What training sees of the data, and begins with.
         id: What its checkpoints are known by; "" in runs of old versions.
     """
 
@@ -162,23 +162,6 @@ class Run:
             values["survey"],
             values.get("id", ""),
         )
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keeps other processes from training in this folder.
-
-        Raises:
-            InputError: If one does so already.
-        """
-        with open(self.path / "lock", "a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(
-                    f"Another process already trains in {self.path}. Wait "
-                    "for its end, or choose another output."
-                ) from error
-            yield
 
     @contextlib.contextmanager
     def locked_results(self) -> Iterator[None]:
@@ -328,6 +311,26 @@ def step_of(checkpoint: Path) -> int:
         return int(file.attrs["step"])
 
 
+@contextlib.contextmanager
+def locked(path: str | os.PathLike) -> Iterator[None]:
+    """Keeps other processes from training in a folder, which it makes.
+
+    Raises:
+        InputError: If one does so already.
+    """
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    with open(path / "lock", "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"Another process already trains in {path}. Wait for its "
+                "end, or choose another output."
+            ) from error
+        yield
+
+
 def check_is_free(path: str | os.PathLike) -> None:
     """Raises InputError if a run cannot be made at `path`."""
     path = Path(path)
@@ -341,18 +344,22 @@ def check_is_free(path: str | os.PathLike) -> None:
             raise InputError(f"{there} is a file, so {path} cannot be made.")
         return
     if path.is_dir():
-        found = {p.name for p in path.iterdir()}
-        found -= {name for name in found if name.startswith(".partial-")}
         # Or what a process leaves that ends before the config.json is there.
-        begun = [{"checkpoints"}, {"checkpoints", "tokenizer.model"}]
-        empty = not any((path / "checkpoints").glob("*"))
-        if not found or (found in begun and empty):
+        begun = [set(), {"checkpoints"}, {"checkpoints", "tokenizer.model"}]
+        found, checkpoints = _whole(path), _whole(path / "checkpoints")
+        if found - {"lock"} in begun and not checkpoints:
             return
     what = "a run" if (path / "config.json").exists() else "something"
     raise InputError(
         f"{path} already holds {what}, and nothing is overwritten. "
         "Choose another output, or remove it first."
     )
+
+
+def _whole(folder: Path) -> set[str]:
+    """Returns what is in a folder but files that were never finished."""
+    names = {entry.name for entry in folder.glob("*")}
+    return {name for name in names if not name.startswith(".partial-")}
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:

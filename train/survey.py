@@ -5,7 +5,8 @@ import dataclasses
 import tensorflow as tf
 
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.train.pipeline import CHUNK, PARALLEL, sort_out
+from keras_transformer.train.chunks import CHUNK, PARALLEL
+from keras_transformer.train.pipeline import sort_out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +70,12 @@ def survey(
     return Survey(*counts.numpy().tolist(), longest=int(longest))
 
 
-def checksum(pairs: tf.data.Dataset) -> int:
+def checksum(*parts: tf.data.Dataset) -> int:
     """Returns 32 bits that tell other texts, or the same in another order.
 
     Args:
-        pairs: Finite dataset of (source, target) scalar strings.
+        *parts: Finite datasets of (source, target) scalar strings, whose
+            order counts too.
     """
 
     def of_chunk(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
@@ -81,12 +83,9 @@ def checksum(pairs: tf.data.Dataset) -> int:
         places = tf.range(1, tf.size(hashes, tf.int64) + 1)
         return tf.reduce_sum(hashes * places)
 
-    total = (
-        pairs.batch(CHUNK)
-        .map(of_chunk, PARALLEL)
-        .reduce(
-            tf.constant(0, tf.int64),
-            lambda so_far, chunk: so_far * 31 + chunk,  # modulo 2^64
-        )
-    )
+    total = tf.constant(0, tf.int64)
+    for pairs in parts:
+        hashes = pairs.batch(CHUNK).map(of_chunk, PARALLEL)
+        # Modulo 2^64.
+        total = hashes.reduce(total, lambda before, new: before * 31 + new)
     return int(total) % 2**32

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
-
-# Lines that one call of an op takes; more gain nothing.
-_CHUNK = 1024
+from keras_transformer.train.chunks import CHUNK
 
 
 class LineFiles:
@@ -74,7 +72,7 @@ class Tsv:
             return both[:, 0], both[:, 1]
 
         lines = _dataset(self.name).shard(count, index)
-        return lines.batch(_CHUNK).map(columns).unbatch()
+        return lines.batch(CHUNK).map(columns).unbatch()
 
     def read(self) -> Iterator[tuple[str, str]]:
         """Yields the pairs.

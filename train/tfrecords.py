@@ -11,12 +11,10 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from keras_transformer.errors import InputError
+from keras_transformer.train.chunks import CHUNK
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
-
-# Records that one call of an op takes; one by one is far slower.
-_CHUNK = 1024
 
 
 class TFRecordFiles:
@@ -54,7 +52,7 @@ class TFRecordFiles:
             records = tf.data.TFRecordDataset(self._paths[index::count])
         else:
             records = tf.data.TFRecordDataset(self._paths).shard(count, index)
-        return records.batch(_CHUNK).map(parse).unbatch()
+        return records.batch(CHUNK).map(parse).unbatch()
 
     def read(self) -> Iterator[tuple[str, str]]:
         """Yields the pairs.
@@ -129,7 +127,7 @@ class TFDSSplit:
         Raises:
             InputError: If a text is not UTF-8.
         """
-        chunks = self._pairs(self._split).batch(_CHUNK).as_numpy_iterator()
+        chunks = self._pairs(self._split).batch(CHUNK).as_numpy_iterator()
         pairs = (pair for sides in chunks for pair in zip(*sides, strict=True))
         for number, pair in enumerate(pairs, start=1):
             yield _decoded(pair, f"{self.name}, pair {number}")
@@ -221,7 +219,7 @@ def _records(path: str) -> Iterator[bytes]:
     dataset = tf.data.TFRecordDataset(path)
     number = size = 0
     try:
-        for chunk in dataset.batch(_CHUNK).as_numpy_iterator():
+        for chunk in dataset.batch(CHUNK).as_numpy_iterator():
             yield from chunk
             number += len(chunk)
             # With its length, 8 bytes, and two checksums of 4 bytes each.

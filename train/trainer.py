@@ -90,8 +90,11 @@ def train(
     with contextlib.ExitStack() as stack:
         run = None
         if index == 0:
-            opened = opened_run(corpus, output, settings, recipe, architecture)
-            run = stack.enter_context(opened)
+            run = stack.enter_context(
+                opened_run(
+                    corpus, output, settings, recipe, architecture, workers
+                )
+            )
             print(f"model: {preset}, {run.config.num_parameters:,} parameters")
         if workers > 1:
             told = {**settings, **architecture}
@@ -114,9 +117,6 @@ def train(
                 past.load_weights(model, checkpoint)
                 print(f"weights: {checkpoint}")
             begun = _begin(training, run, strategy)
-        if run and not run.state_path.exists():
-            # Whatever happens from now on, there is a state to go on from.
-            state.save(run.state_path, begun)
         # With init_from it is the past run's, whatever was asked for.
         settings = {**settings, "vocab_size": tokenizer.vocab_size}
         if run and begun.step < recipe.steps and run.recipe != settings:
@@ -170,7 +170,7 @@ def _check_workers_agree(
     if run and "checksums" in run.survey:
         texts = run.survey["checksums"]
     else:
-        texts = checksums(corpus)
+        texts = checksums(corpus, worker(strategy)[1])
     mine |= {f"texts of {split}": number for split, number in texts.items()}
     chiefs = from_chief(strategy, list(mine.values())).tolist()
     both = zip(mine, mine.values(), chiefs, strict=True)
@@ -201,16 +201,15 @@ def _from_chiefs_run(
 def _begin(
     training: Training, run: Run | None, strategy: tf.distribute.Strategy
 ) -> state.State:
-    """Returns the state that training goes on from: the chief's."""
+    """Restores the state that training goes on from: the chief's.
+
+    Returns:
+        It, without variables: they would stay in memory beside the model's.
+    """
     workers = worker(strategy)[1]
     begun = state.state_of(training, 0, np.zeros((workers, 2), np.int64))
     if run is not None and run.state_path.exists():
         begun = state.load(run.state_path)
-        if len(begun.position) != workers:
-            raise InputError(
-                f"{run.path} was begun with {len(begun.position)} workers, "
-                f"and each has its part of the data. Received: {workers}"
-            )
         print(f"training: going on after step {begun.step:,}")
     begun = state.State(
         int(from_chief(strategy, begun.step)),
@@ -220,7 +219,10 @@ def _begin(
         [from_chief(strategy, value) for value in begun.variables],
     )
     state.restore(training, begun)
-    return begun
+    if run is not None and not run.state_path.exists():
+        # Whatever happens from now on, there is a state to go on from.
+        state.save(run.state_path, begun)
+    return begun._replace(names=[], variables=[])
 
 
 def _fit(

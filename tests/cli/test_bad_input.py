@@ -165,6 +165,22 @@ def test_too_few_resources(run_cli, trained, monkeypatch, message, advice):
     fails(result, advice, f"Received: {message}")
 
 
+def test_an_error_in_a_graph_names_its_reason(run_cli, trained, monkeypatch):
+    import tensorflow as tf
+
+    @tf.function
+    def read(path):
+        return tf.io.read_file(path)
+
+    monkeypatch.setattr(
+        "keras_transformer.train.evaluation.evaluate",
+        lambda *_, **__: read(tf.constant("/nowhere/a")),
+    )
+    run, data = trained
+    result = run_cli("evaluate", run, "--data", data)
+    fails(result, "cannot be read or written. Received: /nowhere/a; No such")
+
+
 def test_an_export_that_cannot_be_written(run_cli, trained, monkeypatch):
     import tensorflow as tf
 

@@ -183,7 +183,7 @@ def test_strategy_is_printed_with_the_devices(run_cli, trained, tmp_path):
         run_cli, data, tmp_path / "run", "--strategy", "mirrored"
     )
     assert code == 0
-    assert "strategy: mirrored, 1 replicas; here CPU:0" in out
+    assert "strategy: mirrored, 2 replicas; here CPU:0, CPU:1" in out
 
 
 def test_help_answers_without_tensorflow():

@@ -74,6 +74,14 @@ def test_only_float16_may_overflow(clock):
     assert steps.step == 3
 
 
+def test_float16_may_not_overflow_for_ever():
+    steps, overflow = steps_of("float16"), update(norm=float("inf"))
+    for norm in [2.0] + 50 * [float("inf")] + [2.0] + 50 * [float("inf")]:
+        steps.on_train_batch_end(0, update(norm=norm))
+    with pytest.raises(InputError, match="gradient became inf at step 103"):
+        steps.on_train_batch_end(0, overflow)
+
+
 def test_training_ends_after_the_last_step():
     steps = steps_of(last=2)
     steps.on_train_batch_end(0, update())

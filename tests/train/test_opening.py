@@ -8,8 +8,8 @@ import pytest
 from digits import TINY, recipe
 
 from keras_transformer.errors import InputError
-from keras_transformer.train import state
-from keras_transformer.train.run import Run
+from keras_transformer.train import opening, state
+from keras_transformer.train.run import Run, locked
 from keras_transformer.train.sources import open_corpus
 from keras_transformer.train.state import load
 from keras_transformer.train.trainer import train
@@ -107,6 +107,29 @@ def test_init_from_takes_weights_and_tokenizer_alone(corpus, tmp_path):
     assert Run.open(third.path).recipe["vocab_size"] == 300
 
 
+def test_init_from_may_move_but_not_change(corpus, tmp_path):
+    def once(output, init_from, steps=1):
+        return train(
+            corpus,
+            tmp_path / output,
+            "tiny",
+            recipe(steps=steps),
+            architecture=TINY,
+            init_from=init_from and tmp_path / init_from,
+        )
+
+    once("first", None)
+    once("other", None)
+    once("run", "first")
+    (tmp_path / "first").rename(tmp_path / "moved")
+    for init_from in ("other", None):
+        with pytest.raises(InputError, match="init_from='.*first' and not"):
+            once("run", init_from, steps=2)
+    assert once("run", "moved", steps=2).step == 2
+    (tmp_path / "moved").rename(tmp_path / "gone")
+    assert once("run", "moved", steps=3).step == 3
+
+
 def test_a_run_without_its_state_is_refused(corpus, tmp_path):
     arguments = (corpus, tmp_path / "run", "tiny", recipe(steps=2))
     run = train(*arguments, architecture=TINY)
@@ -199,9 +222,25 @@ def test_everything_too_long(corpus, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_two_trainings_that_begin_at_once(corpus, tmp_path, monkeypatch):
+    arguments = (corpus, tmp_path / "run", "tiny", recipe(steps=1))
+
+    def survey_while_another_trains(*these):
+        monkeypatch.setattr(opening, "survey", survey)
+        other.append(train(*arguments, architecture=TINY))
+        return survey(*these)
+
+    other, survey = [], opening.survey
+    monkeypatch.setattr(opening, "survey", survey_while_another_trains)
+    with pytest.raises(InputError, match="already holds a run"):
+        train(*arguments, architecture=TINY)
+    assert Run.open(tmp_path / "run").id == other[0].id
+    assert other[0].load_model()
+
+
 def test_two_trainings_in_a_folder(corpus, tmp_path):
     arguments = (corpus, tmp_path / "run", "tiny", recipe(steps=1))
     run = train(*arguments, architecture=TINY)
-    with run.locked(), pytest.raises(InputError, match="already trains"):
+    with locked(run.path), pytest.raises(InputError, match="already trains"):
         train(*arguments, architecture=TINY)
     train(*arguments, architecture=TINY)

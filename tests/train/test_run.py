@@ -286,6 +286,28 @@ def test_average_that_fails_can_be_repeated(run, model, tmp_path, monkeypatch):
     assert average(run, tmp_path / "averaged", last=1).step == 1
 
 
+def test_average_that_was_killed_can_be_repeated(run, model, tmp_path):
+    path = run.save_checkpoint(model, 1, keep=5)
+    left = tmp_path / "averaged" / "checkpoints"
+    left.mkdir(parents=True)
+    run.tokenizer.save(left.parent / "tokenizer.model")
+    (left / f".partial-{path.name}").write_text("half")
+    assert average(run, left.parent, last=1).load_model()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model", "checkpoints/a.h5"])
+def test_what_is_no_remainder_of_ours_is_not_overwritten(
+    run, model, tmp_path, name
+):
+    run.save_checkpoint(model, 1, keep=5)
+    file = tmp_path / "averaged" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    with pytest.raises(InputError, match="already holds something"):
+        average(run, tmp_path / "averaged", last=1)
+    assert file.read_text() == "mine"
+
+
 def test_average_of_a_mixture_is_refused(run, model, tmp_path, tokenizer):
     other = Run.create(tmp_path / "other", model.config, {}, tokenizer)
     run.save_checkpoint(model, 1, keep=5)

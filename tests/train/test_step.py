@@ -150,3 +150,25 @@ def test_mixed_precision_on_two_replicas(run, dtype):
     assert mixed["loss"][-1] < mixed["loss"][0]
     norms = mixed["gradient_norm"] / full["gradient_norm"]
     assert 0.9 < np.median(norms) < 1.1
+    assert (mixed["moved"] > 0.01).any()
+
+
+@pytest.mark.parametrize(
+    ("clip_norm", "strategy", "devices"),
+    [(None, "single", 1), (None, "mirrored", 2), (0.5, "mirrored", 2)],
+)
+def test_a_gradient_that_overflows_updates_nothing(
+    run, clip_norm, strategy, devices
+):
+    found = run(
+        dtype="mixed_float16",
+        loss_scale=2.0**100,
+        clip_norm=clip_norm,
+        strategy=strategy,
+        devices=devices,
+    )
+    assert not np.isfinite(found["gradient_norm"]).any()
+    assert not found["moved"].any()
+    # Halved by each step once, whatever the number of replicas.
+    assert found["loss_scale"] == 2.0 ** (100 - STEPS)
+    assert (found["learning_rate"] == found["learning_rate"][0]).all()

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
+from keras_transformer.train.opening import checksums
 from keras_transformer.train.sources import open_corpus
 
 PAIRS = [
@@ -146,6 +147,19 @@ def test_shards(tmp_path, files, count, expected):
 
 
 # === Faults ===
+
+
+def test_another_number_of_files_gives_workers_other_parts(tmp_path):
+    for files in (2, 3):
+        folder = tmp_path / str(files)
+        folder.mkdir()
+        pairs = [(f"{i}", f"{i}!") for i in range(12)]
+        for i in range(files):
+            part = pairs[i * 12 // files : (i + 1) * 12 // files]
+            write_pairs(folder / f"train-{i}.tfrecord", part)
+    two, three = (opened(tmp_path / name) for name in "23")
+    assert checksums(two, 1) == checksums(three, 1)
+    assert checksums(two, 2) != checksums(three, 2)
 
 
 def test_text_files_beside_them(tmp_path):

@@ -9,7 +9,7 @@ from digits import TINY, recipe
 from keras_transformer.errors import InputError
 from keras_transformer.train import callbacks, pipeline, state
 from keras_transformer.train.callbacks import Steps, read_log
-from keras_transformer.train.run import Run, step_of
+from keras_transformer.train.run import Run, step_of, write_json
 from keras_transformer.train.sources import open_corpus
 from keras_transformer.train.state import load
 from keras_transformer.train.step import Training
@@ -98,9 +98,12 @@ def test_what_was_stopped_ends_as_if_it_had_not_been(
             "tiny",
             settings,
             architecture=TINY,
-            strategy=open_strategy(strategy),
+            strategy=opened,
         )
 
+    opened = open_strategy(strategy)
+    replicas = {"single": 1, "mirrored": 2}[strategy]
+    assert opened.num_replicas_in_sync == replicas
     whole = once("whole")
     calls = 0
     happens = getattr(*place)
@@ -153,6 +156,17 @@ def test_more_steps_go_on_from_the_last(corpus, tmp_path):
     assert Run.open(short.path).recipe["steps"] == 8
 
 
+def test_the_state_does_not_stay_in_memory(corpus, tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(
+        "keras_transformer.train.trainer._fit",
+        lambda *arguments: begun.append(arguments[-1]),
+    )
+    run = train(corpus, tmp_path / "run", "tiny", recipe(), architecture=TINY)
+    assert load(run.state_path).variables
+    assert (begun[0].step, begun[0].variables) == (0, [])
+
+
 def test_a_run_of_several_workers_goes_on_with_as_many(corpus, tmp_path):
     def once(steps):
         return train(
@@ -164,9 +178,13 @@ def test_a_run_of_several_workers_goes_on_with_as_many(corpus, tmp_path):
         )
 
     run = once(1)
-    past = load(run.state_path)
-    position = np.concatenate([past.position, past.position])
-    state.save(run.state_path, past._replace(position=position))
+    write_json(
+        run.path / "config.json",
+        {
+            **json.loads((run.path / "config.json").read_text()),
+            "survey": {**run.survey, "workers": 2},
+        },
+    )
     with pytest.raises(InputError, match="begun with 2 workers.*Received: 1"):
         once(2)
 
