@@ -49,17 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except OSError as error:  # no permission, no space left on the disk
-        print(f"keras-transformer: {error}", file=sys.stderr)
-        return 2
     except Exception as error:
-        advice = advice_on(error)
-        if advice is None:
+        told, advice = reason_of(error), advice_on(error)
+        if advice:
+            told = f"{advice} Received: {told}"
+        elif not isinstance(error, OSError):  # such as no permission
             raise
-        print(
-            f"keras-transformer: {advice} Received: {reason_of(error)}",
-            file=sys.stderr,
-        )
+        print(f"keras-transformer: {told}", file=sys.stderr)
         return 2
     return 0
 

@@ -1,4 +1,4 @@
-"""The one exception for input that cannot be used, and TensorFlow's own."""
+"""The one exception for input that cannot be used, and advice on others."""
 
 import re
 import sys
@@ -17,12 +17,15 @@ class InputError(ValueError):
 
 
 def advice_on(error: Exception) -> str | None:
-    """Returns what to do about an error of TensorFlow; None of another's."""
+    """Returns what to do about an error that is no fault of ours, or None."""
+    # TensorFlow has no classes of its own for these.
+    if "No space left" in str(error):
+        return "The disk is full."
+    if "File too large" in str(error):
+        return "A file may not become as large as that; see `ulimit -f`."
     if "tensorflow" not in sys.modules:
         return None
     errors = sys.modules["tensorflow"].errors
-    if "No space left" in str(error):  # TensorFlow's, of no class of its own
-        return "The disk is full."
     match error:
         case errors.ResourceExhaustedError():
             return (
@@ -33,8 +36,9 @@ def advice_on(error: Exception) -> str | None:
             )
         case errors.UnavailableError() | errors.AbortedError():
             return (
-                "Another worker does not answer. Start the same commands "
-                "again, which go on after the last checkpoint."
+                "Another worker has ended or does not answer. If it printed "
+                "no reason, start the same commands again, which go on after "
+                "the last checkpoint."
             )
         case errors.PermissionDeniedError() | errors.NotFoundError():
             return "A file cannot be read or written."

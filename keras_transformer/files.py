@@ -26,6 +26,10 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         with open(partial, "rb") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
+    except OSError as error:
+        if error.errno and not error.filename:  # a write does not say where
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

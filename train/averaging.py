@@ -30,8 +30,10 @@ def average(
     check_is_free(output)
     if last is None:
         last = run.recipe.get("keep", 5)
-    paths = run.checkpoints()[-max(last, 0) :]
-    if not 1 <= last == len(paths):
+    if last < 1:
+        raise InputError(f"last must be at least 1. Received: last={last}")
+    paths = run.checkpoints()[-last:]
+    if len(paths) < last:
         raise InputError(
             f"{run.path} has {len(run.checkpoints())} checkpoints. Received: "
             f"last={last}, by default as many as training keeps. Choose "

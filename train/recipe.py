@@ -88,7 +88,8 @@ class Recipe:
             value = getattr(self, name)
             if value is not None and not 0.0 < value < math.inf:
                 raise InputError(
-                    f"{name} must be positive. Received: {name}={value}"
+                    f"{name} must be positive and finite. Received: "
+                    f"{name}={value}"
                 )
         if self.bleu_sentences < 0:
             raise InputError(

@@ -218,6 +218,7 @@ class Run:
     def _save_weights(
         self, model: keras.Model, path: Path, step: int, **attributes: float
     ) -> None:
+        path.parent.mkdir(exist_ok=True)
         size = sum(4 * math.prod(w.shape) for w in model.weights)
         with replacing(path) as partial:
             # HDF5 ends the process if the disk gets full while it writes.

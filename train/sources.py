@@ -3,6 +3,7 @@
 The forms that a corpus is stored in are in text_files.py and tfrecords.py.
 """
 
+import collections
 import itertools
 import os
 import re
@@ -19,6 +20,7 @@ SPLITS = ("train", "valid", "test")
 # train.tfrecord, train-00000-of-00008.tfrecord and, from TensorFlow Datasets,
 # train.tfrecord-00000-of-00008.
 _TFRECORD = re.compile(rf"({'|'.join(SPLITS)}).*\.tfrecord(-\d+-of-\d+)?")
+_NUMBERED = re.compile(r"(.*)-\d+-of-(\d+)(\.tfrecord)?")
 
 _FORMS = """\
   embedded               the small English-German corpus that comes along
@@ -170,6 +172,13 @@ def open_corpus(
     if len(data) == 2:
         for path in data:
             _require_file(path)
+        endings = [os.path.splitext(path)[1].removeprefix(".") for path in data]
+        if source and target and endings == [target, source]:
+            raise InputError(
+                "The file of the source comes first, then that of the "
+                f"target. Received: {' '.join(data)} with source={source!r}, "
+                f"target={target!r}"
+            )
         splits = {"train": text_files.LineFiles(*data)}
         return Corpus(" ".join(data), splits, source, target)
     if len(data) != 1 or not data[0]:
@@ -247,11 +256,24 @@ def _tfrecord_folder(
             for name in names
             if name.startswith(split)
         ]
+        _require_all_of(paths)
         if paths:
             splits[split] = tfrecords.TFRecordFiles(
                 f"{folder}, split {split}", paths, source, target
             )
     return Corpus(folder, splits, source, target)
+
+
+def _require_all_of(paths: Sequence[str]) -> None:
+    """Refuses fewer files than a name such as `-00000-of-00008` tells of."""
+    numbered = filter(None, map(_NUMBERED.fullmatch, paths))
+    found = collections.Counter(match.groups("") for match in numbered)
+    for (name, count, ending), there in found.items():
+        if there != int(count):
+            raise InputError(
+                "Of TFRecord files that are numbered all must be there. "
+                f"Received: {there} of {name}-*-of-{count}{ending}"
+            )
 
 
 def _text_folder(

@@ -122,7 +122,8 @@ def test_disk_full(run_cli, trained, tmp_path, monkeypatch):
 
     monkeypatch.setattr("keras_transformer.train.run.write_json", fail)
     _, data = trained
-    fails(train(run_cli, data, tmp_path / "run"), "No space left")
+    result = train(run_cli, data, tmp_path / "run")
+    fails(result, "The disk is full. Received: [Errno 28] No space left")
     assert not (tmp_path / "run" / "config.json").exists()
 
 

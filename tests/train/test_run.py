@@ -108,6 +108,9 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
         with pytest.raises(type(error)), replacing(path) as partial:
             partial.write_text("half")
             raise error
+    with pytest.raises(OSError, match=r"File too large: '.*values.json'"):
+        with replacing(path):
+            raise OSError(27, "File too large")  # as of a write
     assert [f.name for f in tmp_path.iterdir()] == ["values.json"]
     assert json.loads(path.read_text("utf-8")) == {"a": [1, "\u00e4"]}
 
@@ -252,11 +255,20 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
         np.testing.assert_allclose(ours, 2.5 * theirs, rtol=1e-6)
 
 
-@pytest.mark.parametrize("last", [0, -1, 3])
-def test_average_of_more_checkpoints_than_there_are(run, model, tmp_path, last):
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        (0, "at least 1. Received: last=0"),
+        (-1, "at least 1. Received: last=-1"),
+        (3, "2 checkpoints. Received: last=3"),
+    ],
+)
+def test_average_of_more_checkpoints_than_there_are(
+    run, model, tmp_path, last, message
+):
     for step in (1, 2):
         run.save_checkpoint(model, step, keep=5)
-    with pytest.raises(InputError, match=f"2 checkpoints.*last={last}"):
+    with pytest.raises(InputError, match=message):
         average(run, tmp_path / "averaged", last)
     assert not (tmp_path / "averaged").exists()
 

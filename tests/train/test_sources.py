@@ -74,6 +74,13 @@ def test_two_files(tmp_path):
     assert_holds(corpus, "train", PAIRS)
 
 
+def test_two_files_the_wrong_way_round(tmp_path):
+    paths = [str(write(tmp_path / f"a.{code}", ["x"])) for code in ("de", "en")]
+    assert open_corpus(paths, "de", "en").splits == ("train",)
+    with pytest.raises(InputError, match="source comes first.*source='en'"):
+        open_corpus(paths, "en", "de")
+
+
 def test_last_line_without_an_end(tmp_path):
     files = [tmp_path / "a", tmp_path / "b"]
     files[0].write_bytes(b"one\ntwo")

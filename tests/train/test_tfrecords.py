@@ -1,6 +1,7 @@
 """A folder of TFRecord files as a corpus: order, shards and every fault."""
 
 import gzip
+import re
 
 import pytest
 import tensorflow as tf
@@ -103,6 +104,18 @@ def test_splits(tmp_path):
     assert_holds(corpus, "train", PAIRS)
     assert_holds(corpus, "valid", PAIRS[:1])
     assert_holds(corpus, "test", PAIRS[1:3])
+
+
+@pytest.mark.parametrize(
+    "name", ["train-{}-of-00002.tfrecord", "train.tfrecord-{}-of-00002"]
+)
+def test_a_numbered_file_that_is_missing(tmp_path, name):
+    write_pairs(tmp_path / name.format("00001"), PAIRS[3:])
+    message = "Received: 1 of .*" + re.escape(name.format("*"))
+    with pytest.raises(InputError, match=message):
+        opened(tmp_path)
+    write_pairs(tmp_path / name.format("00000"), PAIRS[:3])
+    assert_holds(opened(tmp_path), "train", PAIRS)
 
 
 def test_the_other_direction(tmp_path):

@@ -1,5 +1,6 @@
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -211,6 +212,13 @@ def test_a_full_disk_leaves_the_last_state(
     run = Run.open(tmp_path / "run")
     assert load(run.state_path).step == 3
     assert not list(run.path.glob(".partial*"))
+
+
+def test_checkpoints_that_were_removed(corpus, tmp_path):
+    arguments = (corpus, tmp_path / "run", "tiny")
+    run = train(*arguments, recipe(steps=1), architecture=TINY)
+    shutil.rmtree(run.path / "checkpoints")
+    assert train(*arguments, recipe(steps=2), architecture=TINY).step == 2
 
 
 def test_validation_takes_no_more_memory_than_a_part(
