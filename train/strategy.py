@@ -55,7 +55,7 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
     if name == "mirrored":
         kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
         devices = [d.name for d in tf.config.list_logical_devices(kind)]
-        return tf.distribute.MirroredStrategy(devices)
+        return _mirrored(*devices)
     if name == "multiworker":
         if not _workers_of_tf_config():
             raise InputError(
@@ -64,6 +64,16 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             )
         return _join_workers()
     return tf.distribute.get_strategy()
+
+
+@functools.cache
+def _mirrored(*devices: str) -> tf.distribute.Strategy:
+    """Returns the one strategy of these devices.
+
+    TensorFlow would take the reductions of another one, for another model,
+    for those of the first, and refuse their shapes.
+    """
+    return tf.distribute.MirroredStrategy(devices)
 
 
 def _join_workers() -> tf.distribute.Strategy:

@@ -157,6 +157,19 @@ def test_more_steps_go_on_from_the_last(corpus, tmp_path):
     assert Run.open(short.path).recipe["steps"] == 8
 
 
+def test_two_models_one_after_the_other_on_two_replicas(corpus, tmp_path):
+    for width in (16, 32):
+        run = train(
+            corpus,
+            tmp_path / str(width),
+            "tiny",
+            recipe(steps=1, bleu_sentences=0),
+            architecture={**TINY, "d_model": width},
+            strategy=open_strategy("mirrored"),
+        )
+        assert run.step == 1
+
+
 def test_the_state_does_not_stay_in_memory(corpus, tmp_path, monkeypatch):
     begun = []
     monkeypatch.setattr(
