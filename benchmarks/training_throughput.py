@@ -66,7 +66,7 @@ CONTENDERS = [
     Contender("marian.py", "marian", "compiled"),
     Contender("marian.py", "marian", "compiled", shim=True),
     Contender("ours.py", "ours", "graph", "mixed_bfloat16"),
-    # XLA is several times slower than the graph in bfloat16.
+    # XLA is slower than the graph in bfloat16.
     Contender("kerashub.py", "keras-hub", "graph", "mixed_bfloat16"),
     Contender("marian.py", "marian", "compiled", "mixed_bfloat16"),
 ]
