@@ -42,19 +42,22 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=[
         "keras_transformer",
+        "keras_transformer.cli",
         "keras_transformer.layers",
         "keras_transformer.decoding",
         "keras_transformer.text",
-        "keras_transformer.text.grammar",
         "keras_transformer.train",
+        "keras_transformer.train.data",
         "keras_transformer.export",
     ],
     # The programs live beside the library and are installed inside it, so
     # that their import names cannot clash with anybody else's.
     package_dir={
         "keras_transformer.train": "train",
+        "keras_transformer.train.data": "train/data",
         "keras_transformer.export": "export",
     },
+    package_data={"keras_transformer.train.data": ["demo/*"]},
     install_requires=[
         *PINNED,
         "numpy",

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from keras_transformer.startup import start_tensorflow
+from keras_transformer.startup import import_tensorflow_quietly
 
 _REPETITIONS = 5
 
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--learn", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--read", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    start_tensorflow()
+    import_tensorflow_quietly()
     if options.learn:
         folder, vocab_size = options.learn
         print(json.dumps(learn(folder, int(vocab_size))))

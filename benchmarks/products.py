@@ -13,7 +13,7 @@ import time
 
 from peers.workload import SHAPES, Shape
 
-from keras_transformer.startup import start_tensorflow
+from keras_transformer.startup import import_tensorflow_quietly
 
 _REPETITIONS = 9
 
@@ -72,7 +72,7 @@ def main() -> None:
         "--shapes", nargs="+", default=list(SHAPES), choices=SHAPES
     )
     options = parser.parse_args()
-    start_tensorflow()
+    import_tensorflow_quietly()
     print("| shape | dtype | products of a step | GFLOP/s | target tokens/s |")
     print("|---|---|---|---|---|")
     for name in options.shapes:

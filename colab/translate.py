@@ -139,8 +139,8 @@ print(describe(results))
 
 # %%
 # %matplotlib inline
-from keras_transformer.export.attention import attention_of
 from keras_transformer.plotting import attention_figure
+from keras_transformer.translation_attention import attention_of
 
 attention_figure(*attention_of(translator, "I am a student.", "cross"))
 

@@ -1,6 +1,5 @@
-"""The export program: text in, text out, as one SavedModel."""
+"""The export program: one SavedModel that takes and returns text."""
 
 from keras_transformer.export.saved_model import save, translate_alone
-from keras_transformer.export.translator import Translation, Translator
 
-__all__ = ["Translation", "Translator", "save", "translate_alone"]
+__all__ = ["save", "translate_alone"]

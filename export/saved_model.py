@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
-from keras_transformer.export.translator import Translation, Translator
+from keras_transformer.translator import Translation, Translator
 
 PROBES = (
     "I am a student.",

@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _HOME = {
     "BeamSearch": "keras_transformer.decoding",
     "InputError": "keras_transformer.errors",
+    "Run": "keras_transformer.run",
     "LabelSmoothedCrossEntropy": "keras_transformer.losses",
     "Perplexity": "keras_transformer.metrics",
     "TokenAccuracy": "keras_transformer.metrics",
@@ -23,7 +24,7 @@ _HOME = {
     "Tokenizer": "keras_transformer.text",
     "Transformer": "keras_transformer.model",
     "TransformerConfig": "keras_transformer.config",
-    "Translator": "keras_transformer.export",
+    "Translator": "keras_transformer.translator",
     "WarmupInverseSquareRoot": "keras_transformer.schedules",
 }
 _MODULES = (

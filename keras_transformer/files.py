@@ -10,7 +10,7 @@ from keras_transformer.errors import InputError
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Gives a path to write to, and puts that file in place of `path`.
 
     On any failure, a full disk or a power cut the file that was at `path`
@@ -34,7 +34,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def check_room(path: Path, size: int) -> None:
+def reserve_disk_space(path: Path, size: int) -> None:
     """Raises OSError if a disk has no room for a file.
 
     Args:
@@ -52,7 +52,7 @@ def check_room(path: Path, size: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def lines_of(stream: BinaryIO) -> Iterator[str]:
+def read_lines(stream: BinaryIO) -> Iterator[str]:
     """Yields the lines of standard input, without their ends.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_transformer.errors import InputError
-from keras_transformer.files import replacing
+from keras_transformer.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -213,7 +213,7 @@ def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
             f"The folder for the picture does not exist. Received: {path}. "
             "Create the folder first or choose another one."
         )
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format=suffix[1:])
 
 

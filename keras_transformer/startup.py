@@ -7,7 +7,7 @@ import tempfile
 from keras_transformer.errors import InputError
 
 
-def start_tensorflow() -> None:
+def import_tensorflow_quietly() -> None:
     """Imports TensorFlow without the lines that it prints meanwhile.
 
     No setting keeps it from reporting, at every start, that it found oneDNN

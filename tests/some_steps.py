@@ -35,11 +35,11 @@ def main(output, options):
         [tf.config.LogicalDeviceConfiguration()] * options.get("devices", 1),
     )
     from keras_transformer import Transformer, TransformerConfig
-    from keras_transformer.train.step import Training
+    from keras_transformer.distributed_fit import Training
     from keras_transformer.train.strategy import (
+        broadcast_from_chief,
         describe,
         distribute,
-        from_chief,
         open_strategy,
         worker,
     )
@@ -49,7 +49,7 @@ def main(output, options):
     print(describe(strategy))
     # Of several shapes and kinds, one of them empty; others send nonsense.
     for value in (np.arange(6).reshape(2, 3), np.float32(0.5), np.zeros(0)):
-        told = from_chief(strategy, value if index == 0 else None)
+        told = broadcast_from_chief(strategy, value if index == 0 else None)
         np.testing.assert_array_equal(told, value)
         assert told.dtype == value.dtype and told.shape == value.shape
 

@@ -1,12 +1,12 @@
 """The training program; its parts also serve your own."""
 
-from keras_transformer.train.pipeline import (
+from keras_transformer.run import Run
+from keras_transformer.train.data.corpus import Corpus, open_corpus
+from keras_transformer.train.data.pipeline import (
     evaluation_batches,
     training_batches,
 )
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import Run
-from keras_transformer.train.sources import Corpus, open_corpus
 from keras_transformer.train.strategy import open_strategy
 from keras_transformer.train.trainer import train
 

@@ -6,12 +6,13 @@ import numpy as np
 
 from keras_transformer.errors import InputError
 from keras_transformer.model import Transformer
-from keras_transformer.train.run import Run, check_is_free, step_of
+from keras_transformer.run import step_of
+from keras_transformer.train.run import TrainingRun, check_is_free
 
 
 def average(
-    run: Run, output: str | os.PathLike, last: int | None = None
-) -> Run:
+    run: TrainingRun, output: str | os.PathLike, last: int | None = None
+) -> TrainingRun:
     """Writes a run whose weights are the mean of another run's checkpoints.
 
     Section 6.1: base averages the last 5 checkpoints, big the last 20.
@@ -47,7 +48,7 @@ def average(
     model.set_weights([total / last for total in sums])
     names = [path.name for path in paths]
     recipe = {**run.recipe, "averaged": names}
-    return Run.create(
+    return TrainingRun.create(
         output,
         run.config,
         recipe,

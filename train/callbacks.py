@@ -21,12 +21,12 @@ from tqdm import tqdm
 
 from keras_transformer.decoding import BeamSearch
 from keras_transformer.errors import InputError
-from keras_transformer.export import Translator
-from keras_transformer.files import replacing
+from keras_transformer.files import atomic_write
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
 from keras_transformer.train.bleu import corpus_scores
-from keras_transformer.train.run import Run
+from keras_transformer.train.run import TrainingRun
+from keras_transformer.translator import Translator
 
 COLUMNS = (
     "step",
@@ -223,7 +223,7 @@ class Log(keras.callbacks.Callback):
             writer.writerow(
                 {k: int(v) if k == "step" else float(v) for k, v in row.items()}
             )
-        with replacing(self.path) as partial:
+        with atomic_write(self.path) as partial:
             partial.write_text(text.getvalue(), "utf-8")
 
 
@@ -316,7 +316,7 @@ def check_tensorboard() -> None:
         import tensorboard  # noqa: F401  (tf.summary is made of it)
     except ImportError as error:
         raise InputError(
-            "TensorBoard is not installed. Run "
+            "TensorBoard is not installed. TrainingRun "
             'pip install "keras-transformer-nmt[tensorboard]"'
         ) from error
 
@@ -367,7 +367,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     def __init__(
         self,
-        run: Run,
+        run: TrainingRun,
         keep: int,
         steps: Steps,
         validation: Validation | None,

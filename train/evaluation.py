@@ -9,13 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.export import Translator
-from keras_transformer.files import replacing
+from keras_transformer.files import atomic_write
 from keras_transformer.metrics import TokenNLL
-from keras_transformer.train import pipeline
 from keras_transformer.train.bleu import corpus_scores
-from keras_transformer.train.run import Run, write_json
-from keras_transformer.train.sources import Corpus
+from keras_transformer.train.data import pipeline
+from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.run import TrainingRun, write_json
+from keras_transformer.translator import Translator
 
 _BATCH_TOKENS = 8_192
 
@@ -111,7 +111,7 @@ def describe(results: dict[str, Any]) -> str:
 
 
 def record(
-    run: Run,
+    run: TrainingRun,
     checkpoint: Path,
     step: int,
     results: dict[str, Any],
@@ -139,7 +139,7 @@ def record(
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
     with run.locked_results():
         write_json(path, [*_past(path), {**about, **results}])
-        with replacing(text) as partial:
+        with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
 

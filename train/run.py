@@ -1,23 +1,11 @@
-"""A training run on disk: a folder that every other command takes.
-
-config.json              architecture and recipe
-tokenizer.model          SentencePiece model
-checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
-state.npz                all that training goes on from
-log.csv                  a line an epoch
-lock                     held by the process that trains
-tensorboard/             the same, and samples, for TensorBoard
-results.json             what `evaluate` measured
-"""
+"""Writes a run folder, atomically; `keras_transformer/run.py` reads it."""
 
 import contextlib
 import dataclasses
 import fcntl
-import hashlib
 import json
 import math
 import os
-import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,34 +16,16 @@ import keras
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
-from keras_transformer.files import check_room, replacing
-from keras_transformer.model import Transformer
+from keras_transformer.files import atomic_write, reserve_disk_space
+from keras_transformer.run import FORMAT, Run, tokenizer_digest
 from keras_transformer.text import Tokenizer
 
-FORMAT = 1
 _CHECKPOINT = "step-{step:08d}.weights.h5"
-_HDF5_OVERHEAD = 8 * 1024  # bytes a variable; 2 KiB were measured
+_HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A run folder.
-
-    Args:
-        path: The folder.
-        config: The architecture.
-        recipe: How it is trained: plain values, as `train` received them.
-        tokenizer: The tokenizer.
-        survey: What training sees of the data, and begins with.
-        id: What its checkpoints are known by; "" in runs of old versions.
-    """
-
-    path: Path
-    config: TransformerConfig
-    recipe: dict[str, Any]
-    tokenizer: Tokenizer
-    survey: dict[str, Any] = dataclasses.field(default_factory=dict)
-    id: str = ""
+class TrainingRun(Run):
+    """A run that training writes to."""
 
     @classmethod
     def create(
@@ -67,7 +37,7 @@ class Run:
         survey: dict[str, Any] | None = None,
         model: keras.Model | None = None,
         step: int = 0,
-    ) -> "Run":
+    ) -> "TrainingRun":
         """Makes the folder of a new run.
 
         Args:
@@ -104,64 +74,15 @@ class Run:
                 "model": self.config.to_dict(),
                 "recipe": self.recipe,
                 "survey": self.survey,
-                "tokenizer": _digest(self.tokenizer),
+                "tokenizer": tokenizer_digest(self.tokenizer),
             },
         )
 
-    def with_recipe(self, recipe: dict[str, Any]) -> "Run":
+    def with_recipe(self, recipe: dict[str, Any]) -> "TrainingRun":
         """Records another recipe for the run, and returns it."""
         run = dataclasses.replace(self, recipe=recipe)
         run._write_config()
         return run
-
-    @classmethod
-    def open(cls, path: str | os.PathLike) -> "Run":
-        """Reads the folder of a run.
-
-        Raises:
-            InputError: If it is none, or of a format that is not known.
-        """
-        path = Path(path)
-        try:
-            values = json.loads((path / "config.json").read_text("utf-8"))
-        except OSError as error:
-            raise InputError(
-                "A run folder, as `keras-transformer train` writes it, has a "
-                f"config.json. Received: {path} ({error.strerror})"
-            ) from error
-        except ValueError as error:
-            raise InputError(
-                f"{path / 'config.json'} must be JSON. Received: {error}"
-            ) from error
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            found = values.get("format") if isinstance(values, dict) else None
-            raise InputError(
-                f"{path} must be a run of format {FORMAT}. Received: "
-                f"format={found!r}. It was written by another version."
-            )
-        for name in ("model", "recipe", "survey"):
-            if not isinstance(values.get(name), dict):
-                raise InputError(
-                    f"{path / 'config.json'} must have an object {name}. "
-                    f"Received: {name}={values.get(name)!r}"
-                )
-        tokenizer = Tokenizer.load(path / "tokenizer.model")
-        digest = _digest(tokenizer)
-        recorded = values.get("tokenizer", digest)
-        if digest != recorded:
-            raise InputError(
-                f"{path / 'tokenizer.model'} must be the tokenizer that the "
-                f"run began with, of SHA-256 {recorded[:12]}. Received: "
-                f"{digest[:12]}. Put the right one back."
-            )
-        return cls(
-            path,
-            TransformerConfig.from_dict(values["model"]),
-            values["recipe"],
-            tokenizer,
-            values["survey"],
-            values.get("id", ""),
-        )
 
     @contextlib.contextmanager
     def locked_results(self) -> Iterator[None]:
@@ -172,26 +93,6 @@ class Run:
             yield
         finally:
             os.close(folder)
-
-    def checkpoints(self) -> list[Path]:
-        """Returns the checkpoints, oldest first."""
-        found = (self.path / "checkpoints").glob("step-[0-9]*.weights.h5")
-        return sorted(found)
-
-    @property
-    def best_path(self) -> Path:
-        """Where the checkpoint with the best validation BLEU is."""
-        return self.path / "checkpoints" / "best.weights.h5"
-
-    @property
-    def state_path(self) -> Path:
-        """Where the state of training is."""
-        return self.path / "state.npz"
-
-    @property
-    def log_path(self) -> Path:
-        """Where the figures of every epoch are."""
-        return self.path / "log.csv"
 
     def save_checkpoint(self, model: keras.Model, step: int, keep: int) -> Path:
         """Writes the weights; they appear whole or not at all.
@@ -220,96 +121,14 @@ class Run:
     ) -> None:
         path.parent.mkdir(exist_ok=True)
         size = sum(4 * math.prod(w.shape) for w in model.weights)
-        with replacing(path) as partial:
+        with atomic_write(path) as partial:
             # HDF5 ends the process if the disk gets full while it writes.
-            check_room(partial, size + _HDF5_OVERHEAD * len(model.weights))
+            reserve_disk_space(
+                partial, size + _HDF5_OVERHEAD * len(model.weights)
+            )
             model.save_weights(partial, overwrite=True)
             with h5py.File(partial, "a") as file:
                 file.attrs.update(run=self.id, step=step, **attributes)
-
-    def find_checkpoint(self, name: str | int | None = None) -> Path:
-        """Returns the checkpoint that a user names.
-
-        Args:
-            name: A step, `"best"` (by validation BLEU) or `"last"`, which is
-                also the default.
-
-        Raises:
-            InputError: If there is none of that name.
-        """
-        found = self.checkpoints()
-        if not found:
-            raise InputError(
-                f"{self.path} has no checkpoint: its training ended before "
-                "the first. Start the same command again."
-            )
-        named = {str(step_of(path)): path for path in found}
-        if self.best_path.exists():
-            named["best"] = self.best_path
-        named["last"] = found[-1]
-        if str(name or "last") not in named:
-            raise InputError(
-                f"{self.path} has the checkpoints {', '.join(named)}. "
-                f"Received: checkpoint={name}"
-            )
-        return named[str(name or "last")]
-
-    def load_model(self, checkpoint: Path | None = None) -> Transformer:
-        """Returns the model with the weights of a checkpoint.
-
-        Args:
-            checkpoint: Default: the newest.
-
-        Raises:
-            InputError: If there is no checkpoint, or it cannot be read.
-        """
-        model = Transformer(self.config)
-        self.load_weights(model, checkpoint or self.find_checkpoint())
-        return model
-
-    def load_weights(self, model: Transformer, checkpoint: Path) -> None:
-        """Gives a model the weights of a checkpoint.
-
-        Raises:
-            InputError: If it cannot be read, or is another run's.
-        """
-        try:
-            with h5py.File(checkpoint) as file:
-                owner = file.attrs.get("run", self.id)
-            model.load_weights(checkpoint)
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(
-                f"{checkpoint} must hold the weights of the model in "
-                f"config.json. Received: {str(error).splitlines()[0]} It may "
-                "be damaged: delete it, and the one before is used."
-            ) from error
-        if owner != self.id:
-            raise InputError(
-                f"{checkpoint} must be of the run {self.id[:8]}, in whose "
-                f"folder it is. Received: one of the run {owner[:8]}. Put it "
-                "back where it belongs."
-            )
-
-    @property
-    def step(self) -> int:
-        """Updates of the newest checkpoint; 0 if there is none."""
-        checkpoints = self.checkpoints()
-        if not checkpoints:
-            return 0
-        return step_of(checkpoints[-1])
-
-
-def _digest(tokenizer: Tokenizer) -> str:
-    return hashlib.sha256(tokenizer.model).hexdigest()
-
-
-def step_of(checkpoint: Path) -> int:
-    """Returns after how many updates a checkpoint was written."""
-    numbered = re.match(r"step-(\d+)", checkpoint.name)
-    if numbered:
-        return int(numbered[1])
-    with h5py.File(checkpoint) as file:
-        return int(file.attrs["step"])
 
 
 @contextlib.contextmanager
@@ -366,5 +185,5 @@ def _whole(folder: Path) -> set[str]:
 def write_json(path: str | os.PathLike, values: Any) -> None:
     """Writes JSON; the file appears whole or not at all."""
     text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(text, "utf-8")

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_transformer.distributed_fit import Training
 from keras_transformer.errors import InputError
-from keras_transformer.files import replacing
-from keras_transformer.train.step import Training
+from keras_transformer.files import atomic_write
 
 FORMAT = 1
 
@@ -70,7 +70,7 @@ def restore(training: Training, state: State) -> None:
 def save(path: Path, state: State) -> None:
     """Writes a state; on any failure the file that was there stays."""
     about = {"format": FORMAT, "step": state.step, "names": state.names}
-    with replacing(path) as partial, open(partial, "wb") as file:
+    with atomic_write(path) as partial, open(partial, "wb") as file:
         np.savez(
             file,
             about=json.dumps(about),

@@ -205,7 +205,9 @@ def distribute(
     return strategy.distribute_datasets_from_function(lambda context: divided)
 
 
-def from_chief(strategy: tf.distribute.Strategy, value: Any) -> np.ndarray:
+def broadcast_from_chief(
+    strategy: tf.distribute.Strategy, value: Any
+) -> np.ndarray:
     """Returns the chief's value on every worker.
 
     Args:

@@ -13,20 +13,21 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.distributed_fit import Training
 from keras_transformer.errors import InputError
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
-from keras_transformer.train import callbacks, pipeline, state
+from keras_transformer.train import callbacks, state
 from keras_transformer.train.bleu import corpus_scores
-from keras_transformer.train.opening import checksums, opened_run
+from keras_transformer.train.data import pipeline
+from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import Run
-from keras_transformer.train.sources import Corpus
-from keras_transformer.train.step import Training
+from keras_transformer.train.resume import checksums, opened_run
+from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import (
+    broadcast_from_chief,
     describe,
     distribute,
-    from_chief,
     open_strategy,
     worker,
 )
@@ -43,7 +44,7 @@ def train(
     architecture: dict[str, Any] | None = None,
     strategy: tf.distribute.Strategy | None = None,
     init_from: str | Path | None = None,
-) -> Run | None:
+) -> TrainingRun | None:
     """Trains on the `train` split, and validates on `valid` if there is one.
 
     Called again with the same arguments after training was interrupted, at
@@ -112,7 +113,7 @@ def train(
                 learning_rate_scale=recipe.learning_rate_scale,
             )
             if run and init_from is not None and not run.state_path.exists():
-                past = Run.open(init_from)
+                past = TrainingRun.open(init_from)
                 checkpoint = past.find_checkpoint()
                 past.load_weights(model, checkpoint)
                 print(f"weights: {checkpoint}")
@@ -160,7 +161,7 @@ def _check_workers_agree(
     strategy: tf.distribute.Strategy,
     corpus: Corpus,
     settings: dict[str, Any],
-    run: Run | None,
+    run: TrainingRun | None,
 ) -> None:
     """Refuses what would train another model, or wait for ever."""
     # Paths may differ from machine to machine.
@@ -172,7 +173,7 @@ def _check_workers_agree(
     else:
         texts = checksums(corpus, worker(strategy)[1])
     mine |= {f"texts of {split}": number for split, number in texts.items()}
-    chiefs = from_chief(strategy, list(mine.values())).tolist()
+    chiefs = broadcast_from_chief(strategy, list(mine.values())).tolist()
     both = zip(mine, mine.values(), chiefs, strict=True)
     differ = [name for name, own, chiefs_own in both if own != chiefs_own]
     if differ:
@@ -184,7 +185,7 @@ def _check_workers_agree(
 
 
 def _from_chiefs_run(
-    strategy: tf.distribute.Strategy, run: Run | None
+    strategy: tf.distribute.Strategy, run: TrainingRun | None
 ) -> tuple[Tokenizer, TransformerConfig]:
     """Returns the tokenizer and the architecture of the chief's run."""
     texts = (b"", b"")
@@ -192,14 +193,16 @@ def _from_chiefs_run(
         config = json.dumps(run.config.to_dict())
         texts = (run.tokenizer.model, config.encode())
     model, config = (
-        from_chief(strategy, np.frombuffer(text, np.uint8)).tobytes()
+        broadcast_from_chief(strategy, np.frombuffer(text, np.uint8)).tobytes()
         for text in texts
     )
     return Tokenizer(model), TransformerConfig.from_dict(json.loads(config))
 
 
 def _begin(
-    training: Training, run: Run | None, strategy: tf.distribute.Strategy
+    training: Training,
+    run: TrainingRun | None,
+    strategy: tf.distribute.Strategy,
 ) -> state.State:
     """Restores the state that training goes on from: the chief's.
 
@@ -212,11 +215,11 @@ def _begin(
         begun = state.load(run.state_path)
         print(f"training: going on after step {begun.step:,}")
     begun = state.State(
-        int(from_chief(strategy, begun.step)),
-        from_chief(strategy, begun.position),
-        from_chief(strategy, begun.val_losses),
+        int(broadcast_from_chief(strategy, begun.step)),
+        broadcast_from_chief(strategy, begun.position),
+        broadcast_from_chief(strategy, begun.val_losses),
         begun.names,
-        [from_chief(strategy, value) for value in begun.variables],
+        [broadcast_from_chief(strategy, value) for value in begun.variables],
     )
     state.restore(training, begun)
     if run is not None and not run.state_path.exists():
@@ -230,7 +233,7 @@ def _fit(
     corpus: Corpus,
     tokenizer: Tokenizer,
     recipe: Recipe,
-    run: Run | None,
+    run: TrainingRun | None,
     strategy: tf.distribute.Strategy,
     begun: state.State,
 ) -> None:
@@ -305,7 +308,7 @@ def _valid_batches(
 def _of_chief(
     corpus: Corpus,
     recipe: Recipe,
-    run: Run,
+    run: TrainingRun,
     steps: callbacks.Steps,
     validation: callbacks.Validation | None,
 ) -> list[keras.callbacks.Callback]:

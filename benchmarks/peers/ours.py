@@ -14,7 +14,7 @@ import tensorflow as tf
 import workload
 
 import keras_transformer as kt
-from keras_transformer.train.step import Training
+from keras_transformer.distributed_fit import Training
 from keras_transformer.train.strategy import distribute
 
 

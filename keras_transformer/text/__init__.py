@@ -1,4 +1,4 @@
-"""Text: the tokenizer and the embedded corpus."""
+"""Text to token ids and back."""
 
 from keras_transformer.text.tokenizer import Tokenizer
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import sentencepiece
 
 from keras_transformer.errors import InputError
-from keras_transformer.files import replacing
+from keras_transformer.files import atomic_write
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -179,7 +179,7 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the SentencePiece model file, whole or not at all."""
-        with replacing(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(self.model)
 
     @property

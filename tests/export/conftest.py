@@ -7,10 +7,11 @@ import tensorflow as tf
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding import BeamSearch
-from keras_transformer.export import Translator, save
+from keras_transformer.export import save
 from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
+from keras_transformer.translator import Translator
 
 ADJECTIVES = {"red": "rote", "small": "kleine", "old": "alte", "good": "gute"}
 NOUNS = {"dog": "Hund", "cat": "Katze", "house": "Haus", "tree": "Baum"}

@@ -1,7 +1,7 @@
 import digits
 import pytest
 
-from keras_transformer.train.sources import open_corpus
+from keras_transformer.train.data.corpus import open_corpus
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from keras_transformer import Tokenizer, TransformerConfig
 from keras_transformer.train.evaluation import record
-from keras_transformer.train.run import Run
+from keras_transformer.train.run import TrainingRun
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def run(tmp_path):
     config = TransformerConfig.from_preset(
         "tiny", vocab_size=tokenizer.vocab_size
     )
-    return Run.create(tmp_path / "run", config, {}, tokenizer)
+    return TrainingRun.create(tmp_path / "run", config, {}, tokenizer)
 
 
 def add(run, bleu, split="test"):

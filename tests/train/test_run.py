@@ -7,12 +7,12 @@ import pytest
 
 from keras_transformer import Tokenizer, Transformer, TransformerConfig
 from keras_transformer.errors import InputError
-from keras_transformer.files import replacing
+from keras_transformer.files import atomic_write
+from keras_transformer.run import step_of
 from keras_transformer.train.averaging import average
 from keras_transformer.train.run import (
-    Run,
+    TrainingRun,
     check_is_free,
-    step_of,
     write_json,
 )
 
@@ -32,11 +32,13 @@ def model(tokenizer):
 
 @pytest.fixture
 def run(tmp_path, model, tokenizer):
-    return Run.create(tmp_path / "run", model.config, {"seed": 3}, tokenizer)
+    return TrainingRun.create(
+        tmp_path / "run", model.config, {"seed": 3}, tokenizer
+    )
 
 
 def test_open_reads_what_create_wrote(run):
-    opened = Run.open(run.path)
+    opened = TrainingRun.open(run.path)
     assert opened.config == run.config
     assert opened.recipe == {"seed": 3}
     assert opened.tokenizer.model == run.tokenizer.model
@@ -74,9 +76,9 @@ def test_a_checkpoint_that_fails_leaves_the_old_ones(run, model, monkeypatch):
 
 DISK_FULL = """
 import resource, sys
-from keras_transformer.train.run import Run
+from keras_transformer.train.run import TrainingRun
 
-run = Run.open(sys.argv[1])
+run = TrainingRun.open(sys.argv[1])
 model = run.load_model()
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 try:
@@ -105,11 +107,11 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
     write_json(path, {"a": [1, "\u00e4"]})
     assert json.loads(path.read_text("utf-8")) == {"a": [1, "\u00e4"]}
     for error in (OSError("No space left on device"), KeyboardInterrupt()):
-        with pytest.raises(type(error)), replacing(path) as partial:
+        with pytest.raises(type(error)), atomic_write(path) as partial:
             partial.write_text("half")
             raise error
     with pytest.raises(OSError, match=r"File too large: '.*values.json'"):
-        with replacing(path):
+        with atomic_write(path):
             raise OSError(27, "File too large")  # as of a write
     assert [f.name for f in tmp_path.iterdir()] == ["values.json"]
     assert json.loads(path.read_text("utf-8")) == {"a": [1, "\u00e4"]}
@@ -124,11 +126,11 @@ def test_a_run_that_cannot_be_created_can_be_later(
     with monkeypatch.context() as patched:
         patched.setattr("keras_transformer.train.run.write_json", fail)
         with pytest.raises(OSError, match="No space"):
-            Run.create(tmp_path / "run", model.config, {}, tokenizer)
+            TrainingRun.create(tmp_path / "run", model.config, {}, tokenizer)
     with pytest.raises(InputError, match="config.json"):
-        Run.open(tmp_path / "run")
-    Run.create(tmp_path / "run", model.config, {"seed": 5}, tokenizer)
-    assert Run.open(tmp_path / "run").recipe == {"seed": 5}
+        TrainingRun.open(tmp_path / "run")
+    TrainingRun.create(tmp_path / "run", model.config, {"seed": 5}, tokenizer)
+    assert TrainingRun.open(tmp_path / "run").recipe == {"seed": 5}
 
 
 def test_the_folder_of_a_run_stays_the_same_one(
@@ -137,9 +139,9 @@ def test_the_folder_of_a_run_stays_the_same_one(
     """A shell that is in it stays there, and it may be a mount point."""
     before = tmp_path.stat().st_ino
     monkeypatch.chdir(tmp_path)
-    Run.create(".", model.config, {}, tokenizer)
+    TrainingRun.create(".", model.config, {}, tokenizer)
     assert tmp_path.stat().st_ino == before
-    assert Run.open(".").config == model.config
+    assert TrainingRun.open(".").config == model.config
 
 
 def test_the_best_stays_without_a_log(run, model):
@@ -170,7 +172,7 @@ def test_another_tokenizer_is_refused(run):
     other.save(run.path / "other.model")
     (run.path / "other.model").replace(run.path / "tokenizer.model")
     with pytest.raises(InputError, match="tokenizer that the run began with"):
-        Run.open(run.path)
+        TrainingRun.open(run.path)
 
 
 def test_no_checkpoint(run):
@@ -190,7 +192,7 @@ def test_no_checkpoint(run):
 def test_a_config_that_cannot_be_read(run, content, message):
     (run.path / "config.json").write_text(content)
     with pytest.raises(InputError, match=message):
-        Run.open(run.path)
+        TrainingRun.open(run.path)
 
 
 def test_an_unknown_setting_is_refused(run):
@@ -199,7 +201,7 @@ def test_an_unknown_setting_is_refused(run):
     values["model"]["depth"] = 3
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match="depth"):
-        Run.open(run.path)
+        TrainingRun.open(run.path)
 
 
 def test_what_is_free(tmp_path):
@@ -250,7 +252,7 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
     assert averaged.recipe["averaged"] == [
         f"step-{step:08d}.weights.h5" for step in (2, 3)
     ]
-    reopened = Run.open(tmp_path / "averaged").load_model()
+    reopened = TrainingRun.open(tmp_path / "averaged").load_model()
     for ours, theirs in zip(reopened.weights, start, strict=True):
         np.testing.assert_allclose(ours, 2.5 * theirs, rtol=1e-6)
 
@@ -278,7 +280,7 @@ def test_average_of_more_checkpoints_than_there_are(
 def test_average_of_as_many_as_were_kept(
     model, tmp_path, tokenizer, recipe, kept
 ):
-    run = Run.create(tmp_path / "run", model.config, recipe, tokenizer)
+    run = TrainingRun.create(tmp_path / "run", model.config, recipe, tokenizer)
     for step in range(7):
         run.save_checkpoint(model, step, keep=7)
     names = average(run, tmp_path / "averaged").recipe["averaged"]
@@ -321,7 +323,7 @@ def test_what_is_no_remainder_of_ours_is_not_overwritten(
 
 
 def test_average_of_a_mixture_is_refused(run, model, tmp_path, tokenizer):
-    other = Run.create(tmp_path / "other", model.config, {}, tokenizer)
+    other = TrainingRun.create(tmp_path / "other", model.config, {}, tokenizer)
     run.save_checkpoint(model, 1, keep=5)
     other.save_checkpoint(model, 2, keep=5).rename(
         run.path / "checkpoints" / "step-00000002.weights.h5"

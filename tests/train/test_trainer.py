@@ -7,13 +7,15 @@ import pytest
 import tensorflow as tf
 from digits import TINY, recipe
 
+from keras_transformer.distributed_fit import Training
 from keras_transformer.errors import InputError
-from keras_transformer.train import callbacks, pipeline, state
+from keras_transformer.run import step_of
+from keras_transformer.train import callbacks, state
 from keras_transformer.train.callbacks import Steps, read_log
-from keras_transformer.train.run import Run, step_of, write_json
-from keras_transformer.train.sources import open_corpus
+from keras_transformer.train.data import pipeline
+from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.run import TrainingRun, write_json
 from keras_transformer.train.state import load
-from keras_transformer.train.step import Training
 from keras_transformer.train.strategy import open_strategy
 from keras_transformer.train.trainer import train
 
@@ -64,7 +66,7 @@ class Stop(Exception):
     [
         ((Steps, "on_train_batch_end"), 1, "single", {}),
         ((Steps, "on_train_batch_end"), 13, "single", {}),
-        ((Run, "save_checkpoint"), 10, "single", {}),
+        ((TrainingRun, "save_checkpoint"), 10, "single", {}),
         ((state, "save"), 15, "single", {}),  # the first is of step 0
         (
             (Steps, "on_train_batch_end"),
@@ -154,7 +156,7 @@ def test_more_steps_go_on_from_the_last(corpus, tmp_path):
         )
     for found, expected in zip(weights(short), weights(long), strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert Run.open(short.path).recipe["steps"] == 8
+    assert TrainingRun.open(short.path).recipe["steps"] == 8
 
 
 def test_two_models_one_after_the_other_on_two_replicas(corpus, tmp_path):
@@ -222,7 +224,7 @@ def test_a_full_disk_leaves_the_last_state(
     with pytest.raises(OSError, match="No space left"):
         train(corpus, tmp_path / "run", "tiny", settings, architecture=TINY)
     assert "stopped at step 6; the same command" in capsys.readouterr().out
-    run = Run.open(tmp_path / "run")
+    run = TrainingRun.open(tmp_path / "run")
     assert load(run.state_path).step == 3
     assert not list(run.path.glob(".partial*"))
 
@@ -341,7 +343,7 @@ def test_a_validation_loss_that_is_no_number(corpus, tmp_path, monkeypatch):
     )
     with pytest.raises(InputError, match="validation loss became nan at step"):
         train(corpus, tmp_path / "run", "tiny", recipe(steps=2))
-    assert not Run.open(tmp_path / "run").checkpoints()
+    assert not TrainingRun.open(tmp_path / "run").checkpoints()
 
 
 @pytest.mark.parametrize(

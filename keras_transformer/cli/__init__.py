@@ -1,0 +1,5 @@
+"""The command line: `keras-transformer COMMAND`."""
+
+from keras_transformer.cli.commands import main
+
+__all__ = ["main"]

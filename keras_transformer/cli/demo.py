@@ -1,0 +1,72 @@
+"""The whole way in a few minutes: train, evaluate, export, translate."""
+
+from pathlib import Path
+
+from keras_transformer.export import save, translate_alone
+from keras_transformer.run import Run
+from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.evaluation import describe, evaluate, record
+from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.trainer import train
+from keras_transformer.translator import Translator
+
+_PRESET = "tiny"
+_SENTENCE = "I am a student"
+
+
+def demo(output: str | Path | None = None) -> Run:
+    """Trains a small Transformer on the embedded corpus and puts it to use.
+
+    Args:
+        output: Folder of the run. Default: `runs/demo`, or the first of
+            `runs/demo-2`, `runs/demo-3`, ... that is free.
+
+    Returns:
+        The run, with the SavedModel in its folder `exported/1`.
+
+    Raises:
+        InputError: If `output` is not free.
+    """
+    corpus = open_corpus(["embedded"])
+    recipe = Recipe.from_preset(_PRESET, max_length=32, steps_per_epoch=250)
+
+    print("== 1/4 train on the embedded English-German corpus")
+    run = train(corpus, output or _free_folder(), _PRESET, recipe)
+
+    print("\n== 2/4 translate 500 held-out sentences with beam search")
+    translator = Translator(run.load_model(), run.tokenizer)
+    results, hypotheses = evaluate(translator, corpus, "test", "de")
+    record(run, run.find_checkpoint(), run.step, results, hypotheses)
+    print(describe(results))
+
+    exported = run.path / "exported" / "1"
+    print(f"\n== 3/4 export a SavedModel to {exported}, and check it")
+    save(translator, exported)
+
+    print("\n== 4/4 translate with the SavedModel in a new process")
+    held_out = list(corpus.pairs("test").take(2).as_numpy_iterator())
+    sources = [_SENTENCE, *(source.decode() for source, _ in held_out)]
+    for source, found in zip(
+        sources, translate_alone(exported, sources), strict=True
+    ):
+        print(f"  {source}\n    -> {found.texts[0]}")
+    print(_next_steps(run.path))
+    return run
+
+
+def _free_folder() -> Path:
+    number, path = 1, Path("runs/demo")
+    while path.exists():
+        number += 1
+        path = Path(f"runs/demo-{number}")
+    return path
+
+
+def _next_steps(path: Path) -> str:
+    # make runs the command by its path, without activating .venv.
+    return f"""
+The run is in {path}. Next, after `source .venv/bin/activate`:
+  echo "The old teacher reads a book." | keras-transformer translate {path}
+  keras-transformer attention {path} "{_SENTENCE}." --output attention.png
+  keras-transformer train --data FOLDER --source en --target de \\
+      --preset small --output runs/mine     with your own train.en, train.de"""

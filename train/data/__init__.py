@@ -1,0 +1,1 @@
+"""The data of the training program: corpora, batches, statistics."""
