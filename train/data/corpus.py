@@ -1,41 +1,38 @@
 """Parallel corpora: pairs of texts from files, folders and TFDS.
 
-The forms that a corpus is stored in are in text_files.py and tfrecords.py.
+The formats are implemented in text_files.py, tfrecords.py and tfds.py.
 """
 
-import collections
 import itertools
 import os
-import re
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
-from keras_transformer.train.data import text_files, tfrecords
-
-SPLITS = ("train", "valid", "test")
-
-# train.tfrecord, train-00000-of-00008.tfrecord and, from TensorFlow Datasets,
-# train.tfrecord-00000-of-00008.
-_TFRECORD = re.compile(rf"({'|'.join(SPLITS)}).*\.tfrecord(-\d+-of-\d+)?")
-_NUMBERED = re.compile(r"(.*)-\d+-of-(\d+)(\.tfrecord)?")
+from keras_transformer.train.data import text_files, tfds, tfrecords
+from keras_transformer.train.data.reading import SPLITS
 
 _FORMS = """\
-  embedded               the small English-German corpus that comes along
-  FOLDER                 {train,valid,test}.SOURCE and .TARGET, a text a line,
-                         or {train,valid,test}*.tfrecord of tf.train.Example
-  SOURCE_FILE TARGET_FILE  two files, a text a line
-  FILE.tsv               source, tab, target on a line
-  tfds:NAME/CONFIG       a translation dataset of TensorFlow Datasets"""
+  embedded                 the bundled English-German corpus
+  FOLDER                   {train,valid,test}.SOURCE and .TARGET, one text per
+                           line, or {train,valid,test}*.tfrecord files of
+                           tf.train.Example
+  SOURCE_FILE TARGET_FILE  two files, one text per line
+  FILE.tsv                 source, tab, target on each line
+  tfds:NAME/CONFIG         a translation dataset of TensorFlow Datasets"""
+
+_DEMO_FOLDER = os.path.join(os.path.dirname(__file__), "demo")
+_DEMO_LANGUAGES = {"en", "de"}
 
 
 class Split(Protocol):
-    """One split of a corpus, in the form in which it is stored.
+    """One split of a corpus; each storage format has its own implementation.
 
     Attributes:
-        name: What messages call it.
+        name: Name of the split in messages.
     """
 
     name: str
@@ -48,16 +45,15 @@ class Split(Protocol):
 
 
 class Corpus:
-    """Pairs of texts in one or more splits; made by `open_corpus`.
+    """Pairs of texts in one or more splits, as `open_corpus` returns them.
 
-    Files are streamed, and each call reads them anew; of all forms only the
-    embedded corpus is in memory.
+    The pairs are streamed: each call reads the files again.
 
     Args:
-        name: What the user calls it: the `data` of `open_corpus`.
-        splits: The splits by name: `"train"`, `"valid"`, `"test"`, and with
-            TFDS whatever else the dataset has.
-        source: Language code of the source, or None if files have none.
+        name: How the user refers to it: the `data` of `open_corpus`.
+        splits: The splits by name: `"train"`, `"valid"`, `"test"`, and any
+            others that a TFDS dataset has.
+        source: Language code of the source, or None if it is unknown.
         target: Language code of the target, or None.
 
     Attributes:
@@ -82,27 +78,27 @@ class Corpus:
     ) -> tf.data.Dataset:
         """Returns the (source, target) scalar strings, in file order.
 
-        Nothing is checked here: `check` first. Of sides of different length
-        the rest is left out.
+        The pairs are not checked: call `check` first. If one side is longer
+        than the other, the excess is ignored.
 
         Args:
             split: Name of the split.
-            shard: `(index, count)`: worker `index` of `count` workers, from
-                0 on, gets its share of the pairs. The shards of a split are
-                disjoint and together are the split. A shard is every
-                `count`-th pair; of TFRecords every `count`-th file if there
-                are at least `count` files; of TFDS one of `count` pieces.
+            shard: `(index, count)`: the share of worker `index` of `count`
+                workers, counted from 0. The shards of a split are disjoint
+                and together contain every pair. A shard is every `count`-th
+                pair; of TFRecord files, every `count`-th file if there are at
+                least `count` files; of TFDS, one of `count` contiguous parts.
 
         Raises:
-            InputError: If there is no such split or shard.
+            InputError: If there is no such split, or `shard` is invalid.
         """
-        match shard:
-            case (int(index), int(count)) if 0 <= index < count:
-                return self._split(split).dataset(index, count)
-        raise InputError(
-            "shard must be (index, count) with 0 <= index < count. "
-            f"Received: shard={shard!r}"
-        )
+        chosen = self._split(split)
+        if not _is_shard(shard):
+            raise InputError(
+                "shard must be (index, count) with 0 <= index < count. "
+                f"Received: shard={shard!r}"
+            )
+        return chosen.dataset(*shard)
 
     def check(self, split: str) -> int:
         """Reads a split once and returns its number of pairs.
@@ -113,17 +109,45 @@ class Corpus:
                 there are no pairs at all.
         """
         chosen = self._split(split)
-        pairs = sum(1 for _ in chosen.read())
-        if not pairs:
+        count = sum(1 for _ in chosen.read())
+        if not count:
             raise InputError(
                 f"A corpus must have pairs. Received: {chosen.name}, "
                 "which is empty."
             )
-        return pairs
+        return count
 
     def texts(self, split: str) -> Iterator[str]:
         """Yields source and target of each pair; raises as `check` does."""
         return itertools.chain.from_iterable(self._split(split).read())
+
+    def sample(
+        self, split: str, count: int, seed: int
+    ) -> list[tuple[str, str]]:
+        """Returns pairs drawn at random without replacement, in file order.
+
+        The split is read once, and every pair is equally likely to be drawn.
+
+        Args:
+            split: Name of the split.
+            count: Number of pairs. A split with fewer is returned entirely.
+            seed: The same seed draws the same pairs.
+
+        Raises:
+            InputError: As `check`, except for an empty split.
+        """
+        generator = random.Random(seed)
+        drawn = []
+        # Reservoir sampling: pair number n replaces a drawn one with
+        # probability count / n.
+        for number, pair in enumerate(self._split(split).read()):
+            if number < count:
+                drawn.append((number, pair))
+                continue
+            place = generator.randint(0, number)
+            if place < count:
+                drawn[place] = (number, pair)
+        return [pair for _, pair in sorted(drawn)]
 
     def _split(self, split: str) -> Split:
         if split not in self.splits:
@@ -135,13 +159,15 @@ class Corpus:
 
 
 def open_corpus(
-    data: Sequence[str], source: str | None = None, target: str | None = None
+    data: str | Sequence[str],
+    source: str | None = None,
+    target: str | None = None,
 ) -> Corpus:
-    """Returns the corpus that a user names.
+    """Returns the corpus in the given files, folder or dataset.
 
     Args:
         data: One of:
-            `["embedded"]`, the English-German corpus that comes along;
+            `["embedded"]`, the bundled English-German corpus;
             `[FOLDER]` with files such as `train.en` and `train.de`;
             `[FOLDER]` with TFRecord files of `tf.train.Example`, such as
             `train.tfrecord` or `train-00000-of-00008.tfrecord`, with one
@@ -149,13 +175,13 @@ def open_corpus(
             names and must not be compressed;
             `[SOURCE_FILE, TARGET_FILE]` or `[FILE.tsv]`, which have one
             split, `"train"`;
-            `["tfds:NAME/CONFIG"]`, a dataset of TensorFlow Datasets with a
-            text feature per language, e.g. `tfds:wmt14_translate/de-en`. It
-            is downloaded unless it is under `TFDS_DATA_DIR`. Its split
-            `"validation"` is called `"valid"` here.
+            `["tfds:NAME/CONFIG"]`, a dataset of TensorFlow Datasets with one
+            text feature per language, such as `tfds:wmt14_translate/de-en`.
+            It is downloaded unless it is in `TFDS_DATA_DIR`. Its split
+            `"validation"` is renamed to `"valid"`.
             Lines end in LF or CR LF.
-        source: Language code of the source: the ending of the files in a
-            folder, the feature of TFRecords and of a TFDS dataset. Not
+        source: Language code of the source: the extension of the files in a
+            folder, the feature of TFRecord files and of a TFDS dataset. Not
             needed otherwise.
         target: Language code of the target, likewise.
 
@@ -163,163 +189,107 @@ def open_corpus(
         InputError: If `data` has none of these forms, or files, languages
             or the package for TFDS are missing.
     """
-    data = [data] if isinstance(data, str) else list(map(os.fspath, data))
+    if isinstance(data, str):
+        data = [data]
+    data = [os.fspath(item) for item in data]
     if source is not None and source == target:
         raise InputError(
             "source and target must be different languages. Received: "
             f"source={source!r}, target={target!r}"
         )
     if len(data) == 2:
-        for path in data:
-            _require_file(path)
-        endings = [os.path.splitext(path)[1].removeprefix(".") for path in data]
-        if source and target and endings == [target, source]:
-            raise InputError(
-                "The file of the source comes first, then that of the "
-                f"target. Received: {' '.join(data)} with source={source!r}, "
-                f"target={target!r}"
-            )
-        splits = {"train": text_files.LineFiles(*data)}
-        return Corpus(" ".join(data), splits, source, target)
+        return _open_two_files(*data, source, target)
     if len(data) != 1 or not data[0]:
-        raise InputError(
-            f"The data must be one of\n{_FORMS}\nReceived: {list(data)}"
-        )
-    (name,) = data
+        raise InputError(f"The data must be one of\n{_FORMS}\nReceived: {data}")
+    name = data[0]
     if name == "embedded":
-        return _embedded(source, target)
+        return _open_embedded(source, target)
     if name.startswith("tfds:"):
-        splits = tfrecords.open_tfds(name.removeprefix("tfds:"), source, target)
+        splits = tfds.open_tfds(name.removeprefix("tfds:"), source, target)
         return Corpus(name, splits, source, target)
     if os.path.isdir(name):
-        return _folder(name, source, target)
-    _require_file(name)
+        return _open_folder(name, source, target)
+    if not os.path.exists(name):
+        raise InputError(
+            f"There is no file or folder of this name. Received: {name}. "
+            f"The data can be one of\n{_FORMS}"
+        )
     if not name.endswith(".tsv"):
         raise InputError(
-            "One file must be a .tsv file with source, tab, target on each "
-            f"line. Received: {name}. Give the file of the other language "
-            "too."
+            "A single file must be a .tsv file with source, tab, target on "
+            f"each line. Received: {name}. If it has one language, name the "
+            "file of the other language too."
         )
     return Corpus(name, {"train": text_files.Tsv(name)}, source, target)
 
 
-def _embedded(source: str | None, target: str | None) -> Corpus:
-    """Returns the bundled corpus, an ordinary folder of text files."""
-    other = {"en": "de", "de": "en"}
-    source = source or other.get(target, "en")
-    target = target or other.get(source, "de")
-    if other.get(source) != target:
+def _open_two_files(
+    source_path: str, target_path: str, source: str | None, target: str | None
+) -> Corpus:
+    for path in (source_path, target_path):
+        if os.path.isdir(path):
+            raise InputError(
+                "Two names must be the files of source and target. Received: "
+                f"{path}, which is a folder. The data can be one of\n{_FORMS}"
+            )
+        if not os.path.exists(path):
+            raise InputError(
+                f"There is no file of this name. Received: {path}. "
+                f"The data can be one of\n{_FORMS}"
+            )
+    name = f"{source_path} {target_path}"
+    suffixes = (
+        os.path.splitext(source_path)[1].removeprefix("."),
+        os.path.splitext(target_path)[1].removeprefix("."),
+    )
+    if source and target and suffixes == (target, source):
+        raise InputError(
+            "The source file comes first, then the target file. Received: "
+            f"{name} with source={source!r}, target={target!r}"
+        )
+    splits = {"train": text_files.LineFiles(source_path, target_path)}
+    return Corpus(name, splits, source, target)
+
+
+def _open_embedded(source: str | None, target: str | None) -> Corpus:
+    """Returns the bundled corpus; a missing language is the other one."""
+    if source is None:
+        source = "de" if target == "en" else "en"
+    if target is None:
+        target = "en" if source == "de" else "de"
+    if {source, target} != _DEMO_LANGUAGES:
         raise InputError(
             "The bundled corpus is English and German. Received: "
             f"source={source!r}, target={target!r}; use en and de."
         )
-    folder = os.path.join(os.path.dirname(__file__), "demo")
-    return _folder(folder, source, target, name="embedded")
+    corpus = _open_folder(_DEMO_FOLDER, source, target)
+    corpus.name = "embedded"
+    return corpus
 
 
-def _folder(
-    folder: str,
-    source: str | None,
-    target: str | None,
-    name: str | None = None,
-) -> Corpus:
+def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     """Returns the corpus of the text files or the TFRecords in a folder."""
-    names = sorted(os.listdir(folder))
-    records = [name for name in names if _TFRECORD.fullmatch(name)]
-    texts = [
-        name
-        for name in names
-        if name.partition(".")[0] in SPLITS and name not in records
-    ]
+    records, texts = [], []
+    for name in sorted(os.listdir(folder)):
+        if tfrecords.is_tfrecord(name):
+            records.append(name)
+        elif name.partition(".")[0] in SPLITS:
+            texts.append(name)
     if records and texts:
         raise InputError(
             "A folder must have either text files or TFRecord files. "
             f"Received: {folder} with {texts[0]} and {records[0]}"
         )
     if records:
-        return _tfrecord_folder(folder, records, source, target)
-    return _text_folder(folder, texts, source, target, name or folder)
-
-
-def _tfrecord_folder(
-    folder: str, names: Sequence[str], source: str | None, target: str | None
-) -> Corpus:
-    """Returns the corpus of the TFRecord files `names` in a folder."""
-    if not source or not target:
-        raise InputError(
-            "A folder of TFRecord files needs the names of the features that "
-            f"hold source and target. Received: {folder} with "
-            f"source={source!r}, target={target!r}"
-        )
-    splits = {}
-    for split in SPLITS:
-        paths = [
-            os.path.join(folder, name)
-            for name in names
-            if name.startswith(split)
-        ]
-        _require_all_of(paths)
-        if paths:
-            splits[split] = tfrecords.TFRecordFiles(
-                f"{folder}, split {split}", paths, source, target
-            )
+        splits = tfrecords.open_folder(folder, records, source, target)
+    else:
+        splits = text_files.open_folder(folder, texts, source, target)
     return Corpus(folder, splits, source, target)
 
 
-def _require_all_of(paths: Sequence[str]) -> None:
-    """Refuses fewer files than a name such as `-00000-of-00008` tells of."""
-    numbered = filter(None, map(_NUMBERED.fullmatch, paths))
-    found = collections.Counter(match.groups("") for match in numbered)
-    for (name, count, ending), there in found.items():
-        if there != int(count):
-            raise InputError(
-                "Of TFRecord files that are numbered all must be there. "
-                f"Received: {there} of {name}-*-of-{count}{ending}"
-            )
-
-
-def _text_folder(
-    folder: str,
-    names: Sequence[str],
-    source: str | None,
-    target: str | None,
-    name: str,
-) -> Corpus:
-    """Returns the corpus of the files `SPLIT.LANGUAGE` in a folder."""
-    endings = sorted({name.partition(".")[2] for name in names})
-    found = f"There are files for: {', '.join(endings) or 'no language'}"
-    if not source or not target:
-        raise InputError(
-            "A folder needs the language codes of source and target, which "
-            f"its files end in. Received: {folder} with source={source!r}, "
-            f"target={target!r}. {found}"
-        )
-    splits = {}
-    for split in SPLITS:
-        sides = [
-            os.path.join(folder, f"{split}.{code}") for code in (source, target)
-        ]
-        missing = [path for path in sides if not os.path.isfile(path)]
-        if len(missing) == 1:
-            (there,) = set(sides) - set(missing)
-            raise InputError(
-                f"A split needs both sides. Received: {there} without "
-                f"{missing[0]}. {found}"
-            )
-        if not missing:
-            splits[split] = text_files.LineFiles(*sides)
-    if not splits:
-        raise InputError(
-            f"A folder must have train.{source} and train.{target}, or the "
-            f"same of valid or test. Received: {folder}. {found}"
-        )
-    return Corpus(name, splits, source, target)
-
-
-def _require_file(path: str) -> None:
-    if not os.path.isfile(path):
-        kind = "is a folder" if os.path.isdir(path) else "there is none"
-        raise InputError(
-            f"A file of a corpus must be a file: {kind}. Received: {path}. "
-            f"The data can be one of\n{_FORMS}"
-        )
+def _is_shard(shard: object) -> bool:
+    if not isinstance(shard, tuple) or len(shard) != 2:
+        return False
+    index, count = shard
+    both_integers = isinstance(index, int) and isinstance(count, int)
+    return both_integers and 0 <= index < count

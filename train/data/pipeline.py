@@ -1,6 +1,7 @@
-"""Pairs of texts to batches of ids: tokenize, drop, bucket by length, pad.
+"""Batches of token ids from pairs of texts.
 
-Letters: `B` pairs in a batch, `L` the bucket's length.
+The stages: tokenize, drop, pool, sort by length, cut into batches, pad.
+In shapes, `B` is the number of pairs of a batch and `L` its padded length.
 """
 
 import math
@@ -9,24 +10,25 @@ import tensorflow as tf
 
 from keras_transformer.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.train.data.parallel import CHUNK, PARALLEL
+from keras_transformer.train.data.reading import NUM_PARALLEL_CALLS, READ_BATCH
 
-# Rows that are sorted by length together: 32 MiB of ids a side.
+SHUFFLE_BUFFER = 100_000
+
+# Size of the pools in which pairs are sorted by length: 32 MiB per side.
 _POOL_IDS = 2**23
 _PREFETCHED = 8
 
-# The bucket lengths: each about 15% above the one before. Measured with a
-# vocabulary of 8k, 12% to 14% of a batch is padding. Ratio 1.25 gives 16%,
-# and 1.1 gives 10% for half as many shapes again.
+# Each bucket length is about 15% above the previous one. Measured with a
+# vocabulary of 8k, 12% to 14% of a batch is padding. A ratio of 1.25 gives
+# 16%, and 1.1 gives 10% but half as many shapes again.
 _SHORTEST_BUCKET = 8
 _BUCKET_RATIO = 1.15
 
 
 def bucket_lengths(max_length: int) -> list[int]:
-    """Returns the lengths that batches have, the last one `max_length`.
+    """Returns the padded lengths of batches; the last one is `max_length`.
 
-    They grow geometrically from 8, about 15% a step: 8, 10, 12, 14, 17, 20,
-    23, 27, 32, ...
+    They grow geometrically by about 15%: 8, 10, 12, 14, 17, 20, 23, 27, ...
     """
     lengths = [min(_SHORTEST_BUCKET, max_length)]
     while lengths[-1] < max_length:
@@ -42,60 +44,53 @@ def training_batches(
     batch_tokens: int,
     max_length: int,
     seed: int,
-    shuffle_buffer: int = 100_000,
+    shuffle_buffer: int = SHUFFLE_BUFFER,
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches of pairs of similar length.
 
-    In a pass over the corpus every pair comes once. Both sides of a batch
-    are padded to one of `bucket_lengths(max_length)`, so that there are few
-    shapes. Batches are as full as `batch_tokens` allows, but for one in some
-    tens of thousands of pairs. Pairs with an empty side or one longer than
-    `max_length` are dropped: `survey` counts them.
+    Each pass over the corpus contains every pair once. Both sides of a batch
+    are padded to one of `bucket_lengths(max_length)`, which keeps the number
+    of shapes small. Batches are as full as `batch_tokens` allows, except for
+    one in some tens of thousands of pairs. Pairs with an empty side or a side
+    longer than `max_length` are dropped; `collect_statistics` counts them.
 
     Args:
         pairs: Finite dataset of (source, target) scalar strings.
         tokenizer: The `Tokenizer`.
-        batch_tokens: Most tokens of a batch, those of source and target and
-            their padding counted: a batch of length `L` has
+        batch_tokens: Maximum number of tokens in a batch, counting source,
+            target and their padding: a batch of length `L` has
             `batch_tokens // (2 * L)` pairs.
-        max_length: Most tokens of a text, its end token included.
+        max_length: Maximum number of tokens in a text, including its end
+            token.
         seed: The same seed gives the same batches; each pass has its own
             order.
-        shuffle_buffer: Pairs held in memory to draw from. A longer corpus
-            whose lines are sorted by kind should be shuffled beforehand.
+        shuffle_buffer: Number of pairs in memory that the next pair is drawn
+            from. Shuffle a longer corpus beforehand if its lines are sorted.
 
     Returns:
         Dataset of `({"source": [B, L], "target": [B, L]}, labels [B, L])`,
-        all int32: the source with its end token, the decoder's input from
-        the start token on, and the same target, one step ahead, with its
-        end token.
+        all int32: the source with its end token, the target with its start
+        token as the input of the decoder, and the target with its end token.
 
     Raises:
         InputError: If a pair of `max_length` exceeds `batch_tokens`, or no
             pair is left.
     """
-    stream = training_stream(
+    return TrainingStream(
         pairs,
         tokenizer,
         batch_tokens=batch_tokens,
         max_length=max_length,
         seed=seed,
         shuffle_buffer=shuffle_buffer,
-    )
-    return stream.map(lambda batch, position: batch)
+    ).dataset
 
 
-def training_stream(
-    pairs: tf.data.Dataset,
-    tokenizer: Tokenizer,
-    *,
-    batch_tokens: int,
-    max_length: int,
-    seed: int,
-    shuffle_buffer: int = 100_000,
-    start: tuple[int, int] = (0, 0),
-) -> tf.data.Dataset:
-    """Returns the batches of `training_batches`, each with what follows it.
+class TrainingStream:
+    """The batches of `training_batches`, which can be resumed.
+
+    A position in the stream is `(pass, batches)`: the number of a pass over
+    the corpus, counted from 0, and how many of its batches are done.
 
     Args:
         pairs: As in `training_batches`.
@@ -104,56 +99,116 @@ def training_stream(
         max_length: As in `training_batches`.
         seed: As in `training_batches`.
         shuffle_buffer: As in `training_batches`.
-        start: Where to begin: a position that came with a batch. The cost
-            is that of reading the pass up to there.
+        start: The position of the first batch. Starting in the middle of a
+            pass costs as much as reading the pass up to there.
 
-    Returns:
-        Dataset of `(batch, position)`; the position, int64 `[2]`, is the
-        number of a pass and how many of its batches are done.
+    Attributes:
+        dataset: The dataset that `training_batches` describes.
 
     Raises:
         InputError: As `training_batches`.
     """
-    check_budget(batch_tokens, max_length)
-    # Endless passes over nothing would be searched for ever.
-    if not any(True for _ in _rows(pairs, tokenizer, max_length).take(1)):
-        raise InputError(
-            "No pair is left to train on: each has an empty side or more "
-            f"tokens than max_length. Received: max_length={max_length}"
+
+    def __init__(
+        self,
+        pairs: tf.data.Dataset,
+        tokenizer: Tokenizer,
+        *,
+        batch_tokens: int,
+        max_length: int,
+        seed: int,
+        shuffle_buffer: int = SHUFFLE_BUFFER,
+        start: tuple[int, int] = (0, 0),
+    ) -> None:
+        check_budget(batch_tokens, max_length)
+        # Without any pair the search for the next pass would never end.
+        if not list(_rows(pairs, tokenizer, max_length).take(1)):
+            raise InputError(
+                "No pair is left to train on: each has an empty side or more "
+                f"tokens than max_length. Received: max_length={max_length}"
+            )
+        self._start = start
+        # Maps each pass to the index of its first batch, where batches are
+        # counted from the beginning of the first pass. It is a table, and not
+        # a dictionary that a tf.numpy_function fills, because a thread that
+        # waits for Python at exit would keep the process from ending.
+        with tf.device("/CPU:0"):
+            self._first_batches = tf.lookup.experimental.MutableHashTable(
+                tf.int64, tf.int64, default_value=-1
+            )
+
+        def pools_of_pass(number: tf.Tensor) -> tf.data.Dataset:
+            pass_seed = tf.random.stateless_uniform(
+                [], [seed, number], maxval=2**31 - 1, dtype=tf.int64
+            )
+            # The order must depend on `seed` alone. `shuffle` combines its
+            # seed with the graph's, and rejects a tensor if that is 0.
+            tf.compat.v1.set_random_seed(1)
+            shuffled = pairs.shuffle(shuffle_buffer, seed=pass_seed)
+            pools = _pools(_rows(shuffled, tokenizer, max_length), max_length)
+            return pools.map(lambda *pool: (number, pass_seed, pool))
+
+        def batches_of_pool(
+            number: tf.Tensor, pass_seed: tf.Tensor, pool: tuple
+        ) -> tf.data.Dataset:
+            batches = _batches(
+                pool, tokenizer, batch_tokens, max_length, pass_seed
+            )
+            return batches.map(lambda *batch: (number, batch))
+
+        first_pass, done = start
+        batches = (
+            tf.data.Dataset.range(first_pass, 2**31)
+            .flat_map(pools_of_pass)
+            .prefetch(1)  # prepares a pool while the previous one is in use
+            .flat_map(batches_of_pool)
+            .scan(tf.constant([first_pass, 0, 0], tf.int64), self._record_pass)
         )
+        self.dataset = batches.skip(done).prefetch(_PREFETCHED)
 
-    def pools_of_pass(number: tf.Tensor) -> tf.data.Dataset:
-        own = tf.random.stateless_uniform(
-            [], [seed, number], maxval=2**31 - 1, dtype=tf.int64
+    def position(self, batches: int) -> tuple[int, int]:
+        """Returns the position after the first batches of the stream.
+
+        It does not depend on how many more batches were prefetched, nor on
+        how many iterators of `dataset` there are.
+
+        Args:
+            batches: Number of batches of this stream. An iterator must have
+                returned them already.
+
+        Returns:
+            The position to give as `start` to a stream with the remaining
+            batches.
+        """
+        if batches == 0:
+            return self._start
+        last = self._start[1] + batches - 1
+        table = self._first_batches.export()
+        passes, first_batches = (values.numpy().tolist() for values in table)
+        # The last pass that starts at or before the last batch.
+        first_batch, number = max(
+            pair
+            for pair in zip(first_batches, passes, strict=True)
+            if pair[0] <= last
         )
-        # Of this function's graph: the order hangs on nothing but `seed`.
-        # Beside a global seed of 0 `shuffle` would not take a tensor.
-        tf.compat.v1.set_random_seed(1)
-        shuffled = pairs.shuffle(shuffle_buffer, seed=own)
-        pools = _pools(_rows(shuffled, tokenizer, max_length), max_length)
-        return pools.map(lambda *pool: (number, own, pool))
+        return number, last - first_batch + 1
 
-    def batches_of(
-        number: tf.Tensor, own: tf.Tensor, pool: tuple
-    ) -> tf.data.Dataset:
-        batches = _batches(pool, tokenizer, batch_tokens, max_length, own)
-        return batches.map(lambda *batch: (number, batch))
+    def _record_pass(self, state: tf.Tensor, numbered_batch: tuple) -> tuple:
+        """Enters the pass of a batch into the table.
 
-    def count(before: tf.Tensor, numbered: tuple) -> tuple:
-        number, batch = numbered
-        done = tf.where(number == before[0], before[1] + 1, 1)
-        position = tf.stack([number, done])
-        return position, (batch, position)
+        Args:
+            state: The previous batch's pass and that pass's first batch, and
+                the index of this batch.
+            numbered_batch: The pass of this batch, and the batch.
 
-    first, done = start
-    batches = (
-        tf.data.Dataset.range(first, 2**31)
-        .flat_map(pools_of_pass)
-        .prefetch(1)  # while the batches of a pool are trained on
-        .flat_map(batches_of)
-        .scan(tf.constant([first, 0], tf.int64), count)
-    )
-    return batches.skip(done).prefetch(_PREFETCHED)
+        Returns:
+            The state for the next batch, and the batch.
+        """
+        number, batch = numbered_batch
+        previous, first_batch, index = tf.unstack(state)
+        first_batch = tf.where(number == previous, first_batch, index)
+        self._first_batches.insert(number, first_batch)
+        return tf.stack([number, first_batch, index + 1]), batch
 
 
 def evaluation_batches(
@@ -165,9 +220,10 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Returns one pass over the pairs, in batches as for training.
 
-    No pair is lost but the empty and the too long. The batches are counted
-    at once, in a pass of its own, so that Keras knows where they end. See
-    `training_batches`.
+    Only empty and overlong pairs are dropped. The batches are counted in a
+    pass of its own during this call, so that Keras knows their number. For
+    arguments, result and errors see `training_batches`; no pair needs to be
+    left.
     """
     check_budget(batch_tokens, max_length)
     pools = _pools(_rows(pairs, tokenizer, max_length), max_length)
@@ -183,15 +239,15 @@ def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
     """Raises InputError if a pair of `max_length` exceeds a worker's batch."""
     if max_length < 2:
         raise InputError(
-            "max_length must be at least 2, a token and the end token. "
+            "max_length must be at least 2, one token and the end token. "
             f"Received: max_length={max_length}"
         )
-    least = 2 * max_length * workers
-    if batch_tokens < least:
-        of_each = f" for each of {workers} workers" if workers > 1 else ""
+    minimum = 2 * max_length * workers
+    if batch_tokens < minimum:
+        per_worker = f" for each of {workers} workers" if workers > 1 else ""
         raise InputError(
             "batch_tokens counts the tokens of source and target, so it must "
-            f"be at least 2 * max_length{of_each} = {least}. Received: "
+            f"be at least 2 * max_length{per_worker} = {minimum}. Received: "
             f"batch_tokens={batch_tokens}, max_length={max_length}. Raise "
             "batch_tokens or lower max_length."
         )
@@ -203,9 +259,12 @@ def filter_pairs(
     """Returns which pairs are kept and which have an empty side.
 
     Args:
-        source: Tokens of each source, `[N]`, end token included.
-        target: Tokens of each target, `[N]`, end token included.
-        max_length: Most tokens of a text, its end token included.
+        source: Number of tokens of each source, `[N]`, with the end token.
+        target: Number of tokens of each target, `[N]`, with the end token.
+        max_length: Maximum number of tokens in a text, with the end token.
+
+    Returns:
+        Two boolean tensors of shape `[N]`.
     """
     empty = tf.minimum(source, target) < 2
     return ~empty & (tf.maximum(source, target) <= max_length), empty
@@ -216,28 +275,29 @@ def _rows(
 ) -> tf.data.Dataset:
     """Returns (length, source, labels) of each pair that is kept.
 
-    The length is that of the longer side; source and labels, with their end
-    tokens, are padded to `[max_length]`: rows of one length unbatch and
-    batch several times faster than ragged ones.
+    The length is that of the longer side. Source and labels, with their end
+    tokens, are padded to `[max_length]`: rows of one length are several times
+    faster to unbatch and batch than ragged rows.
     """
+
+    def add_end(ids: tf.RaggedTensor, length: tf.Tensor) -> tf.Tensor:
+        # [N, max_length]. Longer rows lose their end, and are dropped below.
+        rows = ids.to_tensor(tokenizer.pad_id, shape=[None, max_length])
+        place = tf.range(max_length, dtype=tf.int64) == length[:, None] - 1
+        return tf.where(place, tokenizer.eos_id, rows)
 
     def encode(source: tf.Tensor, target: tf.Tensor) -> tuple:
         s, t = tokenizer.tokenize(source), tokenizer.tokenize(target)
         s_length, t_length = s.row_lengths() + 1, t.row_lengths() + 1
         keep, _ = filter_pairs(s_length, t_length, max_length)
         longer = tf.maximum(s_length, t_length)
-        return tuple(
-            tf.boolean_mask(x, keep)
-            for x in (longer, end(s, s_length), end(t, t_length))
+        return (
+            tf.boolean_mask(longer, keep),
+            tf.boolean_mask(add_end(s, s_length), keep),
+            tf.boolean_mask(add_end(t, t_length), keep),
         )
 
-    def end(ids: tf.RaggedTensor, length: tf.Tensor) -> tf.Tensor:
-        # [N, max_length]; what is longer loses its end and is not kept.
-        rows = ids.to_tensor(tokenizer.pad_id, shape=[None, max_length])
-        place = tf.range(max_length, dtype=tf.int64) == length[:, None] - 1
-        return tf.where(place, tokenizer.eos_id, rows)
-
-    return pairs.batch(CHUNK).map(encode, PARALLEL).unbatch()
+    return pairs.batch(READ_BATCH).map(encode, NUM_PARALLEL_CALLS).unbatch()
 
 
 def _pools(rows: tf.data.Dataset, max_length: int) -> tf.data.Dataset:
@@ -252,7 +312,7 @@ def _batches(
     max_length: int,
     seed: tf.Tensor | None = None,
 ) -> tf.data.Dataset:
-    """Returns the batches of `training_batches` from a pool of rows.
+    """Returns the batches of `training_batches` from one pool of rows.
 
     The rows are sorted by length, and cut into batches from the longest
     down. With a seed the batches are shuffled.
@@ -264,43 +324,43 @@ def _batches(
     padded = tf.gather(buckets, bucket)
     cuts = _cut(padded, batch_tokens)
     if seed is not None:
-        # By the pool's longest text too: pools do not shuffle alike.
-        pair = [seed, tf.cast(order[0], tf.int64)]
-        cuts = tf.random.experimental.stateless_shuffle(cuts, seed=pair)
+        # The seed is that of the pass. The row of the longest text makes the
+        # order differ from pool to pool.
+        pool_seed = [seed, tf.cast(order[0], tf.int64)]
+        cuts = tf.random.experimental.stateless_shuffle(cuts, seed=pool_seed)
 
-    def batch(cut: tf.Tensor) -> tuple:
+    def gather_batch(cut: tf.Tensor) -> tuple:
         chosen, length = order[cut[0] : cut[1]], padded[cut[0]]
-        return feed(
-            tf.gather(source, chosen)[:, :length],
-            tf.gather(labels, chosen)[:, :length],
-        )
+        batch_source = tf.gather(source, chosen)[:, :length]
+        batch_labels = tf.gather(labels, chosen)[:, :length]
+        # The decoder's input is the labels shifted right by one position. The
+        # end token would become an input where padding follows it.
+        start = tf.fill([tf.shape(batch_labels)[0], 1], tokenizer.bos_id)
+        shifted = tf.concat([start, batch_labels[:, :-1]], axis=1)
+        is_token = batch_labels != tokenizer.pad_id
+        target = tf.where(is_token, shifted, tokenizer.pad_id)
+        return {"source": batch_source, "target": target}, batch_labels
 
-    def feed(source: tf.Tensor, labels: tf.Tensor) -> tuple:
-        # [B, L], one step behind the labels; the end token falls out.
-        start = tf.fill([tf.shape(labels)[0], 1], tokenizer.bos_id)
-        behind = tf.concat([start, labels[:, :-1]], axis=1)
-        is_token = labels != tokenizer.pad_id
-        target = tf.where(is_token, behind, tokenizer.pad_id)
-        return {"source": source, "target": target}, labels
-
-    return tf.data.Dataset.from_tensor_slices(cuts).map(batch)
+    return tf.data.Dataset.from_tensor_slices(cuts).map(gather_batch)
 
 
 def _cut(lengths: tf.Tensor, batch_tokens: int) -> tf.Tensor:
     """Returns where batches begin and end, `[batches, 2]`.
 
-    A batch takes as many rows as fit, all padded like its longest, the first.
+    A batch takes as many rows as fit when all are padded like its first and
+    longest one.
 
     Args:
         lengths: The padded length of each row, `[N]`, descending.
-        batch_tokens: Most tokens of source and target, padding included.
+        batch_tokens: Maximum number of tokens of source and target, with
+            padding.
     """
     rows = tf.size(lengths, tf.int64)
 
     def add(number: tf.Tensor, begin: tf.Tensor, ends: tf.TensorArray) -> tuple:
         size = batch_tokens // (2 * lengths[begin])
-        after = tf.minimum(begin + size, rows)
-        return number + 1, after, ends.write(number, after)
+        end = tf.minimum(begin + size, rows)
+        return number + 1, end, ends.write(number, end)
 
     _, _, ends = tf.while_loop(
         lambda number, begin, ends: begin < rows,

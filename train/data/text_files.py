@@ -1,24 +1,25 @@
-"""Splits of a corpus that are text: two files, and a .tsv.
+"""Corpora in text files: a folder, two files, or one .tsv file.
 
-`Corpus` in corpus.py says what each class here provides.
+Each class implements the protocol `Split` of corpus.py.
 """
 
 import codecs
 import itertools
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
-from keras_transformer.train.data.parallel import CHUNK
+from keras_transformer.train.data.reading import READ_BATCH, SPLITS, open_file
 
 
 class LineFiles:
-    """Two files, line N of one translating line N of the other.
+    """Two files, line N of one being the translation of line N of the other.
 
     Args:
-        source: Path of the source's file.
-        target: Path of the target's file.
+        source: Path of the source file.
+        target: Path of the target file.
     """
 
     def __init__(self, source: str, target: str) -> None:
@@ -26,9 +27,9 @@ class LineFiles:
         self._paths = (source, target)
 
     def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Returns every `count`-th pair of lines, from number `index` on."""
-        sides = (_dataset(path).shard(count, index) for path in self._paths)
-        return tf.data.Dataset.zip(tuple(sides))
+        """Returns every `count`-th pair of lines, starting with `index`."""
+        sides = (_line_dataset(path) for path in self._paths)
+        return tf.data.Dataset.zip(tuple(sides)).shard(count, index)
 
     def read(self) -> Iterator[tuple[str, str]]:
         """Yields the pairs.
@@ -37,24 +38,27 @@ class LineFiles:
             InputError: If a file cannot be read, is not UTF-8, or has more
                 lines than the other.
         """
-        sides = [_lines(path) for path in self._paths]
-        for number, pair in enumerate(itertools.zip_longest(*sides)):
-            if None in pair:
-                rest = 1 + sum(1 for side in sides for _ in side)
-                counts = [number + (side is not None) * rest for side in pair]
+        sides = (_read_lines(path) for path in self._paths)
+        for source, target in itertools.zip_longest(*sides):
+            if source is None or target is None:
                 raise InputError(
                     "Both sides of a corpus must have the same number of "
-                    "lines. Received: "
-                    + ", ".join(
-                        f"{path} with {count} lines"
-                        for path, count in zip(self._paths, counts, strict=True)
-                    )
+                    f"lines. Received: {self._line_counts()}"
                 )
-            yield pair
+            yield source, target
+
+    def _line_counts(self) -> str:
+        counts = []
+        for path in self._paths:
+            lines = sum(1 for _ in _read_lines(path))
+            counts.append(f"{path} with {lines} lines")
+        return ", ".join(counts)
 
 
 class Tsv:
-    """One file with source and target in the first two columns of several.
+    """One file with source and target in the first two tab-separated columns.
+
+    Further columns are ignored.
 
     Args:
         path: Path of the file.
@@ -64,15 +68,15 @@ class Tsv:
         self.name = path
 
     def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Returns the pair of every `count`-th line, from `index` on."""
+        """Returns the pair of every `count`-th line, starting with `index`."""
 
-        def columns(lines: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            # [N, 2]
-            both = tf.strings.split(lines, "\t").to_tensor("", shape=[None, 2])
-            return both[:, 0], both[:, 1]
+        def split(lines: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            columns = tf.strings.split(lines, "\t")
+            columns = columns.to_tensor("", shape=[None, 2])  # [N, 2]
+            return columns[:, 0], columns[:, 1]
 
-        lines = _dataset(self.name).shard(count, index)
-        return lines.batch(CHUNK).map(columns).unbatch()
+        lines = _line_dataset(self.name).shard(count, index)
+        return lines.batch(READ_BATCH).map(split).unbatch()
 
     def read(self) -> Iterator[tuple[str, str]]:
         """Yields the pairs.
@@ -81,7 +85,7 @@ class Tsv:
             InputError: If the file cannot be read or is not UTF-8, or a line
                 has no tab.
         """
-        for number, line in enumerate(_lines(self.name), start=1):
+        for number, line in enumerate(_read_lines(self.name), start=1):
             columns = line.split("\t")
             if len(columns) < 2:
                 raise InputError(
@@ -91,34 +95,83 @@ class Tsv:
             yield columns[0], columns[1]
 
 
-def _dataset(path: str) -> tf.data.Dataset:
-    """Returns the lines, without the mark that some editors put first."""
+def open_folder(
+    folder: str, names: Sequence[str], source: str | None, target: str | None
+) -> dict[str, LineFiles]:
+    """Returns the splits that the files `SPLIT.LANGUAGE` of a folder form.
+
+    Args:
+        folder: Path of the folder.
+        names: Names of the files in it that belong to a split.
+        source: Language code of the source.
+        target: Language code of the target.
+
+    Raises:
+        InputError: If a language code is missing, no file has it, or a split
+            has only one side.
+    """
+    languages = sorted({name.partition(".")[2] for name in names})
+    found = f"There are files for: {', '.join(languages) or 'no language'}"
+    if not source or not target:
+        raise InputError(
+            "A folder needs the language codes of source and target, the "
+            f"extensions of its files. Received: {folder} with "
+            f"source={source!r}, target={target!r}. {found}"
+        )
+    splits = {}
+    for split in SPLITS:
+        source_path = os.path.join(folder, f"{split}.{source}")
+        target_path = os.path.join(folder, f"{split}.{target}")
+        has_source = os.path.isfile(source_path)
+        has_target = os.path.isfile(target_path)
+        if has_source and has_target:
+            splits[split] = LineFiles(source_path, target_path)
+        elif has_source or has_target:
+            present, missing = source_path, target_path
+            if has_target:
+                present, missing = target_path, source_path
+            raise InputError(
+                f"A split needs both sides. Received: {present} without "
+                f"{missing}. {found}"
+            )
+    if not splits:
+        raise InputError(
+            f"A folder must have train.{source} and train.{target}, or such "
+            f"files for valid or test. Received: {folder}. {found}"
+        )
+    return splits
+
+
+def _line_dataset(path: str) -> tf.data.Dataset:
+    """Returns the lines of a file without a leading byte order mark."""
     lines = tf.data.TextLineDataset(path)
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         if file.read(3) != codecs.BOM_UTF8:
             return lines
     first = lines.take(1).map(lambda line: tf.strings.substr(line, 3, -1))
     return first.concatenate(lines.skip(1))
 
 
-def _lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file as `_dataset` has them."""
-    try:
-        file = open(path, "rb")
-    except OSError as error:
-        raise InputError(
-            "A file of the corpus cannot be read. Received: "
-            f"{path} ({error.strerror})"
-        ) from error
-    with file:
+def _read_lines(path: str) -> Iterator[str]:
+    """Yields exactly the lines that `_line_dataset` has, checked.
+
+    `TextLineDataset` removes every CR, and drops a last line without LF of
+    which nothing is left then.
+    """
+    with open_file(path) as file:
         for number, line in enumerate(file, start=1):
+            text = line.replace(b"\r", b"")
+            if not text:
+                return
+            text = text.removesuffix(b"\n")
             if number == 1:
-                utf_16 = line.startswith((codecs.BOM_UTF16, b"\xfe\xff"))
-                line = line.removeprefix(codecs.BOM_UTF8)
+                text = text.removeprefix(codecs.BOM_UTF8)
             try:
-                # TextLineDataset leaves out every CR, wherever it is.
-                yield line.rstrip(b"\n").replace(b"\r", b"").decode("utf-8")
+                yield text.decode("utf-8")
             except UnicodeDecodeError as error:
+                utf_16 = number == 1 and line.startswith(
+                    (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+                )
                 raise InputError(
                     "A corpus must be UTF-8 text. Received: "
                     f"{path}, line {number}: {error.reason} at byte "

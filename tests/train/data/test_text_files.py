@@ -1,29 +1,190 @@
-"""What editors put into files that is no text."""
+"""Corpora in text files: folders, two files and .tsv, and their faults."""
 
 import pytest
+from corpora import (
+    PAIRS,
+    assert_contains,
+    every,
+    shards,
+    write_lines,
+    write_sides,
+)
 
 from keras_transformer.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 
 
-def test_utf16_is_told(tmp_path):
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_folder(tmp_path, end):
+    write_sides(tmp_path, "train", end=end)
+    write_sides(tmp_path, "test", PAIRS[:1], end=end)
+    write_lines(tmp_path / "train.fr", ["ignored"])
+    corpus = open_corpus([str(tmp_path)], "en", "de")
+    assert corpus.name == str(tmp_path)
+    assert corpus.splits == ("train", "test")
+    assert (corpus.source, corpus.target) == ("en", "de")
+    assert_contains(corpus, "train", PAIRS)
+    assert_contains(corpus, "test", PAIRS[:1])
+
+
+def test_folder_in_the_other_direction(tmp_path):
+    write_sides(tmp_path)
+    corpus = open_corpus([str(tmp_path)], "de", "en")
+    assert_contains(corpus, "train", [(de, en) for en, de in PAIRS])
+
+
+def test_two_files(tmp_path):
+    corpus = open_corpus(write_sides(tmp_path))
+    assert corpus.splits == ("train",)
+    assert corpus.name == f"{tmp_path}/train.en {tmp_path}/train.de"
+    assert_contains(corpus, "train", PAIRS)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_tsv(tmp_path, end):
+    lines = [f"{source}\t{target}" for source, target in PAIRS]
+    lines[0] += "\tthird column\tfourth"
+    corpus = open_corpus([write_lines(tmp_path / "a.tsv", lines, end)])
+    assert corpus.splits == ("train",)
+    assert_contains(corpus, "train", PAIRS)
+
+
+# 5 workers are more than there are pairs.
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("form", ["folder", "two files", "tsv"])
+def test_shards(tmp_path, form, count):
+    files = write_sides(tmp_path)
+    lines = [f"{source}\t{target}" for source, target in PAIRS]
+    tsv = write_lines(tmp_path / "a.tsv", lines)
+    data = {"folder": [str(tmp_path)], "two files": files, "tsv": [tsv]}
+    corpus = open_corpus(data[form], "en", "de")
+    assert shards(corpus, count) == every(count, PAIRS)
+
+
+def test_shards_if_one_side_is_longer(tmp_path):
+    files = write_sides(tmp_path)
+    write_lines(tmp_path / "train.de", [target for _, target in PAIRS[:3]])
+    assert shards(open_corpus(files), 2) == every(2, PAIRS[:3])
+
+
+# === What editors leave in files ===
+
+
+@pytest.mark.parametrize("rest", [b"", b"\r", b"\r\r"])
+@pytest.mark.parametrize("last", [b"two\n", b"two", b"two\r\n"])
+def test_end_of_the_file(tmp_path, last, rest):
+    """`check` and the dataset agree on what is a last line."""
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"one\n" + last + rest)
+    target.write_bytes(b"eins\nzwei\n")
+    corpus = open_corpus([str(source), str(target)])
+    assert_contains(corpus, "train", [("one", "eins"), ("two", "zwei")])
+
+
+@pytest.mark.parametrize("rest", ["", "\r"])
+def test_end_of_a_tsv_file(tmp_path, rest):
+    path = write_lines(tmp_path / "a.tsv", ["one\teins", rest], end="\n")
+    content = f"one\teins\ntwo\tzwei\n{rest}"
+    (tmp_path / "a.tsv").write_bytes(content.encode())
+    corpus = open_corpus([path])
+    assert_contains(corpus, "train", [("one", "eins"), ("two", "zwei")])
+
+
+def test_empty_lines_are_lines(tmp_path):
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"\n\r\n\r\n")
+    target.write_bytes(b"eins\nzwei\n\n")
+    corpus = open_corpus([str(source), str(target)])
+    assert_contains(corpus, "train", [("", "eins"), ("", "zwei"), ("", "")])
+
+
+def test_carriage_return_inside_a_line(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"o\rne\teins\n")
+    assert_contains(open_corpus([str(path)]), "train", [("one", "eins")])
+
+
+@pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.tsv"]])
+def test_a_leading_byte_order_mark_is_removed(tmp_path, names):
+    lines = ["a", "b", "\ufeffc", "d"]
+    for name in names:
+        rows = [f"{line}\t{line}" for line in lines]
+        text = "\n".join(rows if name == "a.tsv" else lines) + "\n"
+        (tmp_path / name).write_text(text, "utf-8-sig")
+    corpus = open_corpus([str(tmp_path / name) for name in names])
+    pairs = [(line, line) for line in lines]
+    assert_contains(corpus, "train", pairs)
+    assert shards(corpus, 2) == every(2, pairs)
+
+
+def test_utf16(tmp_path):
     (tmp_path / "a.tsv").write_bytes("a\tb\n".encode("utf-16"))
     corpus = open_corpus([str(tmp_path / "a.tsv")])
     with pytest.raises(InputError, match="iconv -f utf-16"):
         corpus.check("train")
 
 
-@pytest.mark.parametrize("shard", [(0, 1), (1, 2)])
-def test_a_byte_order_mark_is_not_text(tmp_path, shard):
-    """Some editors put it first; only there it is one."""
-    lines = ["a", "b", "\ufeffc", "d"]
-    for name in ("a.en", "a.de", "a.tsv"):
-        row = "{0}\t{0}" if name.endswith("tsv") else "{0}"
-        text = "".join(row.format(line) + "\n" for line in lines)
-        (tmp_path / name).write_text(text, "utf-8-sig")
-    for names in (["a.en", "a.de"], ["a.tsv"]):
-        corpus = open_corpus([str(tmp_path / name) for name in names])
-        assert list(corpus.texts("train"))[::2] == lines
-        pairs = corpus.pairs("train", shard).as_numpy_iterator()
-        index, count = shard
-        assert [s.decode() for s, _ in pairs] == lines[index::count]
+# === Faults ===
+
+
+@pytest.mark.parametrize("target", [None, "fr"])
+def test_a_folder_without_the_language(tmp_path, target):
+    write_sides(tmp_path, "valid")
+    with pytest.raises(InputError, match="files for: de, en"):
+        open_corpus([str(tmp_path)], "cz", target)
+
+
+@pytest.mark.parametrize("present, missing", [("de", "en"), ("en", "de")])
+def test_a_folder_with_half_a_split(tmp_path, present, missing):
+    write_sides(tmp_path, "train")
+    write_lines(tmp_path / f"valid.{present}", ["allein"])
+    message = rf"valid\.{present} without .*valid\.{missing}"
+    with pytest.raises(InputError, match=message):
+        open_corpus([str(tmp_path)], "en", "de")
+
+
+@pytest.mark.parametrize("shorter", [0, 1])
+def test_sides_of_different_length(tmp_path, shorter):
+    files = write_sides(tmp_path)
+    write_lines(tmp_path / files[shorter], ["only one"])
+    counts = [4, 4]
+    counts[shorter] = 1
+    message = ", ".join(
+        f"{file} with {count} lines"
+        for file, count in zip(files, counts, strict=True)
+    )
+    with pytest.raises(InputError, match=message):
+        open_corpus(files).check("train")
+    with pytest.raises(InputError, match="same number of lines"):
+        list(open_corpus(files).texts("train"))
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
+    en, de = write_sides(tmp_path)
+    (tmp_path / "train.de").write_bytes(b"a\nb\nm\xfcde\nc\n")
+    message = r"train\.de, line 3: .*byte 2 .*latin1"
+    with pytest.raises(InputError, match=message):
+        open_corpus([en, de]).check("train")
+
+
+def test_texts_before_a_fault_are_returned(tmp_path):
+    en, de = write_sides(tmp_path)
+    (tmp_path / "train.de").write_bytes(b"a\nm\xfcde\n")
+    texts = open_corpus([en, de]).texts("train")
+    assert [next(texts), next(texts)] == ["A cat.", "a"]
+    with pytest.raises(InputError, match=r"train\.de, line 2"):
+        next(texts)
+
+
+def test_a_tsv_line_without_a_tab(tmp_path):
+    lines = ["a\tb", "c\td", "no tab", "e\tf"]
+    path = write_lines(tmp_path / "a.tsv", lines)
+    with pytest.raises(InputError, match=r"a\.tsv, line 3, without a tab"):
+        open_corpus([path]).check("train")
+
+
+def test_a_file_that_disappears(tmp_path):
+    corpus = open_corpus(write_sides(tmp_path))
+    (tmp_path / "train.de").unlink()
+    with pytest.raises(InputError, match=r"train\.de \(No such file"):
+        corpus.check("train")

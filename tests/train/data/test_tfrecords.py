@@ -1,14 +1,15 @@
-"""A folder of TFRecord files as a corpus: order, shards and every fault."""
+"""Corpora in TFRecord files: order, shards and faults."""
 
 import gzip
 import re
 
 import pytest
 import tensorflow as tf
+from corpora import assert_contains, shards
 
 from keras_transformer.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.resume import checksums
+from keras_transformer.train.data.statistics import checksum
 
 PAIRS = [
     ("A cat.", "Eine Katze."),
@@ -49,27 +50,8 @@ def write_pairs(path, pairs):
     return write(path, map(pair_record, pairs))
 
 
-def opened(folder, source="en", target="de"):
+def open_folder(folder, source="en", target="de"):
     return open_corpus([str(folder)], source, target)
-
-
-def listed(dataset):
-    return [
-        tuple(side.decode("utf-8") for side in pair)
-        for pair in dataset.as_numpy_iterator()
-    ]
-
-
-def assert_holds(corpus, split, pairs):
-    """Every way to read the split gives these pairs, in order, twice."""
-    dataset = corpus.pairs(split)
-    assert listed(dataset) == listed(dataset) == pairs
-    assert corpus.check(split) == len(pairs)
-    assert list(corpus.texts(split)) == [
-        text for pair in pairs for text in pair
-    ]
-    source, target = dataset.element_spec
-    assert source.shape == target.shape == []
 
 
 @pytest.mark.parametrize(
@@ -87,11 +69,11 @@ def test_files_are_read_in_the_order_of_their_names(tmp_path, names):
     for index, name in reversed(list(enumerate(names))):
         pairs = PAIRS[index * size : (index + 1) * size]
         write_pairs(tmp_path / name, pairs)
-    corpus = opened(tmp_path)
+    corpus = open_folder(tmp_path)
     assert corpus.splits == ("train",)
     assert corpus.name == str(tmp_path)
     assert (corpus.source, corpus.target) == ("en", "de")
-    assert_holds(corpus, "train", PAIRS)
+    assert_contains(corpus, "train", PAIRS)
 
 
 def test_splits(tmp_path):
@@ -99,11 +81,11 @@ def test_splits(tmp_path):
     write_pairs(tmp_path / "valid.tfrecord-00000-of-00001", PAIRS[:1])
     write_pairs(tmp_path / "test-0.tfrecord", PAIRS[1:3])
     (tmp_path / "dataset_info.json").write_text("{}")
-    corpus = opened(tmp_path)
+    corpus = open_folder(tmp_path)
     assert corpus.splits == ("train", "valid", "test")
-    assert_holds(corpus, "train", PAIRS)
-    assert_holds(corpus, "valid", PAIRS[:1])
-    assert_holds(corpus, "test", PAIRS[1:3])
+    assert_contains(corpus, "train", PAIRS)
+    assert_contains(corpus, "valid", PAIRS[:1])
+    assert_contains(corpus, "test", PAIRS[1:3])
 
 
 @pytest.mark.parametrize(
@@ -113,22 +95,22 @@ def test_a_numbered_file_that_is_missing(tmp_path, name):
     write_pairs(tmp_path / name.format("00001"), PAIRS[3:])
     message = "Received: 1 of .*" + re.escape(name.format("*"))
     with pytest.raises(InputError, match=message):
-        opened(tmp_path)
+        open_folder(tmp_path)
     write_pairs(tmp_path / name.format("00000"), PAIRS[:3])
-    assert_holds(opened(tmp_path), "train", PAIRS)
+    assert_contains(open_folder(tmp_path), "train", PAIRS)
 
 
 def test_the_other_direction(tmp_path):
     write_pairs(tmp_path / "train.tfrecord", PAIRS)
-    corpus = opened(tmp_path, "de", "en")
-    assert_holds(corpus, "train", [(de, en) for en, de in PAIRS])
+    corpus = open_folder(tmp_path, "de", "en")
+    assert_contains(corpus, "train", [(de, en) for en, de in PAIRS])
 
 
 def test_more_records_than_are_parsed_at_once(tmp_path):
     pairs = [(f"a {index}", f"ein {index}") for index in range(2500)]
     write_pairs(tmp_path / "train-0.tfrecord", pairs[:1500])
     write_pairs(tmp_path / "train-1.tfrecord", pairs[1500:])
-    assert_holds(opened(tmp_path), "train", pairs)
+    assert_contains(open_folder(tmp_path), "train", pairs)
 
 
 # === Shards ===
@@ -152,44 +134,50 @@ def test_shards(tmp_path, files, count, expected):
     for index in range(files):
         pairs = PAIRS[index * size : (index + 1) * size]
         write_pairs(tmp_path / f"train-{index}.tfrecord", pairs)
-    corpus = opened(tmp_path)
-    shards = [corpus.pairs("train", (i, count)) for i in range(count)]
-    assert [listed(shard) for shard in shards] == [
+    corpus = open_folder(tmp_path)
+    assert shards(corpus, count) == [
         [PAIRS[index] for index in indices] for indices in expected
     ]
+
+
+def test_the_checksum_of_shards_depends_on_the_files(tmp_path):
+    """A resumed worker must get the same pairs."""
+    pairs = [(f"{i}", f"{i}!") for i in range(12)]
+    corpora = []
+    for size in (6, 4):
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        for begin in range(0, 12, size):
+            name = f"train-{begin:02}.tfrecord"
+            write_pairs(folder / name, pairs[begin : begin + size])
+        corpora.append(open_folder(folder))
+    whole = [checksum(corpus.pairs("train")) for corpus in corpora]
+    assert whole[0] == whole[1]
+    halves = [
+        checksum(corpus.pairs("train", (0, 2)), corpus.pairs("train", (1, 2)))
+        for corpus in corpora
+    ]
+    assert halves[0] != halves[1]
 
 
 # === Faults ===
 
 
-def test_another_number_of_files_gives_workers_other_parts(tmp_path):
-    for files in (2, 3):
-        folder = tmp_path / str(files)
-        folder.mkdir()
-        pairs = [(f"{i}", f"{i}!") for i in range(12)]
-        for i in range(files):
-            part = pairs[i * 12 // files : (i + 1) * 12 // files]
-            write_pairs(folder / f"train-{i}.tfrecord", part)
-    two, three = (opened(tmp_path / name) for name in "23")
-    assert checksums(two, 1) == checksums(three, 1)
-    assert checksums(two, 2) != checksums(three, 2)
-
-
-def test_text_files_beside_them(tmp_path):
+def test_text_files_in_the_same_folder(tmp_path):
     write_pairs(tmp_path / "valid.tfrecord", PAIRS)
     (tmp_path / "train.en").write_text("A cat.\n")
     (tmp_path / "train.de").write_text("Eine Katze.\n")
     message = r"either text files or .* with train\.de and valid\.tfrecord"
     with pytest.raises(InputError, match=message):
-        opened(tmp_path)
+        open_folder(tmp_path)
 
 
 @pytest.mark.parametrize("source, target", [(None, None), ("en", None)])
-def test_the_features_are_not_named(tmp_path, source, target):
+def test_missing_feature_names(tmp_path, source, target):
     write_pairs(tmp_path / "train.tfrecord", PAIRS)
     message = rf"names of the features.* source={source!r}, target=None"
     with pytest.raises(InputError, match=message):
-        opened(tmp_path, source, target)
+        open_folder(tmp_path, source, target)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +195,7 @@ def test_the_features_are_not_named(tmp_path, source, target):
         ),
         (record(en=number(1), de=values("x")), "de (1 bytes), en (1 int64)"),
         (record(), "no features"),
-        (b"no example", "no features"),
+        (b"not an example", "no features"),
     ],
     ids=[
         "missing",
@@ -216,14 +204,14 @@ def test_the_features_are_not_named(tmp_path, source, target):
         "no kind",
         "integer",
         "empty example",
-        "no example",
+        "not an example",
     ],
 )
 def test_a_record_without_the_features(tmp_path, third, found):
     records = [*map(pair_record, PAIRS[:2]), third]
     path = write(tmp_path / "train.tfrecord", records)
     with pytest.raises(InputError, match="bytes value in each of en") as error:
-        opened(tmp_path).check("train")
+        open_folder(tmp_path).check("train")
     assert str(error.value).endswith(
         f"Received: {path}, record 3, with {found}"
     )
@@ -264,14 +252,14 @@ def test_a_damaged_record(tmp_path, damage, record):
     path.write_bytes(damage(path.read_bytes()))
     message = rf"train-1\.tfrecord, record {record}, which is damaged"
     with pytest.raises(InputError, match=message):
-        opened(tmp_path).check("train")
+        open_folder(tmp_path).check("train")
 
 
 def test_a_compressed_file(tmp_path):
     path = write_pairs(tmp_path / "train.tfrecord", PAIRS)
     path.write_bytes(gzip.compress(path.read_bytes()))
     with pytest.raises(InputError, match=r"not compressed.*, record 1, "):
-        opened(tmp_path).check("train")
+        open_folder(tmp_path).check("train")
 
 
 @pytest.mark.parametrize("source, target", [("en", "de"), ("de", "en")])
@@ -280,12 +268,12 @@ def test_bytes_that_are_not_utf8(tmp_path, source, target):
     write_pairs(tmp_path / "train-1.tfrecord", [*PAIRS[:1], ("a", b"m\xfcde")])
     message = r"UTF-8.*train-1\.tfrecord, record 2: invalid start byte"
     with pytest.raises(InputError, match=message):
-        opened(tmp_path, source, target).check("train")
+        open_folder(tmp_path, source, target).check("train")
 
 
-def test_texts_before_a_fault_are_not_held_back(tmp_path):
+def test_texts_before_a_fault_are_returned(tmp_path):
     write_pairs(tmp_path / "train.tfrecord", [*PAIRS[:1], ("a", b"\xfc")])
-    texts = opened(tmp_path).texts("train")
+    texts = open_folder(tmp_path).texts("train")
     assert (next(texts), next(texts)) == PAIRS[0]
     with pytest.raises(InputError, match="record 2"):
         next(texts)
@@ -294,12 +282,12 @@ def test_texts_before_a_fault_are_not_held_back(tmp_path):
 def test_no_records(tmp_path):
     write_pairs(tmp_path / "train.tfrecord", [])
     with pytest.raises(InputError, match="split train, which is empty"):
-        opened(tmp_path).check("train")
+        open_folder(tmp_path).check("train")
 
 
-def test_a_file_that_vanishes(tmp_path):
+def test_a_file_that_disappears(tmp_path):
     path = write_pairs(tmp_path / "train.tfrecord", PAIRS)
-    corpus = opened(tmp_path)
+    corpus = open_folder(tmp_path)
     path.unlink()
     with pytest.raises(InputError, match=r"train\.tfrecord \(No such file"):
         corpus.check("train")

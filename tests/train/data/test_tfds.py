@@ -1,0 +1,108 @@
+"""Corpora of TensorFlow Datasets: order, shards and wrong names."""
+
+import shutil
+import sys
+
+import pytest
+import tensorflow_datasets as tfds
+from corpora import PAIRS, as_list, assert_contains, every, shards
+
+from keras_transformer.errors import InputError
+from keras_transformer.train.data.corpus import open_corpus
+
+
+class TinyTranslate(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """Generated here, in the form of the WMT datasets."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    BUILDER_CONFIGS = (tfds.core.BuilderConfig(name="de-en"),)
+
+    def _info(self):
+        languages = tfds.features.Translation(languages=("de", "en"))
+        return tfds.core.DatasetInfo(builder=self, features=languages)
+
+    def _split_generators(self, _):
+        return {
+            "train": self._generate_examples(PAIRS),
+            "validation": self._generate_examples(PAIRS[:2]),
+            "extra": self._generate_examples(PAIRS[2:]),
+        }
+
+    def _generate_examples(self, pairs):
+        for key, (english, german) in enumerate(pairs):
+            yield key, {"en": english, "de": german}
+
+
+@pytest.fixture(scope="module")
+def tfds_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tfds")
+    tfds.disable_progress_bar()
+    builder = TinyTranslate(config="de-en", data_dir=folder)
+    builder.download_and_prepare()
+    return folder
+
+
+@pytest.fixture
+def tfds_data_dir(tfds_folder, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tfds_folder))
+
+
+@pytest.mark.usefixtures("tfds_data_dir")
+def test_tfds():
+    corpus = open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
+    assert sorted(corpus.splits) == ["extra", "train", "valid"]
+    # Preparing a dataset shuffles it once.
+    train = as_list(corpus.pairs("train"))
+    assert sorted(train) == sorted(PAIRS)
+    assert_contains(corpus, "train", train)
+    assert sorted(as_list(corpus.pairs("valid"))) == sorted(PAIRS[:2])
+    assert corpus.check("valid") == 2
+    reverse = open_corpus(["tfds:tiny_translate/de-en"], "de", "en")
+    assert as_list(reverse.pairs("train")) == [pair[::-1] for pair in train]
+
+
+@pytest.mark.usefixtures("tfds_data_dir")
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_shards_of_tfds(count):
+    corpus = open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
+    train = as_list(corpus.pairs("train"))
+    parts = {
+        1: [train],
+        2: [train[:2], train[2:]],
+        3: [train[:2], train[2:3], train[3:]],
+        5: every(5, train),
+    }
+    assert shards(corpus, count) == parts[count]
+
+
+@pytest.mark.usefixtures("tfds_data_dir")
+def test_the_files_of_tfds_are_tfrecords(tfds_folder, tmp_path):
+    (path,) = tfds_folder.glob("**/*-train.tfrecord-00000-of-00001")
+    shutil.copy(path, tmp_path / "train.tfrecord-00000-of-00001")
+    from_tfds = open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
+    corpus = open_corpus([str(tmp_path)], "en", "de")
+    assert_contains(corpus, "train", as_list(from_tfds.pairs("train")))
+
+
+@pytest.mark.usefixtures("tfds_data_dir")
+@pytest.mark.parametrize("source, target", [("en", "fr"), (None, None)])
+def test_tfds_without_the_language(source, target):
+    with pytest.raises(InputError, match="tiny_translate/de-en: de, en"):
+        open_corpus(["tfds:tiny_translate/de-en"], source, target)
+
+
+@pytest.mark.usefixtures("tfds_data_dir")
+@pytest.mark.parametrize(
+    "name", ["no_such_set/de-en", "tiny_translate/xx", "", "not a name"]
+)
+def test_tfds_that_does_not_exist(name):
+    with pytest.raises(InputError, match=f"Received: tfds:{name} ") as error:
+        open_corpus([f"tfds:{name}"], "en", "de")
+    assert len(str(error.value)) < 400
+
+
+def test_tfds_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    message = r"tensorflow_datasets, .*keras-transformer-nmt\[tfds\]"
+    with pytest.raises(InputError, match=message):
+        open_corpus(["tfds:tiny_translate/de-en"], "en", "de")

@@ -1,0 +1,143 @@
+"""Corpora of TensorFlow Datasets.
+
+`TFDSSplit` implements the protocol `Split` of corpus.py.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from keras_transformer.errors import InputError
+from keras_transformer.train.data.reading import READ_BATCH, decode_pair
+
+if TYPE_CHECKING:
+    import tensorflow_datasets as tfds
+
+
+class TFDSSplit:
+    """A split of a prepared dataset of TensorFlow Datasets.
+
+    Args:
+        name: Name of the split in messages.
+        builder: The builder of the dataset.
+        split: Name of the split in the dataset.
+        source: Name of the feature that holds the source.
+        target: Name of the feature that holds the target.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        builder: "tfds.core.DatasetBuilder",
+        split: str,
+        source: str,
+        target: str,
+    ) -> None:
+        self.name = name
+        self._builder = builder
+        self._split = split
+        self._features = (source, target)
+
+    def dataset(self, index: int, count: int) -> tf.data.Dataset:
+        """Returns part `index` of `count` equal parts of the split.
+
+        If there are fewer than `count` pairs, every `count`-th pair.
+        """
+        import tensorflow_datasets as tfds
+
+        if self._builder.info.splits[self._split].num_examples >= count:
+            # A worker need not read the parts of the others.
+            part = tfds.even_splits(self._split, count)[index]
+            return self._pairs(part)
+        # TFDS does not accept an empty part.
+        return self._pairs(self._split).shard(count, index)
+
+    def read(self) -> Iterator[tuple[str, str]]:
+        """Yields the pairs.
+
+        Raises:
+            InputError: If a text is not UTF-8.
+        """
+        number = 0
+        batches = self._pairs(self._split).batch(READ_BATCH)
+        for sources, targets in batches.as_numpy_iterator():
+            for pair in zip(sources, targets, strict=True):
+                number += 1
+                yield decode_pair(pair, f"{self.name}, pair {number}")
+
+    def _pairs(self, part: "tfds.typing.SplitArg") -> tf.data.Dataset:
+        import tensorflow_datasets as tfds
+
+        # One file at a time, in the order of the files. Without a cache, which
+        # would stay in memory.
+        in_order = tfds.ReadConfig(
+            interleave_cycle_length=1, try_autocache=False
+        )
+        examples = self._builder.as_dataset(
+            split=part, shuffle_files=False, read_config=in_order
+        )
+        return examples.map(
+            lambda example: tuple(example[name] for name in self._features)
+        )
+
+
+def open_tfds(
+    name: str, source: str | None, target: str | None
+) -> dict[str, TFDSSplit]:
+    """Returns the splits of a dataset, downloading it if necessary.
+
+    Args:
+        name: `NAME/CONFIG`, as in TensorFlow Datasets.
+        source: Language code of the source, the name of a feature.
+        target: Language code of the target, likewise.
+
+    Returns:
+        The splits by name, with `"validation"` renamed to `"valid"`.
+
+    Raises:
+        InputError: If the package, the dataset or a language is missing.
+    """
+    try:
+        return _open_splits(name, source, target)
+    except ImportError as error:
+        raise InputError(
+            f"tfds:{name} needs the package {error.name}, which is not "
+            'installed. Run pip install "keras-transformer-nmt[tfds]"'
+        ) from error
+
+
+def _open_splits(
+    name: str, source: str | None, target: str | None
+) -> dict[str, TFDSSplit]:
+    import tensorflow_datasets as tfds
+
+    try:
+        builder = tfds.builder(name, data_dir=os.environ.get("TFDS_DATA_DIR"))
+    except ValueError as error:
+        # The rest of the message lists every dataset there is.
+        reason = str(error).split("\n", 1)[0]
+        raise InputError(
+            "tfds: must be followed by a dataset of TensorFlow Datasets and "
+            "its configuration, such as tfds:wmt14_translate/de-en. "
+            f"Received: tfds:{name} ({reason})"
+        ) from error
+    features = builder.info.features
+    languages = []
+    if isinstance(features, tfds.features.FeaturesDict):
+        languages = sorted(features.keys())
+    if source not in languages or target not in languages:
+        raise InputError(
+            f"source and target must be features of tfds:{name}: "
+            f"{', '.join(languages)}. Received: source={source!r}, "
+            f"target={target!r}"
+        )
+    builder.download_and_prepare()
+    splits = {}
+    for split in builder.info.splits:
+        renamed = "valid" if split == "validation" else split
+        splits[renamed] = TFDSSplit(
+            f"tfds:{name}, split {renamed}", builder, split, source, target
+        )
+    return splits
