@@ -1,218 +1,303 @@
-"""One update: the mean gradient over all target tokens of a global batch.
+"""`fit` and `evaluate` on TensorFlow, exact on any number of replicas.
 
-Letters: B = pairs of a replica's share, S, T = source and target length,
-W = workers.
+Letters: B = sequences of a replica's share of the batch, S, T = source and
+target length, V = vocabulary.
 """
 
-from collections.abc import Callable
 from typing import Any
 
+import keras
 import tensorflow as tf
 
-from keras_transformer.keras_overrides import FusedAdam, NoSymbolicBuild
-from keras_transformer.losses import tied_cross_entropies
-from keras_transformer.model import Transformer
-from keras_transformer.optimizers import adam
+from keras_transformer.keras_overrides import (
+    NoSymbolicBuild,
+    expect_reduced_gradients,
+)
+from keras_transformer.losses import token_weights
 
 _SUM = tf.distribute.ReduceOp.SUM
+_TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
 
 
-class Training(NoSymbolicBuild):
-    """Trains a Transformer with `fit`, exactly alike on one replica or many.
+class DistributedFit(NoSymbolicBuild):
+    """A `keras.Model` whose loss is a mean over the batch's target tokens.
 
-    Make it, and the Transformer, within the scope of the strategy. `fit`
-    takes what `distribute` gives. Unlike Keras' own training step,
-    which averages the replicas' means, this one weighs every target token of
-    the global batch alike, whatever share of it a replica has.
+    Keras averages the losses, gradients and metrics of the replicas, so that
+    a token weighs more on a replica that has fewer of them. Here the loss,
+    its gradient, clipping and all logged values are those of the global
+    batch: the same on one replica and on many, for shares of any size.
 
-    Args:
-        transformer: The model that is trained.
-        label_smoothing: Probability taken from the right token.
-        accumulate: Parts in which each replica computes its share.
-        clip_norm: Highest norm of the gradient; None: any.
-        warmup_steps: Steps over which the learning rate rises.
-        learning_rate_scale: Factor on the paper's learning rate.
+    The compiled optimizer, loss and metrics are used as in Keras. The loss
+    must give a value per token (its `call`); each value is weighted by
+    `sample_weight` where there is one, and padding by 0. `fit` also logs
+    `gradient_norm`, the mean norm of the gradient before clipping.
+
+    A subclass has a `config.pad_id` and is built by its constructor.
     """
 
-    def __init__(
-        self,
-        transformer: Transformer,
-        label_smoothing: float = 0.1,
-        accumulate: int = 1,
-        clip_norm: float | None = None,
-        warmup_steps: int = 4000,
-        learning_rate_scale: float = 1.0,
-    ) -> None:
-        super().__init__(dtype=transformer.dtype_policy)
-        self.transformer = transformer
-        self.label_smoothing = label_smoothing
-        self.accumulate = accumulate
-        self.clip_norm = clip_norm
-        paper = adam(
-            transformer.config.d_model, warmup_steps, learning_rate_scale
-        )
-        # Named, since the state of training goes by names.
-        optimizer = FusedAdam.from_config(
-            {**paper.get_config(), "name": "adam"}
-        )
-        # XLA would compile anew for each length of batch.
-        self.compile(optimizer, jit_compile=False)
-        self.optimizer.build(self.trainable_variables)
-        self.built = True
-        self._validation_step: Callable | None = None
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._gradient_norm = keras.metrics.Mean(name="gradient_norm")
 
-    def train_step(self, data: tuple) -> dict[str, tf.Tensor]:
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        *,
+        gradient_accumulation_steps: int = 1,
+        jit_compile: bool | str = "auto",
+        steps_per_execution: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        """Configures training; see `keras.Model.compile`.
+
+        Args:
+            optimizer: As in Keras. Its `global_clipnorm` limits the norm of
+                the gradient of the global batch.
+            loss: As in Keras.
+            gradient_accumulation_steps: Parts in which each replica computes
+                its share of a batch, one after the other, to save memory. It
+                is one update with the same gradient.
+            jit_compile: As in Keras, but `"auto"` is False: XLA compiles
+                again for every length of batch.
+            steps_per_execution: As in Keras.
+            **kwargs: Other arguments of `keras.Model.compile`.
+
+        Raises:
+            ValueError: If an argument cannot be honoured exactly.
+        """
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        for name, value, works in (
+            ("steps_per_execution", steps_per_execution, 1),
+            ("jit_compile", jit_compile, (False, "auto")),
+        ):
+            works = works if isinstance(works, tuple) else (works,)
+            if replicas > 1 and value not in works:
+                raise ValueError(
+                    f"Keras does not support {name} on several replicas. "
+                    f"Received: {name}={value}, {replicas} replicas; leave "
+                    "the argument out."
+                )
+        if gradient_accumulation_steps < 1:
+            raise ValueError(
+                "gradient_accumulation_steps must be positive. Received: "
+                f"gradient_accumulation_steps={gradient_accumulation_steps}"
+            )
+        optimizer = keras.optimizers.get(optimizer)
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        if inner.gradient_accumulation_steps:
+            raise ValueError(
+                "The optimizer must not accumulate gradients: it would average "
+                "batches, whatever their number of tokens. Received: "
+                "gradient_accumulation_steps="
+                f"{inner.gradient_accumulation_steps}. Use larger batches "
+                "with compile(..., gradient_accumulation_steps=N), which "
+                "computes each batch in N parts."
+            )
+        with self.distribute_strategy.scope():
+            super().compile(
+                optimizer,
+                loss,
+                jit_compile=jit_compile is True,
+                steps_per_execution=steps_per_execution,
+                **kwargs,
+            )
+            self.gradient_accumulation_steps = gradient_accumulation_steps
+            self._token_loss = _token_loss(loss)
+            self.optimizer.build(self.trainable_variables)
+        expect_reduced_gradients(inner)
+
+    def get_compile_config(self) -> dict[str, Any] | None:
+        config = super().get_compile_config()
+        if config and self.gradient_accumulation_steps > 1:
+            steps = self.gradient_accumulation_steps
+            config["gradient_accumulation_steps"] = steps
+        return config
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        # Keras' own does nothing for a class that overrides `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+
+    def token_losses(
+        self, inputs: Any, labels: Any, training: bool
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the compiled loss per token, and the logits.
+
+        Args:
+            inputs: What `call` takes.
+            labels: `[B, T]` ids.
+            training: Whether dropout is applied.
+
+        Returns:
+            float32 `[B, T]` and `[B, T, V]`.
+        """
+        logits = self(inputs, training=training)
+        return tf.cast(self._token_loss(labels, logits), tf.float32), logits
+
+    def train_step(self, data: Any) -> dict[str, Any]:
         """Updates the weights with a replica's share of a batch.
 
         Args:
-            data: `(({"source": [B, S], "target": [B, T]}, labels [B, T]),
-                position [W, 2])`.
+            data: `(inputs, labels)` or `(inputs, labels, sample_weight)`.
 
         Returns:
-            Of the global batch: `loss` and `nll`, nats a target token; the
-            `tokens` of the target; `gradient_norm`, before clipping; the
-            `learning_rate`, and `position`, what follows in the data.
+            The metrics of the epoch so far, over all replicas.
         """
-        (inputs, labels), position = data
+        inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(
+            data
+        )
+        share, tokens = self._token_share(labels, sample_weight)
+        batch = (inputs, labels, sample_weight, share)
+        gradients, loss = self._gradients(batch)
         context = tf.distribute.get_replica_context()
-        is_token = labels != self.transformer.config.pad_id
-        tokens, position = context.all_reduce(
-            _SUM,
-            [
-                tf.reduce_sum(tf.cast(is_token, tf.float32)),
-                tf.cast(position, tf.float32),  # exact up to 2^24
-            ],
-        )
-        learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        gradients, losses = self._gradients(
-            inputs, labels, tf.maximum(tokens, 1.0)
-        )
-        gradients, losses = context.all_reduce(_SUM, [gradients, losses])
-        loss_scale = self.optimizer.scale_loss(1.0)
-        norm = tf.linalg.global_norm(gradients) / loss_scale
-        if self.clip_norm is not None:
-            factor = tf.minimum(1.0, self.clip_norm / norm)
-            gradients = [gradient * factor for gradient in gradients]
-        self.optimizer.apply(gradients, self.trainable_variables)
-        return {
-            "loss": losses[0],
-            "nll": losses[1],
-            "tokens": tokens,
-            "gradient_norm": norm,
-            "learning_rate": learning_rate,
-            "position": position,
-        }
+        gradients, loss = context.all_reduce(_SUM, [gradients, loss])
+        self._track(self._loss_metric(), loss, tokens)
+        norm = tf.linalg.global_norm(gradients) / self.optimizer.scale_loss(1.0)
+        # A float16 gradient that overflows updates nothing.
+        counts = tf.math.is_finite(norm) | (self.compute_dtype != "float16")
+        self._track(self._gradient_norm, tf.where(counts, norm, 0.0), counts)
+        # Else the end of the data would add an iteration: it cancels what
+        # depends on a batch, and the iteration counter does not.
+        with tf.control_dependencies([loss]):
+            self.optimizer.apply(gradients, self.trainable_variables)
+        return self._results(self.metrics)
 
-    def _gradients(
-        self, inputs: dict[str, tf.Tensor], labels: tf.Tensor, tokens: Any
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Returns this replica's part of the gradients, and of loss and nll."""
-        if self.accumulate == 1:
-            return self._gradients_of(inputs, labels, tokens)
-        rows, parts = tf.shape(labels)[0], self.accumulate
+    def test_step(self, data: Any) -> dict[str, Any]:
+        """Evaluates a replica's share of a batch; see `train_step`."""
+        inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(
+            data
+        )
+        share, tokens = self._token_share(labels, sample_weight)
+        losses, logits = self.token_losses(inputs, labels, training=False)
+        loss = tf.reduce_sum(losses * share) + self._regularization(parts=1)
+        loss = tf.distribute.get_replica_context().all_reduce(_SUM, loss)
+        self._track(self._loss_metric(), loss, tokens)
+        self.compute_metrics(inputs, labels, logits, sample_weight)
+        return self._results(
+            [m for m in self.metrics if m is not self._gradient_norm]
+        )
 
-        def add(part: tf.Tensor, gradients: list, losses: tf.Tensor) -> tuple:
+    def _token_share(
+        self, labels: tf.Tensor, sample_weight: Any
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns each token's share of the global batch, and its weight.
+
+        Returns:
+            float32 `[B, T]`, which sums to 1 over all replicas, and the sum
+            of the token weights over all replicas.
+        """
+        weights = token_weights(labels, self.config.pad_id, sample_weight)
+        total = tf.distribute.get_replica_context().all_reduce(
+            _SUM, tf.reduce_sum(weights)
+        )
+        return tf.math.divide_no_nan(weights, total), total
+
+    def _gradients(self, batch: tuple) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Returns this replica's part of the gradients and of the loss."""
+        parts = self.gradient_accumulation_steps
+        if parts == 1:
+            return self._part_gradients(batch)
+        rows = tf.shape(batch[1])[0]
+
+        def add_part(
+            part: tf.Tensor, gradients: list, loss: tf.Tensor
+        ) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
-            new, more = self._gradients_of(
-                {name: ids[chosen] for name, ids in inputs.items()},
-                labels[chosen],
-                tokens,
+            more, part_loss = self._part_gradients(
+                tf.nest.map_structure(
+                    lambda x: None if x is None else x[chosen], batch
+                )
             )
-            new = [a + b for a, b in zip(gradients, new, strict=True)]
-            return part + 1, new, losses + more
+            total = [a + b for a, b in zip(gradients, more, strict=True)]
+            return part + 1, total, loss + part_loss
 
-        _, gradients, losses = tf.while_loop(
+        _, gradients, loss = tf.while_loop(
             # Empty parts too: every replica draws as much dropout.
             lambda part, *_: part < parts,
-            add,
+            add_part,
             (
                 tf.constant(0),
                 [tf.zeros(v.shape) for v in self.trainable_variables],
-                tf.zeros([2]),
+                tf.constant(0.0),
             ),
             parallel_iterations=1,
         )
-        return gradients, losses
+        return gradients, loss
 
-    def _gradients_of(
-        self, inputs: dict[str, tf.Tensor], labels: tf.Tensor, tokens: Any
+    def _part_gradients(
+        self, batch: tuple
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        inputs, labels, sample_weight, share = batch
+        parts = self.gradient_accumulation_steps
         with tf.GradientTape() as tape:
-            losses = self._sums_of(inputs, labels, True) / tokens
-            loss = self.optimizer.scale_loss(losses[0])
-        variables = [v.value for v in self.trainable_variables]
-        gradients = tape.gradient(loss, variables)
-        # Of the tied embedding: rows that were looked up plus a matrix.
-        return [tf.convert_to_tensor(g) for g in gradients], losses
-
-    def _sums_of(
-        self, inputs: dict[str, tf.Tensor], labels: tf.Tensor, training: bool
-    ) -> tf.Tensor:
-        """Returns the sums `[2]` of the loss and of the nll over tokens."""
-        model = self.transformer
-        states = model.states(inputs, training=training)
-        labels = tf.reshape(labels, [-1])  # [N], N = B * T
-        losses = tied_cross_entropies(
-            labels,
-            tf.reshape(states, [-1, model.config.d_model]),
-            model.embedding.embeddings.value,
-            self.label_smoothing,
+            losses, logits = self.token_losses(inputs, labels, training=True)
+            loss = tf.reduce_sum(losses * share) + self._regularization(parts)
+            scaled = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(
+            scaled,
+            [variable.value for variable in self.trainable_variables],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        is_token = tf.cast(labels != model.config.pad_id, tf.float32)
-        return tf.reduce_sum(losses * is_token, axis=1)  # [2, N] -> [2]
+        self.compute_metrics(inputs, labels, logits, sample_weight)
+        # Of the tied embedding: rows that were looked up plus a matrix.
+        return [tf.convert_to_tensor(g) for g in gradients], loss
 
-    def make_train_function(self, force: bool = False) -> Callable:
-        """Makes what `fit` calls for every step."""
-        if self.train_function is None or force:
-            self.train_function = self._on_all_replicas(self.train_step)
-        return self.train_function
+    def _regularization(self, parts: int) -> tf.Tensor:
+        """Returns this part's share of what `add_loss` and regularizers add."""
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        total = tf.add_n([tf.constant(0.0), *map(tf.reduce_sum, self.losses)])
+        return total / (replicas * parts)
 
-    def _on_all_replicas(self, step: Callable) -> Callable:
-        strategy = self.distribute_strategy
-        compiled = None
+    def _loss_metric(self) -> keras.metrics.Metric:
+        return next(m for m in self.metrics if m.name == "loss")
 
-        def run(data: Any) -> Any:
-            return strategy.run(step, args=(data,))
+    def _track(self, metric: Any, value: Any, weight: Any) -> None:
+        """Adds a value that all replicas have to a mean, once."""
+        context = tf.distribute.get_replica_context()
+        first = tf.equal(context.replica_id_in_sync_group, 0)
+        metric.update_state(
+            value, tf.cast(weight, tf.float32) * tf.cast(first, tf.float32)
+        )
 
-        def next_step(iterator: Any) -> Any:
-            nonlocal compiled
-            if compiled is None:
-                # One graph for all shapes from the first step on. A graph of
-                # the first shape, which TensorFlow would make, rounds
-                # otherwise, and a run that is resumed has another first.
-                compiled = tf.function(run, [iterator.element_spec])
-            # Every replica has the same: what all of them reduced.
-            return tf.nest.map_structure(
-                lambda value: strategy.experimental_local_results(value)[0],
-                compiled(next(iterator)),
-            )
+    def _results(self, metrics: list) -> dict[str, Any]:
+        """Returns the results of metrics, summed over all replicas first."""
 
-        return next_step
+        def read(strategy: tf.distribute.Strategy) -> dict[str, Any]:
+            results: dict[str, Any] = {}
+            for metric in metrics:
+                result = metric.result()
+                if isinstance(result, dict):  # the compiled metrics
+                    results.update(result)
+                else:
+                    results[metric.name] = result
+            return results
 
-    def validate(self, batches: Any) -> dict[str, float]:
-        """Returns `val_loss` and `val_nll`, nats a target token.
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync == 1:
+            return read(context.strategy)
+        results = context.merge_call(read)
+        if isinstance(
+            context.strategy, tf.distribute.MultiWorkerMirroredStrategy
+        ):
+            # Keras averages them over their first axis, which scalars lack.
+            results = {k: v[tf.newaxis] for k, v in results.items()}
+        return results
 
-        Args:
-            batches: What `distribute` gives, of a finite dataset.
-        """
 
-        def step(data: tuple) -> tf.Tensor:
-            (inputs, labels), _ = data
-            is_token = labels != self.transformer.config.pad_id
-            losses = self._sums_of(inputs, labels, False)
-            tokens = tf.reduce_sum(tf.cast(is_token, tf.float32))
-            return tf.distribute.get_replica_context().all_reduce(
-                _SUM, tf.concat([losses, [tokens]], axis=0)
-            )
-
-        if self._validation_step is None:
-            self._validation_step = self._on_all_replicas(step)
-        iterator, sums = iter(batches), tf.zeros([3], tf.float64)
-        while True:
-            try:
-                batch = self._validation_step(iterator)
-            except (StopIteration, tf.errors.OutOfRangeError):
-                break
-            sums += tf.cast(batch, tf.float64)
-        loss, nll, tokens = sums.numpy()
-        return {"val_loss": loss / tokens, "val_nll": nll / tokens}
+def _token_loss(loss: Any) -> Any:
+    """Returns what computes the compiled loss per token."""
+    if loss is None:
+        raise ValueError(
+            "compile() needs a loss that has a value per target token, such "
+            "as LabelSmoothedCrossEntropy(). Received: loss=None"
+        )
+    loss = keras.losses.get(loss)
+    if not isinstance(loss, keras.losses.Loss):
+        return loss
+    if loss.reduction not in _TOKEN_MEAN:
+        raise ValueError(
+            "The loss of a Transformer is a mean over target tokens. "
+            f"Received: {type(loss).__name__} with "
+            f"reduction={loss.reduction!r}; leave the reduction out."
+        )
+    return loss.call

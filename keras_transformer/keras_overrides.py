@@ -1,54 +1,32 @@
-"""The methods of Keras that training overrides though Keras hides them.
+"""The private methods of Keras that this library overrides, and no others.
 
-There are no others, but for `make_train_function` of `Training`, which Keras
-documents. tests/train/test_hooks.py fails when Keras changes them.
+tests/test_keras_overrides.py fails when Keras changes one of them.
 """
 
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 
 class NoSymbolicBuild(keras.Model):
-    """A model that is built before `fit`, which then takes no batch for it.
+    """A model that is built by its constructor and by `compile`.
 
-    Under a strategy Keras 3.15 takes the first batch, averages it over the
-    replicas, which fails if their shares differ in size, and drops it.
+    Under a strategy Keras builds a model from the first batch, which it
+    averages over the replicas. That fails if their shares differ in size,
+    and the batch is lost.
     """
 
     def _maybe_symbolic_build(self, *args: Any, **kwargs: Any) -> None:
         pass
 
 
-class FusedAdam(keras.optimizers.Adam):
-    """Keras' Adam as one operation a variable, for reduced gradients.
+def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
+    """Makes an optimizer apply gradients that are summed over replicas.
 
-    Keras' own takes about ten operations a variable, each of which reads and
-    writes memory: 26 ms instead of 10 ms for 7.6M parameters on two cores.
+    Keras sums them itself, after it has clipped those of each replica.
 
-    Gradients must be those of all replicas together, since clipping them by
-    their norm comes before: Keras would add them up over replicas, and clip
-    on each replica by itself.
+    Args:
+        optimizer: Changed in place. Not a `LossScaleOptimizer`, but the
+            optimizer inside it.
     """
-
-    def update_step(
-        self, gradient: Any, variable: Any, learning_rate: Any
-    ) -> None:
-        index = self._get_variable_index(variable)
-        step = tf.cast(self.iterations + 1, tf.float32)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
-            beta1_power=tf.pow(self.beta_1, step),
-            beta2_power=tf.pow(self.beta_2, step),
-            lr=learning_rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            grad=gradient,
-        )
-
-    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list:
-        return list(grads_and_vars)
+    optimizer._all_reduce_sum_gradients = list

@@ -1,4 +1,7 @@
-"""Unsmoothed metrics of the target tokens; padding does not count."""
+"""Unsmoothed metrics per target token, padding ignored.
+
+Letters: B = batch, T = target length, V = vocabulary.
+"""
 
 from typing import Any
 
@@ -9,10 +12,10 @@ from keras_transformer.losses import smoothed_cross_entropy, token_weights
 
 
 class TokenMetric(keras.metrics.Mean):
-    """Mean over the target tokens of what `values` gives for each.
+    """Mean over the target tokens of a value per token.
 
     Args:
-        pad_id: Label that does not count.
+        pad_id: Label that is ignored.
         name: Name of the metric.
         **kwargs: Arguments of `keras.metrics.Metric`.
     """
@@ -30,7 +33,7 @@ class TokenMetric(keras.metrics.Mean):
     def update_state(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
-        """Counts one batch.
+        """Adds a batch.
 
         Args:
             y_true: Label ids `[B, T]`.
@@ -39,8 +42,8 @@ class TokenMetric(keras.metrics.Mean):
         """
         weight = token_weights(y_true, self.pad_id, sample_weight)
         values = self.values(y_true, y_pred)
-        # Flat: of `[B, T]` values Keras would first take the mean over T, and
-        # a batch would count by its sentences, not by its tokens.
+        # Of `[B, T]` values Keras would first take the mean over T, so that a
+        # batch would be weighted by its sequences, not by its tokens.
         super().update_state(
             ops.reshape(values, (-1,)), ops.reshape(weight, (-1,))
         )
@@ -51,7 +54,7 @@ class TokenMetric(keras.metrics.Mean):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenNLL(TokenMetric):
-    """Negative log-likelihood in nats a token, without label smoothing."""
+    """Negative log-likelihood in nats per token, without label smoothing."""
 
     def __init__(
         self, pad_id: int = 0, name: str = "nll", **kwargs: Any
@@ -64,7 +67,7 @@ class TokenNLL(TokenMetric):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Perplexity(TokenNLL):
-    """exp(negative log-likelihood a token): per subword, as in Table 3."""
+    """exp(negative log-likelihood per token), per subword as in Table 3."""
 
     def __init__(
         self, pad_id: int = 0, name: str = "perplexity", **kwargs: Any
@@ -77,7 +80,7 @@ class Perplexity(TokenNLL):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenAccuracy(TokenMetric):
-    """Share of tokens whose most probable prediction is right."""
+    """Share of tokens whose most probable prediction is the label."""
 
     def __init__(
         self, pad_id: int = 0, name: str = "accuracy", **kwargs: Any

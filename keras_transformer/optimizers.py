@@ -1,19 +1,30 @@
-"""The paper's optimiser (section 5.3)."""
+"""The paper's optimizer (section 5.3)."""
+
+from typing import Any
 
 import keras
 
+from keras_transformer.fused import FusedAdam
 from keras_transformer.schedules import WarmupInverseSquareRoot
 
 
 def adam(
-    d_model: int, warmup_steps: int = 4000, scale: float = 1.0
+    d_model: int,
+    warmup_steps: int = 4000,
+    scale: float = 1.0,
+    **kwargs: Any,
 ) -> keras.optimizers.Adam:
     """Returns Adam(0.9, 0.98, 1e-9) with the paper's learning rate.
 
     Args:
         d_model: Width of the model.
-        warmup_steps: Steps over which the learning rate rises.
+        warmup_steps: Updates over which the learning rate rises.
         scale: Factor on the paper's learning rate.
+        **kwargs: Other arguments of `keras.optimizers.Adam`, for example
+            `global_clipnorm`.
+
+    Returns:
+        A `keras.optimizers.Adam`; on TensorFlow a `FusedAdam`.
 
     Example:
 
@@ -21,9 +32,13 @@ def adam(
     >>> kt.optimizers.adam(d_model=512).beta_2
     0.98
     """
-    return keras.optimizers.Adam(
+    adam_class = keras.optimizers.Adam
+    if keras.backend.backend() == "tensorflow":
+        adam_class = FusedAdam
+    return adam_class(
         WarmupInverseSquareRoot(d_model, warmup_steps, scale),
         beta_1=0.9,
         beta_2=0.98,
         epsilon=1e-9,
+        **kwargs,
     )

@@ -1,4 +1,4 @@
-"""Pictures: of attention, as in the paper's Figures 3 to 5, and of training."""
+"""Figures of attention, as in the paper's Figures 3 to 5, and of training."""
 
 import os
 import unicodedata
@@ -14,8 +14,10 @@ from keras_transformer.files import atomic_write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Inches, unless a name says points. Places are computed rather than left to a
-# layout engine, so that no label can meet another whatever the sizes.
+    from keras_transformer.translator import TranslationAttention
+
+# Inches, unless a name says points. Positions are computed, since layout
+# engines let the labels of long tokens overlap.
 _FONT_POINTS = 8
 _SMALLEST_CELL = 0.16  # a line of text at that size
 _LARGEST_CELL = 0.5
@@ -26,55 +28,113 @@ _GAP = 0.3
 _TITLE = 0.45
 _HEAD_TITLE = 0.25
 _LABEL_GAP = 0.08
+_AXIS_LABEL = 0.25
 _BAR_WIDTH = 0.12
 _BAR_SPACE = 0.75  # the colour bar with its numbers and name
 _LONGEST_LABEL = 20  # characters
-_MOST_TOKENS = 80  # 16 heads then make a picture of 9,000 pixels a side
+_MOST_TOKENS = 80  # 16 heads are then 9,000 pixels wide
 _DPI = 150
 _SUFFIXES = (".png", ".pdf", ".svg")
 
 
+def translation_figure(
+    attention: "TranslationAttention", kind: str, layer: int | None = None
+) -> "Figure":
+    """Plots the attention of one layer during a translation.
+
+    Args:
+        attention: From `Translator.attention`.
+        kind: `"encoder"`, `"decoder"` or `"cross"`.
+        layer: From 1. Default: the last.
+
+    Returns:
+        As `attention_figure`.
+
+    Raises:
+        InputError: If there is no such kind or layer, or as
+            `attention_figure`.
+    """
+    source, target = attention.source_tokens, attention.target_tokens
+    output_position = "output position, predicting the next token"
+    kinds = {
+        "encoder": (
+            "encoder self-attention",
+            (attention.encoder, source, source),
+            ("source position", "source position attended to"),
+        ),
+        "decoder": (
+            "decoder self-attention",
+            (attention.decoder, target, target),
+            (output_position, "output position attended to"),
+        ),
+        "cross": (
+            "encoder-decoder attention",
+            (attention.cross, target, source),
+            (output_position, "source position attended to"),
+        ),
+    }
+    if kind not in kinds:
+        raise InputError(
+            f"kind must be one of {', '.join(kinds)}. Received: kind={kind!r}"
+        )
+    name, (layers, rows, columns), axis_labels = kinds[kind]
+    layer = len(layers) if layer is None else layer
+    if not 1 <= layer <= len(layers):
+        raise InputError(
+            f"The model has layers 1 to {len(layers)}. Received: layer={layer}"
+        )
+    return attention_figure(
+        layers[layer - 1],
+        rows,
+        columns,
+        f"{name[0].upper()}{name[1:]}, layer {layer}",
+        axis_labels,
+    )
+
+
 def attention_figure(
-    weights: np.ndarray,
+    scores: np.ndarray,
     rows: Sequence[str],
     columns: Sequence[str],
     title: str,
+    axis_labels: tuple[str, str] = ("query", "key"),
 ) -> "Figure":
-    r"""Draws one heat map for each attention head of a layer.
+    r"""Plots a heat map for each attention head of a layer.
 
-    Row t of a map shows where the token t looks: its weights over the
-    columns sum to 1. All maps share one colour scale, from 0 to 1.
+    Row t of a map shows the attention scores of query t, which sum to 1. All
+    maps share one color scale, from 0 to 1.
 
-    SentencePiece's mark for the start of a word is drawn as a middle dot. A
-    character that the font lacks is drawn as its code (`\u4f60`); to see the
+    SentencePiece's mark for the start of a word is plotted as a middle dot. A
+    character that the font lacks is plotted as its code (`\u4f60`); to see the
     character, add a font that has it to `matplotlib.rcParams["font.family"]`.
 
     Args:
-        weights: Attention weights `[heads, T, S]`.
-        rows: The T attending tokens.
-        columns: The S tokens attended to.
-        title: What is shown, for example `"encoder, layer 2"`.
+        scores: Attention scores `[heads, T, S]`.
+        rows: The T query tokens.
+        columns: The S key tokens.
+        title: Title, for example `"Encoder self-attention, layer 2"`.
+        axis_labels: Names of the rows and of the columns.
 
     Returns:
         A figure that belongs to no window. Its first axes are the heads, in
-        order; the last one is the colour bar.
+        order; the last one is the color bar.
 
     Raises:
-        InputError: If the shape of the weights does not fit the tokens, if
+        InputError: If the shape of the scores does not fit the tokens, if
             there are more than 80 tokens, or if matplotlib is not installed.
     """
     figure_class = _import_figure()
-    weights = np.asarray(weights, dtype="float32")
+    scores = np.asarray(scores, dtype="float32")
     expected = (len(rows), len(columns))
-    if weights.ndim != 3 or weights.shape[1:] != expected or not weights.size:
+    if scores.ndim != 3 or scores.shape[1:] != expected or not scores.size:
         raise InputError(
-            "Attention weights must have the shape [heads, rows, columns], "
+            "Attention scores must have the shape [heads, rows, columns], "
             f"here [heads, {expected[0]}, {expected[1]}] with at least one "
-            f"head, row and column. Received: shape {list(weights.shape)}."
+            f"head, row and column. Received: shape {list(scores.shape)}."
         )
     if max(expected) > _MOST_TOKENS:
         raise InputError(
-            f"A picture shows at most {_MOST_TOKENS} tokens a side. "
+            f"A figure has at most {_MOST_TOKENS} tokens per side. "
             f"Received: {expected[0]} rows and {expected[1]} columns. "
             "Use a shorter sentence."
         )
@@ -82,7 +142,7 @@ def attention_figure(
     rows = [_label(token, drawable) for token in rows]
     columns = [_label(token, drawable) for token in columns]
 
-    heads = len(weights)
+    heads = len(scores)
     grid_columns = min(heads, 2 if heads <= 4 else 4)
     grid_rows = -(-heads // grid_columns)
     cell = _PREFERRED_MAP / max(expected)
@@ -93,11 +153,16 @@ def attention_figure(
     column_label = max(map(_text_width, columns)) + _LABEL_GAP
     column_step = row_label + map_width + _GAP
     row_step = _HEAD_TITLE + map_height + column_label + _GAP
+    left = _MARGIN + _AXIS_LABEL
     width = max(
-        _MARGIN + grid_columns * column_step + _BAR_SPACE,
+        left + grid_columns * column_step + _BAR_SPACE,
         _text_width(title, _FONT_POINTS + 3) + 2 * _MARGIN,
     )
-    height = _TITLE + grid_rows * row_step
+    row_name_height = _text_width(axis_labels[0], _FONT_POINTS + 1)
+    height = max(
+        _TITLE + grid_rows * row_step + _AXIS_LABEL,
+        _TITLE + row_name_height + _AXIS_LABEL,
+    )
 
     figure = figure_class(figsize=(width, height), dpi=_DPI)
 
@@ -105,16 +170,16 @@ def attention_figure(
         return figure.add_axes((x / width, y / height, w / width, h / height))
 
     top = height - _TITLE - _HEAD_TITLE - map_height
-    for head, head_weights in enumerate(weights):
+    for head, head_scores in enumerate(scores):
         grid_row, grid_column = divmod(head, grid_columns)
         axes = add_axes(
-            _MARGIN + grid_column * column_step + row_label,
+            left + grid_column * column_step + row_label,
             top - grid_row * row_step,
             map_width,
             map_height,
         )
         image = axes.imshow(
-            head_weights,
+            head_scores,
             cmap="Blues",
             vmin=0,
             vmax=1,
@@ -122,12 +187,12 @@ def attention_figure(
             interpolation="nearest",
         )
         axes.set_title(f"head {head + 1}", fontsize=_FONT_POINTS + 1, pad=5)
-        _name_ticks(axes, rows, columns)
-    bar_left = _MARGIN + grid_columns * column_step
+        _set_ticks(axes, rows, columns)
+    bar_left = left + grid_columns * column_step
     bar_axes = add_axes(bar_left, top, _BAR_WIDTH, map_height)
     bar = figure.colorbar(image, cax=bar_axes, ticks=[0, 0.5, 1])
     bar.ax.tick_params(labelsize=_FONT_POINTS, length=2)
-    bar.set_label("attention weight", fontsize=_FONT_POINTS)
+    bar.set_label("attention score", fontsize=_FONT_POINTS)
     bar.outline.set_visible(False)
     figure.text(
         _MARGIN / width,
@@ -137,21 +202,42 @@ def attention_figure(
         verticalalignment="top",
         parse_math=False,
     )
+    row_name, column_name = axis_labels
+    figure.text(
+        _MARGIN / width,
+        (height - _TITLE) / 2 / height,
+        row_name,
+        fontsize=_FONT_POINTS + 1,
+        rotation="vertical",
+        verticalalignment="center",
+        horizontalalignment="center",
+    )
+    figure.text(
+        (left + grid_columns * column_step / 2) / width,
+        _AXIS_LABEL / 2 / height,
+        column_name,
+        fontsize=_FONT_POINTS + 1,
+        verticalalignment="center",
+        horizontalalignment="center",
+    )
     return figure
 
 
 def training_figure(
     rows: Sequence[Mapping[str, float]], title: str
 ) -> "Figure":
-    """Draws what training wrote into `log.csv`.
+    """Plots what training wrote to `log.csv`.
 
-    The negative log-likelihood, unsmoothed, of training (with dropout) and
-    of the validation data, and the BLEU of greedy validation translations,
-    over the steps. A measure that no row has is left out.
+    The negative log-likelihood of training (with dropout) and validation,
+    and the BLEU of greedy validation translations, over the steps. A measure
+    that no row has is left out.
 
     Args:
-        rows: From `read_log`.
-        title: What is shown, such as the name of the run.
+        rows: From `train.log.read_log`.
+        title: Title, such as the name of the run.
+
+    Returns:
+        A figure that belongs to no window.
 
     Raises:
         InputError: If there are no rows, or matplotlib is not installed.
@@ -159,10 +245,11 @@ def training_figure(
     figure_class = _import_figure()
     if not rows:
         raise InputError(
-            "A curve needs at least one finished epoch. Received: an empty log"
+            "A curve needs at least one finished epoch. Received: an empty "
+            "log. Wait until training has written one."
         )
     panels = [
-        ("nats a target token", {"training": "nll", "validation": "val_nll"}),
+        ("nats per target token", {"training": "nll", "validation": "val_nll"}),
         ("BLEU", {"validation, greedy": "val_bleu"}),
     ]
     panels = [
@@ -191,27 +278,27 @@ def training_figure(
 
 
 def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
-    """Writes a figure to a file, which appears whole or not at all.
+    """Writes a figure to a file atomically.
 
     Args:
         figure: Any matplotlib figure, such as those made here.
-        path: The file to write. Its suffix chooses the format: `.png`,
-            `.pdf` or `.svg`. A file that exists is replaced.
+        path: The file. Its suffix chooses the format: `.png`, `.pdf` or
+            `.svg`. An existing file is replaced.
 
     Raises:
-        InputError: If the suffix is another one or the folder does not exist.
+        InputError: If the suffix is another, or the folder does not exist.
     """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
         raise InputError(
-            f"A picture's file name must end in {', '.join(_SUFFIXES)}. "
+            f"The name of a figure's file must end in {', '.join(_SUFFIXES)}. "
             f"Received: {path.name!r}."
         )
     if not path.parent.is_dir():
         raise InputError(
-            f"The folder for the picture does not exist. Received: {path}. "
-            "Create the folder first or choose another one."
+            f"The folder for the figure does not exist. Received: {path}. "
+            "Create it first, or choose another one."
         )
     with atomic_write(path) as partial:
         figure.savefig(partial, format=suffix[1:])
@@ -222,14 +309,14 @@ def _import_figure() -> type:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError(
-            "Drawing needs matplotlib, which is not installed. "
+            "Figures need matplotlib, which is not installed. "
             'Install it with: pip install "keras-transformer-nmt[plot]"'
         ) from error
     return Figure
 
 
-def _name_ticks(axes, rows: Sequence[str], columns: Sequence[str]):
-    """Writes the tokens beside the rows and under the columns of a map."""
+def _set_ticks(axes, rows: Sequence[str], columns: Sequence[str]):
+    """Labels the rows and the columns of a map with their tokens."""
     style = {"fontsize": _FONT_POINTS, "parse_math": False}
     axes.set_yticks(range(len(rows)), rows, **style)
     axes.set_xticks(range(len(columns)), columns, rotation="vertical", **style)
@@ -239,7 +326,7 @@ def _name_ticks(axes, rows: Sequence[str], columns: Sequence[str]):
 
 
 def _label(token: str, drawable: set[int]) -> str:
-    """A token in characters that the font can draw, not longer than fits."""
+    """Returns a token in characters that the font has, shortened if long."""
     text = "".join(
         character
         if ord(character) in drawable
@@ -252,7 +339,7 @@ def _label(token: str, drawable: set[int]) -> str:
 
 
 def _drawable_characters() -> set[int]:
-    """Code points for which the configured fonts have a glyph."""
+    """Returns the code points that the configured fonts have a glyph for."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
@@ -260,7 +347,7 @@ def _drawable_characters() -> set[int]:
     for family in rcParams["font.family"]:
         font = get_font(findfont(FontProperties(family=[family])))
         characters.update(font.get_charmap())
-    # Some fonts give line breaks and the like a glyph, which is a box.
+    # Some fonts have a glyph for control characters: a box.
     return {
         code
         for code in characters
@@ -269,11 +356,11 @@ def _drawable_characters() -> set[int]:
 
 
 def _text_width(text: str, points: float = _FONT_POINTS) -> float:
-    """Width of a line of text in inches."""
+    """Returns the width of a line of text in inches."""
     from matplotlib.textpath import TextPath
 
     if not text.strip():
         return 0.0
-    # TextPath would read dollar signs as mathematics.
+    # TextPath would parse dollar signs as mathematics.
     path = TextPath((0, 0), text.replace("$", "S"), size=points)
     return path.get_extents().x1 / 72

@@ -37,37 +37,38 @@ class Run:
     Args:
         path: The folder.
         config: The architecture.
-        recipe: How it is trained: plain values, as `train` received them.
+        recipe: How it is trained, as plain values.
         tokenizer: The tokenizer.
-        survey: What training sees of the data, and begins with.
-        id: What its checkpoints are known by; "" in runs of old versions.
+        statistics: What is known of the training data.
+        id: Random id that is recorded in the run's checkpoints.
     """
 
     path: Path
     config: TransformerConfig
     recipe: dict[str, Any]
     tokenizer: Tokenizer
-    survey: dict[str, Any] = dataclasses.field(default_factory=dict)
-    id: str = ""
+    statistics: dict[str, Any]
+    id: str
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "Run":
         """Reads the folder of a run.
 
         Raises:
-            InputError: If it is none, or of a format that is not known.
+            InputError: If it is not a run, or was written by another version.
         """
         path = Path(path)
+        file = path / "config.json"
         try:
-            values = json.loads((path / "config.json").read_text("utf-8"))
+            values = json.loads(file.read_text("utf-8"))
         except OSError as error:
             raise InputError(
-                "A run folder, as `keras-transformer train` writes it, has a "
+                "A run folder, which `keras-transformer train` writes, has a "
                 f"config.json. Received: {path} ({error.strerror})"
             ) from error
         except ValueError as error:
             raise InputError(
-                f"{path / 'config.json'} must be JSON. Received: {error}"
+                f"{file} is not valid JSON. Received: {error}"
             ) from error
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             found = values.get("format") if isinstance(values, dict) else None
@@ -75,65 +76,71 @@ class Run:
                 f"{path} must be a run of format {FORMAT}. Received: "
                 f"format={found!r}. It was written by another version."
             )
-        for name in ("model", "recipe", "survey"):
-            if not isinstance(values.get(name), dict):
+        for name, kind in (
+            ("model", dict),
+            ("recipe", dict),
+            ("statistics", dict),
+            ("id", str),
+            ("tokenizer", str),
+        ):
+            if not isinstance(values.get(name), kind):
                 raise InputError(
-                    f"{path / 'config.json'} must have an object {name}. "
+                    f"{file} must have the {kind.__name__} {name!r}. "
                     f"Received: {name}={values.get(name)!r}"
                 )
         tokenizer = Tokenizer.load(path / "tokenizer.model")
         digest = tokenizer_digest(tokenizer)
-        recorded = values.get("tokenizer", digest)
-        if digest != recorded:
+        if digest != values["tokenizer"]:
             raise InputError(
                 f"{path / 'tokenizer.model'} must be the tokenizer that the "
-                f"run began with, of SHA-256 {recorded[:12]}. Received: "
-                f"{digest[:12]}. Put the right one back."
+                f"run was created with, of SHA-256 {values['tokenizer'][:12]}. "
+                f"Received: {digest[:12]}. Restore the right file."
             )
         return cls(
             path,
             TransformerConfig.from_dict(values["model"]),
             values["recipe"],
             tokenizer,
-            values["survey"],
-            values.get("id", ""),
+            values["statistics"],
+            values["id"],
         )
 
     def checkpoints(self) -> list[Path]:
-        """Returns the checkpoints, oldest first."""
+        """Returns the numbered checkpoints, oldest first."""
         found = (self.path / "checkpoints").glob("step-[0-9]*.weights.h5")
         return sorted(found)
 
     @property
     def best_path(self) -> Path:
-        """Where the checkpoint with the best validation BLEU is."""
+        """Path of the checkpoint with the best validation BLEU."""
         return self.path / "checkpoints" / "best.weights.h5"
 
     @property
     def state_path(self) -> Path:
-        """Where the state of training is."""
+        """Path of the training state."""
         return self.path / "state.npz"
 
     @property
     def log_path(self) -> Path:
-        """Where the figures of every epoch are."""
+        """Path of the log, with a row per epoch."""
         return self.path / "log.csv"
 
     def find_checkpoint(self, name: str | int | None = None) -> Path:
-        """Returns the checkpoint that a user names.
+        """Returns a checkpoint by name.
 
         Args:
             name: A step, `"best"` (by validation BLEU) or `"last"`, which is
-                also the default.
+                the default.
 
         Raises:
-            InputError: If there is none of that name.
+            InputError: If there is no such checkpoint.
         """
         found = self.checkpoints()
         if not found:
             raise InputError(
-                f"{self.path} has no checkpoint: its training ended before "
-                "the first. Start the same command again."
+                f"{self.path} has no checkpoint yet: it is still training, or "
+                "was stopped before its first checkpoint. Wait, or start the "
+                "same command again."
             )
         named = {str(step_of(path)): path for path in found}
         if self.best_path.exists():
@@ -150,7 +157,7 @@ class Run:
         """Returns the model with the weights of a checkpoint.
 
         Args:
-            checkpoint: Default: the newest.
+            checkpoint: Path of the checkpoint. Default: the newest.
 
         Raises:
             InputError: If there is no checkpoint, or it cannot be read.
@@ -160,26 +167,26 @@ class Run:
         return model
 
     def load_weights(self, model: Transformer, checkpoint: Path) -> None:
-        """Gives a model the weights of a checkpoint.
+        """Loads the weights of a checkpoint into a model.
 
         Raises:
-            InputError: If it cannot be read, or is another run's.
+            InputError: If it cannot be read, or belongs to another run.
         """
         try:
             with h5py.File(checkpoint) as file:
-                owner = file.attrs.get("run", self.id)
+                owner = file.attrs["run"]
             model.load_weights(checkpoint)
         except (OSError, ValueError, KeyError) as error:
             raise InputError(
-                f"{checkpoint} must hold the weights of the model in "
+                f"{checkpoint} must contain the weights of the model in "
                 f"config.json. Received: {str(error).splitlines()[0]} It may "
-                "be damaged: delete it, and the one before is used."
+                "be damaged: delete it to use the one before."
             ) from error
         if owner != self.id:
             raise InputError(
-                f"{checkpoint} must be of the run {self.id[:8]}, in whose "
-                f"folder it is. Received: one of the run {owner[:8]}. Put it "
-                "back where it belongs."
+                f"{checkpoint} must belong to run {self.id[:8]}, in whose "
+                f"folder it is. Received: a checkpoint of run {owner[:8]}. "
+                "Restore the right file."
             )
 
     @property
@@ -191,15 +198,15 @@ class Run:
         return step_of(checkpoints[-1])
 
 
-def tokenizer_digest(tokenizer: Tokenizer) -> str:
-    """Returns the SHA-256 of a tokenizer's model, in hexadecimal."""
-    return hashlib.sha256(tokenizer.model).hexdigest()
-
-
 def step_of(checkpoint: Path) -> int:
-    """Returns after how many updates a checkpoint was written."""
+    """Returns the number of updates after which a checkpoint was written."""
     numbered = re.match(r"step-(\d+)", checkpoint.name)
     if numbered:
         return int(numbered[1])
     with h5py.File(checkpoint) as file:
         return int(file.attrs["step"])
+
+
+def tokenizer_digest(tokenizer: Tokenizer) -> str:
+    """Returns the SHA-256 of a tokenizer's model, in hexadecimal."""
+    return hashlib.sha256(tokenizer.model).hexdigest()

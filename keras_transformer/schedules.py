@@ -11,16 +11,17 @@ from keras import ops
 class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     """scale * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
 
-    With a scale of 1 it is equation 3.
-
-    Keras counts updates from 0 and the paper from 1: the first update has
-    the rate of the paper's step 1.
+    With `scale=1` it is equation 3. Keras counts updates from 0 and the paper
+    from 1: the first update has the learning rate of the paper's step 1.
 
     Args:
         d_model: Width of the model.
-        warmup_steps: Steps over which the rate rises.
-        scale: Factor on the paper's rate, for a model that bears a higher
-            one.
+        warmup_steps: Updates over which the learning rate rises.
+        scale: Factor on the paper's learning rate, for models that tolerate
+            a higher one.
+
+    Raises:
+        ValueError: If an argument is not positive and finite.
 
     Example:
 

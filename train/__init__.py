@@ -1,19 +1,19 @@
-"""The training program; its parts also serve your own."""
+"""The training program; its parts can be used on their own."""
 
-from keras_transformer.run import Run
 from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.pipeline import (
     evaluation_batches,
     training_batches,
 )
 from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import open_strategy
 from keras_transformer.train.trainer import train
 
 __all__ = [
     "Corpus",
     "Recipe",
-    "Run",
+    "TrainingRun",
     "evaluation_batches",
     "open_corpus",
     "open_strategy",

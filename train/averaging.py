@@ -1,4 +1,4 @@
-"""The mean of a run's last checkpoints, as the paper translates with."""
+"""Checkpoint averaging (section 6.1)."""
 
 import os
 
@@ -7,7 +7,7 @@ import numpy as np
 from keras_transformer.errors import InputError
 from keras_transformer.model import Transformer
 from keras_transformer.run import step_of
-from keras_transformer.train.run import TrainingRun, check_is_free
+from keras_transformer.train.run import TrainingRun, check_free
 
 
 def average(
@@ -20,17 +20,17 @@ def average(
     Args:
         run: The run.
         output: Folder of the new run; it must be new or empty. Its recipe is
-            the run's, with the checkpoints that were `averaged`.
-        last: How many checkpoints, from the newest back. Default: as many
-            as training kept.
+            the run's, and lists the checkpoints under `averaged`.
+        last: Number of checkpoints, the newest ones. Default: as many as
+            training keeps.
 
     Raises:
-        InputError: If the run has fewer checkpoints, one of them is not of
-            this run, or `output` is not free.
+        InputError: If the run has fewer checkpoints, one of them belongs to
+            another run, or `output` is not empty.
     """
-    check_is_free(output)
+    check_free(output)
     if last is None:
-        last = run.recipe.get("keep", 5)
+        last = run.recipe["max_to_keep"]
     if last < 1:
         raise InputError(f"last must be at least 1. Received: last={last}")
     paths = run.checkpoints()[-last:]
@@ -38,7 +38,7 @@ def average(
         raise InputError(
             f"{run.path} has {len(run.checkpoints())} checkpoints. Received: "
             f"last={last}, by default as many as training keeps. Choose "
-            "fewer with --last."
+            "fewer, with --last on the command line."
         )
     model, sums = Transformer(run.config), None
     for path in paths:

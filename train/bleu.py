@@ -1,4 +1,4 @@
-"""Scores of translations: BLEU and chrF, and the BLEU that the paper prints."""
+"""Scores of translations: BLEU, chrF, and tokenized BLEU as in the paper."""
 
 import re
 from collections.abc import Sequence
@@ -15,31 +15,30 @@ _COMPOUND = re.compile(r"(\S)-(\S)")
 def corpus_scores(
     hypotheses: Sequence[str], references: Sequence[str], target: str = "de"
 ) -> dict[str, Any]:
-    """Scores translations of a corpus, one reference a sentence.
+    """Scores the translations of a corpus, with one reference per sentence.
 
     BLEU and chrF come from sacreBLEU, with the signature that makes them
     comparable between systems and papers: it fixes the tokenisation.
 
     The paper's Table 2 is of an older kind: 27.3 (base) and 28.4 (big) for
-    English to German are *tokenised* BLEU, see `tokenized_bleu`. It is often
+    English to German are *tokenized* BLEU, see `tokenized_bleu`. It is often
     one or two points away from sacreBLEU on the same translations. Compare
-    it with Table 2 and with nothing else.
+    it only with Table 2.
 
     Args:
-        hypotheses: Translations, detokenised. An empty string is a
-            translation like any other.
-        references: The right translations, detokenised, in the same order.
+        hypotheses: Translations, detokenized. They may be empty.
+        references: The reference translations, detokenized, in the same order.
         target: Code of the target language, such as `"de"`. It chooses the
             abbreviations that Moses keeps whole and, for Chinese, Japanese
-            and Korean, sacreBLEU's tokeniser.
+            and Korean, sacreBLEU's tokenizer.
 
     Returns:
         Plain values, ready for JSON: `bleu`, `bleu_signature`, `chrf`,
         `chrf_signature` and `tokenized_bleu`. Scores run from 0 to 100.
 
     Raises:
-        InputError: If there are no sentences, or not as many translations as
-            references, or if sacreBLEU lacks a package for the language.
+        InputError: If there are no sentences, the numbers of translations and
+            references differ, or sacreBLEU lacks a package for the language.
     """
     _check_lengths(hypotheses, references)
     try:
@@ -73,7 +72,7 @@ def tokenized_bleu(
     `multi-bleu.perl`: case-sensitive corpus BLEU over the tokens, up to 4
     words, without smoothing.
 
-    Unlike sacreBLEU, the result depends on how the sentences were tokenised,
+    Unlike sacreBLEU, the result depends on how the sentences were tokenized,
     compounds count as several words, and a corpus in which no 4 words in a
     row are right scores 0. Quotation marks are left as they are. For
     newstest2014 the authors scored against a reference whose German quotes
@@ -82,8 +81,8 @@ def tokenized_bleu(
     Table 2 to the digit, straighten the quotes of both sides first.
 
     Args:
-        hypotheses: Translations, detokenised.
-        references: The right translations, detokenised, in the same order.
+        hypotheses: Translations, detokenized.
+        references: The reference translations, detokenized, in the same order.
         target: Code of the target language; Moses uses the English rules for
             a language that it does not know.
 
@@ -91,8 +90,8 @@ def tokenized_bleu(
         The score, from 0 to 100.
 
     Raises:
-        InputError: If there are no sentences, or not as many translations as
-            references.
+        InputError: If there are no sentences, or if the numbers of translations
+            and references differ.
     """
     # Half a second to import, which translating and exporting do without.
     from sacremoses import MosesTokenizer
@@ -103,7 +102,7 @@ def tokenized_bleu(
     def split(sentence: str) -> str:
         return split_compounds(moses.tokenize(sentence, return_str=True))
 
-    # `force` silences the advice against scoring tokenised text.
+    # `force` silences the advice against scoring tokenized text.
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
     return bleu.corpus_score(
         [split(sentence) for sentence in hypotheses],

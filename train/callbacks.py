@@ -1,171 +1,161 @@
-"""What happens beside the updates: figures, validation, logs, checkpoints.
+"""Callbacks of the training program, in the order in which they run.
 
-The trainer runs them in the order of this file: those at the front add to the
-figures of an epoch, `logs`, and those behind write them.
+The first ones add values to the logs of an epoch; the last ones write them.
 """
 
-import csv
-import io
-import itertools
 import math
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
 from keras_transformer.decoding import BeamSearch
 from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
 from keras_transformer.text import Tokenizer
-from keras_transformer.train import state
 from keras_transformer.train.bleu import corpus_scores
 from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.state import get_state, save_state
 from keras_transformer.translator import Translator
 
-COLUMNS = (
-    "step",
-    "loss",
-    "nll",
-    "perplexity",
-    "learning_rate",
-    "gradient_norm",
-    "tokens_per_second",
-    "val_loss",
-    "val_nll",
-    "val_perplexity",
-    "val_bleu",
-)
 _SAMPLES = 3
-# In float16 a gradient that overflows updates nothing and halves the loss
-# scale. One that still does after so many times is NaN at any scale.
-_MOST_OVERFLOWS = 50
+# Every float16 gradient that overflows halves the loss scale, and every 2,000
+# that do not double it. At this scale the gradient is NaN, not too large.
+_LOWEST_LOSS_SCALE = 2.0**-30
+_SECONDS_BETWEEN_LINES = 60
 
 
-class Steps(keras.callbacks.Callback):
-    """Counts updates, averages their figures, and ends after the last.
+class StepCounter(keras.callbacks.Callback):
+    """Counts updates, ends training after the last, adds values to the logs.
+
+    Keras counts epochs, and starts at 0 when training is resumed. Adds
+    `step`, `perplexity`, `val_perplexity`, `learning_rate`, and
+    `tokens_per_second`: target tokens, without the first update of an epoch,
+    in which TensorFlow may trace the graph.
 
     Args:
-        first: Updates that were done before.
-        last: Updates after which training ends.
-        position: What follows in each worker's data.
+        step: Updates that were done before.
+        last_step: Updates after which training ends.
 
     Attributes:
         step: Updates so far.
-        position: `[workers, 2]`: what follows in each worker's data.
+        tokens_per_second: Rate of this epoch; None before its second update.
     """
 
-    def __init__(self, first: int, last: int, position: np.ndarray) -> None:
+    def __init__(self, step: int, last_step: int) -> None:
         super().__init__()
-        self.step = first
-        self.last = last
-        self.position = position
-        self._overflows = 0  # one after the other
+        self.step = step
+        self.last_step = last_step
+        self.tokens_per_second: float | None = None
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self._sums = dict.fromkeys(("loss", "nll", "gradient_norm"), 0.0)
-        self._tokens = self._updates = self._norms = 0.0
-        self._start = time.monotonic()
+        self.tokens_per_second = None
+        self._first: tuple[float, float] | None = None
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self.step += 1
-        self.position = np.asarray(logs["position"]).astype("int64")
-        if not math.isfinite(logs["loss"]):
-            raise _diverged("loss", logs["loss"], self.step)
-        # The first update of a run is slow, since it compiles.
-        if self._updates == 0:
-            self._start, self._untimed = time.monotonic(), logs["tokens"]
-        self._tokens += logs["tokens"]
-        self._updates += 1
-        self._sums["loss"] += logs["loss"] * logs["tokens"]
-        self._sums["nll"] += logs["nll"] * logs["tokens"]
-        if math.isfinite(logs["gradient_norm"]):
-            self._sums["gradient_norm"] += logs["gradient_norm"]
-            self._norms += 1
-            self._overflows = 0
-        else:
-            self._overflows += 1
-            float16 = self.model.compute_dtype == "float16"
-            if self._overflows > (_MOST_OVERFLOWS if float16 else 0):
-                raise _diverged("gradient", logs["gradient_norm"], self.step)
-        if self.step >= self.last:
+        loss = next(m for m in self.model.metrics if m.name == "loss")
+        tokens, now = float(loss.count.numpy()), time.monotonic()
+        if self._first is None:
+            self._first = tokens, now
+        elif now > self._first[1]:
+            rate = (tokens - self._first[0]) / (now - self._first[1])
+            self.tokens_per_second = rate
+        if self.step >= self.last_step:
             self.model.stop_training = True
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        seconds = time.monotonic() - self._start
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
         logs["step"] = self.step
-        logs["loss"] = self._sums["loss"] / self._tokens
-        logs["nll"] = self._sums["nll"] / self._tokens
-        logs["perplexity"] = math.exp(min(logs["nll"], 700.0))
-        # Under mixed_float16 some gradients overflow, and update nothing.
-        if self._norms:
-            logs["gradient_norm"] = self._sums["gradient_norm"] / self._norms
-        if self._updates > 1:
-            timed = self._tokens - self._untimed
-            logs["tokens_per_second"] = timed / seconds
+        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+        if self.tokens_per_second is not None:
+            logs["tokens_per_second"] = self.tokens_per_second
+        for prefix in ("", "val_"):
+            if f"{prefix}nll" in logs:
+                nll = min(logs[f"{prefix}nll"], 700.0)  # exp(710) overflows
+                logs[f"{prefix}perplexity"] = math.exp(nll)
 
 
-def _diverged(what: str, value: float, step: int) -> InputError:
-    return InputError(
-        f"The {what} became {value} at step {step}. Train into another folder "
-        "with more warm-up steps, larger batches or a clip norm; under "
-        "mixed_float16, with mixed_bfloat16 or float32."
-    )
+class CheckFinite(keras.callbacks.Callback):
+    """Raises InputError when training diverges.
 
-
-class Validation(keras.callbacks.Callback):
-    """Adds the validation loss to an epoch's figures; may end training.
+    Keras' `TerminateOnNaN` ends training as if it had succeeded, and looks
+    neither at gradients nor at the validation loss.
 
     Args:
-        batches: What `distribute` gives, of a finite dataset.
-        losses: Those of the epochs before.
-        patience: Epochs without a better loss after which training ends;
-            None: never.
-
-    Attributes:
-        losses: Those of the epochs so far.
+        counter: Knows the step.
     """
 
-    def __init__(
-        self, batches: Any, losses: np.ndarray, patience: int | None
-    ) -> None:
+    def __init__(self, counter: StepCounter) -> None:
         super().__init__()
-        self.batches = batches
-        self.losses = losses.tolist()
-        self.patience = patience
+        self.counter = counter
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        logs.update(self.model.validate(self.batches))
-        if not math.isfinite(logs["val_loss"]):
-            raise _diverged("validation loss", logs["val_loss"], logs["step"])
-        logs["val_perplexity"] = math.exp(min(logs["val_nll"], 700.0))
+    def on_train_batch_end(self, batch: int, logs: dict) -> None:
+        for name in ("loss", "gradient_norm"):
+            self._check(name.replace("_", " "), logs[name])
+        scale = getattr(self.model.optimizer, "dynamic_scale", None)
+        if scale is not None and scale.numpy() < _LOWEST_LOSS_SCALE:
+            self._check("gradient", math.inf)
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        self._check("validation loss", logs.get("val_loss", 0.0))
+
+    def _check(self, name: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise InputError(
+                f"The {name} must be finite. Received: {value} at step "
+                f"{self.counter.step}. Train into another folder with more "
+                "warm-up steps, larger batches or a clip norm; instead of "
+                "mixed_float16 use mixed_bfloat16 or float32."
+            )
+
+
+class EarlyStopping(keras.callbacks.EarlyStopping):
+    """Ends training when the validation loss does not fall any more.
+
+    Keras' own forgets the epochs before training was resumed.
+
+    Args:
+        patience: Epochs without a lower loss after which training ends.
+        past_losses: The validation losses of the epochs before.
+    """
+
+    def __init__(self, patience: int, past_losses: Sequence[float]) -> None:
+        super().__init__(monitor="val_loss", mode="min", patience=patience)
+        self.losses = list(past_losses)
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        super().on_train_begin(logs)
+        for epoch, loss in enumerate(self.losses):
+            super().on_epoch_end(epoch, {"val_loss": loss})
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
         self.losses.append(logs["val_loss"])
-        if self.is_over():
-            self.model.stop_training = True
+        super().on_epoch_end(epoch, logs)
 
-    def is_over(self) -> bool:
-        """Returns whether the last `patience` epochs had no better loss."""
-        if self.patience is None or len(self.losses) <= self.patience:
+    def is_exhausted(self) -> bool:
+        """Returns whether the epochs so far end training."""
+        losses, patience = self.losses, self.patience
+        if len(losses) <= patience:
             return False
-        before, since = (
-            self.losses[: -self.patience],
-            self.losses[-self.patience :],
-        )
-        return min(since) >= min(before)
+        return min(losses[-patience:]) >= min(losses[:-patience])
 
 
-class Bleu(keras.callbacks.Callback):
-    """Adds the BLEU of greedy translations to an epoch's figures.
+class ValidationBleu(keras.callbacks.Callback):
+    """Adds `val_bleu`, the BLEU of greedy translations, to the logs.
 
     Args:
         tokenizer: The tokenizer.
         pairs: Validation sources and references.
         target: Language code of the references.
+
+    Attributes:
+        samples: Source, translation and reference of some sentences.
     """
 
     def __init__(
@@ -176,118 +166,68 @@ class Bleu(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self.tokenizer = tokenizer
-        self.sources, self.references = zip(*pairs, strict=True)
+        self.sources, self.references = map(list, zip(*pairs, strict=True))
         self.target = target
-        self._samples: list[tuple[str, str, str]] = []
+        self.samples: list[tuple[str, str, str]] = []
         self._translator: Translator | None = None
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
         if self._translator is None:
             self._translator = Translator(
-                self.model.transformer, self.tokenizer, BeamSearch(1)
+                self.model, self.tokenizer, BeamSearch(beam_size=1)
             )
-        found = self._translator(self.sources)
-        scores = corpus_scores(found, self.references, target=self.target)
+        hypotheses = self._translator(self.sources)
+        scores = corpus_scores(hypotheses, self.references, target=self.target)
         logs["val_bleu"] = scores["bleu"]
-        texts = zip(self.sources, found, self.references, strict=True)
-        self._samples = list(itertools.islice(texts, _SAMPLES))
-
-    def latest_samples(self) -> list[tuple[str, str, str]]:
-        """Returns source, translation and reference of some sentences."""
-        return self._samples
-
-
-class Log(keras.callbacks.Callback):
-    """Writes `log.csv`, a line an epoch.
-
-    Args:
-        path: Where. Lines of a run that is resumed are kept.
-        step: Updates that were done before; what is beyond them is dropped.
-
-    Attributes:
-        rows: The lines, oldest first.
-    """
-
-    def __init__(self, path: Path, step: int) -> None:
-        super().__init__()
-        self.path = path
-        self.rows = [row for row in read_log(path) if row["step"] <= step]
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        row = {name: logs[name] for name in COLUMNS if name in logs}
-        self.rows.append(row)
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for row in self.rows:
-            writer.writerow(
-                {k: int(v) if k == "step" else float(v) for k, v in row.items()}
-            )
-        with atomic_write(self.path) as partial:
-            partial.write_text(text.getvalue(), "utf-8")
-
-
-def read_log(path: Path) -> list[dict[str, float]]:
-    """Returns the lines of `log.csv`; none if it does not exist.
-
-    Raises:
-        InputError: If it is damaged, or has no column `step`.
-    """
-    if not path.exists():
-        return []
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            if "step" not in (reader.fieldnames or ()):
-                raise ValueError(f"columns {reader.fieldnames}, none is step")
-            return [
-                {name: float(value) for name, value in row.items() if value}
-                for row in reader
-            ]
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"{path} must be a log of training. Received: {error}. Move it "
-            "away: training goes on without it."
-        ) from error
+        texts = zip(self.sources, hypotheses, self.references, strict=True)
+        self.samples = list(texts)[:_SAMPLES]
 
 
 class Progress(keras.callbacks.Callback):
-    """Shows a bar on a terminal, and prints a line an epoch.
+    """Prints a line per epoch; a bar on a terminal, else a line per minute.
+
+    Keras' `ProgbarLogger` knows the steps of an epoch, not those of a run
+    with its remaining time, and fills log files with its updates.
 
     Args:
-        first: Updates that were done before.
-        last: Updates after which training ends.
+        counter: Knows the step.
     """
 
-    def __init__(self, first: int, last: int) -> None:
+    def __init__(self, counter: StepCounter) -> None:
         super().__init__()
-        self.first, self.last = first, last
+        self.counter = counter
         self._bar = tqdm(disable=True)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._bar = tqdm(
-            total=self.last,
-            initial=self.first,
+            total=self.counter.last_step,
+            initial=self.counter.step,
             unit="step",
-            disable=None,  # but on a terminal
+            disable=None,  # if stderr is not a terminal
             dynamic_ncols=True,
         )
-        self._start = time.monotonic()
+        self._first_step, self._start = self.counter.step, time.monotonic()
+        self._last_line = self._start
 
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self._tokens, self._epoch_start = 0.0, time.monotonic()
-
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        self._tokens += logs["tokens"]
+    def on_train_batch_end(self, batch: int, logs: dict) -> None:
+        self._bar.update()
         if not self._bar.disable:
-            rate = self._tokens / (time.monotonic() - self._epoch_start)
+            rate = self.counter.tokens_per_second or 0.0
             self._bar.set_postfix_str(
                 f"loss {logs['loss']:.3f}, {rate:,.0f} tokens/s", refresh=False
             )
-        self._bar.update()
+        elif time.monotonic() >= self._last_line + _SECONDS_BETWEEN_LINES:
+            rate = self.counter.tokens_per_second
+            self._print(
+                logs if rate is None else {**logs, "tokens_per_second": rate}
+            )
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        words = [f"step {logs['step']:,}/{self.last:,}"]
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        self._print(logs)
+
+    def _print(self, logs: dict) -> None:
+        step, last_step = self.counter.step, self.counter.last_step
+        words = [f"step {step:,}/{last_step:,}"]
         for name, label, form in (
             ("loss", "loss", ".3f"),
             ("perplexity", "perplexity", ".2f"),
@@ -298,91 +238,108 @@ class Progress(keras.callbacks.Callback):
         ):
             if name in logs:
                 words.append(f"{label} {logs[name]:{form}}")
-        if "tokens_per_second" in logs and logs["step"] < self.last:
-            left = self.last - logs["step"]
-            seconds = (time.monotonic() - self._start) * left
-            seconds /= max(logs["step"] - self.first, 1)
-            words.append(f"left {tqdm.format_interval(seconds)}")
+        now = time.monotonic()
+        if step < last_step:
+            seconds = (now - self._start) / max(step - self._first_step, 1)
+            left = tqdm.format_interval(seconds * (last_step - step))
+            words.append(f"left {left}")
         tqdm.write("  ".join(words))
         sys.stdout.flush()
+        self._last_line = now
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._bar.close()
 
 
-def check_tensorboard() -> None:
-    """Raises InputError if TensorBoard is not installed."""
-    try:
-        import tensorboard  # noqa: F401  (tf.summary is made of it)
-    except ImportError as error:
-        raise InputError(
-            "TensorBoard is not installed. TrainingRun "
-            'pip install "keras-transformer-nmt[tensorboard]"'
-        ) from error
+class SampleTexts(keras.callbacks.Callback):
+    """Writes sample translations for TensorBoard.
 
-
-class TensorBoard(keras.callbacks.Callback):
-    """Writes the figures of every epoch, and samples, for TensorBoard.
+    Keras' `TensorBoard`, which writes the logs, does not write texts.
 
     Args:
         path: Folder of the event files.
-        samples: Returns (source, translation, reference) of some sentences.
+        bleu: Has the samples.
     """
 
-    def __init__(self, path: Path, samples: Callable[[], list]) -> None:
+    def __init__(self, path: Path, bleu: ValidationBleu) -> None:
         super().__init__()
-        self.samples = samples
+        self.bleu = bleu
         self._writer = tf.summary.create_file_writer(str(path))
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        step = logs["step"]
-        with self._writer.as_default(step):
-            for name in COLUMNS[1:]:
-                if name in logs:
-                    tf.summary.scalar(name, logs[name])
-            for number, texts in enumerate(self.samples(), start=1):
-                lines = zip(
-                    ("source", "translation", "reference"), texts, strict=True
-                )
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        with self._writer.as_default(epoch):
+            for number, texts in enumerate(self.bleu.samples, start=1):
+                names = ("source", "translation", "reference")
+                lines = zip(names, texts, strict=True)
                 text = "\n\n".join(f"**{name}** {text}" for name, text in lines)
                 tf.summary.text(f"sample_{number}", text)
         self._writer.flush()
 
-    def on_train_end(self, logs: dict | None = None) -> None:
-        self._writer.close()
-
 
 class Checkpoints(keras.callbacks.Callback):
-    """Saves the weights, the best ones too, and then the state.
+    """Saves the weights, the best weights, and then the training state.
 
-    In this order, so that a run which is killed in between repeats an epoch
-    rather than lose a part of it.
+    In this order, so that a run that is killed in between repeats an epoch
+    instead of losing a part of it. Keras' `ModelCheckpoint` and
+    `BackupAndRestore` write neither atomically nor the data position, and
+    the latter repeats the whole epoch.
+
+    SIGTERM (preemption) saves the state after the current update, and exits
+    with code 143; not if there are several workers, which save together.
 
     Args:
-        run: Where.
-        keep: Checkpoints kept.
-        steps: Knows the step and the position.
-        validation: Knows the validation losses; None without validation.
+        run: The run; None on workers other than the chief.
+        max_to_keep: Checkpoints to keep.
+        counter: Knows the step.
+        gather_positions: Returns the data positions `[workers, 2]` after the
+            updates so far. All workers call it together.
     """
 
     def __init__(
         self,
-        run: TrainingRun,
-        keep: int,
-        steps: Steps,
-        validation: Validation | None,
+        run: TrainingRun | None,
+        max_to_keep: int,
+        counter: StepCounter,
+        gather_positions: Callable[[], Any],
     ) -> None:
         super().__init__()
         self.run = run
-        self.keep = keep
-        self.steps = steps
-        self.validation = validation
+        self.max_to_keep = max_to_keep
+        self.counter = counter
+        self.gather_positions = gather_positions
+        self._terminated = False
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        step = self.steps.step
-        self.run.save_checkpoint(self.model.transformer, step, self.keep)
-        if "val_bleu" in logs:
-            self.run.save_best(self.model.transformer, step, logs["val_bleu"])
-        losses = self.validation.losses if self.validation else ()
-        now = state.state_of(self.model, step, self.steps.position, losses)
-        state.save(self.run.state_path, now)
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        main_thread = threading.current_thread() is threading.main_thread()
+        self._handles_signals = main_thread and (
+            self.model.distribute_strategy.cluster_resolver is None
+        )
+        if self._handles_signals:
+            self._handler = signal.signal(signal.SIGTERM, self._terminate)
+
+    def _terminate(self, number: int, frame: Any) -> None:
+        self._terminated = True
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if self._terminated:
+            self._save_state()
+            print(f"training: terminated; saved step {self.counter.step:,}")
+            raise SystemExit(128 + signal.SIGTERM)
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        if self.run is not None:
+            step = self.counter.step
+            self.run.save_checkpoint(self.model, step, self.max_to_keep)
+            if "val_bleu" in logs:
+                self.run.save_best(self.model, step, logs["val_bleu"])
+        self._save_state()
+
+    def _save_state(self) -> None:
+        positions = self.gather_positions()
+        if self.run is not None:
+            state = get_state(self.model, self.counter.step, positions)
+            save_state(self.run.state_path, state, self.run.id)
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        if self._handles_signals:
+            signal.signal(signal.SIGTERM, self._handler)

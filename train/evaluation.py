@@ -1,4 +1,4 @@
-"""Measures a model on a split: BLEU, chrF and perplexity."""
+"""Evaluates a model on a split: BLEU, chrF and perplexity."""
 
 import json
 import math
@@ -26,16 +26,16 @@ def evaluate(
     split: str,
     target: str | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Translates a split and compares with its references.
+    """Translates a split and compares the translations with its references.
 
     Args:
         translator: The model with its search.
-        corpus: Where the split is.
+        corpus: The corpus.
         split: Name of the split.
-        target: Language code of the references, for the tokenised BLEU.
+        target: Language code of the references, for tokenized BLEU.
 
     Returns:
-        The results (plain values), and the translations in the order of the
+        The results as plain values, and the translations in the order of the
         split.
 
     Raises:
@@ -47,7 +47,7 @@ def evaluate(
     sources = [source.decode() for source, _ in rows]
     references = [reference.decode() for _, reference in rows]
     target = target or "en"
-    corpus_scores([""], [""], target)  # fails before the work, not after it
+    corpus_scores([""], [""], target)  # fails early if a package is missing
     start = time.monotonic()
     translations = translator.translate(sources)
     seconds = time.monotonic() - start
@@ -70,38 +70,23 @@ def evaluate(
     return results, hypotheses
 
 
-def _past(path: Path) -> list:
-    if not path.exists():
-        return []
-    try:
-        return list(json.loads(path.read_text("utf-8")))
-    except ValueError as error:
-        # What has just been measured must not be lost to a damaged file.
-        path.replace(path.with_suffix(".json.damaged"))
-        print(
-            f"{path} is no JSON ({error}): it is now {path.name}.damaged",
-            file=sys.stderr,
-        )
-        return []
-
-
 def describe(results: dict[str, Any]) -> str:
-    """Returns results of `evaluate` as text, a measure a line."""
+    """Returns results of `evaluate` as text, one measure per line."""
     lines = [
         f"{results['split']}: {results['sentences']:,} sentences, beam "
         f"{results['beam_size']}, alpha {results['alpha']}, "
         f"{results['seconds']} s",
         f"BLEU            {results['bleu']:6.2f}  {results['bleu_signature']}",
         f"chrF            {results['chrf']:6.2f}  {results['chrf_signature']}",
-        f"tokenised BLEU  {results['tokenized_bleu']:6.2f}  as in the paper",
+        f"tokenized BLEU  {results['tokenized_bleu']:6.2f}  as in the paper",
     ]
     scored = results["perplexity_sentences"]
     if scored:
-        lines.append(f"perplexity      {results['perplexity']:6.2f}  a token")
+        lines.append(f"perplexity      {results['perplexity']:6.2f}  per token")
     if scored < results["sentences"]:
         lines.append(
-            f"perplexity is of {scored:,} sentences: the others are empty or "
-            "longer than the model reads"
+            f"perplexity is that of {scored:,} sentences: the others are empty "
+            "or longer than the model's max_length"
         )
     if results["truncated"]:
         lines.append(
@@ -117,16 +102,16 @@ def record(
     results: dict[str, Any],
     hypotheses: list[str],
 ) -> Path:
-    """Adds results to the run's `results.json`, and writes the translations.
+    """Appends results to the run's `results.json`; writes the translations.
 
-    `results.json` is a list, the newest last. The translations of a split
-    are in `translations-SPLIT.txt`, those of the newest evaluation.
+    `translations-SPLIT.txt` has the translations of the newest evaluation of
+    a split.
 
     Args:
         run: The run.
-        checkpoint: Whose weights were evaluated.
-        step: After how many updates it was written. Training may since have
-            replaced it.
+        checkpoint: The checkpoint that was evaluated.
+        step: Updates after which it was written. Training may have replaced
+            it since.
         results: From `evaluate`.
         hypotheses: From `evaluate`.
 
@@ -138,19 +123,37 @@ def record(
     text = run.path / f"translations-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
     with run.locked_results():
-        write_json(path, [*_past(path), {**about, **results}])
+        write_json(path, [*_read_results(path), {**about, **results}])
         with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
 
 
+def _read_results(path: Path) -> list:
+    if not path.exists():
+        return []
+    try:
+        return list(json.loads(path.read_text("utf-8")))
+    except ValueError as error:
+        # A damaged file must not cost what has just been measured.
+        damaged = path.with_suffix(".json.damaged")
+        path.replace(damaged)
+        print(
+            f"Warning: {path} is not valid JSON ({error}). It was renamed to "
+            f"{damaged.name}.",
+            file=sys.stderr,
+        )
+        return []
+
+
 def _nll(
     translator: Translator, pairs: tf.data.Dataset
 ) -> tuple[float | None, int]:
-    """Returns nats a target token without label smoothing, and of how many.
+    """Returns the negative log-likelihood, and of how many pairs it is.
 
-    A pair with an empty side, or a longer one than the model reads, is left
-    out; the first value is None if no pair remains.
+    In nats per target token, without label smoothing. Pairs with an empty
+    side or longer than the model's `max_length` are left out; the first
+    value is None if no pair remains.
     """
     model = translator.model
     metric = TokenNLL(model.config.pad_id)

@@ -1,112 +1,127 @@
-"""How to train: every value beside the architecture and the data."""
+"""The training hyper-parameters: everything but architecture and data."""
 
 import dataclasses
-import math
+from typing import Any
 
-from keras_transformer.errors import InputError
-from keras_transformer.presets import preset as find_preset
+from keras_transformer.fields import (
+    BOOLEAN,
+    FRACTION,
+    NON_NEGATIVE_INTEGER,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    SEED,
+    check_fields,
+    described,
+    document_fields,
+    one_of,
+)
+from keras_transformer.presets import find_preset
 
-_DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
 
-
+@document_fields
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How to train.
+    """Training hyper-parameters.
 
-    Args:
-        vocab_size: Tokens of the shared vocabulary.
-        steps: Updates.
-        batch_tokens: Source plus target tokens in a batch, padding included,
-            of all replicas together.
-        warmup_steps: Steps over which the learning rate rises.
-        label_smoothing: Probability taken from the right token.
-        learning_rate_scale: Factor on the paper's learning rate.
-        steps_per_epoch: Updates between checkpoints, each with a pass over
-            the validation data.
-        max_length: Longest source or target trained on, in tokens; longer
-            pairs are dropped.
-        accumulate: Parts in which a replica computes its share of a batch,
-            one after the other, to save memory. It is one update all the
-            same.
-        clip_norm: Highest norm of the gradient of all replicas; None: any.
-        keep: Checkpoints kept, the newest; the best by BLEU comes on top.
-        patience: Epochs without a better validation loss after which
-            training ends; None: never before `steps`.
-        bleu_sentences: Validation sentences translated, with beam size 1,
-            after every epoch; 0: none.
-        tensorboard: Whether to write figures and samples for TensorBoard.
-        seed: Of the weights, the dropout and the order of the data.
-        dtype: `float32`, `mixed_bfloat16` or `mixed_float16`.
-        deterministic: Whether two runs give the same bits. It is slower, and
-            TensorFlow stays so for the rest of the process.
+    The defaults are those of the paper's base model; `from_preset` returns
+    others. The flags of `keras-transformer train` are derived from the fields.
     """
 
-    vocab_size: int
-    steps: int
-    batch_tokens: int
-    warmup_steps: int
-    label_smoothing: float
-    learning_rate_scale: float = 1.0
-    steps_per_epoch: int = 500
-    max_length: int = 128
-    accumulate: int = 1
-    clip_norm: float | None = None
-    keep: int = 5
-    patience: int | None = None
-    bleu_sentences: int = 500
-    tensorboard: bool = False
-    seed: int = 1
-    dtype: str = "float32"
-    deterministic: bool = False
-
-    @classmethod
-    def from_preset(cls, name: str, **overrides) -> "Recipe":
-        """Returns the recipe of a preset; None leaves a value as it is."""
-        chosen = dataclasses.asdict(find_preset(name))
-        values = {k: v for k, v in chosen.items() if k in cls.__annotations__}
-        given = {k: v for k, v in overrides.items() if v is not None}
-        return cls(**{**values, **given})
+    vocab_size: int = described(
+        POSITIVE_INTEGER,
+        "size of the vocabulary that source and target share",
+        default=find_preset("base").vocab_size,
+    )
+    steps: int = described(
+        POSITIVE_INTEGER, "number of updates", default=100_000
+    )
+    steps_per_epoch: int = described(
+        POSITIVE_INTEGER,
+        "updates between checkpoints, each with a pass over the validation "
+        "data",
+        default=500,
+    )
+    batch_tokens: int = described(
+        POSITIVE_INTEGER,
+        "source and target tokens in a batch over all replicas, padding "
+        "included",
+        default=50_000,
+    )
+    max_length: int = described(
+        POSITIVE_INTEGER,
+        "maximum length of a source or target in tokens; longer pairs are "
+        "dropped",
+        default=128,
+    )
+    warmup_steps: int = described(
+        POSITIVE_INTEGER,
+        "steps over which the learning rate rises",
+        default=4_000,
+    )
+    learning_rate_scale: float = described(
+        POSITIVE_NUMBER, "factor on the paper's learning rate", default=1.0
+    )
+    label_smoothing: float = described(
+        FRACTION, "label-smoothing ε", default=0.1
+    )
+    gradient_accumulation_steps: int = described(
+        POSITIVE_INTEGER,
+        "parts in which each replica computes its share of a batch, one "
+        "after the other, to save memory; the update is the same",
+        default=1,
+    )
+    clip_norm: float | None = described(
+        POSITIVE_NUMBER,
+        "maximum global norm of the gradient; None means no clipping",
+        default=None,
+    )
+    max_to_keep: int = described(
+        POSITIVE_INTEGER,
+        "number of checkpoints to keep, beside the best by validation BLEU",
+        default=5,
+    )
+    patience: int | None = described(
+        POSITIVE_INTEGER,
+        "epochs without a lower validation loss after which training stops; "
+        "None means that it never stops early",
+        default=None,
+    )
+    bleu_sentences: int = described(
+        NON_NEGATIVE_INTEGER,
+        "validation sentences to translate greedily after every epoch",
+        default=500,
+    )
+    tensorboard: bool = described(
+        BOOLEAN, "whether to write TensorBoard logs", default=False
+    )
+    seed: int = described(
+        SEED, "random seed of weights, dropout and data order", default=1
+    )
+    dtype: str = described(
+        one_of("float32", "mixed_bfloat16", "mixed_float16"),
+        "Keras dtype policy",
+        default="float32",
+    )
+    deterministic: bool = described(
+        BOOLEAN,
+        "whether two runs must be bit-identical, which is slower",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocab_size",
-            "steps",
-            "steps_per_epoch",
-            "batch_tokens",
-            "warmup_steps",
-            "max_length",
-            "accumulate",
-            "keep",
-            "patience",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(
-                    f"{name} must be positive. Received: {name}={value}"
-                )
-        for name in ("learning_rate_scale", "clip_norm"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < math.inf:
-                raise InputError(
-                    f"{name} must be positive and finite. Received: "
-                    f"{name}={value}"
-                )
-        if self.bleu_sentences < 0:
-            raise InputError(
-                "bleu_sentences must not be negative. Received: "
-                f"bleu_sentences={self.bleu_sentences}"
-            )
-        if not 0.0 <= self.label_smoothing < 1.0:
-            raise InputError(
-                "label_smoothing must be in [0, 1). Received: "
-                f"label_smoothing={self.label_smoothing}"
-            )
-        if not 0 <= self.seed < 2**32:
-            raise InputError(
-                f"seed must be from 0 to 2^32 - 1. Received: seed={self.seed}"
-            )
-        if self.dtype not in _DTYPES:
-            raise InputError(
-                f"dtype must be one of {', '.join(_DTYPES)}. Received: "
-                f"dtype={self.dtype!r}"
-            )
+        check_fields(self)
+
+    @classmethod
+    def from_preset(cls, name: str, **overrides: Any) -> "Recipe":
+        """Returns the hyper-parameters of a preset.
+
+        Args:
+            name: A key of `keras_transformer.presets.PRESETS`.
+            **overrides: Arguments of `Recipe` that replace the preset's.
+
+        Raises:
+            InputError: If there is no such preset, or values are invalid.
+        """
+        preset = find_preset(name)
+        values = {"vocab_size": preset.vocab_size, **preset.recipe, **overrides}
+        return cls(**values)

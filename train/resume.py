@@ -1,4 +1,4 @@
-"""How a run begins, or goes on: what is read, checked and written first."""
+"""Starts a new run, or resumes the run that the same arguments started."""
 
 import contextlib
 import dataclasses
@@ -11,246 +11,246 @@ from keras_transformer.errors import InputError
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.statistics import checksum, survey
+from keras_transformer.train.data.statistics import (
+    checksum,
+    collect_statistics,
+)
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import TrainingRun, check_is_free, locked
+from keras_transformer.train.run import TrainingRun, check_free, locked
 
-# What may change when a run goes on: how long it is, not how it trains, and
-# where its data lie. A checksum tells if they are others.
-_MAY_CHANGE = {"steps", "keep", "patience", "tensorboard", "data"}
+# What may differ when a run is resumed: its length, what it keeps, and where
+# its data are. Checksums tell whether they are the same data.
+_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard", "data"}
 
 
-@contextlib.contextmanager
-def opened_run(
-    corpus: Corpus,
-    output: str | Path,
-    settings: dict[str, Any],
-    recipe: Recipe,
-    architecture: dict[str, Any],
-    workers: int,
-) -> Iterator[TrainingRun]:
-    """Gives a new run, or the one that the same settings began, and locks it.
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """The arguments of `train`.
 
     Args:
         corpus: The data.
         output: Folder of the run.
-        settings: All that `train` was told but the architecture, as plain
-            values.
+        preset: Name of the architecture.
         recipe: How to train.
-        architecture: What differs from the preset.
-        workers: Of how many workers this is the first.
+        architecture: Arguments of `TransformerConfig` that differ from the
+            preset's.
+        init_from: The run whose tokenizer and weights a new run starts with.
+        workers: Number of workers.
+    """
+
+    corpus: Corpus
+    output: Path
+    preset: str
+    recipe: Recipe
+    architecture: dict[str, Any]
+    init_from: Path | None
+    workers: int
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what a run records, as plain values."""
+        return {
+            "preset": self.preset,
+            "data": self.corpus.name,
+            "source": self.corpus.source,
+            "target": self.corpus.target,
+            "init_from": self.init_from and str(self.init_from.resolve()),
+            **dataclasses.asdict(self.recipe),
+        }
+
+    def config(self, tokenizer: Tokenizer) -> TransformerConfig:
+        """Returns the architecture with the ids of a tokenizer."""
+        return TransformerConfig.from_preset(
+            self.preset,
+            vocab_size=tokenizer.vocab_size,
+            max_length=self.recipe.max_length,
+            pad_id=tokenizer.pad_id,
+            bos_id=tokenizer.bos_id,
+            eos_id=tokenizer.eos_id,
+            **self.architecture,
+        )
+
+    def checksums(self) -> dict[str, int]:
+        """Returns 32 bits per split that identify its texts and their order.
+
+        They are 0 for a missing split. That of `train` also identifies the
+        parts of the workers, which depend on the files.
+        """
+        sums = {"train": 0, "valid": 0}
+        if "train" in self.corpus.splits:
+            shards = ((i, self.workers) for i in range(self.workers))
+            parts = (self.corpus.pairs("train", shard) for shard in shards)
+            sums["train"] = checksum(*parts)
+        if "valid" in self.corpus.splits:
+            sums["valid"] = checksum(self.corpus.pairs("valid"))
+        return sums
+
+
+@contextlib.contextmanager
+def open_run(job: Job) -> Iterator[TrainingRun]:
+    """Opens the run of a job for training, and locks it.
+
+    Args:
+        job: The arguments of `train`.
 
     Raises:
-        InputError: If the run was begun with other settings or data, or
-            another process trains in it, or the input cannot be used.
+        InputError: If the folder has a run with other settings or data, or
+            another process trains in it, or the input is invalid.
     """
-    told = (corpus, settings, recipe, architecture, workers)
-    if (Path(output) / "config.json").exists():
-        with locked(output):
-            run = TrainingRun.open(output)
-            _check_it_can_go_on(run, *told)
+    if (job.output / "config.json").exists():
+        with locked(job.output):
+            run = TrainingRun.open(job.output)
+            _check_resumable(run, job)
             yield run
     else:
-        check_is_free(output)
-        config, tokenizer, surveyed = _prepared(*told)
-        # Another process may have begun the same meanwhile.
-        with locked(output):
+        check_free(job.output)
+        config, tokenizer, statistics = _prepare(job)
+        # Another process may have started the same run meanwhile.
+        with locked(job.output):
             yield TrainingRun.create(
-                output, config, settings, tokenizer, surveyed
+                job.output, config, job.settings(), tokenizer, statistics
             )
 
 
-def _check_it_can_go_on(
-    run: TrainingRun,
-    corpus: Corpus,
-    settings: dict[str, Any],
-    recipe: Recipe,
-    architecture: dict[str, Any],
-    workers: int,
-) -> None:
-    # Runs of older versions lack settings that have come since.
-    defaults = {
-        field.name: field.default
-        for field in dataclasses.fields(Recipe)
-        if field.default is not dataclasses.MISSING
-    }
-    config = _config(settings["preset"], run.tokenizer, recipe, architecture)
+def _check_resumable(run: TrainingRun, job: Job) -> None:
     free = set(_MAY_CHANGE)
-    if settings["init_from"] is not None:
-        free.add("vocab_size")  # that of the tokenizer which was taken over
-        if _is_begun_with(run, settings["init_from"]):
+    if job.init_from is not None:
+        free.add("vocab_size")  # it is that of the tokenizer
+        if _started_from(run, job.init_from):
             free.add("init_from")
-    _refuse_difference(
-        f"{run.path} was begun with other values. Choose another output, or "
-        "the same values; or remove it first.",
-        {**defaults, **run.recipe, **run.config.to_dict()},
-        {**config.to_dict(), **settings},
+    _refuse_differences(
+        f"{run.path} was started with other values. Choose another output, "
+        "use the same values, or remove it first.",
+        {**run.recipe, **run.config.to_dict()},
+        {**job.config(run.tokenizer).to_dict(), **job.settings()},
         free,
     )
     if not run.state_path.exists():
         if run.checkpoints():
             raise InputError(
-                f"A run that goes on must have its {run.state_path.name}. "
-                f"Received: {run.path} without it. Train into another folder, "
-                "perhaps with --init-from this one."
+                f"{run.path} cannot be resumed without its "
+                f"{run.state_path.name}. Train into another folder, perhaps "
+                "with --init-from this run."
             )
-    elif state.load_step(run.state_path) >= recipe.steps:
-        return  # whatever became of the data
-    begun_with = run.survey.get("workers", workers)
-    if workers != begun_with:
+    elif state.load_step(run.state_path) >= job.recipe.steps:
+        return  # nothing to train: the data do not matter
+    workers = run.statistics["workers"]
+    if job.workers != workers:
         raise InputError(
-            f"{run.path} was begun with {begun_with} workers, and each has "
-            f"its part of the data. Received: {workers}"
+            f"{run.path} was started with {workers} workers, each of which has "
+            f"a part of the data. Received: {job.workers} workers"
         )
-    if "checksums" in run.survey:
-        _refuse_difference(
-            f"{run.path} was begun with other data. Choose another output, or "
-            f"the same data. Of {corpus.name} the checksums differ.",
-            run.survey["checksums"],
-            checksums(corpus, workers),
-            (),
-        )
-
-
-def _is_begun_with(run: TrainingRun, past: str) -> bool:
-    """Returns whether `past` holds the run whose weights `run` began with.
-
-    That run need not be there any more, but may have moved.
-    """
-    if past == run.recipe.get("init_from"):
-        return True
-    return TrainingRun.open(past).id == run.survey.get("init_from")
-
-
-def checksums(corpus: Corpus, workers: int) -> dict[str, int]:
-    """Returns what tells the texts of each split from others, 32 bits.
-
-    They are 0 for a split that is not there. Those of `train` tell also
-    other parts for the workers: files that are cut in another way.
-    """
-    numbers = {"train": 0, "valid": 0}
-    if "train" in corpus.splits:
-        parts = (corpus.pairs("train", (i, workers)) for i in range(workers))
-        numbers["train"] = checksum(*parts)
-    if "valid" in corpus.splits:
-        numbers["valid"] = checksum(corpus.pairs("valid"))
-    return numbers
-
-
-def _config(
-    preset: str,
-    tokenizer: Tokenizer,
-    recipe: Recipe,
-    architecture: dict[str, Any],
-) -> TransformerConfig:
-    return TransformerConfig.from_preset(
-        preset,
-        vocab_size=tokenizer.vocab_size,
-        max_length=recipe.max_length,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
-        **architecture,
+    _refuse_differences(
+        f"{run.path} was started with other data. Choose another output, or "
+        f"use the same data. Checksums of {job.corpus.name} differ.",
+        run.statistics["checksums"],
+        job.checksums(),
+        (),
     )
 
 
-def _prepared(
-    corpus: Corpus,
-    settings: dict[str, Any],
-    recipe: Recipe,
-    architecture: dict[str, Any],
-    workers: int,
-) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
-    """Returns architecture, tokenizer and survey of a new run."""
+def _started_from(run: TrainingRun, init_from: Path) -> bool:
+    """Returns whether `run` was started with the weights of `init_from`.
+
+    That run may have been moved, or removed since.
+    """
+    if str(init_from.resolve()) == run.recipe["init_from"]:
+        return True
+    return TrainingRun.open(init_from).id == run.statistics["init_from"]
+
+
+def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
+    """Returns architecture, tokenizer and data statistics of a new run."""
+    corpus, recipe = job.corpus, job.recipe
     past = None
-    if settings["init_from"] is not None:
-        past = TrainingRun.open(settings["init_from"])
+    if job.init_from is not None:
+        past = TrainingRun.open(job.init_from)
         past.find_checkpoint()  # refuses a run that has none
     for split in ("train", "valid"):
         if split in corpus.splits:
             print(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
     for source, target in corpus.pairs("train").take(1).as_numpy_iterator():
-        print(f"first pair: {_shown(source)} → {_shown(target)}")
+        print(f"first pair: {_shorten(source)} → {_shorten(target)}")
     if past is not None:
         tokenizer = past.tokenizer
-        print(
-            f"tokenizer: that of {past.path}, {tokenizer.vocab_size:,} tokens"
-        )
+        print(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {past.path}")
     else:
-        print(f"tokenizer: learning {recipe.vocab_size:,} tokens from train")
+        print(f"tokenizer: training with {recipe.vocab_size:,} tokens")
         tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
-    config = _config(settings["preset"], tokenizer, recipe, architecture)
+    config = job.config(tokenizer)
     if past is not None:
         free = {"dropout"}
         if config.positional_encoding == "sinusoidal":
             free.add("max_length")
-        _refuse_difference(
-            f"{past.path} has another architecture, so its weights do not fit. "
-            "Choose the same.",
+        _refuse_differences(
+            f"{past.path} has another architecture, so that its weights do not "
+            "fit. Choose the same architecture.",
             past.config.to_dict(),
             config.to_dict(),
             free,
         )
-    surveyed = _survey(corpus, tokenizer, recipe)
-    surveyed |= {
-        "checksums": checksums(corpus, workers),
-        "workers": workers,
+    statistics = _statistics(job, tokenizer)
+    statistics |= {
+        "checksums": job.checksums(),
+        "workers": job.workers,
         "init_from": past and past.id,
     }
-    return config, tokenizer, surveyed
+    return config, tokenizer, statistics
 
 
-def _shown(text: bytes) -> str:
+def _shorten(text: bytes) -> str:
     text = text.decode()
     return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
-def _refuse_difference(
+def _refuse_differences(
     message: str,
-    there: dict[str, Any],
-    wanted: dict[str, Any],
+    recorded: dict[str, Any],
+    given: dict[str, Any],
     free: Collection[str],
 ) -> None:
-    differ = [
-        f"{name}={there.get(name)!r} and not {wanted.get(name)!r}"
-        for name in {**wanted, **there}
-        if there.get(name) != wanted.get(name) and name not in free
+    differences = [
+        f"{name}={given.get(name)!r} instead of {recorded.get(name)!r}"
+        for name in {**given, **recorded}
+        if recorded.get(name) != given.get(name) and name not in free
     ]
-    if differ:
-        raise InputError(f"{message} Received: {'; '.join(differ)}")
+    if differences:
+        raise InputError(f"{message} Received: {'; '.join(differences)}")
 
 
-def _survey(
-    corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
-) -> dict[str, Any]:
-    """Says what is used of the data; returns what of the training data."""
-    kept = {}
+def _statistics(job: Job, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Prints what is used of the data; returns it for the training data."""
+    corpus, recipe = job.corpus, job.recipe
+    found = {}
     for split in ("valid", "train"):
         if split not in corpus.splits:
             continue
-        found = survey(corpus.pairs(split), tokenizer, recipe.max_length)
-        kept[split] = found.pairs
-        print(
-            f"{split}: {found.pairs:,} pairs kept, "
-            f"{found.source_tokens:,} source and "
-            f"{found.target_tokens:,} target tokens; dropped "
-            f"{found.dropped_long:,} longer than {recipe.max_length} tokens "
-            f"and {found.dropped_empty:,} with an empty side; the longest "
-            f"text has {found.longest:,} tokens"
+        found[split] = collect_statistics(
+            corpus.pairs(split), tokenizer, recipe.max_length
         )
-    if not kept["train"]:
+        print(
+            f"{split}: {found[split].pairs:,} pairs kept, "
+            f"{found[split].source_tokens:,} source and "
+            f"{found[split].target_tokens:,} target tokens; dropped "
+            f"{found[split].dropped_long:,} longer than {recipe.max_length} "
+            f"tokens and {found[split].dropped_empty:,} with an empty side; "
+            f"the longest text has {found[split].longest:,} tokens"
+        )
+    train = found["train"]
+    if not train.pairs:
         raise InputError(
-            "No pair is left to train on. Raise max_length, or look at the "
+            "No pair is left to train on. Increase max_length, or check the "
             f"data. Received: max_length={recipe.max_length}"
         )
-    if recipe.patience is not None and not kept["valid"]:
+    if recipe.patience is not None and not found["valid"].pairs:
         raise InputError(
-            "patience needs validation pairs, whose loss it watches, and none "
+            "patience needs validation pairs, whose loss it monitors, and none "
             f"is left. Received: patience={recipe.patience}"
         )
-    tokens = found.source_tokens + found.target_tokens
+    warning = train.order_warning()
+    if warning:
+        print(f"train: {warning}")
+    tokens = train.source_tokens + train.target_tokens
     passes = recipe.steps * recipe.batch_tokens / tokens
-    print(
-        f"train: {recipe.steps:,} steps are at most {passes:.1f} passes over it"
-    )
-    return dataclasses.asdict(found)
+    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
+    print(f"train: {recipe.steps:,} steps are {passes} passes over the data")
+    return dataclasses.asdict(train)

@@ -1,11 +1,16 @@
-"""Writes a run folder, atomically; `keras_transformer/run.py` reads it."""
+"""Writes a run folder; every file in it is written atomically.
+
+`keras_transformer/run.py` lists the files and reads them.
+"""
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import json
 import math
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,15 +22,17 @@ import keras
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write, reserve_disk_space
-from keras_transformer.run import FORMAT, Run, tokenizer_digest
+from keras_transformer.run import FORMAT, Run, step_of, tokenizer_digest
 from keras_transformer.text import Tokenizer
 
 _CHECKPOINT = "step-{step:08d}.weights.h5"
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
+# What a file system without locks answers, such as Lustre by default.
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class TrainingRun(Run):
-    """A run that training writes to."""
+    """A run folder that can be written to."""
 
     @classmethod
     def create(
@@ -34,34 +41,34 @@ class TrainingRun(Run):
         config: TransformerConfig,
         recipe: dict[str, Any],
         tokenizer: Tokenizer,
-        survey: dict[str, Any] | None = None,
+        statistics: dict[str, Any] | None = None,
         model: keras.Model | None = None,
         step: int = 0,
     ) -> "TrainingRun":
-        """Makes the folder of a new run.
+        """Creates the folder of a new run.
 
         Args:
             path: The folder.
             config: The architecture.
             recipe: How it is trained.
             tokenizer: The tokenizer.
-            survey: What training sees of the data.
-            model: If given, it has a checkpoint from the beginning.
+            statistics: What is known of the training data.
+            model: If given, its weights are written as a checkpoint.
             step: Updates of that checkpoint.
 
         Raises:
             InputError: If the folder exists and is not empty.
         """
         path = Path(path)
-        check_is_free(path)
+        check_free(path)
         run = cls(
-            path, config, recipe, tokenizer, survey or {}, uuid.uuid4().hex
+            path, config, recipe, tokenizer, statistics or {}, uuid.uuid4().hex
         )
         (path / "checkpoints").mkdir(parents=True, exist_ok=True)
         tokenizer.save(path / "tokenizer.model")
         if model is not None:
-            run.save_checkpoint(model, step, keep=1)
-        # The last: only a folder with a config.json is a run.
+            run.save_checkpoint(model, step, max_to_keep=1)
+        # Last: a folder is a run as soon as it has a config.json.
         run._write_config()
         return run
 
@@ -73,13 +80,13 @@ class TrainingRun(Run):
                 "id": self.id,
                 "model": self.config.to_dict(),
                 "recipe": self.recipe,
-                "survey": self.survey,
+                "statistics": self.statistics,
                 "tokenizer": tokenizer_digest(self.tokenizer),
             },
         )
 
     def with_recipe(self, recipe: dict[str, Any]) -> "TrainingRun":
-        """Records another recipe for the run, and returns it."""
+        """Records another recipe in the folder, and returns the run with it."""
         run = dataclasses.replace(self, recipe=recipe)
         run._write_config()
         return run
@@ -89,27 +96,34 @@ class TrainingRun(Run):
         """Waits until no other process writes results into this folder."""
         folder = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            _lock(folder, fcntl.LOCK_EX, self.path)
             yield
         finally:
             os.close(folder)
 
-    def save_checkpoint(self, model: keras.Model, step: int, keep: int) -> Path:
-        """Writes the weights; they appear whole or not at all.
+    def save_checkpoint(
+        self, model: keras.Model, step: int, max_to_keep: int
+    ) -> Path:
+        """Writes the weights, and deletes checkpoints that are too many.
 
         Args:
             model: The model.
             step: Updates so far.
-            keep: Checkpoints kept; older ones are deleted.
+            max_to_keep: Checkpoints to keep, the newest. One of a later step,
+                which training wrote before it resumed from an earlier state,
+                is deleted too.
         """
         path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
         self._save_weights(model, path, step)
-        for old in self.checkpoints()[:-keep]:
-            old.unlink()
+        found = self.checkpoints()
+        kept = [file for file in found if step_of(file) <= step][-max_to_keep:]
+        for file in found:
+            if file not in kept:
+                file.unlink()
         return path
 
     def save_best(self, model: keras.Model, step: int, bleu: float) -> None:
-        """Writes the weights if they have the best validation BLEU so far."""
+        """Writes the weights if their validation BLEU is the best so far."""
         if self.best_path.exists():
             with h5py.File(self.best_path) as file:
                 if bleu <= file.attrs.get("bleu", -1.0):
@@ -122,7 +136,7 @@ class TrainingRun(Run):
         path.parent.mkdir(exist_ok=True)
         size = sum(4 * math.prod(w.shape) for w in model.weights)
         with atomic_write(path) as partial:
-            # HDF5 ends the process if the disk gets full while it writes.
+            # HDF5 aborts the process if the disk is full when it writes.
             reserve_disk_space(
                 partial, size + _HDF5_OVERHEAD * len(model.weights)
             )
@@ -133,57 +147,80 @@ class TrainingRun(Run):
 
 @contextlib.contextmanager
 def locked(path: str | os.PathLike) -> Iterator[None]:
-    """Keeps other processes from training in a folder, which it makes.
+    """Creates a folder and keeps other processes from training in it.
 
     Raises:
-        InputError: If one does so already.
+        InputError: If another process trains in it.
     """
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     with open(path / "lock", "a") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB, path)
         except BlockingIOError as error:
             raise InputError(
-                f"Another process already trains in {path}. Wait for its "
-                "end, or choose another output."
+                f"Another process is training in {path}. Wait until it has "
+                "finished, or choose another output."
             ) from error
         yield
 
 
-def check_is_free(path: str | os.PathLike) -> None:
-    """Raises InputError if a run cannot be made at `path`."""
+def _lock(file: int, operation: int, path: Path) -> None:
+    try:
+        fcntl.flock(file, operation)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        print(
+            f"Warning: the file system of {path} does not support locks. Make "
+            "sure that no other process writes to this folder.",
+            file=sys.stderr,
+        )
+
+
+def check_free(path: str | os.PathLike) -> None:
+    """Raises InputError if a run cannot be created at `path`."""
     path = Path(path)
-    there = path.resolve()
-    while not there.exists():
-        there = there.parent
-    if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be made: {there} is read-only.")
+    parent = path.resolve()
+    while not parent.exists():
+        parent = parent.parent
+    if parent.is_dir() and not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(
+            f"{path} cannot be created: {parent} is read-only. Choose another "
+            "output."
+        )
     if not path.exists():
-        if not there.is_dir():
-            raise InputError(f"{there} is a file, so {path} cannot be made.")
+        if not parent.is_dir():
+            raise InputError(
+                f"{path} cannot be created: {parent} is a file. Choose another "
+                "output."
+            )
         return
     if path.is_dir():
-        # Or what a process leaves that ends before the config.json is there.
-        begun = [set(), {"checkpoints"}, {"checkpoints", "tokenizer.model"}]
-        found, checkpoints = _whole(path), _whole(path / "checkpoints")
-        if found - {"lock"} in begun and not checkpoints:
+        # What a process leaves that was stopped before it wrote config.json.
+        unfinished = [
+            set(),
+            {"checkpoints"},
+            {"checkpoints", "tokenizer.model"},
+        ]
+        found = _finished_files(path) - {"lock"}
+        if found in unfinished and not _finished_files(path / "checkpoints"):
             return
-    what = "a run" if (path / "config.json").exists() else "something"
+    content = "a run" if (path / "config.json").exists() else "other files"
     raise InputError(
-        f"{path} already holds {what}, and nothing is overwritten. "
+        f"{path} already contains {content}. Nothing is "
+        "overwritten. "
         "Choose another output, or remove it first."
     )
 
 
-def _whole(folder: Path) -> set[str]:
-    """Returns what is in a folder but files that were never finished."""
+def _finished_files(folder: Path) -> set[str]:
     names = {entry.name for entry in folder.glob("*")}
     return {name for name in names if not name.startswith(".partial-")}
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:
-    """Writes JSON; the file appears whole or not at all."""
+    """Writes JSON atomically."""
     text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
     with atomic_write(path) as partial:
         partial.write_text(text, "utf-8")

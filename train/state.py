@@ -1,4 +1,4 @@
-"""All that training goes on from, in one file that is whole or not there."""
+"""The training state in `state.npz`: everything that training resumes from."""
 
 import contextlib
 import json
@@ -8,130 +8,144 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
-from keras_transformer.distributed_fit import Training
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write
 
-FORMAT = 1
+FORMAT = 2
 
 
 class State(NamedTuple):
-    """Training after an update.
-
-    The variables are the weights, the optimiser's and the dropout's seeds.
-    """
+    """Training after an update."""
 
     step: int  # updates so far
-    position: np.ndarray  # [workers, 2], what follows in each one's data
-    val_losses: np.ndarray  # of every epoch so far
+    position: np.ndarray  # [workers, 2], the next batch of each worker's data
     names: list[str]  # of the variables
+    # Weights, dropout seeds and the optimizer's variables.
     variables: list[np.ndarray]
 
 
-def state_of(
-    training: Training, step: int, position: np.ndarray, val_losses: Any = ()
-) -> State:
-    """Returns the state of a model in training."""
-    names, variables = _variables(training)
+def get_state(model: keras.Model, step: int, position: np.ndarray) -> State:
+    """Returns the state of a compiled model."""
+    names, variables = _named_variables(model)
     values = [variable.numpy() for variable in variables]
-    return State(step, position, np.asarray(val_losses, float), names, values)
+    return State(step, position, names, values)
 
 
-def restore(training: Training, state: State) -> None:
-    """Gives a model the values of a state.
+def set_state(model: keras.Model, state: State) -> None:
+    """Assigns a state to a compiled model.
 
     Raises:
-        InputError: If the state is not one of this model.
+        InputError: If the state has other variables than the model.
     """
-    names, variables = _variables(training)
-    wanted = [
+    names, variables = _named_variables(model)
+    expected = [
         (name, tuple(variable.shape))
         for name, variable in zip(names, variables, strict=True)
     ]
-    values = zip(state.names, state.variables, strict=True)
-    found = [(name, value.shape) for name, value in values]
-    if wanted != found:
-        differ = [
-            pair
-            for pair in zip(wanted, found, strict=False)
-            if pair[0] != pair[1]
+    received = [
+        (name, value.shape)
+        for name, value in zip(state.names, state.variables, strict=True)
+    ]
+    if expected != received:
+        differences = [
+            f"{found} instead of {wanted}"
+            for found, wanted in zip(received, expected, strict=False)
+            if found != wanted
         ]
         raise InputError(
-            f"The state of training must hold the model's {len(wanted)} "
-            f"variables. Received: {len(found)} variables"
-            + (f", {differ[0][1]} and not {differ[0][0]}" if differ else "")
+            f"The training state must have the model's {len(expected)} "
+            f"variables. Received: {len(received)} variables"
+            + (f", {differences[0]}" if differences else "")
         )
     for variable, value in zip(variables, state.variables, strict=True):
         variable.assign(value)
 
 
-def save(path: Path, state: State) -> None:
-    """Writes a state; on any failure the file that was there stays."""
-    about = {"format": FORMAT, "step": state.step, "names": state.names}
+def save_state(path: Path, state: State, run_id: str) -> None:
+    """Writes a state atomically.
+
+    Args:
+        path: The file.
+        state: The state.
+        run_id: Id of the run that it belongs to.
+    """
+    header = {
+        "format": FORMAT,
+        "run": run_id,
+        "step": state.step,
+        "names": state.names,
+    }
+    arrays = {f"{i:06d}": value for i, value in enumerate(state.variables)}
     with atomic_write(path) as partial, open(partial, "wb") as file:
         np.savez(
-            file,
-            about=json.dumps(about),
-            position=state.position,
-            val_losses=state.val_losses,
-            **{f"{i:06d}": v for i, v in enumerate(state.variables)},
+            file, header=json.dumps(header), position=state.position, **arrays
         )
 
 
-def load(path: Path) -> State:
-    """Reads what `save` wrote.
+def load_state(path: Path, run_id: str) -> State:
+    """Reads what `save_state` wrote.
+
+    Args:
+        path: The file.
+        run_id: Id of the run that it must belong to.
 
     Raises:
-        InputError: If the file is damaged, or of another version.
+        InputError: If the file is damaged, of another version or of another
+            run.
     """
-    with _opened(path) as (about, file):
-        names = about["names"]
+    with _open_state(path) as (header, file):
+        if header["run"] != run_id:
+            raise InputError(
+                f"{path} must be the state of run {run_id[:8]}, in whose "
+                f"folder it is. Received: that of run {header['run'][:8]}. "
+                "Restore the right file."
+            )
+        names = header["names"]
         return State(
-            about["step"],
+            header["step"],
             file["position"],
-            file["val_losses"],
             names,
             [file[f"{i:06d}"] for i in range(len(names))],
         )
 
 
 def load_step(path: Path) -> int:
-    """Reads how many updates there were; raises as `load` does."""
-    with _opened(path) as (about, _):
-        return about["step"]
+    """Reads the number of updates alone; raises as `load_state` does."""
+    with _open_state(path) as (header, _):
+        return header["step"]
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
+def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
+    damage = (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile)
     try:
         with np.load(path) as file:
-            about = json.loads(str(file["about"]))
-            if about["format"] == FORMAT:
-                yield about, file
+            header = json.loads(str(file["header"]))
+            if header["format"] == FORMAT:
+                yield header, file
                 return
-    except (
-        ValueError,
-        KeyError,
-        EOFError,
-        OSError,
-        zipfile.BadZipFile,
-    ) as error:
+    except InputError:
+        raise
+    except damage as error:
         raise InputError(
-            f"{path} must hold the state of training. Received: {error}. It "
-            "is damaged: train anew into another folder, perhaps with "
-            "--init-from this run."
+            f"{path} must be a training state. Received: {error}. It is "
+            "damaged or was written by another version: train into another "
+            "folder, perhaps with --init-from this run."
         ) from error
     raise InputError(
-        f"{path} must be of format {FORMAT}. Received: "
-        f"format={about['format']}. It was written by another version."
+        f"{path} must have format {FORMAT}. Received: "
+        f"format={header['format']}. It was written by another version."
     )
 
 
-def _variables(training: Training) -> tuple[list[str], list]:
-    """Returns the variables and their names, which are the same next time."""
-    variables = [*training.variables, *training.optimizer.variables]
-    # Keras numbers the generators of a process.
+def _named_variables(model: keras.Model) -> tuple[list[str], list[Any]]:
+    """Returns the variables, and names that are the same in every process."""
+    metrics = {id(variable) for variable in model.metrics_variables}
+    variables = [v for v in model.variables if id(v) not in metrics]
+    variables += model.optimizer.variables
+    # Keras numbers the seed generators of a process.
     names = [re.sub(r"generator_\d+", "generator", v.path) for v in variables]
     return names, variables

@@ -1,7 +1,4 @@
-"""The devices that train, and what each gets of the data.
-
-One device, several of a machine, or several machines.
-"""
+"""Distribution strategies: one device, several, or several machines."""
 
 import contextlib
 import functools
@@ -17,7 +14,7 @@ import tensorflow as tf
 
 from keras_transformer.errors import InputError
 
-_PREFETCHED = 4  # batches a replica
+_PREFETCHED = 4  # batches per replica
 
 _TF_CONFIG = (
     '{"cluster": {"worker": ["a:2222", "b:2222"]}, '
@@ -28,18 +25,18 @@ STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 
 
 def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
-    """Returns the strategy that a user names.
+    """Returns a strategy by name.
 
     Args:
         name: `"single"`: one device. `"mirrored"`: all GPUs of this machine
             or, without any, all logical CPUs. `"multiworker"`: the machines
             that the environment variable `TF_CONFIG` lists; it must be
-            opened before anything else is computed. `"auto"`: the last if
+            opened before anything else is computed. `"auto"`: multiworker if
             `TF_CONFIG` has several workers, else `"mirrored"` if there are
             several GPUs, else `"single"`.
 
     Raises:
-        InputError: If there is no such strategy, or `TF_CONFIG` is no use.
+        InputError: If there is no such strategy, or `TF_CONFIG` is invalid.
     """
     if name not in STRATEGIES:
         raise InputError(
@@ -60,7 +57,7 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
         if not _workers_of_tf_config():
             raise InputError(
                 "The strategy multiworker needs the environment variable "
-                f"TF_CONFIG, such as {_TF_CONFIG}. Received: none"
+                f"TF_CONFIG, such as {_TF_CONFIG}. Received: no TF_CONFIG"
             )
         return _join_workers()
     return tf.distribute.get_strategy()
@@ -68,21 +65,21 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
 
 @functools.cache
 def _mirrored(*devices: str) -> tf.distribute.Strategy:
-    """Returns the one strategy of these devices.
+    """Returns the only strategy of these devices in this process.
 
-    TensorFlow would take the reductions of another one, for another model,
-    for those of the first, and refuse their shapes.
+    TensorFlow confuses the collective reductions of a second one with those
+    of the first, and rejects their shapes.
     """
     return tf.distribute.MirroredStrategy(devices)
 
 
 def _join_workers() -> tf.distribute.Strategy:
-    """Returns the strategy of `TF_CONFIG` once all its workers are there."""
+    """Returns the strategy of `TF_CONFIG` when all workers are connected."""
     config = json.loads(os.environ["TF_CONFIG"])
     workers = config["cluster"]["worker"]
     own = workers.pop(config["task"]["index"])
     with contextlib.ExitStack() as stack:
-        # It is native code that waits, and does not hear of Ctrl-C.
+        # Native code waits for the workers, and ignores Python's Ctrl-C.
         if threading.current_thread() is threading.main_thread():
             before = signal.signal(signal.SIGINT, signal.SIG_DFL)
             stack.callback(signal.signal, signal.SIGINT, before)
@@ -92,8 +89,8 @@ def _join_workers() -> tf.distribute.Strategy:
             return tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:
             raise InputError(
-                "Each worker of TF_CONFIG must be HOST:PORT, and this one's "
-                f"port free. Received: {own} ({error.message})"
+                "Each worker of TF_CONFIG must be HOST:PORT, and the port of "
+                f"this one must be free. Received: {own} ({error.message})"
             ) from error
 
 
@@ -115,14 +112,14 @@ def _workers_of_tf_config() -> int:
     except (ValueError, KeyError, TypeError):
         pass
     raise InputError(
-        f"TF_CONFIG must be like {_TF_CONFIG}, with all machines in the list "
-        "worker, of which the first is the chief, and the index of this one. "
+        f"TF_CONFIG must be like {_TF_CONFIG}: all machines in the list "
+        "worker, the chief first, and the index of this machine. "
         f"Received: {text}"
     )
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:
-    """Returns the strategy and its devices in a line."""
+    """Returns the strategy and its devices as one line of text."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         name = "multiworker"
     elif isinstance(strategy, tf.distribute.MirroredStrategy):
@@ -143,7 +140,7 @@ def describe(strategy: tf.distribute.Strategy) -> str:
 
 
 def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
-    """Returns the index of this worker, and of how many. The chief is 0."""
+    """Returns the index of this worker (0: the chief) and their number."""
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.cluster_spec():
         return 0, 1
@@ -152,7 +149,7 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
 
 
 def local_replicas(strategy: tf.distribute.Strategy) -> int:
-    """Returns how many of the replicas this worker has."""
+    """Returns the number of replicas on this worker."""
     return strategy.num_replicas_in_sync // worker(strategy)[1]
 
 
@@ -161,46 +158,37 @@ def distribute(
     strategy: tf.distribute.Strategy,
     among_workers: bool = False,
 ) -> Any:
-    """Gives each replica its share of the rows of every batch.
+    """Returns batches as `fit` takes them under a strategy.
 
-    The shares differ by a row if a batch does not divide, and may be empty;
-    an exact loss does not mind.
+    Keras splits them over the replicas of one worker. Over several workers
+    it cannot: there each replica gets its share of the rows here. The shares
+    differ by a row if a batch does not divide, and may be empty.
 
     Args:
-        batches: Dataset of `({"source", "target"}, labels)`, each with a
-            position or not.
+        batches: Dataset of `({"source", "target"}, labels)`.
         strategy: The strategy.
-        among_workers: Whether every worker has the same batches, and takes
+        among_workers: Whether every worker has the same batches and takes
             its share, rather than batches of its own.
-
-    Returns:
-        The dataset for `Training`. Positions are `[W, 2]` there, W workers,
-        zero but for this worker and its first replica: the sum over replicas
-        has every worker's.
     """
     index, workers = worker(strategy)
+    if workers == 1:
+        return batches
     replicas = local_replicas(strategy)
     parts = strategy.num_replicas_in_sync if among_workers else replicas
     first = index * replicas if among_workers else 0
 
-    def shares(batch: tuple, position: tf.Tensor) -> tf.data.Dataset:
+    def shares(*batch: Any) -> tf.data.Dataset:
         rows = tf.shape(batch[1])[0]
-        mine = tf.one_hot(index, workers, dtype=tf.int64)[:, None] * position
 
         def share(part: tf.Tensor) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
-            ids = tf.nest.map_structure(lambda ids: ids[chosen], batch)
-            return ids, tf.where(part == first, mine, 0)
+            return tf.nest.map_structure(lambda ids: ids[chosen], batch)
 
         own = tf.data.Dataset.range(
             first, first + replicas, output_type=tf.int32
         )
         return own.map(share)
 
-    if isinstance(batches.element_spec[0], dict):
-        batches = batches.map(
-            lambda inputs, labels: ((inputs, labels), tf.zeros(2, tf.int64))
-        )
     divided = batches.flat_map(shares).prefetch(_PREFETCHED * replicas)
     return strategy.distribute_datasets_from_function(lambda context: divided)
 
@@ -211,38 +199,63 @@ def broadcast_from_chief(
     """Returns the chief's value on every worker.
 
     Args:
-        strategy: The strategy. Every worker has to call this.
-        value: Numbers of any shape; ignored on the other workers.
+        strategy: The strategy. Every worker must call this function.
+        value: Numbers of at most six dimensions; ignored on other workers.
     """
-    index, count = worker(strategy)
-    if count == 1:
+    index, workers = worker(strategy)
+    if workers == 1:
         return np.asarray(value)
     value = np.asarray(value if index == 0 else 0)
-    # Up to six dimensions; then how many there are, and the kind of number.
-    about = np.zeros(8, np.int64)
-    about[: value.ndim] = value.shape
-    about[-2:] = value.ndim, ord(value.dtype.char)
-    *shape, dimensions, kind = _sum(strategy, about).astype(np.int64)
+    # The shape, then the number of dimensions and the dtype.
+    header = np.zeros(8, np.int64)
+    header[: value.ndim] = value.shape
+    header[-2:] = value.ndim, ord(value.dtype.char)
+    if index:
+        header[:] = 0
+    *shape, dimensions, kind = _sum_workers(strategy, header).astype(np.int64)
     shape, dtype = shape[:dimensions], np.dtype(chr(kind))
     if index:
         value = np.zeros(shape)
     if not value.size:
         return np.zeros(shape, dtype)
-    return _sum(strategy, value).astype(dtype)
+    return _sum_workers(strategy, value).astype(dtype)
 
 
-def _sum(strategy: tf.distribute.Strategy, value: np.ndarray) -> np.ndarray:
-    """Returns the chief's part of a sum over workers, in float64."""
-    summed = _adder(strategy)(value.astype(np.float64).ravel())
-    local = strategy.experimental_local_results(summed)[0]
+def gather_from_workers(
+    strategy: tf.distribute.Strategy, value: Any
+) -> np.ndarray:
+    """Returns the values of all workers, `[workers, ...]`.
+
+    Args:
+        strategy: The strategy. Every worker must call this function.
+        value: Numbers of the same shape on every worker.
+    """
+    index, workers = worker(strategy)
+    value = np.asarray(value)
+    if workers == 1:
+        return value[None]
+    values = np.zeros((workers, *value.shape))
+    values[index] = value
+    return _sum_workers(strategy, values).astype(value.dtype)
+
+
+def _sum_workers(
+    strategy: tf.distribute.Strategy, value: np.ndarray
+) -> np.ndarray:
+    """Returns the sum of every worker's value, in float64."""
+    total = _sum_function(strategy)(value.astype(np.float64).ravel())
+    local = strategy.experimental_local_results(total)[0]
     return local.numpy().reshape(value.shape)
 
 
 @functools.cache  # or it would be traced for each of many variables
-def _adder(strategy: tf.distribute.Strategy) -> Callable:
+def _sum_function(strategy: tf.distribute.Strategy) -> Callable:
+    replicas = local_replicas(strategy)
+
     def add(value: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
-        if context.replica_id_in_sync_group != 0:
+        # All replicas of a worker have its value: only one of them counts.
+        if context.replica_id_in_sync_group % replicas != 0:
             value = tf.zeros_like(value)
         return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 

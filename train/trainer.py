@@ -1,10 +1,7 @@
-"""Trains a Transformer on a parallel corpus, with `model.fit`."""
+"""The training program: `Transformer.fit` on a corpus, into a run folder."""
 
 import contextlib
-import dataclasses
-import json
 import math
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +9,30 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
-from keras_transformer.distributed_fit import Training
 from keras_transformer.errors import InputError
+from keras_transformer.losses import LabelSmoothedCrossEntropy
+from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import callbacks, state
 from keras_transformer.train.bleu import corpus_scores
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.log import CSVLog, read_log
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.resume import checksums, opened_run
+from keras_transformer.train.resume import Job, open_run
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import (
     broadcast_from_chief,
     describe,
     distribute,
+    gather_from_workers,
     open_strategy,
     worker,
 )
-
-_PATHS = {"data", "init_from"}
+from keras_transformer.train.workers import broadcast_run, check_workers_agree
 
 
 def train(
@@ -45,290 +45,323 @@ def train(
     strategy: tf.distribute.Strategy | None = None,
     init_from: str | Path | None = None,
 ) -> TrainingRun | None:
-    """Trains on the `train` split, and validates on `valid` if there is one.
+    """Trains on the split `train`, and validates on `valid` if there is one.
 
-    Called again with the same arguments after training was interrupted, at
-    whatever moment, it goes on from the last state, and ends with the
-    weights of a training that was not.
+    Called again with the same arguments after training was interrupted, it
+    resumes from the last saved state, and ends with the weights of a training
+    that was never interrupted.
 
     Args:
         corpus: From `open_corpus`.
-        output: Folder of the run. It must be new, empty, or hold a run that
-            the same arguments began.
+        output: Folder of the run. It must be new, empty, or contain a run
+            that was started with the same arguments.
         preset: Name of the architecture.
         recipe: How to train. Default: the preset's.
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
         strategy: From `open_strategy`. Default: one device.
-        init_from: A run whose tokenizer and newest weights a new run begins
-            with. Its architecture must be the same, but for the dropout and,
-            with sinusoidal positions, `max_length`.
+        init_from: A run whose tokenizer and newest weights a new run starts
+            with. Its architecture must be the same, except for the dropout
+            and, with sinusoidal positions, `max_length`.
 
     Returns:
-        The run, with its last checkpoints; None on a worker other than the
-        chief, which alone writes.
+        The run with its checkpoints; None on workers other than the chief,
+        which alone writes it.
 
     Raises:
-        InputError: If the input cannot be used, or the loss becomes NaN.
+        InputError: If the input is invalid, or training diverges.
     """
     recipe = recipe or Recipe.from_preset(preset)
     strategy = strategy or open_strategy("single")
-    index, workers = worker(strategy)
-    architecture = architecture or {}
-    _check(corpus, preset, recipe, architecture, workers)
+    job = Job(
+        corpus,
+        Path(output),
+        preset,
+        recipe,
+        architecture or {},
+        init_from and Path(init_from),
+        workers=worker(strategy)[1],
+    )
+    _check(job)
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
-    settings = {
-        "preset": preset,
-        "data": corpus.name,
-        "source": corpus.source,
-        "target": corpus.target,
-        "init_from": init_from and str(Path(init_from).resolve()),
-        **dataclasses.asdict(recipe),
-    }
     print(f"strategy: {describe(strategy)}")
     with contextlib.ExitStack() as stack:
         run = None
-        if index == 0:
-            run = stack.enter_context(
-                opened_run(
-                    corpus, output, settings, recipe, architecture, workers
-                )
-            )
+        if worker(strategy)[0] == 0:
+            run = stack.enter_context(open_run(job))
             print(f"model: {preset}, {run.config.num_parameters:,} parameters")
-        if workers > 1:
-            told = {**settings, **architecture}
-            _check_workers_agree(strategy, corpus, told, run)
-        tokenizer, config = _from_chiefs_run(strategy, run)
-        with strategy.scope():
-            # Named, since the state of training goes by names.
-            model = Transformer(config, dtype=recipe.dtype, name="transformer")
-            training = Training(
-                model,
-                label_smoothing=recipe.label_smoothing,
-                accumulate=recipe.accumulate,
-                clip_norm=recipe.clip_norm,
-                warmup_steps=recipe.warmup_steps,
-                learning_rate_scale=recipe.learning_rate_scale,
-            )
-            if run and init_from is not None and not run.state_path.exists():
-                past = TrainingRun.open(init_from)
-                checkpoint = past.find_checkpoint()
-                past.load_weights(model, checkpoint)
-                print(f"weights: {checkpoint}")
-            begun = _begin(training, run, strategy)
-        # With init_from it is the past run's, whatever was asked for.
-        settings = {**settings, "vocab_size": tokenizer.vocab_size}
-        if run and begun.step < recipe.steps and run.recipe != settings:
-            run = run.with_recipe(settings)
-        _fit(training, corpus, tokenizer, recipe, run, strategy, begun)
+        if job.workers > 1:
+            check_workers_agree(strategy, job, run)
+        tokenizer, config = broadcast_run(strategy, run)
+        model = _compiled_model(config, recipe, strategy)
+        resumed = _restore(model, job, run, strategy)
+        if run and resumed.step < recipe.steps:
+            # With init_from the vocabulary is that of the other run.
+            settings = job.settings() | {"vocab_size": tokenizer.vocab_size}
+            if run.recipe != settings:
+                run = run.with_recipe(settings)
+        _fit(model, job, tokenizer, run, strategy, resumed)
     return run
 
 
-def _check(
-    corpus: Corpus,
-    preset: str,
-    recipe: Recipe,
-    architecture: dict[str, Any],
-    workers: int,
-) -> None:
+def _check(job: Job) -> None:
     """Refuses what would fail late, before the corpus is read."""
+    corpus, recipe = job.corpus, job.recipe
     TransformerConfig.from_preset(
-        preset,
+        job.preset,
         vocab_size=recipe.vocab_size,
         max_length=recipe.max_length,
-        **architecture,
+        **job.architecture,
     )
+    splits = ", ".join(corpus.splits)
     if "train" not in corpus.splits:
         raise InputError(
-            "Training needs a split train. Received: "
-            f"{corpus.name} with {', '.join(corpus.splits)}"
+            f"Training needs a split train. Received: {corpus.name} with "
+            f"{splits}"
         )
     if recipe.patience is not None and "valid" not in corpus.splits:
         raise InputError(
-            "patience needs a split valid, whose loss it watches. Received: "
-            f"patience={recipe.patience}, splits {', '.join(corpus.splits)}"
+            "patience needs a split valid, whose loss it monitors. Received: "
+            f"patience={recipe.patience}, splits {splits}"
         )
-    pipeline.check_budget(recipe.batch_tokens, recipe.max_length, workers)
+    pipeline.check_budget(recipe.batch_tokens, recipe.max_length, job.workers)
     if recipe.tensorboard:
-        callbacks.check_tensorboard()
+        try:
+            import tensorboard  # noqa: F401
+        except ImportError as error:
+            raise InputError(
+                "TensorBoard is not installed. Run "
+                'pip install "keras-transformer-nmt[tensorboard]"'
+            ) from error
     if recipe.bleu_sentences and "valid" in corpus.splits:
+        # sacreBLEU needs a package of its own for some languages.
         corpus_scores([""], [""], corpus.target or "en")
 
 
-def _check_workers_agree(
+def _compiled_model(
+    config: TransformerConfig,
+    recipe: Recipe,
     strategy: tf.distribute.Strategy,
-    corpus: Corpus,
-    settings: dict[str, Any],
-    run: TrainingRun | None,
-) -> None:
-    """Refuses what would train another model, or wait for ever."""
-    # Paths may differ from machine to machine.
-    alike = {k: v for k, v in settings.items() if k not in _PATHS}
-    text = json.dumps(alike, sort_keys=True)
-    mine = {"settings": zlib.crc32(text.encode())}
-    if run and "checksums" in run.survey:
-        texts = run.survey["checksums"]
-    else:
-        texts = checksums(corpus, worker(strategy)[1])
-    mine |= {f"texts of {split}": number for split, number in texts.items()}
-    chiefs = broadcast_from_chief(strategy, list(mine.values())).tolist()
-    both = zip(mine, mine.values(), chiefs, strict=True)
-    differ = [name for name, own, chiefs_own in both if own != chiefs_own]
-    if differ:
-        raise InputError(
-            "Every worker must have the settings and the data of worker 0. "
-            f"Received: worker {worker(strategy)[0]} with other "
-            f"{' and '.join(differ)}"
+) -> Transformer:
+    with strategy.scope():
+        # The training state refers to variables by name.
+        model = Transformer(config, dtype=recipe.dtype, name="transformer")
+        model.compile(
+            optimizers.adam(
+                config.d_model,
+                recipe.warmup_steps,
+                recipe.learning_rate_scale,
+                global_clipnorm=recipe.clip_norm,
+                name="adam",
+            ),
+            LabelSmoothedCrossEntropy(
+                recipe.label_smoothing, pad_id=config.pad_id
+            ),
+            metrics=[TokenNLL(pad_id=config.pad_id)],
+            gradient_accumulation_steps=recipe.gradient_accumulation_steps,
         )
+    return model
 
 
-def _from_chiefs_run(
-    strategy: tf.distribute.Strategy, run: TrainingRun | None
-) -> tuple[Tokenizer, TransformerConfig]:
-    """Returns the tokenizer and the architecture of the chief's run."""
-    texts = (b"", b"")
-    if run is not None:
-        config = json.dumps(run.config.to_dict())
-        texts = (run.tokenizer.model, config.encode())
-    model, config = (
-        broadcast_from_chief(strategy, np.frombuffer(text, np.uint8)).tobytes()
-        for text in texts
-    )
-    return Tokenizer(model), TransformerConfig.from_dict(json.loads(config))
-
-
-def _begin(
-    training: Training,
+def _restore(
+    model: Transformer,
+    job: Job,
     run: TrainingRun | None,
     strategy: tf.distribute.Strategy,
 ) -> state.State:
-    """Restores the state that training goes on from: the chief's.
+    """Assigns the state of the chief's run on every worker.
 
     Returns:
-        It, without variables: they would stay in memory beside the model's.
+        The state without its variables, which would stay in memory.
     """
-    workers = worker(strategy)[1]
-    begun = state.state_of(training, 0, np.zeros((workers, 2), np.int64))
+    resumed = state.get_state(model, 0, np.zeros((job.workers, 2), np.int64))
     if run is not None and run.state_path.exists():
-        begun = state.load(run.state_path)
-        print(f"training: going on after step {begun.step:,}")
-    begun = state.State(
-        int(broadcast_from_chief(strategy, begun.step)),
-        broadcast_from_chief(strategy, begun.position),
-        broadcast_from_chief(strategy, begun.val_losses),
-        begun.names,
-        [broadcast_from_chief(strategy, value) for value in begun.variables],
+        resumed = state.load_state(run.state_path, run.id)
+        print(f"training: resumed after step {resumed.step:,}")
+    elif run is not None and job.init_from is not None:
+        past = TrainingRun.open(job.init_from)
+        checkpoint = past.find_checkpoint()
+        past.load_weights(model, checkpoint)
+        print(f"weights: {checkpoint}")
+        resumed = state.get_state(model, 0, resumed.position)
+    resumed = state.State(
+        int(broadcast_from_chief(strategy, resumed.step)),
+        broadcast_from_chief(strategy, resumed.position),
+        resumed.names,
+        [broadcast_from_chief(strategy, v) for v in resumed.variables],
     )
-    state.restore(training, begun)
+    state.set_state(model, resumed)
     if run is not None and not run.state_path.exists():
-        # Whatever happens from now on, there is a state to go on from.
-        state.save(run.state_path, begun)
-    return begun._replace(names=[], variables=[])
+        # From now on there is a state to resume from.
+        state.save_state(run.state_path, resumed, run.id)
+    return resumed._replace(names=[], variables=[])
 
 
 def _fit(
-    training: Training,
-    corpus: Corpus,
+    model: Transformer,
+    job: Job,
     tokenizer: Tokenizer,
-    recipe: Recipe,
     run: TrainingRun | None,
     strategy: tf.distribute.Strategy,
-    begun: state.State,
+    resumed: state.State,
 ) -> None:
-    if begun.step >= recipe.steps:
+    recipe = job.recipe
+    if resumed.step >= recipe.steps:
         print(f"training: all {recipe.steps:,} steps are done")
         return
-    index, workers = worker(strategy)
-    steps = callbacks.Steps(begun.step, recipe.steps, begun.position)
-    chain, validation = [steps], None
-    valid = _valid_batches(corpus, tokenizer, recipe)
+    counter = callbacks.StepCounter(resumed.step, recipe.steps)
+    training_data = _TrainingData(job, tokenizer, strategy, counter, resumed)
+    valid = _validation_batches(job, tokenizer)
+    chain = [counter, callbacks.CheckFinite(counter)]
+    stopping = None
     if valid is not None:
-        validation = callbacks.Validation(
-            distribute(valid, strategy, among_workers=True),
-            begun.val_losses,
-            recipe.patience,
-        )
-        chain.append(validation)
+        valid = distribute(valid, strategy, among_workers=True)
+    if valid is not None and recipe.patience is not None:
+        losses = broadcast_from_chief(strategy, _past_losses(run, resumed.step))
+        stopping = callbacks.EarlyStopping(recipe.patience, losses.tolist())
+        chain.append(stopping)
     if run is not None:
-        chain += _of_chief(corpus, recipe, run, steps, validation)
-    if validation and validation.is_over():
-        print(f"training: no better loss for {recipe.patience} epochs")
-        return
-    batches = pipeline.training_stream(
-        corpus.pairs("train", (index, workers)),
-        tokenizer,
-        batch_tokens=recipe.batch_tokens // workers,
-        seed=recipe.seed,
-        start=tuple(begun.position[index].tolist()),
-        max_length=recipe.max_length,
+        chain += _chief_callbacks(job, run, counter, valid is not None)
+    chain.append(
+        callbacks.Checkpoints(
+            run, recipe.max_to_keep, counter, training_data.gather_positions
+        )
     )
-    try:
-        training.fit(
-            distribute(batches, strategy),
-            steps_per_epoch=recipe.steps_per_epoch,
-            initial_epoch=begun.step // recipe.steps_per_epoch,
-            epochs=math.ceil(recipe.steps / recipe.steps_per_epoch),
-            shuffle=False,  # the pipeline does
-            verbose=0,  # our own progress
+
+    def fit(steps_per_epoch: int, epochs: int) -> None:
+        model.fit(
+            training_data.batches(),
+            validation_data=valid,
+            steps_per_epoch=steps_per_epoch,
+            initial_epoch=counter.step // recipe.steps_per_epoch,
+            epochs=epochs,
+            shuffle=False,  # the pipeline shuffles
+            verbose=0,  # `Progress` prints
             callbacks=chain,
         )
+
+    def is_done() -> bool:
+        if stopping is not None and stopping.is_exhausted():
+            print(f"training: no better loss for {recipe.patience} epochs")
+            return True
+        return counter.step >= recipe.steps
+
+    try:
+        epoch, done = divmod(counter.step, recipe.steps_per_epoch)
+        if done and not is_done():  # terminated in the middle of an epoch
+            fit(recipe.steps_per_epoch - done, epoch + 1)
+        if not is_done():
+            fit(
+                recipe.steps_per_epoch,
+                math.ceil(recipe.steps / recipe.steps_per_epoch),
+            )
+            is_done()
     except BaseException as error:
         for callback in chain:  # Keras does not, and a bar would stay open
             callback.on_train_end()
         if isinstance(error, KeyboardInterrupt | OSError | tf.errors.OpError):
             print(
-                f"training: stopped at step {steps.step:,}; the same command "
-                "goes on after the last checkpoint"
+                f"training: stopped at step {counter.step:,}; the same command "
+                "resumes after the last saved state"
             )
         raise
-    if validation and validation.is_over() and steps.step < recipe.steps:
-        print(f"training: no better loss for {recipe.patience} epochs")
 
 
-def _valid_batches(
-    corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe
+class _TrainingData:
+    """The training batches of this worker, and the position in them."""
+
+    def __init__(
+        self,
+        job: Job,
+        tokenizer: Tokenizer,
+        strategy: tf.distribute.Strategy,
+        counter: callbacks.StepCounter,
+        resumed: state.State,
+    ) -> None:
+        index, workers = worker(strategy)
+        self._stream_arguments = dict(
+            pairs=job.corpus.pairs("train", (index, workers)),
+            tokenizer=tokenizer,
+            batch_tokens=job.recipe.batch_tokens // workers,
+            max_length=job.recipe.max_length,
+            seed=job.recipe.seed,
+        )
+        self._strategy = strategy
+        self._counter = counter
+        self._position = tuple(resumed.position[index].tolist())
+        self._stream = None
+
+    def batches(self) -> Any:
+        """Returns the batches after those of the steps so far."""
+        if self._stream is not None:
+            self._position = self._current_position()
+        self._first_step = self._counter.step
+        self._stream = pipeline.TrainingStream(
+            **self._stream_arguments, start=self._position
+        )
+        return distribute(self._stream.dataset, self._strategy)
+
+    def gather_positions(self) -> np.ndarray:
+        """Returns every worker's position, `[workers, 2]`."""
+        return gather_from_workers(self._strategy, self._current_position())
+
+    def _current_position(self) -> tuple[int, int]:
+        return self._stream.position(self._counter.step - self._first_step)
+
+
+def _validation_batches(
+    job: Job, tokenizer: Tokenizer
 ) -> tf.data.Dataset | None:
-    """Returns the validation batches; None if there is nothing in them."""
-    if "valid" not in corpus.splits:
+    """Returns the validation batches; None if there are none."""
+    if "valid" not in job.corpus.splits:
         return None
+    recipe = job.recipe
     batches = pipeline.evaluation_batches(
-        corpus.pairs("valid"),
+        job.corpus.pairs("valid"),
         tokenizer,
-        # In memory that suffices for a part of a training batch.
+        # As much memory as a part of a training batch needs.
         batch_tokens=max(
-            recipe.batch_tokens // recipe.accumulate, 2 * recipe.max_length
+            recipe.batch_tokens // recipe.gradient_accumulation_steps,
+            2 * recipe.max_length,
         ),
         max_length=recipe.max_length,
     )
     return batches if int(batches.cardinality()) else None
 
 
-def _of_chief(
-    corpus: Corpus,
-    recipe: Recipe,
+def _past_losses(run: TrainingRun | None, step: int) -> list[float]:
+    """Returns the validation losses of the epochs before a step."""
+    if run is None:
+        return []
+    rows = read_log(run.log_path)
+    return [row["val_loss"] for row in rows if row["step"] <= step]
+
+
+def _chief_callbacks(
+    job: Job,
     run: TrainingRun,
-    steps: callbacks.Steps,
-    validation: callbacks.Validation | None,
+    counter: callbacks.StepCounter,
+    validates: bool,
 ) -> list[keras.callbacks.Callback]:
-    """Returns what translates, prints and writes, in order."""
+    """Returns what translates, prints and logs, in order."""
     chain: list[keras.callbacks.Callback] = []
-    samples = list
-    if validation is not None and recipe.bleu_sentences:
-        pairs = corpus.pairs("valid").take(recipe.bleu_sentences)
-        texts = [
-            (source.decode(), target.decode())
-            for source, target in pairs.as_numpy_iterator()
-        ]
-        bleu = callbacks.Bleu(run.tokenizer, texts, corpus.target or "en")
+    recipe, corpus = job.recipe, job.corpus
+    bleu = None
+    if validates and recipe.bleu_sentences:
+        bleu = callbacks.ValidationBleu(
+            run.tokenizer,
+            corpus.sample("valid", recipe.bleu_sentences, recipe.seed),
+            corpus.target or "en",
+        )
         chain.append(bleu)
-        samples = bleu.latest_samples
-    chain += [
-        callbacks.Log(run.log_path, steps.step),
-        callbacks.Progress(steps.step, recipe.steps),
-    ]
+    chain += [CSVLog(run.log_path, counter.step), callbacks.Progress(counter)]
     if recipe.tensorboard:
-        chain.append(callbacks.TensorBoard(run.path / "tensorboard", samples))
-    chain.append(callbacks.Checkpoints(run, recipe.keep, steps, validation))
+        folder = run.path / "tensorboard"
+        chain.append(
+            keras.callbacks.TensorBoard(str(folder), write_graph=False)
+        )
+        if bleu is not None:
+            chain.append(callbacks.SampleTexts(folder / "samples", bleu))
     return chain

@@ -1,11 +1,33 @@
+import shutil
+
 import digits
 import pytest
 
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.trainer import train
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits")
     digits.write(folder)
     return open_corpus([str(folder)], "en", "de")
+
+
+@pytest.fixture(scope="session")
+def one_step_run(corpus, tmp_path_factory):
+    """A run of one update. To be read only: `run` is a copy."""
+    return train(
+        corpus,
+        tmp_path_factory.mktemp("runs") / "run",
+        "tiny",
+        digits.recipe(steps=1, bleu_sentences=0),
+        architecture=digits.TINY,
+    )
+
+
+@pytest.fixture
+def run(one_step_run, tmp_path):
+    shutil.copytree(one_step_run.path, tmp_path / "run")
+    return TrainingRun.open(tmp_path / "run")

@@ -1,104 +1,161 @@
-"""What is printed and logged of the updates, with a clock of our own."""
+"""The callbacks, with a clock and a model of the test's own."""
 
 import io
+import os
+import signal
 import sys
 import types
 
+import numpy as np
 import pytest
 
 from keras_transformer.errors import InputError
 from keras_transformer.train import callbacks
-from keras_transformer.train.callbacks import Progress, Steps, read_log
+from keras_transformer.train.callbacks import (
+    CheckFinite,
+    Checkpoints,
+    EarlyStopping,
+    Progress,
+    StepCounter,
+)
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds, which pass when a test says so."""
+    """Seconds that pass when a test adds them."""
     now = types.SimpleNamespace(seconds=100.0)
     time = types.SimpleNamespace(monotonic=lambda: now.seconds)
     monkeypatch.setattr(callbacks, "time", time)
     return now
 
 
-def update(loss=2.0, tokens=100.0, norm=1.0):
-    return {
-        "loss": loss,
-        "nll": loss / 2,
-        "tokens": tokens,
-        "gradient_norm": norm,
-        "position": [[0, 1]],
-    }
+class FakeModel:
+    """What the callbacks read of a model."""
+
+    stop_training = False
+    distribute_strategy = types.SimpleNamespace(cluster_resolver=None)
+
+    def __init__(self, loss_scale=None):
+        loss = types.SimpleNamespace(name="loss", count=np.array(0.0))
+        self.metrics = [loss]
+        self.optimizer = types.SimpleNamespace(learning_rate=0.25)
+        self.optimizer.dynamic_scale = loss_scale
+
+    def see(self, tokens):
+        self.metrics[0].count = types.SimpleNamespace(numpy=lambda: tokens)
 
 
-def steps_of(dtype="float32", last=40):
-    steps = Steps(0, last, [[0, 0]])
-    steps.set_model(
-        types.SimpleNamespace(compute_dtype=dtype, stop_training=False)
-    )
-    steps.on_epoch_begin(0)
-    return steps
+def counter_of(model, step=0, last_step=40):
+    counter = StepCounter(step, last_step)
+    counter.set_model(model)
+    counter.on_epoch_begin(0)
+    return counter
 
 
-def test_the_first_update_is_not_timed(clock):
-    steps = steps_of()
-    clock.seconds += 50  # it compiles
-    steps.on_train_batch_end(0, update(tokens=300))
+def update(counter, model, tokens=100):
+    model.see(tokens)
+    counter.on_train_batch_end(0, {})
+
+
+def test_the_rate_leaves_out_the_first_update(clock):
+    model = FakeModel()
+    counter = counter_of(model)
+    clock.seconds += 50  # it traces the graph
+    update(counter, model, tokens=300)
     clock.seconds += 2
-    steps.on_train_batch_end(1, update(tokens=500))
+    update(counter, model, tokens=800)
     logs = {}
-    steps.on_epoch_end(0, logs)
+    counter.on_epoch_end(0, logs)
     assert logs["tokens_per_second"] == 250
 
 
-def test_figures_are_means_over_tokens(clock):
-    steps = steps_of()
-    steps.on_train_batch_end(0, update(loss=1.0, tokens=300))
-    steps.on_train_batch_end(1, update(loss=5.0, tokens=100))
-    clock.seconds += 1
-    logs = {}
-    steps.on_epoch_end(0, logs)
-    assert (logs["loss"], logs["nll"], logs["step"]) == (2.0, 1.0, 2)
+def test_the_counter_adds_to_the_logs(clock):
+    model = FakeModel()
+    counter = counter_of(model, step=7)
+    update(counter, model)
+    logs = {"nll": np.log(3.0), "val_nll": np.log(5.0), "val_loss": 9.0}
+    counter.on_epoch_end(0, logs)
+    assert (logs["step"], logs["learning_rate"]) == (8, 0.25)
+    assert logs["perplexity"] == pytest.approx(3.0)
+    assert logs["val_perplexity"] == pytest.approx(5.0)
+    assert "tokens_per_second" not in logs  # of a single update
 
 
-def test_only_float16_may_overflow(clock):
-    for dtype in ("bfloat16", "float32"):
-        with pytest.raises(InputError, match="gradient became inf at step 1"):
-            steps_of(dtype).on_train_batch_end(0, update(norm=float("inf")))
-    steps = steps_of("float16")
-    for norm in (float("inf"), 2.0, 4.0):
-        steps.on_train_batch_end(0, update(norm=norm))
-    clock.seconds += 1
-    logs = {}
-    steps.on_epoch_end(0, logs)
-    assert logs["gradient_norm"] == 3.0  # of the two that updated
-    assert steps.step == 3
+def test_training_ends_after_the_last_step(clock):
+    model = FakeModel()
+    counter = counter_of(model, last_step=2)
+    update(counter, model)
+    assert not model.stop_training
+    update(counter, model)
+    assert model.stop_training
 
 
-def test_float16_may_not_overflow_for_ever():
-    steps, overflow = steps_of("float16"), update(norm=float("inf"))
-    for norm in [2.0] + 50 * [float("inf")] + [2.0] + 50 * [float("inf")]:
-        steps.on_train_batch_end(0, update(norm=norm))
-    with pytest.raises(InputError, match="gradient became inf at step 103"):
-        steps.on_train_batch_end(0, overflow)
+@pytest.mark.parametrize(
+    ("logs", "message"),
+    [
+        ({"loss": np.nan, "gradient_norm": 1.0}, "loss must be.*nan at step 3"),
+        ({"loss": 1.0, "gradient_norm": np.inf}, "gradient norm must.*inf at"),
+    ],
+)
+def test_divergence_is_an_error(logs, message):
+    check = CheckFinite(StepCounter(3, 40))
+    check.set_model(FakeModel())
+    check.on_train_batch_end(0, {"loss": 1.0, "gradient_norm": 1.0})
+    with pytest.raises(InputError, match=message):
+        check.on_train_batch_end(0, logs)
 
 
-def test_training_ends_after_the_last_step():
-    steps = steps_of(last=2)
-    steps.on_train_batch_end(0, update())
-    assert not steps.model.stop_training
-    steps.on_train_batch_end(1, update())
-    assert steps.model.stop_training
+def test_a_validation_loss_that_is_not_finite_is_an_error():
+    check = CheckFinite(StepCounter(3, 40))
+    check.on_epoch_end(0, {"loss": 1.0})
+    with pytest.raises(InputError, match="validation loss must.*nan at step 3"):
+        check.on_epoch_end(0, {"loss": 1.0, "val_loss": np.nan})
+
+
+def test_float16_may_overflow_but_not_at_every_scale():
+    for exponent, is_hopeless in ((-29, False), (-31, True)):
+        scale = types.SimpleNamespace(numpy=lambda e=exponent: 2.0**e)
+        check = CheckFinite(StepCounter(3, 40))
+        check.set_model(FakeModel(loss_scale=scale))
+        if is_hopeless:
+            with pytest.raises(InputError, match="gradient must be finite"):
+                check.on_train_batch_end(0, {"loss": 1.0, "gradient_norm": 0})
+        else:
+            check.on_train_batch_end(0, {"loss": 1.0, "gradient_norm": 0})
+
+
+def test_early_stopping_counts_the_epochs_before_it_was_resumed():
+    """The losses of an uninterrupted run, cut at every place."""
+    losses = [3.0, 2.0, 2.5, 2.0]  # no lower one for two epochs
+    for resumed_after in range(len(losses)):
+        model = FakeModel()
+        stopping = EarlyStopping(2, losses[:resumed_after])
+        stopping.set_model(model)
+        stopping.on_train_begin()
+        for epoch in range(resumed_after, len(losses)):
+            assert not model.stop_training and not stopping.is_exhausted()
+            stopping.on_epoch_end(epoch, {"val_loss": losses[epoch]})
+        assert model.stop_training and stopping.is_exhausted()
+    assert EarlyStopping(2, losses).is_exhausted()
+    assert not EarlyStopping(3, losses).is_exhausted()
+
+
+def progress_of(step, last_step):
+    counter = StepCounter(step, last_step)
+    progress = Progress(counter)
+    progress.on_train_begin()
+    return counter, progress
 
 
 def test_the_line_of_an_epoch(clock, capsys):
-    progress = Progress(first=10, last=40)
-    progress.on_train_begin()
-    progress.on_epoch_begin(0)
+    counter, progress = progress_of(10, 40)
     clock.seconds += 60
-    logs = {"step": 20, "loss": 1.5, "perplexity": 3.25, "val_bleu": 12.345}
+    counter.step = 20
+    logs = {"loss": 1.5, "perplexity": 3.25, "val_bleu": 12.345}
     progress.on_epoch_end(0, {**logs, "tokens_per_second": 5000.4})
     clock.seconds += 60
-    progress.on_epoch_end(1, {"step": 40, "loss": 1.25})
+    counter.step = 40
+    progress.on_epoch_end(1, {"loss": 1.25})
     progress.on_train_end()
     # 10 steps took a minute, and 20 are left.
     assert capsys.readouterr().out.splitlines() == [
@@ -108,28 +165,50 @@ def test_the_line_of_an_epoch(clock, capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"epoch,loss\n1,2.5\n", b"step,loss\nmany,2.5\n", b"\xff\xfe", b""],
-)
-def test_a_log_that_is_none(tmp_path, content):
-    path = tmp_path / "log.csv"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match="Move it away"):
-        read_log(path)
+def test_without_a_terminal_there_is_a_line_per_minute(clock, capsys):
+    counter, progress = progress_of(0, 1_000)
+    for seconds in (30, 29, 1, 59, 1):
+        clock.seconds += seconds
+        counter.step += 1
+        counter.tokens_per_second = 70.0
+        progress.on_train_batch_end(0, {"loss": 2.0})
+    lines = capsys.readouterr().out.splitlines()
+    starts = [line.partition("  left")[0] for line in lines]
+    assert starts == [
+        f"step {step}/1,000  loss 2.000  tokens/s 70" for step in (3, 5)
+    ]
 
 
-def test_a_terminal_has_a_bar(clock, monkeypatch):
+def test_a_terminal_has_a_bar(clock, monkeypatch, capsys):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
-    progress = Progress(10, 40)
-    progress.on_train_begin()
-    progress.on_epoch_begin(0)
-    clock.seconds += 2
-    progress.on_train_batch_end(0, update(loss=1.5, tokens=3_000))
+    counter, progress = progress_of(10, 40)
+    clock.seconds += 99
+    counter.step, counter.tokens_per_second = 11, 1_500.0
+    progress.on_train_batch_end(0, {"loss": 1.5})
     progress.on_train_end()
     last = terminal.getvalue().rpartition("\r")[2]
     assert "11/40" in last
     assert "loss 1.500, 1,500 tokens/s" in last
     assert last.endswith("\n")  # what is printed next has its own line
+    assert capsys.readouterr().out == ""
+
+
+def test_sigterm_saves_the_state_and_exits(monkeypatch, capsys):
+    saved = []
+    monkeypatch.setattr(
+        Checkpoints, "_save_state", lambda self: saved.append(self.counter.step)
+    )
+    handler = signal.getsignal(signal.SIGTERM)
+    checkpoints = Checkpoints(None, 5, StepCounter(12, 40), None)
+    checkpoints.set_model(FakeModel())
+    checkpoints.on_train_begin()
+    checkpoints.on_train_batch_end(0, {})
+    os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(SystemExit) as exit_:
+        checkpoints.on_train_batch_end(1, {})
+    assert (exit_.value.code, saved) == (143, [12])
+    assert "terminated; saved step 12" in capsys.readouterr().out
+    checkpoints.on_train_end()
+    assert signal.getsignal(signal.SIGTERM) == handler

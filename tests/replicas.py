@@ -1,0 +1,117 @@
+"""Trains a tiny Transformer under a strategy; also a program.
+
+python replicas.py OUTPUT.npz REPLICAS   trains on so many logical CPUs, or on
+the workers of TF_CONFIG.
+"""
+
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+STEPS = 10
+ROWS = (5, 3, 1, 8, 2)  # odd, and fewer than the replicas
+CONFIG = dict(vocab_size=40, num_layers=1, d_model=16, d_ff=32, num_heads=2)
+
+
+def global_batches():
+    """Batches whose rows have different lengths, with positive weights."""
+    random = np.random.default_rng(0)
+    for step in range(STEPS):
+        shape = (ROWS[step % len(ROWS)], 6 + step % 3)
+        source, labels = random.integers(4, 40, (2, *shape), "int32")
+        for ids in (source, labels):
+            for row in ids:
+                row[random.integers(1, 7) :] = 0
+        target = np.where(labels > 0, np.roll(labels, 1, axis=1), 0)
+        target[:, 0] = 2
+        weights = random.uniform(0.5, 2.0, shape[0]).astype("float32")
+        yield {"source": source, "target": target}, labels, weights
+
+
+def dataset(worker=0, workers=1, weighted=False):
+    """The rows of a worker of `global_batches`, as a dataset."""
+
+    def batches():
+        for inputs, labels, weights in global_batches():
+            rows = slice(worker, None, workers)
+            inputs = {name: ids[rows] for name, ids in inputs.items()}
+            batch = inputs, labels[rows], weights[rows]
+            yield batch if weighted else batch[:2]
+
+    ids = tf.TensorSpec((None, None), tf.int32)
+    signature = ({"source": ids, "target": ids}, ids)
+    if weighted:
+        signature += (tf.TensorSpec((None,), tf.float32),)
+    return tf.data.Dataset.from_generator(batches, output_signature=signature)
+
+
+def compiled_model(strategy, *, dtype="float32", dropout=0.0, **options):
+    """A model with the same initial weights for every strategy."""
+    import keras_transformer as kt
+
+    keras.utils.set_random_seed(1)
+    clip_norm = options.pop("clip_norm", None)
+    optimizer = options.pop("optimizer", None)
+    with strategy.scope():
+        model = kt.Transformer(
+            kt.TransformerConfig(**CONFIG, dropout=dropout), dtype=dtype
+        )
+        model.compile(
+            optimizer()
+            if optimizer
+            else kt.optimizers.adam(16, 16, global_clipnorm=clip_norm),
+            options.pop("loss", None) or kt.LabelSmoothedCrossEntropy(0.1),
+            metrics=[kt.TokenNLL(), kt.TokenAccuracy()],
+            **options,
+        )
+    return model
+
+
+def main(output, replicas):
+    """Trains for an epoch and saves the history and the weights."""
+    devices = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(
+        devices[0], [tf.config.LogicalDeviceConfiguration()] * int(replicas)
+    )
+    from keras_transformer.train.strategy import (
+        broadcast_from_chief,
+        distribute,
+        gather_from_workers,
+        open_strategy,
+        worker,
+    )
+
+    strategy = open_strategy("auto" if int(replicas) == 1 else "mirrored")
+    index, workers = worker(strategy)
+    # Several shapes and dtypes, one empty; the other workers' are ignored.
+    for value in (np.arange(6).reshape(2, 3), np.float32(0.5), np.zeros(0)):
+        received = broadcast_from_chief(strategy, value if index == 0 else 7)
+        np.testing.assert_array_equal(received, value)
+        assert received.dtype == value.dtype and received.shape == value.shape
+    gathered = gather_from_workers(strategy, np.array([index, 7 + index]))
+    np.testing.assert_array_equal(
+        gathered, [[i, 7 + i] for i in range(workers)]
+    )
+
+    model = compiled_model(strategy)
+    history = model.fit(
+        distribute(dataset(index, workers).repeat(), strategy),
+        validation_data=distribute(dataset(), strategy, among_workers=True),
+        steps_per_epoch=STEPS,
+        shuffle=False,
+        verbose=0,
+    ).history
+    # Replicas never diverge.
+    for variable in [*model.weights, *model.optimizer.variables]:
+        copies = strategy.experimental_local_results(variable.value)
+        for copy in copies:
+            np.testing.assert_array_equal(copy, copies[0], variable.path)
+    if index == 0:
+        weights = {f"weight_{i}": w for i, w in enumerate(model.get_weights())}
+        np.savez(output, **history, **weights)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

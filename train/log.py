@@ -1,0 +1,77 @@
+"""The log of a run, `log.csv`: a row per epoch."""
+
+import csv
+import io
+from pathlib import Path
+
+import keras
+
+from keras_transformer.errors import InputError
+from keras_transformer.files import atomic_write
+
+COLUMNS = (
+    "step",
+    "loss",
+    "nll",
+    "perplexity",
+    "learning_rate",
+    "gradient_norm",
+    "tokens_per_second",
+    "val_loss",
+    "val_nll",
+    "val_perplexity",
+    "val_bleu",
+)
+
+
+class CSVLog(keras.callbacks.Callback):
+    """Writes `log.csv` atomically, a row per epoch.
+
+    Keras' `CSVLogger` appends: the epochs that a resumed run repeats would be
+    there twice, and a run that is killed may leave half a row.
+
+    Args:
+        path: The file. Rows of a run that is resumed are kept.
+        step: Updates that were done before; later rows are dropped.
+    """
+
+    def __init__(self, path: Path, step: int) -> None:
+        super().__init__()
+        self.path = path
+        self.rows = [row for row in read_log(path) if row["step"] <= step]
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        self.rows.append({name: logs[name] for name in COLUMNS if name in logs})
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in self.rows:
+            writer.writerow({**row, "step": int(row["step"])})
+        with atomic_write(self.path) as partial:
+            partial.write_text(text.getvalue(), "utf-8")
+
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """Returns the rows of `log.csv`; none if it does not exist.
+
+    Columns that are not in `COLUMNS` are ignored.
+
+    Raises:
+        InputError: If it is damaged, or has no column `step`.
+    """
+    if not path.exists():
+        return []
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            if "step" not in (reader.fieldnames or ()):
+                raise ValueError(f"columns {reader.fieldnames} without step")
+            return [
+                {name: float(row[name]) for name in COLUMNS if row.get(name)}
+                for row in reader
+            ]
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} must be a training log. Received: {error}. Move it away: "
+            "training resumes without it."
+        ) from error
