@@ -9,13 +9,12 @@ from keras_transformer import losses
 from keras_transformer.losses import (
     LabelSmoothedCrossEntropy,
     smoothed_cross_entropy,
-    tied_cross_entropies,
 )
 
 SMOOTHINGS = (0.0, 0.1, 0.2)
 V = 7
 LOGITS = 2 * normal(2, 4, V)
-# Padding is 0: a long sentence and a short one.
+# Padding is 0: a long and a short sequence.
 LABELS = np.array([[3, 1, 6, 2], [5, 0, 0, 0]], "int32")
 
 
@@ -26,15 +25,15 @@ def test_examples_of_the_docstrings():
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_each_token_against_an_explicit_target(smoothing, dtype):
-    # These logits are exact in every dtype, so that float32 is all we lose.
+    # These logits are exact in every dtype.
     found = smoothed_cross_entropy(LABELS, ops.cast(LOGITS, dtype), smoothing)
     assert dtype_of(found) == "float32"
     expected = reference.token_losses(LABELS, LOGITS, smoothing)
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-6)
 
 
-def test_the_other_tokens_share_the_smoothed_mass():
-    # Two tokens, all mass on the wrong one: -log p of it, not of a half.
+def test_the_other_tokens_share_the_smoothing():
+    # With two tokens the other one has all of ε.
     logits = np.array([[[0.0, 3.0]]], "float32")
     found = smoothed_cross_entropy(np.array([[1]]), logits, 0.25)
     log_p = -np.log1p(np.exp([3.0, -3.0]))
@@ -44,9 +43,9 @@ def test_the_other_tokens_share_the_smoothed_mass():
 
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
-def test_gradient_is_softmax_less_target(smoothing, dtype):
+def test_gradient_is_softmax_minus_target(smoothing, dtype):
     logits = keras.Variable(LOGITS)
-    weights = normal(2, 4, seed=1)  # what the gradient from above brings
+    weights = normal(2, 4, seed=1)  # the upstream gradient
 
     def weighted():
         x = ops.cast(logits + 0, dtype)
@@ -74,82 +73,17 @@ def test_large_logits_are_finite():
     assert np.isfinite(gradients(loss, [logits])[0]).all()
 
 
-STATES, EMBEDDINGS = normal(9, 4), normal(11, 4, seed=1)
-# One label twice, so that its row gets two gradients.
-WORDS = np.array([3, 10, 0, 7, 7, 1, 2, 9, 5], "int32")
-
-
-@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
-def test_tied_losses_are_those_of_the_logits(smoothing, dtype):
-    states, embeddings = map(keras.Variable, (STATES, EMBEDDINGS))
-    upstream = ops.convert_to_tensor(normal(9, seed=2))
-
-    def tied():
-        x = ops.cast(states + 0, dtype)
-        return tied_cross_entropies(WORDS, x, embeddings + 0, smoothing)
-
-    def of_logits():
-        logits = ops.matmul(states + 0, ops.transpose(embeddings + 0))
-        return ops.stack(
-            [smoothed_cross_entropy(WORDS, logits, e) for e in (smoothing, 0)]
-        )
-
-    rounding = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}[dtype]
-    close = dict(rtol=rounding, atol=rounding)
-    assert dtype_of(tied()) == "float32"
-    np.testing.assert_allclose(to_numpy(tied()), to_numpy(of_logits()), **close)
-    found, expected = (
-        gradients(
-            lambda losses=losses: ops.sum(upstream * losses()[0]),
-            [states, embeddings],
-        )
-        for losses in (tied, of_logits)
-    )
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, **close)
-
-
-@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
-def test_tied_gradient_of_a_token_that_is_almost_certain(dtype):
-    """The probability and the target cancel before they are rounded."""
-    z = np.array([[12.0, 2.0, 1.0, 0.0]], "float32")  # exact in every dtype
-    states, embeddings = keras.Variable(z), np.eye(4, dtype="float32")
-
-    def losses():
-        x = ops.cast(states + 0, dtype)
-        return tied_cross_entropies(np.array([0]), x, embeddings)
-
-    expected = np.exp(reference.log_softmax(z.astype("float64")))
-    expected[0, 0] = -expected[0, 1:].sum()
-    (found,) = gradients(lambda: ops.sum(losses()[0]), [states])
-    np.testing.assert_allclose(found, expected, rtol=1e-2)
-
-
-def test_tied_losses_are_of_the_logits_as_they_are_rounded():
-    states, embeddings = 6 * normal(9, 4), normal(11, 4, seed=1)
-    states, matrix = (ops.cast(x, "bfloat16") for x in (states, embeddings))
-    logits = ops.matmul(states, ops.transpose(matrix))
-    assert abs(to_numpy(ops.cast(logits, "float32"))).max() > 8
-    found = tied_cross_entropies(WORDS, states, embeddings)
-    expected = smoothed_cross_entropy(WORDS, logits)
-    np.testing.assert_allclose(
-        to_numpy(found[1]), to_numpy(expected), rtol=1e-5, atol=1e-5
-    )
-    assert (to_numpy(found) >= 0).all()
-
-
-@pytest.mark.parametrize("smoothing", SMOOTHINGS)
-def test_every_token_of_a_batch_weighs_the_same(smoothing):
+def test_every_token_of_a_batch_has_the_same_weight(smoothing):
     loss = LabelSmoothedCrossEntropy(smoothing)
     tokens = reference.token_losses(LABELS, LOGITS, smoothing)
     expected = (tokens[0].sum() + tokens[1, 0]) / 5
     assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-6)
-    mean_of_sentences = (tokens[0].mean() + tokens[1, 0]) / 2
-    assert abs(expected - mean_of_sentences) > 0.1
+    mean_of_sequences = (tokens[0].mean() + tokens[1, 0]) / 2
+    assert abs(expected - mean_of_sequences) > 0.1
 
 
-def test_padding_does_not_count():
+def test_padding_is_ignored():
     loss = LabelSmoothedCrossEntropy(0.1)
     changed = np.where((LABELS == 0)[..., None], 100.0, LOGITS)
     changed[1, 2, 3] = -50.0
@@ -175,7 +109,7 @@ def test_padding_has_the_given_id():
         np.array([[2.0], [0.5]], "float32"),
         np.array([[1.0, 0.0, 2.0, 0.5], [3.0, 4.0, 5.0, 6.0]], "float32"),
     ),
-    ids=("sentence", "sentence-column", "token"),
+    ids=("sequence", "sequence-column", "token"),
 )
 def test_sample_weights(weight):
     tokens = reference.token_losses(LABELS, LOGITS, 0.1)

@@ -1,0 +1,108 @@
+"""Reading of run folders, which `TrainingRun` wrote."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_transformer import Tokenizer, Transformer, TransformerConfig
+from keras_transformer.errors import InputError
+from keras_transformer.run import Run, step_of
+from keras_transformer.train.run import TrainingRun
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(["the cat sleeps", "die Katze schläft"], 280)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    config = TransformerConfig(
+        vocab_size=tokenizer.vocab_size,
+        num_layers=1,
+        d_model=16,
+        d_ff=16,
+        num_heads=2,
+    )
+    return Transformer(config)
+
+
+@pytest.fixture
+def run(tmp_path, model, tokenizer):
+    recipe = {"seed": 3, "max_to_keep": 3}
+    return TrainingRun.create(tmp_path / "run", model.config, recipe, tokenizer)
+
+
+def test_open_reads_what_create_wrote(run):
+    opened = Run.open(run.path)
+    assert opened.config == run.config
+    assert opened.recipe == {"seed": 3, "max_to_keep": 3}
+    assert opened.tokenizer.model == run.tokenizer.model
+    assert opened.step == 0
+
+
+def test_load_model_loads_the_checkpoint(run, model):
+    run.save_checkpoint(model, 12, max_to_keep=5)
+    loaded = run.load_model()
+    for ours, theirs in zip(model.weights, loaded.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert run.step == 12
+
+
+def test_find_checkpoint_by_name(run, model):
+    run.save_checkpoint(model, 7, max_to_keep=5)
+    run.save_checkpoint(model, 20, max_to_keep=5)
+    names = {name: run.find_checkpoint(name).name for name in ("7", 20, None)}
+    assert names == {
+        "7": "step-00000007.weights.h5",
+        20: "step-00000020.weights.h5",
+        None: "step-00000020.weights.h5",
+    }
+    with pytest.raises(InputError, match="7, 20, last. Received: .*=best"):
+        run.find_checkpoint("best")
+    run.save_best(model, 7, 1.0)
+    assert run.find_checkpoint("best") == run.best_path
+    assert step_of(run.best_path) == 7
+    assert run.find_checkpoint("last") == run.checkpoints()[-1]
+
+
+def test_another_tokenizer_is_refused(run):
+    other = Tokenizer.train(["ein anderer Text"], 270)
+    other.save(run.path / "other.model")
+    (run.path / "other.model").replace(run.path / "tokenizer.model")
+    with pytest.raises(
+        InputError, match="tokenizer that the run was created with"
+    ):
+        Run.open(run.path)
+
+
+def test_a_run_without_a_checkpoint(run):
+    with pytest.raises(
+        InputError, match="no checkpoint yet: it is still training"
+    ):
+        run.load_model()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "format=None"),
+        ('{"format": 99}', "format=99"),
+        ('{"format": 2}', "must have the dict 'model'"),
+    ],
+)
+def test_an_invalid_config_is_refused(run, content, message):
+    (run.path / "config.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        Run.open(run.path)
+
+
+def test_an_unknown_setting_is_refused(run):
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    values["model"]["depth"] = 3
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="depth"):
+        Run.open(run.path)
