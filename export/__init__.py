@@ -1,5 +1,5 @@
 """The export program: one SavedModel that takes and returns text."""
 
-from keras_transformer.export.saved_model import save, translate_alone
+from keras_transformer.export.saved_model import save, translate_in_subprocess
 
-__all__ = ["save", "translate_alone"]
+__all__ = ["save", "translate_in_subprocess"]

@@ -1,17 +1,19 @@
-"""Writes a `Translator` as a SavedModel, and proves that it works alone."""
+"""Writes a `Translator` as a SavedModel and verifies it in a new process."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
+from keras_transformer.export.translate_saved_model import IMPORT_FAILED
+from keras_transformer.text import read_texts
 from keras_transformer.translator import Translation, Translator
 
 PROBES = (
@@ -24,75 +26,125 @@ PROBES = (
 def save(
     translator: Translator,
     path: str | os.PathLike,
-    probes: Sequence[str] = PROBES,
+    probes: Iterable[str] = PROBES,
 ) -> Path:
-    """Writes a SavedModel that translates text without any code of ours.
+    """Writes a SavedModel that takes strings and returns translations.
 
-    Its signature `serving_default` takes `text`, a string tensor `[batch]`,
-    and returns `translations` `[batch, n]`, `scores` float32 `[batch, n]`,
-    best first, and `truncated` bool `[batch]`. Loading it in Python needs
-    `import tensorflow_text` first; TensorFlow Serving has those ops.
+    Its signature `serving_default` takes `text`, a string tensor `[B]`, and
+    returns `translations` `[B, n]`, `scores` float32 `[B, n]`, best first,
+    and `truncated` bool `[B]`. It needs TensorFlow and tensorflow-text only:
+    TensorFlow Serving has both, and in Python `import tensorflow_text` comes
+    before loading.
 
-    What was written is loaded in a fresh process, which must translate the
-    probes as `translator` does; only then does it take its place at `path`.
+    The model is written to a temporary folder, loaded in a new process, and
+    moved to `path` only if its translations and scores of the probes are
+    those of `translator`.
 
     Args:
-        translator: What to save, with its search and its n.
-        path: Folder to create. TensorFlow Serving expects it to be named
-            with a version number, such as `models/en-de/1`.
-        probes: Texts to compare.
+        translator: What to save, with its search and number of translations.
+        path: Folder to create. TensorFlow Serving expects its name to be a
+            version number, as in `models/en-de/1`.
+        probes: Texts to verify the model with.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists.
-        RuntimeError: If the saved model disagrees with `translator`.
+        InputError: If `path` exists, or the model has weights or scores that
+            are not finite.
+        RuntimeError: If the new process fails, or its results differ.
     """
     path = Path(path)
     if path.exists():
         raise InputError(
-            f"{path} exists and is not overwritten. Choose another folder, "
-            "for TensorFlow Serving the next version number."
+            f"{path} must not exist. Choose another folder; for TensorFlow "
+            "Serving, the next version number."
         )
+    _check_weights(translator)
+    probes, _ = read_texts(probes, "probes")
+    expected = translator.translate(probes)
+    _check_scores(expected, probes)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         _write(translator, partial)
-        _compare(translate_alone(partial, probes), translator, probes)
+        _compare(translate_in_subprocess(partial, probes), expected, probes)
         os.replace(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return path
 
 
-def translate_alone(
-    path: str | os.PathLike, texts: Sequence[str]
+def translate_in_subprocess(
+    path: str | os.PathLike, texts: Iterable[str]
 ) -> list[Translation]:
-    """Translates with a SavedModel in a process that has no code of ours.
+    """Translates with a SavedModel in a process without `keras_transformer`.
 
     Args:
-        path: The SavedModel's folder.
-        texts: Any number of sentences.
+        path: Folder of the SavedModel.
+        texts: Texts, as for `Translator.translate`.
+
+    Returns:
+        One `Translation` per text.
 
     Raises:
-        RuntimeError: If the process fails, with its error.
+        RuntimeError: If the process fails. The message holds its error.
     """
-    script = Path(__file__).with_name("translate_alone.py")
+    texts, _ = read_texts(texts)
+    script = Path(__file__).with_name("translate_saved_model.py")
+    # -I keeps the folder of the script out of sys.path. It also ignores
+    # PYTHONPATH and the user's packages, where TensorFlow may be installed.
     process = subprocess.run(
         [sys.executable, "-I", str(script), str(path)],
-        input=json.dumps(list(texts)),
+        input=json.dumps({"sys_path": sys.path, "texts": texts}, default=str),
         capture_output=True,
-        text=True,
         encoding="utf-8",
+        errors="replace",
     )
+    if process.returncode == IMPORT_FAILED:
+        raise RuntimeError(
+            "The saved model was not verified: the process that loads it "
+            "cannot import TensorFlow and tensorflow-text. Check that "
+            f"`{sys.executable}` can import both.\n{process.stderr[-4000:]}"
+        )
     if process.returncode:
         raise RuntimeError(
-            "The saved model does not load in a fresh process:\n"
+            f"The saved model {path} must translate in a new process. "
+            f"Received: exit code {process.returncode}\n"
             f"{process.stderr[-4000:]}"
         )
     rows = json.loads(process.stdout.splitlines()[-1])
     return [Translation(*row) for row in rows]
+
+
+def _check_weights(translator: Translator) -> None:
+    """Raises InputError if a weight is NaN or infinite."""
+    weights = translator.model.weights
+    invalid = [
+        weight.path
+        for weight in weights
+        if not tf.reduce_all(tf.math.is_finite(weight.value))
+    ]
+    if invalid:
+        raise InputError(
+            "The weights of a model to export must be finite. Received: NaN "
+            f"or infinity in {len(invalid)} of {len(weights)} weights, the "
+            f"first of them {invalid[0]}. Training may have diverged: export "
+            "an earlier checkpoint."
+        )
+
+
+def _check_scores(
+    translations: Sequence[Translation], texts: Sequence[str]
+) -> None:
+    """Raises InputError if the score of a best translation is not finite."""
+    for text, translation in zip(texts, translations, strict=True):
+        if not np.isfinite(translation.scores[0]):
+            raise InputError(
+                "The score of a translation must be finite. Received: "
+                f"score={translation.scores[0]} for {text!r}. Training may "
+                "have diverged: export an earlier checkpoint."
+            )
 
 
 def _write(translator: Translator, path: Path) -> None:
@@ -107,17 +159,18 @@ def _write(translator: Translator, path: Path) -> None:
 
 
 def _compare(
-    saved: Sequence[Translation], translator: Translator, texts: Sequence[str]
+    saved: Sequence[Translation],
+    expected: Sequence[Translation],
+    texts: Sequence[str],
 ) -> None:
     """Raises RuntimeError unless translations and scores are the same."""
-    for text, ours, theirs in zip(
-        texts, translator.translate(texts), saved, strict=True
-    ):
-        same = ours.texts == theirs.texts and np.allclose(
-            ours.scores, theirs.scores, rtol=1e-4, atol=1e-4
+    for text, theirs, ours in zip(texts, saved, expected, strict=True):
+        # Scores that the search did not fill are -inf in both.
+        same = theirs.texts == ours.texts and np.allclose(
+            theirs.scores, ours.scores, rtol=1e-4, atol=1e-4
         )
         if not same:
             raise RuntimeError(
-                f"The saved model translates {text!r} otherwise than the "
-                f"model. Expected: {ours}. Received: {theirs}"
+                f"The saved model must translate {text!r} as the model does. "
+                f"Expected: {ours}. Received: {theirs}"
             )

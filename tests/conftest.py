@@ -1,12 +1,26 @@
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Tests run in several processes, so that each computes with one thread.
+for name in (
+    "OMP_NUM_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+):
+    os.environ.setdefault(name, "1")
 
 import keras
 import pytest
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
+    from translation_fixtures import (  # noqa: F401
+        exported,
+        model,
+        pairs,
+        tokenizer,
+        translator,
+    )
 
     # Two replicas for what trains under `mirrored`.
     tf.config.set_logical_device_configuration(

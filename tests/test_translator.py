@@ -1,15 +1,14 @@
-"""Text in, text out: order, hard inputs, scores."""
+"""Text in, text out: input types, order, difficult texts, scores, attention."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.decoding import BeamSearch
+import keras_transformer as kt
 from keras_transformer.errors import InputError
-from keras_transformer.text import Tokenizer
-from keras_transformer.translator import Translator
+from keras_transformer.train.run import TrainingRun
 
-HARD = {
+DIFFICULT = {
     "empty": "",
     "blank": " \t\n ",
     "one word": "dog",
@@ -18,7 +17,7 @@ HARD = {
     "another script": "猫は魚が好きです。",
     "100,000 characters": "The red dog " * 8_333 + "red.",
     "100,000 characters in one word": "x" * 100_000,
-    "spelled special tokens": "<s></s><pad><unk>",
+    "special tokens as text": "<s></s><pad><unk>",
 }
 
 
@@ -27,6 +26,20 @@ def assert_same(ours, theirs):
     assert ours.texts == theirs.texts
     assert ours.truncated == theirs.truncated
     np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-4, atol=1e-5)
+
+
+def edit_logits(monkeypatch, model, edit):
+    """Makes `model.decode_step` return `edit(logits)`; logits `[B, K, V]`."""
+    decode_step = model.decode_step
+
+    def edited(ids, parents, cache, index):
+        logits, cache = decode_step(ids, parents, cache, index)
+        return edit(logits), cache
+
+    monkeypatch.setattr(model, "decode_step", edited)
+
+
+# === Translations ===
 
 
 def test_translates_what_the_model_has_learned(translator, pairs):
@@ -42,61 +55,127 @@ def test_results_are_plain_python_values(translator):
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 24, 100, 10_000])
-def test_order_is_kept_over_batches_of_different_lengths(
-    translator, pairs, batch_tokens
-):
-    # Short and long alternate; each occurs twice.
+def test_order_is_kept_across_batches(translator, pairs, batch_tokens):
+    # Short and long texts alternate; each occurs twice.
     sources = [*pairs, *reversed(pairs)]
     batches = translator._batches(sources, batch_tokens)
     assert sorted(i for batch in batches for i in batch) == list(range(48))
-    assert len(batches) == {1: 48, 10_000: 1}.get(batch_tokens, len(batches))
+    assert len(batches) == {1: 48, 24: 18, 100: 5, 10_000: 1}[batch_tokens]
     found = translator.translate(sources, batch_tokens=batch_tokens)
     assert [t.texts[0] for t in found] == [pairs[source] for source in sources]
 
 
-def test_a_text_does_not_depend_on_its_batch(translator, pairs):
-    texts = [*HARD.values(), *list(pairs)[::6]]
+def test_translation_does_not_depend_on_the_batch(translator, pairs):
+    texts = [*DIFFICULT.values(), *list(pairs)[::6]]
     together = translator.translate(texts, batch_tokens=100_000)
     assert len(together) == len(texts)
     for text, translation in zip(texts, together, strict=True):
-        assert_same(*translator.translate([text]), translation)
-
-
-def test_no_texts(translator):
-    assert translator([]) == []
-    assert translator.translate([]) == []
+        assert_same(translator.translate(text), translation)
 
 
 @pytest.mark.parametrize("text", ["", " \t\n "])
-def test_a_text_without_tokens(translator, text):
+def test_text_without_tokens(translator, text):
     (translation,) = translator.translate([text])
     assert translation == (["", "", ""], [0.0, 0.0, 0.0], False)
 
 
-@pytest.mark.parametrize("name", HARD)
-def test_hard_texts_survive_beside_others(translator, name):
-    before, hard, after = translator.translate(["dog", HARD[name], "tree"])
+@pytest.mark.parametrize("name", DIFFICULT)
+def test_difficult_text_beside_others(translator, name):
+    texts = ["dog", DIFFICULT[name], "tree"]
+    before, difficult, after = translator.translate(texts)
     assert (before.texts[0], after.texts[0]) == ("Hund", "Baum")
-    assert len(hard.texts) == 3 and np.isfinite(hard.scores).all()
+    assert len(difficult.texts) == 3 and np.isfinite(difficult.scores).all()
     assert not before.truncated and not after.truncated
     if name.startswith("100,000"):
-        assert len(HARD[name]) == 100_000
-        assert hard.truncated
+        assert len(DIFFICULT[name]) == 100_000
+        assert difficult.truncated
 
 
-def test_a_translation_at_its_limit_is_reported(model, tokenizer):
+def test_n_best(model, tokenizer):
+    n = 4
+    search = kt.BeamSearch(beam_size=n, extra_length=12)
+    translator = kt.Translator(model, tokenizer, search, num_translations=n)
+    texts = ["The old tree sleeps.", "", "dog"]
+    for translation in translator.translate(texts):
+        assert len(translation.texts) == len(translation.scores) == n
+        assert translation.scores == sorted(translation.scores, reverse=True)
+    assert translator(texts) == ["Baum schläft, der alte.", "", "Hund"]
+
+
+@pytest.mark.parametrize("n", [0, 5, 1.0, True])
+def test_invalid_number_of_translations(model, tokenizer, n):
+    with pytest.raises(InputError, match=f"num_translations={n}, beam_size=4"):
+        kt.Translator(model, tokenizer, num_translations=n)
+
+
+def test_tokenizer_of_another_model(model, pairs):
+    other = kt.Tokenizer.train([*pairs, *pairs.values()], vocab_size=320)
+    with pytest.raises(InputError, match="320, 0, 2, 3.* of the tokenizer"):
+        kt.Translator(model, other)
+
+
+# === Input types ===
+
+
+@pytest.mark.parametrize(
+    "text", ["cat", b"cat", tf.constant("cat"), np.array("cat"), np.str_("cat")]
+)
+def test_single_text(translator, text):
+    assert translator(text) == "Katze"
+    translation = translator.translate(text)
+    assert translation.texts[0] == "Katze" and len(translation.scores) == 3
+    assert translator.score(text, "Katze") == pytest.approx(
+        translation.scores[0], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["dog", "cat"],
+        ("dog", b"cat"),
+        [tf.constant("dog"), np.array("cat")],
+        tf.constant(["dog", "cat"]),
+        np.array(["dog", "cat"]),
+        np.array([b"dog", b"cat"]),
+        np.array(["dog", b"cat"], dtype=object),
+    ],
+)
+def test_several_texts(translator, texts):
+    assert translator(texts) == ["Hund", "Katze"]
+
+
+def test_iterators_of_texts(translator):
+    assert translator(iter(["dog", "cat"])) == ["Hund", "Katze"]
+    dataset = tf.data.Dataset.from_tensor_slices(["dog", "cat"])
+    assert translator(dataset) == ["Hund", "Katze"]
+
+
+@pytest.mark.parametrize(
+    "texts", [[], (), np.array([]), tf.constant([], tf.string)]
+)
+def test_no_texts(translator, texts):
+    assert translator(texts) == []
+    assert translator.translate(texts) == []
+    assert translator.score(texts, texts) == []
+
+
+# === The limits of the model and of the search ===
+
+
+def test_translation_at_its_limit_is_reported(model, tokenizer):
     texts = ["house", "dog", "Haus", "Hund"]
     house, dog, haus, hund = tokenizer.tokenize(texts).row_lengths().numpy()
     assert haus < house and hund > dog
     # No longer than the source: "Haus" fits, "Hund" does not.
-    strict = Translator(model, tokenizer, BeamSearch(extra_length=0))
+    strict = kt.Translator(model, tokenizer, kt.BeamSearch(extra_length=0))
     fits, cut = strict.translate(["house", "dog"])
     assert fits.texts == ["Haus"] and not fits.truncated
     assert cut.texts != ["Hund"] and cut.truncated
 
 
-def test_a_source_at_the_models_length_is_not_cut(translator):
-    # One token a letter; the end token takes the last place of MAX_LENGTH.
+def test_source_at_the_length_of_the_model_is_not_cut(translator):
+    # One token per letter; the end token takes the last position.
     limit = translator.model.config.max_length
     letters = "QXQXQX" * limit
 
@@ -112,23 +191,46 @@ def test_a_source_at_the_models_length_is_not_cut(translator):
         assert cut.numpy() == [expected]
 
 
-@pytest.mark.parametrize("n", [1, 2, 4])
-def test_n_best(model, tokenizer, n):
-    search = BeamSearch(beam_size=4, extra_length=12)
-    translator = Translator(model, tokenizer, search, num_translations=n)
-    texts = ["The old tree sleeps.", "", "dog"]
-    for translation in translator.translate(texts):
-        assert len(translation.texts) == len(translation.scores) == n
-        assert translation.scores == sorted(translation.scores, reverse=True)
-    assert translator(texts) == ["Baum schläft, der alte.", "", "Hund"]
+@pytest.mark.parametrize("extra_length", [1, 5, 1000, 10**12])
+def test_output_never_exceeds_its_limits(
+    model, tokenizer, monkeypatch, extra_length
+):
+    # The end token is never chosen before it must be.
+    eos_id, limit = model.config.eos_id, model.config.max_length
+    never = tf.one_hot(eos_id, tokenizer.vocab_size, -1e4, 0.0)
+    edit_logits(monkeypatch, model, lambda logits: logits + never)
+    search = kt.BeamSearch(beam_size=2, extra_length=extra_length)
+    translator = kt.Translator(model, tokenizer, search)
+    source, lengths, _ = translator.source_ids(tf.constant(["dog"]))
+    result = translator.search_ids(source)
+    expected = min(int(lengths[0]) + extra_length, limit)
+    assert result.lengths.numpy().tolist() == [[expected, expected]]
+    assert result.ids.shape == (1, 2, expected)
+    assert (result.ids[:, :, -1].numpy() == eos_id).all()
+
+
+def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
+    special = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id]
+    likely = tf.reduce_sum(tf.one_hot(special, tokenizer.vocab_size), axis=0)
+    edit_logits(monkeypatch, model, lambda logits: logits + 50.0 * likely)
+    translator = kt.Translator(model, tokenizer)
+    source, _, _ = translator.source_ids(tf.constant(["dog", "cat"]))
+    result = translator.search_ids(source)
+    for hypotheses, lengths in zip(*map(np.array, result[::2]), strict=True):
+        for ids, length in zip(hypotheses, lengths, strict=True):
+            assert length > 0
+            assert not set(special) & set(ids[:length].tolist())
+
+
+# === Scores ===
 
 
 @pytest.mark.parametrize("beam_size, alpha", [(1, 0.6), (4, 0.0), (4, 1.0)])
 def test_scores_are_those_of_force_decoding(
     model, tokenizer, pairs, beam_size, alpha
 ):
-    search = BeamSearch(beam_size, alpha, extra_length=12)
-    translator = Translator(model, tokenizer, search, beam_size)
+    search = kt.BeamSearch(beam_size, alpha, extra_length=12)
+    translator = kt.Translator(model, tokenizer, search, beam_size)
     texts = [*list(pairs)[::5], "cat dog", "no such sentence"]
     source, _, _ = translator.source_ids(tf.constant(texts))
     result = translator.search_ids(source)
@@ -143,53 +245,142 @@ def test_scores_are_those_of_force_decoding(
 
 
 def test_score_of_a_translation_is_the_reported_one(translator, pairs):
-    sources = list(pairs)
+    sources = ["", *pairs]
     found = translator.translate(sources)
     best = [translation.texts[0] for translation in found]
+    scores = translator.score(sources, best)
     np.testing.assert_allclose(
-        translator.score(sources, best),
+        scores,
         [translation.scores[0] for translation in found],
         rtol=1e-4,
         atol=1e-5,
     )
-    # A wrong translation is worse, and an empty list is no trouble.
+    assert scores[0] == 0.0
     right, wrong = translator.score(["dog", "dog"], ["Hund", "Katze"])
     assert wrong < right < 0.0
-    assert translator.score([], []) == []
 
 
-def test_score_wants_a_target_for_each_source(translator):
-    with pytest.raises(InputError, match="Received: 2 sources, 1 targets"):
-        translator.score(["dog", "cat"], ["Hund"])
+@pytest.mark.parametrize(
+    "sources, targets, received",
+    [
+        (["dog", "cat"], ["Hund"], "2 sources, 1 targets"),
+        (["dog"], "Hund", "1 sources, 1 targets"),
+    ],
+)
+def test_score_needs_one_target_per_source(
+    translator, sources, targets, received
+):
+    with pytest.raises(InputError, match=f"Received: {received}"):
+        translator.score(sources, targets)
 
 
-@pytest.mark.parametrize("n", [0, 5])
-def test_wrong_number_of_translations(model, tokenizer, n):
-    with pytest.raises(InputError, match=f"num_translations={n}, beam_size=4"):
-        Translator(model, tokenizer, num_translations=n)
+@pytest.mark.parametrize("side", [0, 1])
+def test_score_refuses_texts_that_are_too_long(translator, side):
+    pair = [["dog", "cat", "dog"], ["Hund", "Katze", "Hund"]]
+    pair[side][1] = "dog " * 2000
+    with pytest.raises(InputError, match="23 tokens.* at index 1"):
+        translator.score(*pair)
 
 
-def test_a_tokenizer_of_another_model(model, pairs):
-    other = Tokenizer.train([*pairs, *pairs.values()], vocab_size=320)
-    with pytest.raises(InputError, match="320, 0, 2, 3.* of the tokenizer"):
-        Translator(model, other)
+@pytest.mark.filterwarnings("error")
+def test_lengths_of_one_cause_no_warning(model, tokenizer):
+    # Keras warns about a softmax over an axis of length 1.
+    translator = kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=1))
+    assert translator("") == ""
+    assert translator.score("", "") == 0.0
+    assert translator.score("dog", "") < 0.0
 
 
-def test_score_of_an_empty_source_is_the_reported_one(translator):
-    (found,) = translator.translate([""])
-    assert translator.score([""], found.texts[:1]) == found.scores[:1]
+# === Attention ===
 
 
-def test_score_refuses_what_it_would_have_to_cut(translator):
-    with pytest.raises(InputError, match="must not exceed"):
-        translator.score(["dog"], ["dog " * 2000])
+def words(pieces):
+    """Joins pieces to words; special tokens are words of their own."""
+    text = "".join(
+        f" {piece} " if piece in ("<s>", "</s>") else piece for piece in pieces
+    )
+    return text.replace("▁", " ").split()
 
 
-def test_a_single_text_is_refused(translator):
-    with pytest.raises(InputError, match="put it into a list"):
-        translator("dog")
+def test_attention(translator):
+    attention = translator.attention("The red dog sleeps.")
+    source, target = attention.source_tokens, attention.target_tokens
+    assert words(source) == ["The", "red", "dog", "sleeps.", "</s>"]
+    assert words(target) == ["<s>", "Hund", "schläft,", "der", "rote."]
+    heads = translator.model.config.num_heads
+    sizes = {
+        "encoder": (heads, len(source), len(source)),
+        "decoder": (heads, len(target), len(target)),
+        "cross": (heads, len(target), len(source)),
+    }
+    for kind, size in sizes.items():
+        (layer,) = getattr(attention, kind)
+        assert layer.shape == size and layer.dtype == np.float32
+        assert (layer >= 0.0).all()
+        np.testing.assert_allclose(layer.sum(axis=-1), 1.0, rtol=1e-5)
+        # Only the decoder does not see what follows.
+        assert (np.triu(layer, k=1) == 0.0).all() == (kind == "decoder")
+    # It is the attention of the model for these tokens.
+    ids = [tokenizer_ids(translator, tokens) for tokens in (source, target)]
+    expected = translator.model.attention_scores(*ids)
+    np.testing.assert_allclose(
+        attention.cross[0], expected.cross[0][0], rtol=1e-4, atol=1e-6
+    )
 
 
-def test_any_iterable_of_texts_will_do(translator):
-    texts = ["dog", "cat"]
-    assert translator(iter(texts)) == translator(texts)
+def tokenizer_ids(translator, tokens):
+    vocabulary = translator.tokenizer.pieces(range(330))
+    return tf.constant([[vocabulary.index(token) for token in tokens]])
+
+
+@pytest.mark.parametrize(
+    "text, received",
+    [
+        ("dog " * 2000, "a longer text"),
+        ("", "a text without tokens"),
+        (["dog"], "1 texts"),
+        (3, "text=3 of type int"),
+    ],
+)
+def test_attention_of_an_invalid_text(translator, text, received):
+    with pytest.raises(InputError, match=f"Received: {received}"):
+        translator.attention(text)
+
+
+# === Opening a run ===
+
+
+@pytest.fixture(scope="module")
+def run(model, tokenizer, tmp_path_factory):
+    """A run with two checkpoints; the last one gives only empty texts."""
+    path = tmp_path_factory.mktemp("runs") / "demo"
+    run = TrainingRun.create(
+        path, model.config, {}, tokenizer, model=model, step=80
+    )
+    other = kt.Transformer(model.config)
+    for weight in other.weights:
+        weight.assign(tf.zeros_like(weight.value))
+    run.save_checkpoint(other, 90, 2)
+    return path
+
+
+def test_open_reads_the_checkpoint_of_a_run(run):
+    search = kt.BeamSearch(beam_size=3)
+    translator = kt.Translator.open(run, 80, search, num_translations=2)
+    assert translator("dog") == "Hund"
+    assert translator.search == search
+    assert len(translator.translate("dog").texts) == 2
+
+
+def test_open_reads_the_last_checkpoint_by_default(run):
+    translator = kt.Translator.open(str(run))
+    assert all((w.numpy() == 0.0).all() for w in translator.model.weights)
+    assert translator.search == kt.BeamSearch()
+    assert translator.num_translations == 1
+
+
+def test_open_refuses_what_is_not_a_run(run, tmp_path):
+    with pytest.raises(InputError, match="config.json"):
+        kt.Translator.open(tmp_path)
+    with pytest.raises(InputError, match="checkpoint=70"):
+        kt.Translator.open(run, checkpoint=70)

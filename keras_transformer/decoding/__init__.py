@@ -1,4 +1,4 @@
-"""Search and scoring. They know a step function; they know no model."""
+"""Search and scoring, which depend on a step function and not on a model."""
 
 from keras_transformer.decoding.beam_search import BeamSearch, SearchResult
 from keras_transformer.decoding.scoring import (

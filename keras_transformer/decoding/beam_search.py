@@ -10,76 +10,78 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer.decoding.scoring import length_penalty
-from keras_transformer.errors import InputError
+from keras_transformer.fields import (
+    NON_NEGATIVE_INTEGER,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    Rule,
+    check_fields,
+    described,
+    document_fields,
+)
 
 # step(ids [B, K], parents [B, K], cache, index) -> (log_probs [B, K, V], cache)
 Step = Callable[[tf.Tensor, tf.Tensor, Any, tf.Tensor], tuple[tf.Tensor, Any]]
 
+_NON_NEGATIVE_NUMBER = Rule(
+    "a non-negative, finite number",
+    lambda value: (
+        POSITIVE_NUMBER.accepts(value) or (value == 0 and value is not False)
+    ),
+)
+
 
 class SearchResult(NamedTuple):
-    """Hypotheses, best first."""
+    """Hypotheses, best first. Fewer than K leave the last slots empty."""
 
-    ids: tf.Tensor  # [B, K, t] int32; up to the end token, then padding
-    scores: tf.Tensor  # [B, K] float32; -inf where there are fewer than K
-    lengths: tf.Tensor  # [B, K] int32, the end token included
+    ids: tf.Tensor  # [B, K, t] int32: up to the end token, then padding
+    scores: tf.Tensor  # [B, K] float32; -inf in an empty slot
+    lengths: tf.Tensor  # [B, K] int32, end token included; 0 in an empty slot
 
 
 class _State(NamedTuple):
-    """What the search carries from step to step."""
+    """The loop variables of the search."""
 
     index: tf.Tensor  # scalar int32: t, the position to decode
-    cache: Any  # the step function's own
+    cache: Any  # of the step function
     live_ids: tf.Tensor  # [B, K, t] hypotheses without an end token
     live_log_probs: tf.Tensor  # [B, K] their log P, best first
-    last_ids: tf.Tensor  # [B, K] the token to feed
-    parents: tf.Tensor  # [B, K] whom each one continues
-    finished_ids: tf.Tensor  # [B, K, t] frozen hypotheses, then padding
-    finished_scores: tf.Tensor  # [B, K] best first; -inf = empty place
+    last_ids: tf.Tensor  # [B, K] the next input of the step function
+    parents: tf.Tensor  # [B, K] slot that each hypothesis continues
+    finished_ids: tf.Tensor  # [B, K, t] finished hypotheses, then padding
+    finished_scores: tf.Tensor  # [B, K] best first; -inf in an empty slot
     finished_lengths: tf.Tensor  # [B, K]
 
 
+@document_fields
 @dataclasses.dataclass(frozen=True)
 class BeamSearch:
     """Finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha.
 
-    n counts the tokens with the end token. At each step the K best
-    continuations of the live hypotheses live on. A continuation with the end
-    token is finished if it is among the K best; its score never changes
-    again. A sentence stops when K hypotheses are finished and no live one can
-    still score better than the worst of them, or at its longest allowed
-    length, whose last token is always the end token: so every hypothesis
-    ends with one. With beam size 1 the search is greedy: it takes the best
-    token until that is the end token.
-
-    Args:
-        beam_size: Hypotheses kept, K. The paper: 4.
-        alpha: Exponent of the length penalty. The paper: 0.6.
-        extra_length: A hypothesis has at most source length + this many
-            tokens. The paper: 50.
-
-    Raises:
-        InputError: If an argument is out of range.
+    n counts the tokens, the end token included. Each step keeps the K best
+    continuations of the live hypotheses. A continuation with the end token is
+    finished if it is among the K best, and its score never changes again. The
+    search of a sentence stops when K hypotheses are finished and no live one
+    can still score better than the worst of them, or at the maximum length.
+    The last token at the maximum length is always the end token, so every
+    hypothesis ends with one. With beam size 1 the search is greedy: it takes
+    the best token until that is the end token.
     """
 
-    beam_size: int = 4
-    alpha: float = 0.6
-    extra_length: int = 50
+    beam_size: int = described(
+        POSITIVE_INTEGER, "hypotheses kept per sentence, K", default=4
+    )
+    alpha: float = described(
+        _NON_NEGATIVE_NUMBER, "exponent of the length penalty", default=0.6
+    )
+    extra_length: int = described(
+        NON_NEGATIVE_INTEGER,
+        "a translation has at most source length + this many tokens",
+        default=50,
+    )
 
     def __post_init__(self) -> None:
-        if self.beam_size < 1:
-            raise InputError(
-                "beam_size must be at least 1. Received: "
-                f"beam_size={self.beam_size}"
-            )
-        if not self.alpha >= 0.0:
-            raise InputError(
-                f"alpha must not be negative. Received: alpha={self.alpha}"
-            )
-        if self.extra_length < 0:
-            raise InputError(
-                "extra_length must not be negative. Received: "
-                f"extra_length={self.extra_length}"
-            )
+        check_fields(self)
 
     def __call__(
         self,
@@ -95,23 +97,25 @@ class BeamSearch:
         """Searches for the best continuations of `bos_id`.
 
         Args:
-            step: Called with the last ids `[B, K]`, the slot of the step
-                before that each hypothesis continues (`parents`, `[B, K]`),
-                the cache, and the index of the position (a scalar). Returns
-                natural-log probabilities `[B, K, V]` of the next token and
-                the cache. The search never reorders the cache; the step
-                knows from `parents` what belongs to whom.
-            cache: The step's initial cache, a nested structure of tensors.
+            step: Called with the last ids `[B, K]`, the slot of the previous
+                step that each hypothesis continues (`parents`, `[B, K]`), the
+                cache, and the index of the position (a scalar). Returns
+                natural-log probabilities `[B, K, V]` of the next token, and
+                the cache. The search never reorders the cache; `parents` is
+                all that the step needs to find a hypothesis' past in it.
+            cache: Initial cache of the step, a nested structure of tensors.
                 An axis of length 0 may grow from step to step.
-            max_lengths: int32 `[B]`, tokens allowed, the end token included.
-            bos_id: Token before the first.
-            eos_id: The end token.
-            pad_id: What fills ids after the end token.
-            banned_ids: Ids that no hypothesis may contain. Padding and
-                `bos_id` are always among them.
+            max_lengths: Maximum length of each hypothesis, the end token
+                included, int32 `[B]`.
+            bos_id: Id of the input of the first step.
+            eos_id: Id of the end token.
+            pad_id: Id that follows the end token in the result.
+            banned_ids: Ids that no hypothesis may contain, besides `pad_id`
+                and `bos_id`.
 
         Returns:
-            `SearchResult`, best hypothesis first; ties keep the earlier one.
+            A `SearchResult`. Of two hypotheses with the same score, the one
+            that finished earlier comes first.
         """
         max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
         state = self._start(cache, tf.shape(max_lengths)[0], bos_id)
@@ -144,9 +148,9 @@ class BeamSearch:
 
     def _start(self, cache: Any, batch: tf.Tensor, bos_id: int) -> _State:
         beams = tf.stack([batch, self.beam_size])
-        nothing = tf.fill(beams, -float("inf"))
+        empty = tf.fill(beams, -float("inf"))
         no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
-        # All beams are the same at first: only one of them may live.
+        # All beams are the same at first, so only one of them is live.
         first = tf.one_hot(0, self.beam_size, 0.0, -float("inf"))
         return _State(
             index=tf.constant(0),
@@ -156,7 +160,7 @@ class BeamSearch:
             last_ids=tf.fill(beams, bos_id),
             parents=tf.zeros(beams, tf.int32),
             finished_ids=no_ids,
-            finished_scores=nothing,
+            finished_scores=empty,
             finished_lengths=tf.zeros(beams, tf.int32),
         )
 
@@ -167,7 +171,7 @@ class BeamSearch:
         eos_id: int,
         banned: list[int],
     ) -> tf.Tensor:
-        """Gives -inf to banned ids and, at a limit, to all but the end."""
+        """Sets banned ids to -inf and, at a limit, all but the end token."""
         vocab = tf.range(tf.shape(log_probs)[-1])
         is_banned = tf.reduce_any(vocab[:, None] == banned, axis=-1)  # [V]
         is_banned |= at_limit[:, None] & (vocab != eos_id)  # [B, V]
@@ -178,15 +182,15 @@ class BeamSearch:
     def _advance(
         self, state: _State, log_probs: tf.Tensor, eos_id: int, pad_id: int
     ) -> _State:
-        """Extends the live hypotheses by a token and sorts out the ended."""
+        """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.beam_size
         vocab_size = tf.shape(log_probs)[-1]
         candidates = state.live_log_probs[:, :, None] + log_probs  # [B, K, V]
         candidates = tf.reshape(candidates, [-1, beam_size * vocab_size])
-        # At most K of the best 2K end here, so at least K can live on.
-        log_probs, places = tf.math.top_k(candidates, 2 * beam_size)
-        parents = places // vocab_size  # [B, 2K]
-        tokens = places % vocab_size
+        # At most K of the best 2K end here, so at least K stay live.
+        log_probs, indices = tf.math.top_k(candidates, 2 * beam_size)
+        parents = indices // vocab_size  # [B, 2K]
+        tokens = indices % vocab_size
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
         ended = tokens == eos_id
@@ -200,7 +204,7 @@ class BeamSearch:
         frozen_ids = tf.pad(
             state.finished_ids, [[0, 0], [0, 0], [0, 1]], constant_values=pad_id
         )
-        # The earlier finished come first: they win ties.
+        # Hypotheses that finished earlier come first, so that they win ties.
         scores = tf.concat([state.finished_scores, new_scores], axis=1)
         finished_scores, best = tf.math.top_k(scores, beam_size)
         finished_ids = tf.concat([frozen_ids, ids[:, :beam_size]], axis=1)
@@ -208,7 +212,7 @@ class BeamSearch:
         lengths = tf.concat([state.finished_lengths, new_lengths], axis=1)
 
         if beam_size == 1:
-            # Greedy: nothing outlives the first to end.
+            # Greedy: the first end token ends the search.
             ended |= tf.math.is_finite(finished_scores)
         log_probs = tf.where(ended, -float("inf"), log_probs)
         live, chosen = tf.math.top_k(log_probs, beam_size)
@@ -224,23 +228,23 @@ class BeamSearch:
         )
 
     def _can_win(self, state: _State, max_lengths: tf.Tensor) -> tf.Tensor:
-        """Returns `[B]`: may a live hypothesis still enter the finished?
+        """Returns True where a live hypothesis can still be a result, `[B]`.
 
-        A log-probability only falls, and the penalty divides it by the more
-        the longer a hypothesis gets: the bound is the best live hypothesis
-        at its longest allowed length. Where none lives, that is -inf: at the
-        limit, and in greedy search after the first end.
+        log P never increases, and the length penalty that divides it grows
+        with the length. No live hypothesis can therefore score better than
+        the best of them at the maximum length. Without any, the bound is
+        -inf: at the maximum length, and in greedy search after the first end
+        token.
         """
         best = state.live_log_probs[:, 0] / length_penalty(
             max_lengths, self.alpha
         )
-        in_time = state.index < max_lengths
-        can_win = best > state.finished_scores[:, -1]
-        return in_time & can_win
+        may_grow = state.index < max_lengths
+        return may_grow & (best > state.finished_scores[:, -1])
 
 
 def _invariants(state: _State) -> _State:
-    """Shapes through the loop: what is empty at the start may grow."""
+    """Returns the shapes in the loop: an axis of length 0 may grow."""
 
     def invariant(tensor: tf.Tensor) -> tf.TensorShape:
         lengths = [length or None for length in tensor.shape]

@@ -15,7 +15,7 @@ def length_penalty(length: Any, alpha: float) -> Any:
 
     Args:
         length: Number of tokens, the end token included.
-        alpha: 0 for none; 0.6 in the paper.
+        alpha: Exponent. 0 disables the penalty; the paper has 0.6.
     """
     return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
 
@@ -26,13 +26,15 @@ def sequence_scores(
     """Returns the score that a search gives to each sequence of labels.
 
     Args:
-        labels: `[B, T]` ids, each row up to its end token and then padded.
-        logits: `[B, T, V]` from decoding with those labels (force-decoding).
+        labels: Ids `[B, T]`, each row up to its end token, then padded.
+        logits: `[B, T, V]` of the model that is fed with these labels
+            (force-decoding).
         alpha: Exponent of the length penalty.
         pad_id: Id of padding.
 
     Returns:
-        float32 `[B]`: log P / ((5 + n) / 6)^alpha, n = labels that count.
+        log P / ((5 + n) / 6)^alpha, where n is the number of labels without
+        padding; float32 `[B]`.
     """
     weights = token_weights(labels, pad_id)
     nll = ops.sum(smoothed_cross_entropy(labels, logits) * weights, axis=-1)

@@ -1,5 +1,6 @@
 """Text to token ids and back."""
 
+from keras_transformer.text.inputs import read_texts
 from keras_transformer.text.tokenizer import Tokenizer
 
-__all__ = ["Tokenizer"]
+__all__ = ["Tokenizer", "read_texts"]

@@ -1,4 +1,4 @@
-"""SentencePiece BPE, one vocabulary for source and target."""
+"""SentencePiece BPE with one vocabulary for source and target."""
 
 import functools
 import hashlib
@@ -15,30 +15,30 @@ import sentencepiece
 
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write
+from keras_transformer.text.inputs import read_text
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# SentencePiece skips lines of more than 4,192 bytes; a character has at most
-# four.
-_LONGEST_LINE = 1_000
+# The trainer skips lines of more than 4,192 bytes; a character has at most 4.
+_MAX_LINE_LENGTH = 1_000
 
 
 class Tokenizer:
-    """Text to token ids and back: SentencePiece byte-pair encoding.
+    """Converts text to token ids and back: SentencePiece byte-pair encoding.
 
-    One vocabulary serves source and target, so that the embeddings can be
-    tied. Ids 0 to 3 of a vocabulary that `train` makes are padding, unknown,
-    start and end. What is not in the vocabulary is spelled in UTF-8 bytes,
-    so nothing becomes unknown.
+    Source and target share one vocabulary, so that the embeddings can be
+    tied. `train` gives the ids 0 to 3 to padding, unknown, start and end.
+    Characters that are not in the vocabulary are encoded as UTF-8 bytes, so
+    that no text becomes unknown.
 
-    Text is normalised to Unicode NFC, control characters (tabs and line ends
-    among them) become spaces, and spaces are trimmed and collapsed. That is
-    all: SentencePiece's own default, `nmt_nfkc`, would also rewrite "…" as
+    Text is normalized to Unicode NFC, control characters (including tabs and
+    line ends) become spaces, and spaces are trimmed and collapsed. Nothing
+    else is changed: SentencePiece's default, `nmt_nfkc`, also rewrites "…" as
     "...", "½" as "1⁄2" and full-width punctuation as ASCII, and a model that
-    learns from such targets can never write what its references say.
-    SentencePiece writes a space as U+2581 ("▁"): this one character comes
-    back as a space.
+    is trained on such targets never matches references that have them.
+    SentencePiece represents a space by U+2581 ("▁"), so this one character is
+    decoded as a space.
 
     Args:
         model: A serialized SentencePiece model with ids for padding,
@@ -59,15 +59,15 @@ class Tokenizer:
     def __init__(self, model: bytes) -> None:
         processor = sentencepiece.SentencePieceProcessor()
         try:
-            # An empty string parses, as a model without a vocabulary.
+            # Empty bytes parse as a model without a vocabulary.
             valid = bool(model) and processor.LoadFromSerializedProto(model)
         except RuntimeError:
             valid = False
         if not valid:
             raise InputError(
-                "The tokenizer must be a serialized SentencePiece model. "
-                f"Received: {len(model)} bytes that do not parse as one. "
-                "Train it again, or copy the file again."
+                "A tokenizer must be a serialized SentencePiece model. "
+                f"Received: {len(model)} bytes that cannot be parsed. Train "
+                "it again, or copy the file again."
             )
         special = {
             "pad": processor.pad_id(),
@@ -77,10 +77,10 @@ class Tokenizer:
         }
         if min(special.values()) < 0:
             raise InputError(
-                "The SentencePiece model must have ids for padding, unknown, "
-                f"start and end. Received: {special}, where -1 is a missing "
-                "one. Train it with Tokenizer.train, or with --pad_id=0 "
-                "--unk_id=1 --bos_id=2 --eos_id=3."
+                "A SentencePiece model must have ids for padding, unknown, "
+                f"start and end. Received: {special}, where -1 means that an "
+                "id is missing. Train it with Tokenizer.train, or with "
+                "--pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
             )
         self.model = model
         self._processor = processor
@@ -92,27 +92,30 @@ class Tokenizer:
         vocab_size: int,
         max_sentences: int = 2_000_000,
     ) -> "Tokenizer":
-        """Learns a vocabulary from text; the same text gives the same one.
+        """Trains a vocabulary; the same text gives the same vocabulary.
 
         Args:
-            texts: Lines of source and target, read once.
-            vocab_size: Tokens in the vocabulary: 4 special ones, 256 bytes,
-                the characters of the text and the merges. Characters that
-                make up less than 0.001% of the text together are left to
-                the bytes, or the noise of a large corpus would fill the
-                vocabulary.
+            texts: Lines of source and target text, read once.
+            vocab_size: Size of the vocabulary: 4 special tokens, 256 bytes,
+                the characters of the text, and merges. The rarest characters,
+                together less than 0.001% of the text, are left to the bytes:
+                the noise of a large corpus would fill the vocabulary.
             max_sentences: Of a larger corpus, a random sample of this many
-                lines is kept in memory and learned from.
+                lines is kept in memory and used.
+
+        Returns:
+            The tokenizer.
 
         Raises:
-            InputError: If the text is empty, or `vocab_size` is too small
-                for its characters or more than it can fill (the message
-                names the limit), or `max_sentences` is 100 or less.
+            InputError: If the text is empty or not valid Unicode,
+                `vocab_size` is too small for its characters or larger than
+                it can fill (the message has the limit), or `max_sentences` is
+                100 or less.
         """
         if isinstance(texts, str | bytes):
             raise InputError(
-                "Several texts are expected. Received: a single one; put it "
-                "into a list."
+                "texts must be an iterable of lines. Received: a single text. "
+                "Pass a list that contains it."
             )
         if not isinstance(vocab_size, int) or vocab_size < 1:
             raise InputError(
@@ -121,12 +124,12 @@ class Tokenizer:
             )
         if max_sentences <= 100:
             raise InputError(
-                "max_sentences must be more than 100, or no vocabulary can "
-                f"be learned. Received: max_sentences={max_sentences}"
+                "max_sentences must be greater than 100. "
+                f"Received: max_sentences={max_sentences}"
             )
         lines = _Lines(texts)
         model = io.BytesIO()
-        # The sample of a large corpus, else drawn anew in each run.
+        # Makes the sample of a large corpus reproducible.
         sentencepiece.set_random_generator_seed(0)
         with tempfile.TemporaryDirectory() as folder:
             rules = os.path.join(folder, "rules.tsv")
@@ -159,8 +162,14 @@ class Tokenizer:
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
         """Reads a SentencePiece model file.
 
+        Args:
+            path: The file, such as the `tokenizer.model` of a run.
+
+        Returns:
+            The tokenizer.
+
         Raises:
-            InputError: If the file cannot be read or is no such model.
+            InputError: If the file cannot be read or is not a valid model.
         """
         path = os.fspath(path)
         try:
@@ -168,9 +177,9 @@ class Tokenizer:
                 model = file.read()
         except OSError as error:
             raise InputError(
-                "The tokenizer must be a SentencePiece model file, such as "
-                "the tokenizer.model of a training run. Received: "
-                f"{path} ({error.strerror})"
+                "A tokenizer must be a SentencePiece model file, such as the "
+                f"tokenizer.model of a run. Received: {path} "
+                f"({error.strerror})"
             ) from error
         try:
             return cls(model)
@@ -178,7 +187,7 @@ class Tokenizer:
             raise InputError(f"{path} cannot be used. {error}") from error
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the SentencePiece model file, whole or not at all."""
+        """Writes the SentencePiece model file atomically."""
         with atomic_write(path) as partial:
             partial.write_bytes(self.model)
 
@@ -194,34 +203,34 @@ class Tokenizer:
 
     @property
     def unk_id(self) -> int:
-        """Id of what the vocabulary cannot spell; unused with bytes."""
+        """Id of unknown text; unused in vocabularies with bytes."""
         return self._processor.unk_id()
 
     @property
     def bos_id(self) -> int:
-        """Id of the token that starts the decoder's input."""
+        """Id of the start token, the decoder's first input."""
         return self._processor.bos_id()
 
     @property
     def eos_id(self) -> int:
-        """Id of the token that ends a source and a target."""
+        """Id of the end token of sources and targets."""
         return self._processor.eos_id()
 
     @functools.cached_property
     def ops(self) -> Any:
-        """The `tf.Module` behind `tokenize` and `detokenize`.
+        """The `tf.Module` that `tokenize` and `detokenize` use.
 
-        Make it an attribute of a `tf.Module` that is to be saved: a
-        SavedModel holds only the resources that its attributes reach.
+        Make it an attribute of a `tf.Module` that uses the tokenizer and is
+        saved: a SavedModel contains only resources that its attributes track.
         """
         import tensorflow as tf
 
-        # First use may be inside a function's graph, which must not own it.
+        # The first use may be in the graph of a function that is discarded.
         with tf.init_scope():
             return _tensorflow_ops(self.model)
 
     def tokenize(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Returns the ids of texts, without start and end.
+        """Returns the ids of texts, without start and end tokens.
 
         Args:
             texts: String tensor of shape `[B]`, UTF-8.
@@ -232,17 +241,17 @@ class Tokenizer:
         return self.ops.tokenize(texts)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the text of each id, "▁" standing for a space."""
+        """Returns the vocabulary entry of each id; "▁" stands for a space."""
         return [self._processor.IdToPiece(int(i)) for i in ids]
 
     def detokenize(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
-        """Returns the texts of ids, up to each row's first end.
+        """Returns the texts of ids, each up to its first end token.
 
-        Padding and start are dropped wherever they are. An id outside the
-        vocabulary counts as unknown, which is written "⁇".
+        Padding and start tokens are removed wherever they are. Ids outside
+        the vocabulary are treated as unknown, whose text is "⁇".
 
         Args:
-            ids: Integer tensor of shape `[..., T]`, or a ragged one.
+            ids: Integer tensor or ragged tensor of shape `[..., T]`.
 
         Returns:
             String tensor of shape `[...]`; ragged if `ids` is ragged in
@@ -256,7 +265,7 @@ class Tokenizer:
             ids = ids.to_tensor(self.pad_id)
         ids = tf.cast(ids, tf.int32)
         shape = tf.shape(ids)
-        # [N, T]; N is not -1, which T = 0 would leave undefined.
+        # [N, T]. N is computed, since -1 is ambiguous for T = 0.
         rows = tf.reshape(ids, [tf.reduce_prod(shape[:-1]), shape[-1]])
         is_end = tf.cast(rows == self.eos_id, tf.int32)
         keep = (
@@ -277,12 +286,12 @@ class Tokenizer:
 
 
 def _tensorflow_ops(model: bytes) -> Any:
-    """Returns tensorflow-text's tokenizer, its model under a shared name.
+    """Returns tensorflow-text's tokenizer with a named model resource.
 
-    By default the model belongs to the cached kernel that made it, and
-    `tf.random.set_seed` empties that cache: a tokenizer in use would fail
-    with "Resource ... does not exist". A resource with a name stays. The
-    name is a digest, so that only equal models share one.
+    By default the cached kernel that creates the resource owns it, and
+    `tf.random.set_seed` clears that cache: a tokenizer in use would then fail
+    with "Resource ... does not exist". A resource with a shared name persists.
+    The name is a digest, so that only equal models share a resource.
     """
     import tensorflow as tf
     import tensorflow_text
@@ -298,13 +307,13 @@ def _tensorflow_ops(model: bytes) -> Any:
     # FastSentencepieceTokenizer gives wrong ids for BPE.
     ops = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32)
     ops._model_resource = Model()
-    # Made on first access, which must be here and not in a graph.
+    # The first access creates it, which must not happen in a graph.
     _ = ops._model_resource.resource_handle
     return ops
 
 
 class _Lines:
-    """Texts as the trainer can take them; keeps the error that stopped it."""
+    """Lines that the trainer accepts; keeps an error of the corpus."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = texts
@@ -312,21 +321,22 @@ class _Lines:
 
     def __iter__(self) -> Iterator[str]:
         try:
-            for text in self._texts:
-                text = text.replace("\0", " ")
-                for start in range(0, len(text), _LONGEST_LINE):
-                    yield text[start : start + _LONGEST_LINE]
+            for i, text in enumerate(self._texts):
+                text = read_text(text, f"texts[{i}]").replace("\0", " ")
+                for start in range(0, len(text), _MAX_LINE_LENGTH):
+                    yield text[start : start + _MAX_LINE_LENGTH]
         except Exception as error:
-            # SentencePiece turns it into a RuntimeError that is only text.
+            # SentencePiece converts it to a RuntimeError with its message.
             self.error = error
             raise
 
 
 @functools.cache
 def _normalization_rules() -> str:
-    """Returns the rules "code points, tab, code points" of `Tokenizer`.
+    """Returns the normalization of `Tokenizer` as SentencePiece rules.
 
-    SentencePiece replaces the longest match from the left.
+    A rule is "code points, tab, code points". SentencePiece replaces the
+    longest match from the left.
     """
     rules = {}
     for point in range(sys.maxunicode + 1):
@@ -337,7 +347,7 @@ def _normalization_rules() -> str:
         for form in (character, partly, apart):
             if form != together:
                 rules[form] = together
-    # NUL cannot be a key; it stays what it is, a byte.
+    # NUL cannot be a key, and remains a byte.
     for point in (*range(1, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029):
         rules[chr(point)] = " "
 
@@ -351,7 +361,7 @@ def _normalization_rules() -> str:
 
 
 def _without_path(model: bytes) -> bytes:
-    """Returns the model without the name of the temporary rules file."""
+    """Removes the path of the temporary rules file from a model."""
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
@@ -360,7 +370,7 @@ def _without_path(model: bytes) -> bytes:
 
 
 def _explain(message: str, vocab_size: int) -> Exception:
-    """Returns the error for a message of the SentencePiece trainer."""
+    """Converts a message of the SentencePiece trainer to an exception."""
     received = f"Received: vocab_size={vocab_size}"
     too_small = re.search(
         r"smaller than required_chars\. \d+ vs (\d+)", message
@@ -375,12 +385,12 @@ def _explain(message: str, vocab_size: int) -> Exception:
     if too_large:
         return InputError(
             f"vocab_size must be at most {too_large[1]} for this text, which "
-            f"has nothing more to merge. {received}. Use a smaller "
+            f"has no more pairs to merge. {received}. Use a smaller "
             "vocabulary or more text."
         )
     if "!sentences_.empty()" in message or "all_chars_count" in message:
         return InputError(
-            "A tokenizer is trained on lines of text. Received: no line "
-            "that is not blank."
+            "A tokenizer must be trained on lines of text. Received: only "
+            "blank lines, or none"
         )
     return RuntimeError(f"SentencePiece could not train: {message}")

@@ -1,7 +1,7 @@
-"""Beam search against its definition and against all hypotheses there are.
+"""Beam search against its definition and against all possible hypotheses.
 
 The "models" here are tables: `table[prefix]` is the distribution of the next
-token after a prefix, so that what the search must find can be enumerated.
+token after a prefix, so that all hypotheses can be enumerated.
 """
 
 import itertools
@@ -18,7 +18,7 @@ PAD, UNK, BOS, EOS, A, B = range(6)
 VOCAB = 6
 WORDS = (A, B)
 LONGEST = 4
-HYPOTHESES = 1 + 2 + 4 + 8  # all there are of at most LONGEST tokens
+HYPOTHESES = 1 + 2 + 4 + 8  # all that have at most LONGEST tokens
 ALPHAS = (0.0, 0.6, 1.0)
 
 
@@ -28,7 +28,7 @@ def prefixes(longest=LONGEST):
 
 
 def random_table(seed):
-    """Log-probabilities `[V]` after every prefix; banned ids are likely too."""
+    """Log-probabilities `[V]` after every prefix, also of banned ids."""
     random = np.random.default_rng(seed)
     logits = {prefix: random.normal(size=VOCAB) * 1.5 for prefix in prefixes()}
     return {p: z - np.log(np.exp(z).sum()) for p, z in logits.items()}
@@ -37,7 +37,7 @@ def random_table(seed):
 def table_of(**log_probs):
     """A table by hand: `a=-1` is log P(a), `ab=-2` log P(b | a), `_` the end.
 
-    What is not named has probability 0.
+    All others have probability 0.
     """
     ids = {"a": A, "b": B, "_": EOS}
     table = {p: np.full(VOCAB, -np.inf) for p in prefixes()}
@@ -48,7 +48,7 @@ def table_of(**log_probs):
 
 
 def search_tables(search, tables, max_lengths, graph=False):
-    """Searches a batch with a table a row.
+    """Searches a batch with one table per row.
 
     Returns:
         `SearchResult` of arrays, and the number of calls of the step.
@@ -81,7 +81,7 @@ def search_tables(search, tables, max_lengths, graph=False):
 
 
 def hypotheses(result, row):
-    """`[(score, ids)]` of a row; what is not in use must be empty."""
+    """`[(score, ids)]` of a row; unused slots must be empty."""
     found = []
     for ids, score, n in zip(*(field[row] for field in result), strict=True):
         assert (ids[n:] == PAD).all()
@@ -115,7 +115,7 @@ def all_hypotheses(table, alpha, max_length):
     return sorted(found, reverse=True)
 
 
-def defined_search(table, beam_size, alpha, max_length):
+def search_by_definition(table, beam_size, alpha, max_length):
     """Beam search by its definition: without batches and without stopping."""
     live, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
@@ -138,7 +138,7 @@ def defined_search(table, beam_size, alpha, max_length):
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_a_wide_beam_finds_every_hypothesis(alpha):
+def test_wide_beam_finds_every_hypothesis(alpha):
     tables = [random_table(seed) for seed in range(3)]
     search = BeamSearch(beam_size=HYPOTHESES + 1, alpha=alpha)
     result, _ = search_tables(search, tables, [LONGEST, LONGEST, 2])
@@ -151,19 +151,19 @@ def test_a_wide_beam_finds_every_hypothesis(alpha):
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
-def test_a_narrow_beam_is_the_definition(beam_size, alpha):
+def test_narrow_beam_equals_the_definition(beam_size, alpha):
     tables = [random_table(seed) for seed in range(40)]
     max_lengths = [1 + seed % LONGEST for seed in range(40)]
     search = BeamSearch(beam_size, alpha)
     result, _ = search_tables(search, tables, max_lengths)
     for row, (table, limit) in enumerate(zip(tables, max_lengths, strict=True)):
-        expected = defined_search(table, beam_size, alpha, limit)
+        expected = search_by_definition(table, beam_size, alpha, limit)
         assert_same(hypotheses(result, row), expected)
 
 
-def test_the_narrow_beams_of_these_tests_miss_something():
+def test_narrow_beams_of_these_tests_miss_hypotheses():
     missed = [
-        defined_search(table, 2, 0.6, LONGEST)[0]
+        search_by_definition(table, 2, 0.6, LONGEST)[0]
         != all_hypotheses(table, 0.6, LONGEST)[0]
         for table in map(random_table, range(40))
     ]
@@ -171,7 +171,7 @@ def test_the_narrow_beams_of_these_tests_miss_something():
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_a_row_does_not_depend_on_its_batch(beam_size):
+def test_row_does_not_depend_on_its_batch(beam_size):
     tables = [random_table(seed) for seed in range(8)]
     max_lengths = [4, 1, 3, 4, 2, 4, 4, 3]
     search = BeamSearch(beam_size, alpha=1.0)
@@ -181,7 +181,7 @@ def test_a_row_does_not_depend_on_its_batch(beam_size):
         assert hypotheses(alone, 0) == hypotheses(together, row)
 
 
-def test_a_row_that_stopped_is_frozen_while_its_batch_goes_on():
+def test_stopped_row_is_frozen_while_the_others_continue():
     # Greedy search ends `short` at once; "a_" would have a better score.
     short = table_of(_=-0.75, a=-0.8, a_=0.0)
     long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
@@ -194,7 +194,7 @@ def test_a_row_that_stopped_is_frozen_while_its_batch_goes_on():
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
-def test_the_same_in_a_graph(beam_size):
+def test_eager_equals_graph(beam_size):
     tables = [random_table(seed) for seed in range(4)]
     search = BeamSearch(beam_size)
     eager, _ = search_tables(search, tables, [4, 3, 4, 2])
@@ -204,7 +204,7 @@ def test_the_same_in_a_graph(beam_size):
     np.testing.assert_allclose(eager.scores, graph.scores, rtol=1e-5)
 
 
-def test_beam_one_takes_the_best_token_until_it_is_the_end():
+def test_beam_size_one_is_greedy():
     for seed in range(20):
         table = random_table(seed)
         ids = ()
@@ -242,15 +242,15 @@ def test_alpha_decides_between_short_and_long():
     assert_same(hypotheses(result, 0), [(-2.25 * 6 / 8, long), (-2.0, short)])
 
 
-def test_finished_hypotheses_change_places_and_leave():
-    # Each that ends is better than those before it: "_", then "a_" above
-    # it, then "ab_" above both, which drives "_" out of a beam of two.
+def test_finished_hypotheses_move_and_drop_out():
+    # Each is better than those that finished before it: "_", then "a_" above
+    # it, then "ab_" above both, which removes "_" from a beam of two.
     table = table_of(
         a=-0.25, _=-3.0, ab=-0.25, a_=-2.0, aba=-9.0, ab_=-0.5, aba_=-9.0
     )
     result, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
     assert hypotheses(result, 0) == [(-1.0, (A, B, EOS)), (-2.25, (A, EOS))]
-    # They are not lost in the order of ending either: the last is the worst.
+    # Also if the last to finish is the worst.
     table = table_of(_=-1.0, a=-1.25, a_=-0.5, ab=-0.5, ab_=-4.0)
     result, _ = search_tables(BeamSearch(3, alpha=0.0), [table], [3])
     assert hypotheses(result, 0) == [
@@ -260,8 +260,8 @@ def test_finished_hypotheses_change_places_and_leave():
     ]
 
 
-def test_live_hypotheses_change_places():
-    # "b" overtakes "a", so that the best continues the second slot.
+def test_live_hypotheses_change_slots():
+    # "b" overtakes "a", so that the best hypothesis continues slot 2.
     table = table_of(
         a=-0.5, b=-0.75, aa=-3.0, ab=-3.5, ba=-0.5, bb=-0.75,
         ba_=-0.5, bb_=-0.125,
@@ -282,7 +282,7 @@ def test_an_end_below_the_best_candidates_does_not_finish():
     assert hypotheses(three, 0)[0] == (-2.0, (EOS,))
 
 
-def test_of_equals_the_smaller_id_and_the_earlier_wins():
+def test_ties_keep_the_smaller_id_and_the_earlier():
     equal = {(): [EOS, A, B], (A,): [EOS, A, B], (B,): [EOS, A, B]}
     table = table_of()
     for prefix, tokens in equal.items():
@@ -292,28 +292,27 @@ def test_of_equals_the_smaller_id_and_the_earlier_wins():
         for row in range(2):
             expected = [(-1.0, (EOS,)), (-2.0, (A, EOS))]
             assert hypotheses(result, row) == expected
-    # Two that finish at once with one score: the better slot's is first.
+    # Two finish in the same step with the same score: the first slot wins.
     both = table_of(a=-1.0, b=-1.0, a_=-1.0, b_=-1.0)
     result, _ = search_tables(BeamSearch(2, alpha=0.0), [both], [2])
     assert hypotheses(result, 0) == [(-2.0, (A, EOS)), (-2.0, (B, EOS))]
-    # One that ends later with the same score does not displace the earlier.
+    # One that finishes later with the same score does not replace another.
     later = table_of(_=-1.0, a=-0.5, a_=-0.5)
     result, _ = search_tables(BeamSearch(2, alpha=0.0), [later], [2])
     assert hypotheses(result, 0) == [(-1.0, (EOS,)), (-1.0, (A, EOS))]
 
 
-def test_the_end_may_be_the_first_token():
+def test_end_token_may_be_the_first():
     table = table_of(_=-0.125, a=-3.0, a_=-1.0)
-    result, steps = search_tables(BeamSearch(1, alpha=0.6), [table], [4])
+    search = BeamSearch(1, alpha=0, extra_length=0)  # zeros are valid
+    result, steps = search_tables(search, [table], [4])
     assert hypotheses(result, 0) == [(-0.125, (EOS,))]
     assert steps == 1
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_the_longest_allowed_is_ended_with_its_own_probability(
-    limit, beam_size
-):
+def test_hypothesis_at_the_limit_pays_for_its_end_token(limit, beam_size):
     table = random_table(0)
     for distribution in table.values():
         distribution[EOS] = -20.0
@@ -326,7 +325,7 @@ def test_the_longest_allowed_is_ended_with_its_own_probability(
     assert len(found) == min(beam_size, 2 ** (limit - 1))
 
 
-def test_a_limit_below_one_allows_the_end_alone():
+def test_limit_below_one_allows_only_the_end_token():
     table = random_table(0)
     result, _ = search_tables(BeamSearch(2), [table, table], [0, -1])
     end_alone = [(score(table, (EOS,), 0.6), (EOS,))]
@@ -337,13 +336,13 @@ def test_a_limit_below_one_allows_the_end_alone():
 def test_stops_when_no_live_hypothesis_can_win():
     # After two steps "_" (-1) and "a_" (-1.5) are finished.
     ends = dict(_=-1.0, a=-1.25, a_=-0.25)
-    # "ab" at -2: without a penalty it can only get worse than -1.5 ...
+    # "ab" at -2: without a length penalty it cannot reach -1.5 any more.
     table = table_of(**ends, ab=-0.75, ab_=-0.0)
     result, steps = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
     assert steps == result.ids.shape[2] == 2
     assert hypotheses(result, 0) == [(-1.0, (EOS,)), (-1.5, (A, EOS))]
-    # ... but over its longest length, (5 + 4) / 6, it is -1.33 against "a_"
-    # with -1.29. "ab" at -1.75 may reach -1.17: one more step must tell.
+    # With one, at the maximum length, (5 + 4) / 6, it is -1.33 against -1.29
+    # of "a_". "ab" at -1.75 can reach -1.17: one more step is needed.
     _, steps = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
     assert steps == 2
     table = table_of(**ends, ab=-0.5, ab_=0.0)
@@ -354,23 +353,25 @@ def test_stops_when_no_live_hypothesis_can_win():
 
 
 def test_does_not_stop_before_the_beam_is_full():
-    # "_" is certain to be the best, but a second one is wanted.
+    # "_" remains the best, but a second hypothesis is missing.
     table = table_of(_=-0.125, a=-5.0, ab=-5.0, ab_=-5.0)
     result, steps = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
     assert steps == 3
     assert hypotheses(result, 0) == [(-0.125, (EOS,)), (-15.0, (A, B, EOS))]
 
 
-def test_what_is_not_in_the_vocabulary_of_text_is_never_chosen():
+def test_banned_ids_are_never_chosen():
     table = random_table(0)
     for distribution in table.values():
-        distribution[[PAD, UNK, BOS]] = 0.0  # certain, if it were allowed
+        distribution[[PAD, UNK, BOS]] = 0.0  # the highest log-probability
     result, _ = search_tables(BeamSearch(4), [table], [LONGEST])
-    for _, ids in hypotheses(result, 0):
+    found = hypotheses(result, 0)
+    assert len(found) == 4
+    for _, ids in found:
         assert set(ids) <= {EOS, A, B}
 
 
-def test_an_empty_batch():
+def test_empty_batch():
     no_step, no_cache, no_lengths = None, (), tf.zeros([0], tf.int32)
     result = BeamSearch(beam_size=3)(
         no_step, no_cache, no_lengths, bos_id=BOS, eos_id=EOS, pad_id=PAD
@@ -380,19 +381,19 @@ def test_an_empty_batch():
 
 
 @pytest.mark.parametrize(
-    "argument, value",
+    "argument, values",
     [
-        ("beam_size", 0),
-        ("beam_size", -1),
-        ("alpha", -0.1),
-        ("alpha", math.nan),
-        ("extra_length", -1),
+        ("beam_size", [0, -1, 2.0, True]),
+        ("alpha", [-0.1, math.nan, math.inf, True, "0.6"]),
+        ("extra_length", [-1, 1.5, False]),
     ],
 )
-def test_arguments_out_of_range(argument, value):
-    with pytest.raises(InputError, match=f"Received: {argument}={value}"):
-        BeamSearch(**{argument: value})
+def test_invalid_arguments(argument, values):
+    for value in values:
+        message = f"Received: {argument}={value!r}"
+        with pytest.raises(InputError, match=message):
+            BeamSearch(**{argument: value})
 
 
-def test_defaults_are_the_papers():
+def test_defaults_are_those_of_the_paper():
     assert BeamSearch() == BeamSearch(beam_size=4, alpha=0.6, extra_length=50)

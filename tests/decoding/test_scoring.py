@@ -1,4 +1,4 @@
-"""Scores: by hand, and the same as those that the search reports."""
+"""Scores against NumPy and against those that the search reports."""
 
 import math
 
@@ -31,13 +31,13 @@ def test_length_penalty(length, alpha, expected):
     np.testing.assert_allclose(
         length_penalty(length, alpha), expected, rtol=1e-6
     )
-    # Lengths come as integer tensors too.
+    # Also of integer tensors.
     penalties = length_penalty(tf.constant([length, length]), alpha)
     np.testing.assert_allclose(penalties, [expected] * 2, rtol=1e-6)
     assert penalties.dtype == tf.float32
 
 
-def by_hand(labels, logits, alpha):
+def numpy_scores(labels, logits, alpha):
     scores = []
     for row, row_logits in zip(labels, logits, strict=True):
         log_prob, length = 0.0, 0
@@ -50,15 +50,15 @@ def by_hand(labels, logits, alpha):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_sequence_scores_count_each_label_and_no_padding(alpha):
+def test_sequence_scores_exclude_padding(alpha):
     labels = np.array([[4, 5, 6, EOS], [3, EOS, PAD, PAD], [EOS, 0, 0, 0]])
     logits = np.random.default_rng(0).normal(size=(3, 4, VOCAB)) * 3
     logits = logits.astype("float32")
     scores = sequence_scores(labels, logits, alpha, pad_id=PAD)
     assert scores.dtype == tf.float32
-    expected = by_hand(labels, logits, alpha)
+    expected = numpy_scores(labels, logits, alpha)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
-    # Padding on the right changes nothing.
+    # More padding changes nothing.
     wider = sequence_scores(
         np.pad(labels, [(0, 0), (0, 2)]),
         np.pad(logits, [(0, 0), (0, 2), (0, 0)], constant_values=9.0),
@@ -67,7 +67,7 @@ def test_sequence_scores_count_each_label_and_no_padding(alpha):
     np.testing.assert_allclose(wider, expected, rtol=1e-5)
 
 
-def test_another_padding_id():
+def test_sequence_scores_with_another_padding_id():
     labels = np.array([[0, 4, EOS, 6], [4, EOS, 6, 6]])
     logits = np.zeros((2, 4, VOCAB), "float32")
     scores = sequence_scores(labels, logits, alpha=0.0, pad_id=6)
@@ -81,14 +81,14 @@ def test_low_precision_logits_are_scored_in_float32():
     logits = tf.cast(logits, tf.bfloat16)
     scores = sequence_scores(labels, logits, alpha=0.0)
     assert scores.dtype == tf.float32
-    expected = by_hand(labels, tf.cast(logits, tf.float32).numpy(), 0.0)
+    expected = numpy_scores(labels, tf.cast(logits, tf.float32).numpy(), 0.0)
     # A sum in bfloat16 would be off by a hundredth.
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_searched_scores_are_those_of_force_decoding(alpha):
-    # The next token depends on the last one: no state to keep.
+    # The next token depends on the last one only: no cache is needed.
     table = np.random.default_rng(0).normal(size=(VOCAB, VOCAB))
     table = tf.constant(table * 2, tf.float32)
 

@@ -1,10 +1,8 @@
-"""The SavedModel: what it promises, who can load it, and what is in it."""
+"""The SavedModel: what it returns, who can load it, and what it contains."""
 
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,15 +12,10 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from tensorflow.core.protobuf import saved_model_pb2
 
-import keras_transformer
+import keras_transformer as kt
 from keras_transformer.errors import InputError
-from keras_transformer.export import (
-    Translation,
-    Translator,
-    save,
-    translate_alone,
-)
-from keras_transformer.export import saved_model as saved_model_file
+from keras_transformer.export import save, saved_model
+from keras_transformer.translator import Translation
 
 TEXTS = [
     "The good house sleeps.",
@@ -93,6 +86,31 @@ def test_signature(loaded):
     }
 
 
+@pytest.mark.parametrize("text", ["dog", [["dog"], ["cat"]]])
+def test_input_of_another_rank_is_an_error(loaded, text):
+    # Python's own check does not exist in a server: test the graph.
+    signature = loaded.signatures["serving_default"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"):
+        signature(text=tf.constant(text))
+    (function,) = loaded.translate.concrete_functions
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"):
+        function(tf.constant(text))
+
+
+def test_empty_batch(loaded):
+    translate = loaded.signatures["serving_default"]
+    outputs = translate(text=tf.constant([], tf.string))
+    assert outputs["translations"].shape == outputs["scores"].shape == (0, 3)
+    assert outputs["truncated"].shape == (0,)
+
+
+def test_bytes_that_are_not_utf_8(loaded):
+    translate = loaded.signatures["serving_default"]
+    outputs = translate(text=tf.constant([b"\xff\xfe", b"dog"]))
+    assert outputs["translations"][1, 0] == b"Hund"
+    assert np.isfinite(outputs["scores"]).all()
+
+
 # === The same translations, whoever loads it ===
 
 
@@ -122,67 +140,13 @@ def test_loaded_by_a_session_after_moving(exported, translator, tmp_path):
     assert empty["truncated"].shape == (0,)
 
 
-def test_loaded_without_any_code_of_ours(exported, translator):
-    program = """
-import json, sys
-blocked = ("keras_transformer", "sentencepiece")
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in blocked:
-            raise ImportError(f"{name} is not installed")
-
-sys.meta_path.insert(0, Absent())
-import tensorflow as tf
-import tensorflow_text
-model = tf.saved_model.load(sys.argv[1])
-texts = tf.constant(json.load(sys.stdin))
-outputs = model.signatures["serving_default"](text=texts)
-assert not set(blocked) & set(sys.modules)
-translations = [t.decode() for t in outputs["translations"].numpy()[:, 0]]
-print(json.dumps([translations, outputs["scores"].numpy().tolist()]))
-"""
-    process = subprocess.run(
-        [sys.executable, "-I", "-c", program, str(exported)],
-        input=json.dumps(TEXTS[:3]),
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert process.returncode == 0, process.stderr[-2000:]
-    texts, scores = json.loads(process.stdout.splitlines()[-1])
-    expected = translator.translate(TEXTS[:3])
-    assert texts == [t.texts[0] for t in expected]
-    np.testing.assert_allclose(
-        scores, [t.scores for t in expected], rtol=1e-4, atol=1e-5
-    )
+# === What it contains ===
 
 
-def test_translate_alone(exported, translator):
-    assert_same(translate_alone(exported, TEXTS), translator.translate(TEXTS))
-
-
-def test_the_empty_batch(loaded):
-    translate = loaded.signatures["serving_default"]
-    outputs = translate(text=tf.constant([], tf.string))
-    assert outputs["translations"].shape == outputs["scores"].shape == (0, 3)
-    assert outputs["truncated"].shape == (0,)
-
-
-def test_bytes_that_are_no_utf_8(loaded):
-    translate = loaded.signatures["serving_default"]
-    outputs = translate(text=tf.constant([b"\xff\xfe", b"dog"]))
-    assert outputs["translations"][1, 0] == b"Hund"
-    assert np.isfinite(outputs["scores"]).all()
-
-
-# === What is in it ===
-
-
-def test_no_path_of_this_machine(exported, tmp_path_factory):
+def test_contains_no_path_of_this_machine(exported, tmp_path_factory):
     paths = {
         str(tmp_path_factory.getbasetemp()),
-        str(Path(keras_transformer.__file__).parents[1]),
+        str(Path(kt.__file__).parents[1]),
         str(Path.home()),
         sys.prefix,
         os.getcwd(),
@@ -195,12 +159,12 @@ def test_no_path_of_this_machine(exported, tmp_path_factory):
         assert not found, file
 
 
-def test_the_weights_are_in_it_once(exported, graph, translator):
+def test_contains_the_weights_once(exported, graph, translator):
     size = 4 * translator.model.count_params()
     model = translator.tokenizer.model
     variables = sum(f.stat().st_size for f in exported.glob("variables/*"))
     assert size < variables < 1.1 * size + len(model)
-    # Nor are they constants of the graph, where the tokenizer is.
+    # The constants of the graph hold the tokenizer, but no weights.
     nodes, _ = graph
     constants = [n.attr["value"].tensor for n in nodes if n.op == "Const"]
     assert constants
@@ -213,8 +177,8 @@ def test_the_weights_are_in_it_once(exported, graph, translator):
         assert list(shapes).count(list(weight.shape)) == ours
 
 
-def test_stock_serving_can_run_it(graph):
-    """It is started without XLA and has TensorFlow's and Text's ops only."""
+def test_contains_only_ops_of_stock_serving(graph):
+    """It starts without XLA, and has the ops of TensorFlow and Text only."""
     nodes, functions = graph
     operations = {node.op for node in nodes}
     assert "SentencepieceTokenizeOp" in operations
@@ -234,14 +198,13 @@ def listing(folder):
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
 
 
-def test_nothing_is_left_beside_the_export(exported):
-    assert listing(exported.parent)[0] == "1"
+def test_leaves_nothing_beside_the_export(exported):
     assert os.listdir(exported.parent) == ["1"]
     assert {"saved_model.pb", "variables"} <= set(os.listdir(exported))
 
 
 @pytest.mark.parametrize("kind", ["folder", "empty folder", "file"])
-def test_what_exists_is_refused_and_left_alone(translator, tmp_path, kind):
+def test_never_overwrites(translator, tmp_path, kind):
     path = tmp_path / "1"
     if kind == "file":
         path.write_text("precious")
@@ -250,7 +213,7 @@ def test_what_exists_is_refused_and_left_alone(translator, tmp_path, kind):
     if kind == "folder":
         (path / "saved_model.pb").write_text("precious")
     before = listing(tmp_path)
-    with pytest.raises(InputError, match=f"{path} exists"):
+    with pytest.raises(InputError, match=f"{path} must not exist"):
         save(translator, path)
     assert listing(tmp_path) == before
     if kind != "empty folder":
@@ -258,60 +221,83 @@ def test_what_exists_is_refused_and_left_alone(translator, tmp_path, kind):
         assert file.read_text() == "precious"
 
 
-def test_a_model_that_disagrees_is_not_left_behind(
-    exported, untrained, translator, tmp_path, monkeypatch
-):
-    """What is written is the trained model, what is meant another one."""
+def fake_export(monkeypatch, saved):
+    """Replaces writing, and loading in a new process, which returns `saved`."""
+    monkeypatch.setattr(saved_model, "_write", lambda _, path: path.mkdir())
     monkeypatch.setattr(
-        saved_model_file,
-        "_write",
-        lambda _, path: shutil.copytree(exported, path),
+        saved_model, "translate_in_subprocess", lambda _, texts: saved
     )
-    meant = Translator(
-        untrained, translator.tokenizer, translator.search, num_translations=3
-    )
-    with pytest.raises(RuntimeError, match="translates .* otherwise than"):
-        save(meant, tmp_path / "models" / "1", probes=["dog"])
+
+
+def test_same_translations_are_accepted(translator, tmp_path, monkeypatch):
+    probes = ["", "dog"]
+    fake_export(monkeypatch, translator.translate(probes))
+    assert save(translator, tmp_path / "a" / "1", probes) == tmp_path / "a/1"
+    assert listing(tmp_path) == ["a", "a/1"]
+
+
+@pytest.mark.parametrize("difference", ["texts", "scores"])
+def test_other_translations_are_refused(
+    translator, tmp_path, monkeypatch, difference
+):
+    empty, dog = translator.translate(["", "dog"])
+    if difference == "texts":
+        dog = dog._replace(texts=["Katze", *dog.texts[1:]])
+    else:
+        dog = dog._replace(scores=[score * 1.01 for score in dog.scores])
+    fake_export(monkeypatch, [empty, dog])
+    with pytest.raises(RuntimeError, match="translate 'dog' as the model"):
+        save(translator, tmp_path / "models" / "1", probes=["", "dog"])
     assert listing(tmp_path) == ["models"]
 
 
-def test_other_scores_alone_are_a_disagreement(
-    translator, tmp_path, monkeypatch
-):
-    def wrong(_, texts):
-        found = translator.translate(texts)
-        return [t._replace(scores=[s * 1.01 for s in t.scores]) for t in found]
-
-    monkeypatch.setattr(
-        saved_model_file, "_write", lambda _, path: path.mkdir()
-    )
-    monkeypatch.setattr(saved_model_file, "translate_alone", wrong)
-    with pytest.raises(RuntimeError, match="'dog' otherwise than the model"):
-        save(translator, tmp_path / "1", probes=["", "dog"])
-    assert listing(tmp_path) == []
-
-
-def test_a_model_that_does_not_load_is_not_left_behind(
-    translator, tmp_path, monkeypatch
-):
-    def write(_, path):
-        path.mkdir()
-        (path / "saved_model.pb").write_bytes(b"no model")
-
-    monkeypatch.setattr(saved_model_file, "_write", write)
-    with pytest.raises(RuntimeError, match="does not load in a fresh process"):
-        save(translator, tmp_path / "1")
-    assert listing(tmp_path) == []
-
-
-def test_an_interrupted_export_is_not_left_behind(
-    translator, tmp_path, monkeypatch
-):
+def test_leaves_nothing_after_an_interrupt(translator, tmp_path, monkeypatch):
     def write(_, path):
         path.mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(saved_model_file, "_write", write)
+    monkeypatch.setattr(saved_model, "_write", write)
     with pytest.raises(KeyboardInterrupt):
         save(translator, tmp_path / "1")
+    assert listing(tmp_path) == []
+
+
+@pytest.fixture
+def small_translator(tokenizer):
+    """Not trained: tests may change its weights."""
+    config = kt.TransformerConfig(
+        vocab_size=tokenizer.vocab_size,
+        num_layers=1,
+        d_model=8,
+        d_ff=8,
+        num_heads=2,
+        max_length=8,
+    )
+    return kt.Translator(kt.Transformer(config), tokenizer)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused(
+    small_translator, tmp_path, value
+):
+    weight = small_translator.model.weights[3]
+    values = weight.numpy()
+    values.flat[-1] = value
+    weight.assign(values)
+    count = len(small_translator.model.weights)
+    with pytest.raises(
+        InputError, match=f"in 1 of {count} weights, .*{weight.path}"
+    ):
+        save(small_translator, tmp_path / "1")
+    assert listing(tmp_path) == []
+
+
+def test_scores_that_are_not_finite_are_refused(
+    small_translator, tmp_path, monkeypatch
+):
+    for weight in small_translator.model.weights:
+        weight.assign(tf.fill(weight.shape, 1e30))  # overflows
+    fake_export(monkeypatch, small_translator.translate(saved_model.PROBES))
+    with pytest.raises(InputError, match="must be finite. Received: score="):
+        save(small_translator, tmp_path / "1")
     assert listing(tmp_path) == []

@@ -1,4 +1,4 @@
-"""The tokenizer: lossless, the same in the graph, clear about its limits."""
+"""The tokenizer: lossless, equal in the graph, with clear messages."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ CORPUS = [
     "Das Wetter war besser als die Vorhersage, nicht wahr?",
 ] * 4
 
-# Each as it comes back: NFC, single spaces.
+# Normalized already, so that they are decoded as they are.
 LOSSLESS = [
     "",
     "A man is riding a dog.",
@@ -57,15 +57,15 @@ def test_special_ids_and_size(tokenizer):
     assert tokenizer.vocab_size == 340
 
 
-def test_nothing_is_lost_and_nothing_is_unknown(tokenizer):
+def test_text_is_decoded_without_loss(tokenizer):
     ids = tokenizer.tokenize(tf.constant(LOSSLESS))
     assert decoded(tokenizer.detokenize(ids)) == LOSSLESS
-    # Not even text that spells a special token becomes one.
+    # Neither unknown nor, even if it is spelled out, a special token.
     assert tf.reduce_min(ids.values) >= 4
     assert tf.reduce_max(ids.values) < tokenizer.vocab_size
 
 
-def test_no_start_and_no_end(tokenizer):
+def test_tokenize_adds_no_special_tokens(tokenizer):
     ids = tokenizer.tokenize(tf.constant(["", "man"])).to_list()
     assert ids[0] == []
     assert ids[1] and not {2, 3} & set(ids[1])
@@ -81,13 +81,13 @@ def test_no_start_and_no_end(tokenizer):
         ("  two   spaces ", "two spaces"),
     ],
 )
-def test_normalisation(tokenizer, text, normal):
+def test_normalization(tokenizer, text, normal):
     ids = tokenizer.tokenize(tf.constant([text, normal]))
     assert ids[0].numpy().tolist() == ids[1].numpy().tolist()
     assert decoded(tokenizer.detokenize(ids)) == [normal, normal]
 
 
-def test_same_ids_and_text_as_the_sentencepiece_library(tokenizer):
+def test_equals_the_sentencepiece_library(tokenizer):
     library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     texts = LOSSLESS + CORPUS + [line[i:] for i in range(40) for line in CORPUS]
     ids = tokenizer.tokenize(tf.constant(texts)).to_list()
@@ -96,7 +96,7 @@ def test_same_ids_and_text_as_the_sentencepiece_library(tokenizer):
     assert back == library.decode(ids)
 
 
-def test_detokenize_cuts_at_the_end_and_drops_padding_and_start(tokenizer):
+def test_detokenize_stops_at_the_end_and_removes_padding_and_start(tokenizer):
     a, b = (
         tokenizer.tokenize(tf.constant([w]))[0].numpy().tolist()
         for w in ("man", "dog")
@@ -131,7 +131,7 @@ def test_detokenize_keeps_leading_dimensions(tokenizer):
 
 
 class RoundTrip(tf.Module):
-    """What an exported program does with a tokenizer."""
+    """Uses a tokenizer as an exported model does."""
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
@@ -144,7 +144,7 @@ class RoundTrip(tf.Module):
         return {"ids": dense, "texts": self.tokenizer.detokenize(dense)}
 
 
-def test_in_a_saved_model_of_any_batch_size(tmp_path, tokenizer):
+def test_saved_model_with_any_batch_size(tmp_path, tokenizer):
     tf.saved_model.save(RoundTrip(tokenizer), str(tmp_path / "a"))
     (tmp_path / "a").rename(tmp_path / "b")
     loaded = tf.saved_model.load(str(tmp_path / "b"))
@@ -153,8 +153,7 @@ def test_in_a_saved_model_of_any_batch_size(tmp_path, tokenizer):
         assert decoded(output["texts"]) == texts
 
 
-def test_setting_the_seed_does_not_take_the_model_away(tmp_path):
-    tokenizer = Tokenizer.train(CORPUS, vocab_size=340)
+def test_setting_the_seed_keeps_the_resource(tmp_path, tokenizer):
     tokenize = tf.function(lambda texts: tokenizer.tokenize(texts).to_tensor())
     before = tokenize(tf.constant(CORPUS[:6])).numpy().tolist()
     tf.saved_model.save(RoundTrip(tokenizer), str(tmp_path))
@@ -166,18 +165,19 @@ def test_setting_the_seed_does_not_take_the_model_away(tmp_path):
     assert output["ids"].numpy().tolist() == before
 
 
-def test_two_vocabularies_side_by_side():
-    one, two = Tokenizer.train(CORPUS, 340), Tokenizer.train(CORPUS, 300)
-    ids = [len(t.tokenize(CORPUS)[0]) for t in (one, two, one)]
+def test_two_vocabularies_in_one_process(tokenizer):
+    smaller = Tokenizer.train(CORPUS, 300)
+    used = (tokenizer, smaller, tokenizer)
+    ids = [len(t.tokenize(CORPUS)[0]) for t in used]
     assert ids[0] == ids[2] < ids[1]
 
 
-def test_first_use_inside_a_function_graph():
-    tokenizer = Tokenizer.train(CORPUS, vocab_size=340)
+def test_first_use_in_the_graph_of_a_function(tokenizer):
+    tokenizer = Tokenizer(tokenizer.model)
     dataset = tf.data.Dataset.from_tensor_slices(CORPUS).batch(5)
     back = dataset.map(lambda x: tokenizer.detokenize(tokenizer.tokenize(x)))
     assert [t for batch in back for t in decoded(batch)] == CORPUS
-    # The op was not left behind in the graph of the dataset.
+    # The resource does not belong to the graph of the dataset.
     assert len(tokenizer.tokenize(tf.constant(["man"]))[0]) > 0
 
 
@@ -190,7 +190,7 @@ def test_save_and_load(tmp_path, tokenizer):
     assert Tokenizer.load(str(path)).vocab_size == 340
 
 
-def test_a_file_that_cannot_be_loaded(tmp_path, tokenizer):
+def test_invalid_files(tmp_path, tokenizer):
     with pytest.raises(InputError, match="none.model.*No such file"):
         Tokenizer.load(tmp_path / "none.model")
     with pytest.raises(InputError, match="Is a directory"):
@@ -198,11 +198,11 @@ def test_a_file_that_cannot_be_loaded(tmp_path, tokenizer):
     path = tmp_path / "bad.model"
     for content in (b"", b"garbage", tokenizer.model[:1000]):
         path.write_bytes(content)
-        with pytest.raises(InputError, match="bad.model.*do not parse"):
+        with pytest.raises(InputError, match="bad.model.*cannot be parsed"):
             Tokenizer.load(path)
 
 
-def test_a_model_without_padding_is_refused(tmp_path):
+def test_model_without_a_padding_id_is_refused(tmp_path):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(CORPUS),
         model_prefix=str(tmp_path / "default"),
@@ -214,8 +214,8 @@ def test_a_model_without_padding_is_refused(tmp_path):
         Tokenizer.load(tmp_path / "default.model")
 
 
-def test_training_is_deterministic_and_names_no_path():
-    # Long enough that a different sample has other characters.
+def test_training_is_deterministic_and_stores_no_path():
+    # Long enough that another sample would have other characters.
     lines = [f"{chr(0x100 + i)} {CORPUS[i % 6]}" for i in range(150)]
     models = [
         Tokenizer.train(lines, 450, max_sentences=101).model for _ in range(2)
@@ -224,7 +224,7 @@ def test_training_is_deterministic_and_names_no_path():
     assert b"rules" not in models[0]
 
 
-def test_the_size_that_the_errors_name_is_the_limit():
+def test_messages_state_the_limits_of_the_vocabulary_size():
     for wrong, pattern in ((100, r"at least (\d+)"), (9999, r"at most (\d+)")):
         with pytest.raises(InputError, match=f"vocab_size={wrong}") as error:
             Tokenizer.train(CORPUS, wrong)
@@ -236,33 +236,47 @@ def test_the_size_that_the_errors_name_is_the_limit():
 
 
 @pytest.mark.parametrize("size", [0, -5, 8.5, "big"])
-def test_a_vocabulary_size_that_is_no_size(size):
+def test_invalid_vocabulary_size(size):
     with pytest.raises(InputError, match="positive integer"):
         Tokenizer.train(CORPUS, size)
 
 
-def test_a_sample_that_is_too_small():
+def test_sample_that_is_too_small():
     with pytest.raises(InputError, match="max_sentences=100$"):
         Tokenizer.train(CORPUS, 320, max_sentences=100)
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["  ", "\t", "\0", "\u2028"]])
-def test_nothing_to_train_on(texts):
-    with pytest.raises(InputError, match="no line that is not blank"):
+def test_training_needs_text(texts):
+    with pytest.raises(InputError, match="only blank lines"):
         Tokenizer.train(texts, 300)
 
 
-def test_odd_lines_do_not_break_training():
-    odd = ["w" * 20_000, "a\0b", "c\nd\r\n", "é" * 9000, "word " * 5000]
-    tokenizer = Tokenizer.train(odd, 290)
-    # The long lines count: their merges are in the vocabulary.
+def test_training_accepts_unusual_lines():
+    lines = ["w" * 20_000, "a\0b", "c\nd\r\n", "é" * 9000, "word " * 5000]
+    tokenizer = Tokenizer.train(lines, 290)
+    # Long lines are used: their merges are in the vocabulary.
     assert len(tokenizer.tokenize(tf.constant(["w" * 64]))[0]) < 40
     assert decoded(tokenizer.detokenize(tokenizer.tokenize(["a\0b"]))) == [
         "a\0b"
     ]
 
 
-def test_an_error_of_the_corpus_is_raised_as_it_is():
+def test_rare_characters_are_left_to_the_bytes():
+    # Of a million characters, 0.001% are 10.
+    lines = ["ab " * 333 + "a"] * 999 + ["é" * 10 + "ï" * 10 + "猫" * 5]
+    assert 999_000 < sum(map(len, lines)) < 1_001_000
+    tokenizer = Tokenizer.train(lines, vocab_size=280)
+    ids = tokenizer.tokenize(tf.constant(["é", "ï", "猫"])).to_list()
+    assert ["".join(tokenizer.pieces(row)).strip("▁") for row in ids] == [
+        "é",
+        "ï",
+        "<0xE7><0x8C><0xAB>",
+    ]
+    assert decoded(tokenizer.detokenize(tf.ragged.constant(ids)))[2] == "猫"
+
+
+def test_an_error_of_the_corpus_is_passed_on():
     def texts():
         yield from CORPUS
         raise InputError("line 25 is not UTF-8")
@@ -271,7 +285,15 @@ def test_an_error_of_the_corpus_is_raised_as_it_is():
         Tokenizer.train(texts(), 320)
 
 
-def test_training_needs_no_tensorflow():
+@pytest.mark.parametrize(
+    "text, received", [("\ud800", r"'\\ud800'"), (None, "None of type")]
+)
+def test_lines_that_are_not_text(text, received):
+    with pytest.raises(InputError, match=rf"texts\[24\]={received}"):
+        Tokenizer.train([*CORPUS, text], 320)
+
+
+def test_training_does_not_import_tensorflow():
     program = (
         "import sys\n"
         "from keras_transformer.text.tokenizer import Tokenizer\n"

@@ -1,0 +1,53 @@
+"""Translates with a SavedModel, without any code of `keras_transformer`.
+
+Usage: python translate_saved_model.py FOLDER
+Reads a JSON object from standard input: `sys_path`, where to import
+TensorFlow from, and `texts`. Prints a JSON list of [translations, scores,
+truncated] as its last line. Exits with code 3 if TensorFlow or
+tensorflow-text cannot be imported.
+"""
+
+import json
+import os
+import sys
+import traceback
+
+IMPORT_FAILED = 3
+
+
+def main() -> None:
+    """Runs the program."""
+    request = json.load(sys.stdin)
+    sys.path[:] = request["sys_path"]
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    try:
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+    except Exception:  # such as a library built for another TensorFlow
+        traceback.print_exc()
+        sys.exit(IMPORT_FAILED)
+    translate = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+    outputs = translate(text=tf.constant(request["texts"], tf.string))
+    rows = zip(
+        outputs["translations"].numpy().tolist(),
+        outputs["scores"].numpy().tolist(),
+        outputs["truncated"].numpy().tolist(),
+        strict=True,
+    )
+    # What a server does not have must not have helped.
+    for name in ("keras_transformer", "sentencepiece"):
+        if name in sys.modules:
+            sys.exit(f"The SavedModel must not depend on {name}.")
+    print(
+        json.dumps(
+            [
+                ([t.decode("utf-8", "replace") for t in texts], scores, cut)
+                for texts, scores, cut in rows
+            ]
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

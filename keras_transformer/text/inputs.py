@@ -1,0 +1,64 @@
+"""What callers may pass as text, and how it becomes Python strings."""
+
+import reprlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from keras_transformer.errors import InputError
+
+
+def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
+    """Returns one text or several as a list of Python strings.
+
+    Args:
+        texts: One text, or an iterable of texts. A text is a `str`, UTF-8
+            `bytes`, or a scalar string tensor or array. NumPy arrays and
+            string tensors of shape `[B]` are iterables of texts.
+        name: What the error messages call `texts`.
+
+    Returns:
+        The texts, and whether a single one was given.
+
+    Raises:
+        InputError: If something else was given, or a text is not valid
+            Unicode. The message names the text.
+    """
+    texts = _unwrap(texts)
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        return [read_text(texts, name)], True
+    return [read_text(t, f"{name}[{i}]") for i, t in enumerate(texts)], False
+
+
+def read_text(value: Any, name: str) -> str:
+    """Returns one text as a Python string, as `read_texts` does."""
+    value = _unwrap(value)
+    if not isinstance(value, str | bytes):
+        raise InputError(
+            "A text must be a `str`, UTF-8 `bytes` or a scalar string tensor. "
+            f"Received: {name}={reprlib.repr(value)} of type "
+            f"{type(value).__name__}"
+        )
+    try:
+        if isinstance(value, bytes):
+            return value.decode("utf-8")
+        value.encode("utf-8")  # a lone surrogate fails
+        return str(value)
+    except UnicodeError as error:
+        raise InputError(
+            "A text must be valid Unicode. Received: "
+            f"{name}={reprlib.repr(value)} ({error.reason} at position "
+            f"{error.start}). Decode the original bytes with their own "
+            "encoding, or replace what cannot be decoded: "
+            '`data.decode("utf-8", "replace")`.'
+        ) from error
+
+
+def _unwrap(value: Any) -> Any:
+    """Returns a tensor as an array, and a scalar array as its element."""
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    return value

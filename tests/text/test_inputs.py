@@ -1,0 +1,81 @@
+"""What counts as text, and the messages for what does not."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.errors import InputError
+from keras_transformer.text import read_texts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Käse\0 🙂",
+        "Käse\0 🙂".encode(),
+        tf.constant("Käse\0 🙂"),
+        np.array("Käse\0 🙂"),
+        np.array("Käse\0 🙂", dtype=object),
+        np.str_("Käse\0 🙂"),
+    ],
+)
+def test_single_text(text):
+    assert read_texts(text) == (["Käse\0 🙂"], True)
+    assert read_texts([text, ""]) == (["Käse\0 🙂", ""], False)
+    assert {type(text) for text in read_texts([text, ""])[0]} == {str}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Käse", ""),
+        {"Käse": 1, "": 2},
+        iter(["Käse".encode(), ""]),
+        tf.constant(["Käse", ""]),
+        np.array(["Käse", ""]),
+        np.array(["Käse".encode(), b""]),
+        np.array(["Käse", b""], dtype=object),
+        tf.data.Dataset.from_tensor_slices(["Käse", ""]),
+    ],
+)
+def test_several_texts(texts):
+    assert read_texts(texts) == (["Käse", ""], False)
+
+
+@pytest.mark.parametrize(
+    "texts, received",
+    [
+        (3, "texts=3 of type int"),
+        (None, "texts=None of type NoneType"),
+        (tf.constant(1.5), "texts=.*1.5.* of type float32"),
+        (["a", None], r"texts\[1\]=None of type NoneType"),
+        (["a", "b", float("nan")], r"texts\[2\]=nan of type float"),
+        (np.array([1, 2]), r"texts\[0\]=.*1.* of type int64"),
+        ([["a"], ["b"]], r"texts\[0\]=\['a'\] of type list"),
+        (tf.constant([["a"]]), r"texts\[0\]=array.* of type ndarray"),
+    ],
+)
+def test_what_is_not_text_is_refused(texts, received):
+    with pytest.raises(InputError, match=f"must be a `str`.* {received}"):
+        read_texts(texts)
+
+
+@pytest.mark.parametrize(
+    "texts, received",
+    [
+        ("ab\ud800", r"texts='ab\\ud800' \(surrogates .* at position 2"),
+        (["ok", "\udcff"], r"texts\[1\]='\\udcff'"),
+        (b"ab\xff", r"texts=b'ab\\xff' \(invalid start byte at position 2"),
+        (["ok", b"\xc3"], r"texts\[1\]=b'\\xc3' \(unexpected end of data"),
+        (tf.constant([b"\xff"]), r"texts\[0\]=b'\\xff'"),
+    ],
+)
+def test_invalid_unicode_is_refused(texts, received):
+    with pytest.raises(InputError, match=f"Unicode. Received: {received}"):
+        read_texts(texts)
+
+
+def test_messages_are_short_and_use_the_given_name():
+    with pytest.raises(InputError, match=r"Received: sources\[1\]=") as error:
+        read_texts(["a", ["x" * 100_000] * 1000], "sources")
+    assert len(str(error.value)) < 300
