@@ -1,62 +1,97 @@
-"""The architecture of a Transformer as one frozen, checked record."""
+"""The architecture of a Transformer as a frozen dataclass."""
 
 import dataclasses
 import json
 from typing import Any
 
 from keras_transformer.errors import InputError
+from keras_transformer.fields import (
+    FRACTION,
+    NON_NEGATIVE_INTEGER,
+    POSITIVE_INTEGER,
+    check_fields,
+    described,
+    document_fields,
+    one_of,
+)
+from keras_transformer.presets import find_preset
 
-POSITIONAL_ENCODINGS = ("sinusoidal", "learned")
 
-
+@document_fields
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Architecture of a `Transformer`: nothing of training or decoding.
+    """Architecture of a `Transformer`, without training or decoding options.
 
-    The defaults are the paper's base model; `from_preset` gives the others.
-
-    Args:
-        vocab_size: Number of tokens in the vocabulary that source and target
-            share.
-        num_layers: Layers in the encoder, and again in the decoder (N).
-        d_model: Width of every layer's input and output.
-        d_ff: Width inside the feed-forward network.
-        num_heads: Attention heads (h).
-        d_k: Width of one head's queries and keys. Default: d_model / heads.
-        d_v: Width of one head's values. Default: d_model / heads.
-        dropout: Rate on each sub-layer's output and on the sums of
-            embeddings and positions (section 5.4).
-        positional_encoding: `"sinusoidal"` (section 3.5) or `"learned"`
-            (Table 3, row E).
-        max_length: The longest source or target in tokens, its end token
-            included, that the model is trained on and translates.
-        pad_id: Id of padding, which is never attended to.
-        bos_id: Id of the token that starts the decoder's input.
-        eos_id: Id of the token that ends a source and a target.
-
-    Raises:
-        InputError: If a value is out of range.
+    The defaults are the paper's base model; `from_preset` returns others.
     """
 
-    vocab_size: int
-    num_layers: int = 6
-    d_model: int = 512
-    d_ff: int = 2048
-    num_heads: int = 8
-    d_k: int | None = None
-    d_v: int | None = None
-    dropout: float = 0.1
-    positional_encoding: str = "sinusoidal"
-    max_length: int = 256
-    pad_id: int = 0
-    bos_id: int = 2
-    eos_id: int = 3
+    vocab_size: int = described(
+        POSITIVE_INTEGER,
+        "size of the vocabulary that source and target share",
+    )
+    num_layers: int = described(
+        POSITIVE_INTEGER,
+        "layers in the encoder and in the decoder, the paper's N",
+        default=6,
+    )
+    d_model: int = described(
+        POSITIVE_INTEGER,
+        "width of every layer's input and output",
+        default=512,
+    )
+    d_ff: int = described(
+        POSITIVE_INTEGER,
+        "inner width of the feed-forward networks",
+        default=2048,
+    )
+    num_heads: int = described(
+        POSITIVE_INTEGER, "attention heads, the paper's h", default=8
+    )
+    d_k: int | None = described(
+        POSITIVE_INTEGER,
+        "width of one head's queries and keys; None means d_model / num_heads",
+        default=None,
+    )
+    d_v: int | None = described(
+        POSITIVE_INTEGER,
+        "width of one head's values; None means d_model / num_heads",
+        default=None,
+    )
+    dropout: float = described(
+        FRACTION,
+        "dropout rate on the output of every sub-layer and on the sums of "
+        "embeddings and positions (section 5.4)",
+        default=0.1,
+    )
+    positional_encoding: str = described(
+        one_of("sinusoidal", "learned"),
+        "positional encoding: sinusoidal (section 3.5) or learned (Table 3, "
+        "row E)",
+        default="sinusoidal",
+    )
+    max_length: int = described(
+        POSITIVE_INTEGER,
+        "maximum length of a source or target in tokens, end token included",
+        default=256,
+    )
+    pad_id: int = described(
+        NON_NEGATIVE_INTEGER,
+        "id of padding, which is never attended to",
+        default=0,
+    )
+    bos_id: int = described(
+        NON_NEGATIVE_INTEGER,
+        "id of the token that starts the decoder's input",
+        default=2,
+    )
+    eos_id: int = described(
+        NON_NEGATIVE_INTEGER,
+        "id of the token that ends a source and a target",
+        default=3,
+    )
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "num_layers", "d_model", "d_ff"):
-            _check_positive(name, getattr(self, name))
-        _check_positive("num_heads", self.num_heads)
-        _check_positive("max_length", self.max_length)
+        check_fields(self)
         for name in ("d_k", "d_v"):
             if getattr(self, name) is None:
                 if self.d_model % self.num_heads:
@@ -67,24 +102,11 @@ class TransformerConfig:
                     )
                 width = self.d_model // self.num_heads
                 object.__setattr__(self, name, width)
-            _check_positive(name, getattr(self, name))
-        if not 0.0 <= self.dropout < 1.0:
+        special_ids = (self.pad_id, self.bos_id, self.eos_id)
+        if len(set(special_ids)) < 3 or max(special_ids) >= self.vocab_size:
             raise InputError(
-                f"dropout must be in [0, 1). Received: dropout={self.dropout}"
-            )
-        if self.positional_encoding not in POSITIONAL_ENCODINGS:
-            raise InputError(
-                "positional_encoding must be one of "
-                f"{', '.join(POSITIONAL_ENCODINGS)}. Received: "
-                f"positional_encoding={self.positional_encoding!r}"
-            )
-        special = (self.pad_id, self.bos_id, self.eos_id)
-        if len(set(special)) < 3 or not all(
-            0 <= i < self.vocab_size for i in special
-        ):
-            raise InputError(
-                "pad_id, bos_id and eos_id must differ and be ids of the "
-                f"vocabulary. Received: {special} with "
+                "pad_id, bos_id and eos_id must differ and be less than "
+                f"vocab_size. Received: {special_ids} with "
                 f"vocab_size={self.vocab_size}"
             )
 
@@ -96,23 +118,26 @@ class TransformerConfig:
 
         Args:
             name: A key of `keras_transformer.presets.PRESETS`.
-            vocab_size: Vocabulary size; by default the preset's own.
+            vocab_size: Size of the vocabulary. Default: the preset's.
             **overrides: Any other argument of `TransformerConfig`.
 
         Raises:
-            InputError: If there is no such preset.
+            InputError: If there is no such preset, or a value is invalid.
         """
-        from keras_transformer.presets import preset
-
-        chosen = preset(name)
-        arguments = {**chosen.architecture, **overrides}
+        preset = find_preset(name)
         if vocab_size is None:
-            vocab_size = chosen.vocab_size
+            vocab_size = preset.vocab_size
+        arguments = {**preset.architecture, **overrides}
         return cls(vocab_size=vocab_size, **arguments)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TransformerConfig":
-        """Inverse of `to_dict`; refuses names that it does not know."""
+        """Returns the configuration of which `values` is the `to_dict`.
+
+        Raises:
+            InputError: If `values` lacks `vocab_size`, has unknown names, or
+                a value is invalid.
+        """
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown or "vocab_size" not in values:
@@ -124,17 +149,21 @@ class TransformerConfig:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values, ready for JSON."""
+        """Returns the values as a dictionary that JSON can hold."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, text: str) -> "TransformerConfig":
-        """Inverse of `to_json`."""
+        """Returns the configuration that `to_json` wrote.
+
+        Raises:
+            InputError: If `text` is not valid JSON, or see `from_dict`.
+        """
         try:
             values = json.loads(text)
         except ValueError as error:
             raise InputError(
-                f"A configuration must be JSON. Received: {error}"
+                f"A configuration must be valid JSON. Received: {error}"
             ) from error
         return cls.from_dict(values)
 
@@ -159,11 +188,4 @@ class TransformerConfig:
             self.vocab_size * self.d_model
             + positions
             + self.num_layers * (encoder_layer + decoder_layer)
-        )
-
-
-def _check_positive(name: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(
-            f"{name} must be a positive integer. Received: {name}={value!r}"
         )

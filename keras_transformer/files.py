@@ -1,33 +1,36 @@
-"""Files that appear whole or not at all, and lines of text that come in."""
+"""Atomic writing of files."""
 
 import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
-
-from keras_transformer.errors import InputError
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
-    """Gives a path to write to, and puts that file in place of `path`.
+    """Yields a temporary path, and moves the file written there to `path`.
 
-    On any failure, a full disk or a power cut the file that was at `path`
-    stays, and nothing half written is left of it.
+    If writing fails, or the machine stops, the previous file at `path` is
+    unchanged. A failure also deletes the temporary file.
 
     Args:
-        path: The file. What is written meanwhile has the same ending.
+        path: The file to write. The temporary file is in the same folder and
+            has the same suffix.
+
+    Raises:
+        OSError: If the file cannot be written; the error names `path` if the
+            system's error names no file.
     """
     path = Path(path)
     partial = path.with_name(f".partial-{path.name}")
     try:
         yield partial
+        # Without this a power cut may leave an empty file at `path`.
         with open(partial, "rb") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        if error.errno and not error.filename:  # a write does not say where
+        if error.errno and not error.filename:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     finally:
@@ -35,36 +38,21 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def reserve_disk_space(path: Path, size: int) -> None:
-    """Raises OSError if a disk has no room for a file.
+    """Checks that the disk has room for a file.
 
     Args:
-        path: The file, which must not be there yet. It is not afterwards.
-        size: Bytes.
+        path: The file, which must not exist. It does not exist afterwards.
+        size: Size of the file in bytes.
+
+    Raises:
+        OSError: If there is not enough room.
     """
     try:
         with open(path, "wb") as file:
-            # Where the system cannot reserve, the writer finds out.
+            # Where it does not exist (macOS), the writer reports a full disk.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         path.unlink(missing_ok=True)
-
-
-def read_lines(stream: BinaryIO) -> Iterator[str]:
-    """Yields the lines of standard input, without their ends.
-
-    Raises:
-        InputError: If one is not UTF-8.
-    """
-    for number, line in enumerate(stream, 1):
-        try:
-            # Some editors put a byte order mark before the first line.
-            encoding = "utf-8-sig" if number == 1 else "utf-8"
-            yield line.decode(encoding).rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"Standard input must be UTF-8. Received: line {number}, "
-                f"{error.reason} at byte {error.start + 1}"
-            ) from error

@@ -1,14 +1,33 @@
-"""The training program; its parts can be used on their own."""
+"""The training program; its parts can be used on their own.
 
-from keras_transformer.train.data.corpus import Corpus, open_corpus
-from keras_transformer.train.data.pipeline import (
-    evaluation_batches,
-    training_batches,
-)
-from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.strategy import open_strategy
-from keras_transformer.train.trainer import train
+Names load when they are first used, so that the command line can describe a
+`Recipe` without importing TensorFlow.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_transformer.train.data.corpus import Corpus, open_corpus
+    from keras_transformer.train.data.pipeline import (
+        evaluation_batches,
+        training_batches,
+    )
+    from keras_transformer.train.recipe import Recipe
+    from keras_transformer.train.run import TrainingRun
+    from keras_transformer.train.strategy import open_strategy
+    from keras_transformer.train.trainer import train
+
+_HOME = {
+    "Corpus": "data.corpus",
+    "Recipe": "recipe",
+    "TrainingRun": "run",
+    "evaluation_batches": "data.pipeline",
+    "open_corpus": "data.corpus",
+    "open_strategy": "strategy",
+    "train": "trainer",
+    "training_batches": "data.pipeline",
+}
 
 __all__ = [
     "Corpus",
@@ -20,3 +39,14 @@ __all__ = [
     "train",
     "training_batches",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_HOME[name]}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

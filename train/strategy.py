@@ -79,10 +79,12 @@ def _join_workers() -> tf.distribute.Strategy:
     workers = config["cluster"]["worker"]
     own = workers.pop(config["task"]["index"])
     with contextlib.ExitStack() as stack:
-        # Native code waits for the workers, and ignores Python's Ctrl-C.
+        # Native code waits for the workers, and ignores Python's handlers.
         if threading.current_thread() is threading.main_thread():
-            before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-            stack.callback(signal.signal, signal.SIGINT, before)
+            interrupt = signal.signal(signal.SIGINT, signal.SIG_DFL)
+            stack.callback(signal.signal, signal.SIGINT, interrupt)
+            # Workers save together, not when one of them is terminated.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if workers:
             print(f"strategy: waiting for {', '.join(workers)}", flush=True)
         try:

@@ -1,5 +1,51 @@
 """The command line: `keras-transformer COMMAND`."""
 
-from keras_transformer.cli.commands import main
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from keras_transformer.cli import commands, terminal
+from keras_transformer.cli.parser import make_parser
+from keras_transformer.startup import import_tensorflow_quietly
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command.
+
+    Args:
+        arguments: What follows `keras-transformer`. Default: `sys.argv[1:]`.
+
+    Returns:
+        The exit code; see `keras_transformer.cli.terminal.run`.
+
+    Raises:
+        SystemExit: By `argparse`, after `--help` and for invalid options; by
+            SIGTERM, with code 143.
+    """
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if not os.environ.get("TF_CONFIG"):
+        return terminal.run(lambda: _run(arguments))
+    try:
+        code = terminal.run(lambda: _run(arguments))
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    if code:
+        # At exit TensorFlow waits, for minutes, for workers that have stopped;
+        # a supervisor is to restart this one at once.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> None:
+    terminal.check_arguments(arguments)
+    options = make_parser().parse_args(arguments)
+    if options.command is not commands.presets:
+        import_tensorflow_quietly()
+    options.command(options)

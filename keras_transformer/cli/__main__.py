@@ -1,8 +1,8 @@
-"""`python -m keras_transformer.cli` does what `keras-transformer` does."""
+"""`python -m keras_transformer.cli` is the same as `keras-transformer`."""
 
 import sys
 
-from keras_transformer.cli.commands import main
+from keras_transformer.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,8 +1,9 @@
-"""The whole way in a few minutes: train, evaluate, export, translate."""
+"""Trains, evaluates, exports and translates in a few minutes."""
 
+import os
 from pathlib import Path
 
-from keras_transformer.export import save, translate_alone
+from keras_transformer.export import save, translate_in_subprocess
 from keras_transformer.run import Run
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.evaluation import describe, evaluate, record
@@ -14,42 +15,41 @@ _PRESET = "tiny"
 _SENTENCE = "I am a student"
 
 
-def demo(output: str | Path | None = None) -> Run:
-    """Trains a small Transformer on the embedded corpus and puts it to use.
+def run_demo(output: str | os.PathLike | None = None) -> Run:
+    """Trains a small Transformer on the bundled corpus and uses it.
 
     Args:
-        output: Folder of the run. Default: `runs/demo`, or the first of
-            `runs/demo-2`, `runs/demo-3`, ... that is free.
+        output: Folder of the run. Default: the first of `runs/demo`,
+            `runs/demo-2`, `runs/demo-3`, ... that does not exist.
 
     Returns:
-        The run, with the SavedModel in its folder `exported/1`.
+        The run; its folder `exported/1` holds the SavedModel.
 
     Raises:
-        InputError: If `output` is not free.
+        InputError: If `output` exists and is not empty.
     """
     corpus = open_corpus(["embedded"])
     recipe = Recipe.from_preset(_PRESET, max_length=32, steps_per_epoch=250)
 
-    print("== 1/4 train on the embedded English-German corpus")
+    print("== 1/4 train on the bundled English-German corpus")
     run = train(corpus, output or _free_folder(), _PRESET, recipe)
 
     print("\n== 2/4 translate 500 held-out sentences with beam search")
-    translator = Translator(run.load_model(), run.tokenizer)
-    results, hypotheses = evaluate(translator, corpus, "test", "de")
+    translator = Translator.open(run.path)
+    results, hypotheses = evaluate(translator, corpus, "test", corpus.target)
     record(run, run.find_checkpoint(), run.step, results, hypotheses)
     print(describe(results))
 
     exported = run.path / "exported" / "1"
-    print(f"\n== 3/4 export a SavedModel to {exported}, and check it")
+    print(f"\n== 3/4 export a SavedModel to {exported} and check it")
     save(translator, exported)
 
     print("\n== 4/4 translate with the SavedModel in a new process")
     held_out = list(corpus.pairs("test").take(2).as_numpy_iterator())
     sources = [_SENTENCE, *(source.decode() for source, _ in held_out)]
-    for source, found in zip(
-        sources, translate_alone(exported, sources), strict=True
-    ):
-        print(f"  {source}\n    -> {found.texts[0]}")
+    translations = translate_in_subprocess(exported, sources)
+    for source, translation in zip(sources, translations, strict=True):
+        print(f"  {source}\n    -> {translation.texts[0]}")
     print(_next_steps(run.path))
     return run
 
@@ -63,7 +63,7 @@ def _free_folder() -> Path:
 
 
 def _next_steps(path: Path) -> str:
-    # make runs the command by its path, without activating .venv.
+    # `make demo` runs the command by its path, without activating .venv.
     return f"""
 The run is in {path}. Next, after `source .venv/bin/activate`:
   echo "The old teacher reads a book." | keras-transformer translate {path}

@@ -5,9 +5,7 @@ import hashlib
 import io
 import os
 import re
-import sys
 import tempfile
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,10 @@ import sentencepiece
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write
 from keras_transformer.text.inputs import read_text
+from keras_transformer.text.normalization import (
+    normalization_rules,
+    without_rules_path,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -134,7 +136,7 @@ class Tokenizer:
         with tempfile.TemporaryDirectory() as folder:
             rules = os.path.join(folder, "rules.tsv")
             with open(rules, "w", encoding="ascii") as file:
-                file.write(_normalization_rules())
+                file.write(normalization_rules())
             try:
                 sentencepiece.SentencePieceTrainer.train(
                     sentence_iterator=iter(lines),
@@ -156,7 +158,7 @@ class Tokenizer:
                 if lines.error is not None:
                     raise lines.error from None
                 raise _explain(str(error), vocab_size) from error
-        return cls(_without_path(model.getvalue()))
+        return cls(without_rules_path(model.getvalue()))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
@@ -329,44 +331,6 @@ class _Lines:
             # SentencePiece converts it to a RuntimeError with its message.
             self.error = error
             raise
-
-
-@functools.cache
-def _normalization_rules() -> str:
-    """Returns the normalization of `Tokenizer` as SentencePiece rules.
-
-    A rule is "code points, tab, code points". SentencePiece replaces the
-    longest match from the left.
-    """
-    rules = {}
-    for point in range(sys.maxunicode + 1):
-        character = chr(point)
-        apart = unicodedata.normalize("NFD", character)
-        together = unicodedata.normalize("NFC", character)
-        partly = unicodedata.normalize("NFC", apart[:-1]) + apart[-1:]
-        for form in (character, partly, apart):
-            if form != together:
-                rules[form] = together
-    # NUL cannot be a key, and remains a byte.
-    for point in (*range(1, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029):
-        rules[chr(point)] = " "
-
-    def hexadecimal(text: str) -> str:
-        return " ".join(f"{ord(character):X}" for character in text)
-
-    return "".join(
-        f"{hexadecimal(form)}\t{hexadecimal(rules[form])}\n"
-        for form in sorted(rules)
-    )
-
-
-def _without_path(model: bytes) -> bytes:
-    """Removes the path of the temporary rules file from a model."""
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-    proto.normalizer_spec.ClearField("normalization_rule_tsv")
-    return proto.SerializeToString(deterministic=True)
 
 
 def _explain(message: str, vocab_size: int) -> Exception:

@@ -1,35 +1,63 @@
+import contextlib
+import io
+from pathlib import Path
+from typing import NamedTuple
+
 import pytest
-from commands import ENGLISH, GERMAN, SMALL, write_corpus
+from commands import Result, write_corpus
 
 from keras_transformer import cli
+
+ENGLISH = "".join(f"the cat number {i} sleeps\n" for i in range(60))
+GERMAN = "".join(f"die Katze Nummer {i} schläft\n" for i in range(60))
+SMALL = (
+    "--source en --target de --preset tiny --vocab-size 310 --steps 2 "
+    "--steps-per-epoch 1 --batch-tokens 256 --max-length 32 --num-layers 1 "
+    "--d-model 16 --d-ff 16 --num-heads 2 --bleu-sentences 0"
+).split()
 
 
 @pytest.fixture
 def run_cli(capsys):
-    """Runs a command; returns its exit code, its output and its errors."""
+    """Runs a command in this process and returns its `Result`."""
 
     def run(*arguments):
-        code = cli.main([str(a) for a in arguments])
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as error:
+            code = error.code
         captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return Result(code, captured.out, captured.err)
 
     return run
 
 
-@pytest.fixture(scope="module")
+class Trained(NamedTuple):
+    """What `train` left."""
+
+    run: Path
+    data: Path
+    result: Result
+
+
+@pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A run of two steps, and the folder of its corpus."""
+    """The one training of these tests; only `evaluate` adds to its folder."""
     folder = tmp_path_factory.mktemp("cli")
     data = write_corpus(
         folder / "data",
-        # An empty line, a word, and a line far longer than max_length.
-        train_en=ENGLISH + "\nyes\n" + "a" * 100_000 + "\n",
-        train_de=GERMAN + "\nja\n" + "b" * 100_000 + "\n",
+        # The last lines: an empty side, and far longer than max_length.
+        train_en=ENGLISH + "\n" + "a" * 100_000 + "\n",
+        train_de=GERMAN + "ja\n" + "b" * 100_000 + "\n",
         valid_en=ENGLISH,
         valid_de=GERMAN,
         test_en="the cat sleeps\n\n" + "a" * 100_000 + "\n",
         test_de="die Katze schläft\n\nb\n",
     )
     arguments = ["train", "--data", data, "--output", folder / "run", *SMALL]
-    assert cli.main([str(a) for a in arguments]) == 0
-    return folder / "run", data
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.main([str(argument) for argument in arguments])
+    return Trained(
+        folder / "run", data, Result(code, out.getvalue(), err.getvalue())
+    )

@@ -1,202 +1,286 @@
-"""What the commands do and print."""
+"""The commands but those that only translate: test_commands_translate.py."""
 
+import dataclasses
+import errno
 import json
-import os
-import subprocess
-import sys
+import types
 
-from commands import fails, train, translate
+import pytest
+from commands import check_refused, write_corpus
 
-from keras_transformer import presets
+from keras_transformer import cli
+from keras_transformer.presets import PRESETS
+from keras_transformer.train.recipe import Recipe
+
+RESULTS = {
+    "split": "test",
+    "sentences": 3,
+    "truncated": 0,
+    "bleu": 12.34,
+    "bleu_signature": "signature",
+    "chrf": 1.0,
+    "chrf_signature": "signature",
+    "tokenized_bleu": 1.0,
+    "perplexity": 2.0,
+    "perplexity_sentences": 3,
+    "beam_size": 4,
+    "alpha": 0.6,
+    "seconds": 0.1,
+}
 
 
-def test_train_says_what_it_drops(run_cli, trained, tmp_path):
-    _, data = trained
-    code, out, _ = train(run_cli, data, tmp_path / "run")
+# === train ===
+
+
+def test_train_reports_what_it_drops_and_what_is_next(trained):
+    code, out, _ = trained.result
     assert code == 0
     assert "1 longer than 32 tokens and 1 with an empty side" in out
-    assert f"evaluate {tmp_path / 'run'}" in out
+    assert out.endswith(
+        f"The run is in {trained.run}. Next:\n"
+        f"  keras-transformer evaluate {trained.run} "
+        f"--data {trained.data} --split test\n"
+        f"  keras-transformer translate {trained.run}\n"
+        f"  keras-transformer export {trained.run} exported/1\n"
+    )
 
 
-def test_train_keeps_its_checkpoints_and_log(trained):
-    run, _ = trained
-    names = sorted(p.name for p in (run / "checkpoints").glob("step*"))
+def test_train_writes_checkpoints_and_a_log(trained):
+    names = sorted(p.name for p in (trained.run / "checkpoints").glob("step*"))
     assert names == [f"step-{n:08d}.weights.h5" for n in (1, 2)]
-    header, *lines = (run / "log.csv").read_text().splitlines()
-    assert {"loss", "nll", "val_perplexity"} <= set(header.split(","))
+    header, *lines = (trained.run / "log.csv").read_text().splitlines()
+    assert {"loss", "val_loss", "val_perplexity"} <= set(header.split(","))
     assert len(lines) == 2
 
 
-def test_evaluate_records_results(run_cli, trained):
-    run, data = trained
-    code, out, _ = run_cli("evaluate", run, "--data", data, "--split", "test")
+@pytest.fixture
+def train_call(monkeypatch):
+    """Replaces the training; holds the arguments of the last call."""
+    call = {}
+
+    def train(corpus, output, preset, recipe, **keywords):
+        call.update(corpus=corpus, output=output, preset=preset, recipe=recipe)
+        call.update(keywords)
+        return types.SimpleNamespace(path=output)
+
+    monkeypatch.setattr("keras_transformer.train.trainer.train", train)
+    return call
+
+
+def test_train_passes_its_flags_on(run_cli, trained, train_call):
+    code, *_ = run_cli(
+        *("train", "--data", trained.data, "--source", "de", "--target", "en"),
+        *("--output", "runs/x", "--preset", "tiny", "--strategy", "mirrored"),
+        *("--init-from", "runs/y", "--vocab-size", 300, "--max-length", 24),
+        *("--gradient-accumulation-steps", 2, "--clip-norm", 0.5),
+        *("--tensorboard", "--dtype", "mixed_bfloat16", "--max-to-keep", 2),
+        *("--d-model", 64, "--d-k", 5, "--positional-encoding", "learned"),
+    )
     assert code == 0
-    results = json.loads((run / "results.json").read_text())
-    assert results[-1]["sentences"] == 3
-    assert results[-1]["step"] == 2
-    assert results[-1]["truncated"] >= 1
-    # An empty line and one that is too long have no perplexity.
-    assert results[-1]["perplexity_sentences"] == 1
-    assert "perplexity is of 1 sentences" in out
-    assert f"{results[-1]['bleu']:.2f}  {results[-1]['bleu_signature']}" in out
-    lines = (run / "translations-test.txt").read_text().splitlines()
+    corpus = train_call["corpus"]
+    assert (corpus.source, corpus.target) == ("de", "en")
+    assert (train_call["output"], train_call["preset"]) == ("runs/x", "tiny")
+    assert train_call["init_from"] == "runs/y"
+    assert train_call["strategy"].num_replicas_in_sync == 2
+    assert train_call["recipe"] == dataclasses.replace(
+        Recipe.from_preset("tiny"),
+        vocab_size=300,
+        max_length=24,
+        gradient_accumulation_steps=2,
+        clip_norm=0.5,
+        tensorboard=True,
+        dtype="mixed_bfloat16",
+        max_to_keep=2,
+    )
+    assert train_call["architecture"] == dict(
+        d_model=64, d_k=5, positional_encoding="learned"
+    )
+
+
+def test_train_without_flags_is_the_preset_small(run_cli, trained, train_call):
+    arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
+    code, *_ = run_cli("train", "--data", trained.data, *arguments)
+    assert code == 0
+    assert train_call["preset"] == "small"
+    assert train_call["recipe"] == Recipe.from_preset("small")
+    assert train_call["architecture"] == {}
+    assert train_call["init_from"] is None
+
+
+def test_train_is_silent_on_other_workers(run_cli, trained, monkeypatch):
+    monkeypatch.setattr(
+        "keras_transformer.train.trainer.train", lambda *_, **__: None
+    )
+    arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
+    result = run_cli("train", "--data", trained.data, *arguments)
+    assert result == (0, "", "")
+
+
+def test_train_reports_all_invalid_values_before_it_starts(run_cli, tmp_path):
+    result = run_cli(
+        *("train", "--data", tmp_path / "nowhere", "--output", tmp_path / "x"),
+        *("--steps", 0, "--label-smoothing", 1.5),
+    )
+    check_refused(result, "Received: steps=0", "Received: label_smoothing=1.5")
+    assert "nowhere" not in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_train_suggests_a_preset(run_cli):
+    result = run_cli("train", "--data", "x", "--output", "y", "--preset", "tny")
+    check_refused(
+        result, "no preset 'tny'", "'tiny'", "keras-transformer presets"
+    )
+
+
+def test_train_on_invalid_data_leaves_no_run(run_cli, tmp_path):
+    data = write_corpus(
+        tmp_path / "data", train_en="a\nb\n", train_de=b"a\n\xe4\n"
+    )
+    arguments = ("--source", "en", "--target", "de", "--preset", "tiny")
+    result = run_cli(
+        "train", "--data", data, "--output", tmp_path / "run", *arguments
+    )
+    check_refused(result, "UTF-8", "train.de", "line 2")
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_the_backend_must_be_tensorflow(run_cli, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    check_refused(run_cli("translate", "run"), "KERAS_BACKEND=jax")
+
+
+# === evaluate ===
+
+
+def test_evaluate_measures_and_records(run_cli, trained):
+    code, out, _ = run_cli("evaluate", trained.run, "--data", trained.data)
+    assert code == 0
+    *_, results = json.loads((trained.run / "results.json").read_text())
+    assert results["split"] == "test"
+    assert results["sentences"] == 3
+    assert (results["step"], results["beam_size"]) == (2, 4)
+    # Of the three, one is empty and one too long to have a perplexity.
+    assert results["perplexity_sentences"] == 1
+    assert f"{results['bleu']:.2f}  {results['bleu_signature']}" in out
+    assert out.startswith(f"translating test of {trained.data}\n")
+    assert out.endswith(f"recorded in {trained.run / 'results.json'}\n")
+    lines = (trained.run / "translations-test.txt").read_text().splitlines()
     assert len(lines) == 3
     assert lines[1] == ""
 
 
-def test_translate_answers_line_by_line(run_cli, trained, monkeypatch):
-    run, _ = trained
-    text = "the cat sleeps\n\n" + "a" * 100_000 + "\nyes"
-    code, out, err = translate(run_cli, monkeypatch, run, text.encode())
-    assert code == 0
-    assert out.count("\n") == 4
-    assert out.split("\n")[1] == ""
-    assert "line 3 was truncated" in err
+@pytest.fixture
+def evaluate_call(monkeypatch):
+    """Replaces the measurement; holds the arguments of the last call."""
+    call = {}
+
+    def evaluate(translator, corpus, split, target):
+        call.update(translator=translator, corpus=corpus)
+        call.update(split=split, target=target)
+        return RESULTS, ["a", "b", "c"]
+
+    monkeypatch.setattr("keras_transformer.train.evaluation.evaluate", evaluate)
+    return call
 
 
-def test_translate_n_best_prints_scores(run_cli, trained, monkeypatch):
-    run, _ = trained
-    code, out, _ = translate(
-        run_cli, monkeypatch, run, b"the cat\nyes\n", "--n-best", "3"
+def test_evaluate_passes_its_flags_on(run_cli, trained, evaluate_call):
+    code, *_ = run_cli(
+        *("evaluate", trained.run, "--data", trained.data, "--split", "valid"),
+        *("--checkpoint", 1, "--beam-size", 2, "--alpha", 1),
+        *("--extra-length", 7),
     )
     assert code == 0
-    rows = [line.split("\t") for line in out.splitlines()]
-    assert [row[0] for row in rows] == list("111222")
-    scores = [float(row[1]) for row in rows]
-    assert scores[:3] == sorted(scores[:3], reverse=True)
+    search = evaluate_call["translator"].search
+    assert (search.beam_size, search.alpha, search.extra_length) == (2, 1.0, 7)
+    assert (evaluate_call["split"], evaluate_call["target"]) == ("valid", "de")
+    *_, results = json.loads((trained.run / "results.json").read_text())
+    assert results["checkpoint"] == "step-00000001.weights.h5"
+    assert results["step"] == 1
 
 
-def test_translate_takes_the_files_of_windows(run_cli, trained, monkeypatch):
-    run, _ = trained
-    plain = translate(run_cli, monkeypatch, run, b"the cat\nyes\n")
-    marked = b"\xef\xbb\xbfthe cat\r\nyes\r\n"
-    assert translate(run_cli, monkeypatch, run, marked) == plain
-
-
-def test_translate_refuses_bytes_that_are_no_utf8(
-    run_cli, trained, monkeypatch
+def test_evaluate_prints_results_that_it_cannot_record(
+    run_cli, trained, evaluate_call, monkeypatch
 ):
-    run, _ = trained
-    fails(
-        translate(run_cli, monkeypatch, run, b"yes\n\xff\n"), "UTF-8", "line 2"
+    def fail(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("keras_transformer.train.evaluation.write_json", fail)
+    result = run_cli("evaluate", trained.run, "--data", trained.data)
+    check_refused(result, "Permission denied")
+    assert "12.34  signature" in result.out
+
+
+@pytest.mark.parametrize(
+    ("flags", "received"),
+    [
+        (["--source", "de", "--target", "en"], "source=de, target=en"),
+        (["--target", "fr"], "source=en, target=fr"),
+        (["--source", "fr"], "source=fr, target=de"),
+    ],
+)
+def test_evaluate_refuses_other_languages(run_cli, trained, flags, received):
+    result = run_cli("evaluate", trained.run, "--data", "nowhere", *flags)
+    check_refused(result, f"{trained.run} translates from en to de", received)
+
+
+def test_an_unknown_checkpoint(run_cli, trained):
+    flags = ("--data", trained.data, "--checkpoint", 7)
+    result = run_cli("evaluate", trained.run, *flags)
+    check_refused(result, "1, 2, last", "checkpoint=7")
+
+
+# === average ===
+
+
+def test_average_lists_what_it_averaged(run_cli, trained, tmp_path):
+    code, out, _ = run_cli(
+        "average", trained.run, tmp_path / "mean", "--last", 2
     )
-
-
-def test_attention_writes_a_picture(run_cli, trained, tmp_path):
-    run, _ = trained
-    picture = tmp_path / "a.png"
-    code, out, _ = run_cli("attention", run, "the cat", "--output", picture)
-    assert code == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert str(picture) in out
-
-
-def test_curve_writes_a_picture(run_cli, trained, tmp_path):
-    run, _ = trained
-    picture = tmp_path / "a.svg"
-    code, out, _ = run_cli("curve", run, "--output", picture)
-    assert code == 0
-    assert "validation, greedy" in picture.read_text("utf-8")
-    assert str(picture) in out
-
-
-def test_params_lists_every_preset_beside_the_paper(run_cli):
-    code, out, _ = run_cli("params")
-    assert code == 0
-    rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
-    assert set(presets.PRESETS) <= set(rows)
-    assert rows["base"][1:2] == ["63,045,632"]
-    assert rows["base"][5:8] == ["65M", "4.92", "25.8"]
-    assert rows["big"][5:8] == ["213M", "4.33", "26.4"]
-    assert rows["tiny"][5:8] == ["-", "-", "-"]
-
-
-def test_flags_of_training_and_the_mean(run_cli, trained, tmp_path):
-    past, data = trained
-    flags = (
-        "--accumulate 2 --clip-norm 0.5 --patience 3 --tensorboard "
-        "--dtype mixed_bfloat16 --keep 2 --steps 3"
-    ).split()
-    result = train(run_cli, data, tmp_path / "run", *flags, "--init-from", past)
-    assert result[0] == 0
-    assert f"weights: {past / 'checkpoints' / 'step-00000002'}" in result[1]
-    config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert (
-        config["recipe"].items()
-        >= {
-            "accumulate": 2,
-            "clip_norm": 0.5,
-            "patience": 3,
-            "tensorboard": True,
-            "dtype": "mixed_bfloat16",
-            "keep": 2,
-        }.items()
-    )
-    assert list((tmp_path / "run" / "tensorboard").iterdir())
-
-    code, out, _ = run_cli("average", tmp_path / "run", tmp_path / "mean")
     assert code == 0
     assert out.splitlines() == [
         f"{tmp_path / 'mean'} holds the mean of",
+        "  step-00000001.weights.h5",
         "  step-00000002.weights.h5",
-        "  step-00000003.weights.h5",
     ]
+    assert (tmp_path / "mean" / "config.json").exists()
 
 
-def test_a_reader_that_has_gone():
-    process = subprocess.Popen(
-        [sys.executable, "-m", "keras_transformer.cli", "params"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    process.stdout.close()
-    errors = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(), errors) == (141, b"")
+# === presets ===
 
 
-def test_a_run_that_is_done_is_left_as_it_is(run_cli, trained):
-    run, data = trained
-    before = {p: p.stat().st_mtime_ns for p in run.rglob("*.*")}
-    code, out, _ = train(run_cli, data, run)
+def test_presets_lists_every_preset_beside_the_paper(run_cli):
+    code, out, _ = run_cli("presets")
     assert code == 0
-    assert "all 2 steps are done" in out
-    code, out, _ = train(run_cli, "embedded", run, "--steps", "1")
+    rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
+    assert set(PRESETS) <= set(rows)
+    assert rows["base"][1:5] == ["63,045,632", "37,000", "50,000", "100,000"]
+    assert rows["base"][5:8] == ["65M", "4.92", "25.8"]
+    assert rows["big"][4:8] == ["300,000", "213M", "4.33", "26.4"]
+    assert rows["tiny"][2:8] == ["2,000", "4,096", "1,000", "-", "-", "-"]
+
+
+# === curve ===
+
+
+def test_curve_plots_the_log(run_cli, trained, tmp_path):
+    picture = tmp_path / "a.svg"
+    code, out, _ = run_cli("curve", trained.run, "--output", picture)
     assert code == 0
-    assert "all 1 steps are done" in out
-    assert {p: p.stat().st_mtime_ns for p in run.rglob("*.*")} == before
+    assert out == f"2 epochs are plotted in {picture}\n"
+    assert "validation" in picture.read_text("utf-8")
 
 
-def test_a_checkpoint_by_its_name(run_cli, trained):
-    run, data = trained
-    arguments = ("evaluate", run, "--data", data, "--split", "test")
-    code, *_ = run_cli(*arguments, "--checkpoint", "1")
-    assert code == 0
-    *_, newest = json.loads((run / "results.json").read_text())
-    assert newest["checkpoint"] == "step-00000001.weights.h5"
-    fails(run_cli(*arguments, "--checkpoint", "7"), "1, 2", "checkpoint=7")
+# === main ===
 
 
-def test_strategy_is_printed_with_the_devices(run_cli, trained, tmp_path):
-    _, data = trained
-    code, out, _ = train(
-        run_cli, data, tmp_path / "run", "--strategy", "mirrored"
-    )
-    assert code == 0
-    assert "strategy: mirrored, 2 replicas; here CPU:0, CPU:1" in out
+def test_main_reads_the_command_line(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["keras-transformer", "presets"])
+    assert cli.main() == 0
+    assert "C-d_ff-4096" in capsys.readouterr().out
 
 
-def test_help_answers_without_tensorflow():
-    script = (
-        "import sys; sys.modules['tensorflow'] = None\n"
-        "from keras_transformer.cli import main\n"
-        "main(['--help'])"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
-    )
-    assert process.returncode == 0, process.stderr
-    assert "translate standard input" in process.stdout
+def test_a_command_is_required(run_cli):
+    result = run_cli()
+    assert result.code == 2
+    assert "arguments are required: COMMAND" in result.err

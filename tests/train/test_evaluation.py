@@ -1,13 +1,80 @@
-"""Results are kept: those of before, and those of two at once."""
-
 import json
+import math
 import threading
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_transformer import Tokenizer, TransformerConfig
-from keras_transformer.train.evaluation import record
+from keras_transformer.errors import InputError
+from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.evaluation import describe, evaluate, record
 from keras_transformer.train.run import TrainingRun
+
+
+@pytest.fixture(scope="module")
+def evaluated(translator, tmp_path_factory):
+    """A corpus of three pairs, the translator's results and translations."""
+    folder = tmp_path_factory.mktemp("corpus")
+    pairs = [
+        ("The red dog sleeps.", "Hund schläft, der rote."),
+        ("dog", "Katze"),
+        ("", "leer"),
+    ]
+    for side, code in enumerate(("en", "de")):
+        lines = (pair[side] + "\n" for pair in pairs)
+        (folder / f"test.{code}").write_text("".join(lines))
+    corpus = open_corpus([str(folder)], "en", "de")
+    return evaluate(translator, corpus, "test", "de"), pairs
+
+
+def test_hypotheses_are_scored_against_references(evaluated):
+    (results, hypotheses), pairs = evaluated
+    assert hypotheses[2] == ""
+    from sacrebleu.metrics import BLEU, CHRF
+
+    references = [reference for _, reference in pairs]
+    # BLEU is not symmetric: the lengths differ.
+    assert sum(map(len, references)) != sum(map(len, hypotheses))
+    expected = BLEU(trg_lang="de").corpus_score(hypotheses, [references])
+    assert results["bleu"] == pytest.approx(expected.score)
+    expected = CHRF().corpus_score(hypotheses, [references]).score
+    assert results["chrf"] == pytest.approx(expected)
+    assert results["sentences"] == 3
+
+
+def test_perplexity_is_that_of_the_references(evaluated, translator):
+    (results, _), pairs = evaluated
+    assert results["perplexity_sentences"] == 2  # one source is empty
+    total = tokens = 0.0
+    for source, reference in pairs[:2]:
+        ids, _, _ = translator.source_ids(tf.constant([source]))
+        labels, _, _ = translator.source_ids(tf.constant([reference]))
+        target = np.pad(labels[:, :-1], [(0, 0), (1, 0)], constant_values=2)
+        logits = translator.model({"source": ids, "target": target})
+        log_probs = tf.nn.log_softmax(logits).numpy()
+        chosen = np.take_along_axis(log_probs, labels.numpy()[..., None], -1)
+        total -= chosen.sum()
+        tokens += labels.shape[1]
+    nll = total / tokens
+    assert nll > 0.1  # or nll and perplexity could not be told apart
+    assert results["nll"] == pytest.approx(nll, rel=1e-4)
+    assert results["perplexity"] == pytest.approx(math.exp(nll), rel=1e-4)
+
+
+def test_the_description_has_the_results(evaluated):
+    (results, _), _ = evaluated
+    text = describe(results)
+    assert f"BLEU            {results['bleu']:6.2f}" in text
+    assert f"perplexity      {results['perplexity']:6.2f}  per token" in text
+    assert "perplexity is that of 2 sentences" in text
+    assert ("truncated" in text) == bool(results["truncated"])
+
+
+def test_an_unknown_split_is_refused(translator, corpus):
+    with pytest.raises(InputError, match="split='dev'"):
+        evaluate(translator, corpus, "dev")
 
 
 @pytest.fixture
@@ -25,7 +92,7 @@ def add(run, bleu, split="test"):
     return record(run, path, 2, results, [f"a {bleu}", "two\nlines", ""])
 
 
-def test_results_are_added_and_translations_replaced(run):
+def test_results_are_appended_and_translations_replaced(run):
     add(run, 1.0)
     path = add(run, 2.0)
     add(run, 3.0, "valid")
@@ -39,17 +106,16 @@ def test_results_are_added_and_translations_replaced(run):
     assert text == "a 2.0\ntwo lines\n\n"
 
 
-def test_a_damaged_file_is_put_aside(run, capsys):
+def test_damaged_results_are_kept_aside(run, capsys):
     damaged = '[{"bleu": 1.0'
     (run.path / "results.json").write_text(damaged)
     path = add(run, 2.0)
     assert [r["bleu"] for r in json.loads(path.read_text())] == [2.0]
-    aside = run.path / "results.json.damaged"
-    assert aside.read_text() == damaged
-    assert "results.json.damaged" in capsys.readouterr().err
+    assert (run.path / "results.json.damaged").read_text() == damaged
+    assert "renamed to results.json.damaged" in capsys.readouterr().err
 
 
-def test_many_at_once_are_all_kept(run):
+def test_concurrent_results_are_all_kept(run):
     threads = [
         threading.Thread(target=add, args=(run, float(i))) for i in range(16)
     ]

@@ -1,4 +1,4 @@
-"""Training is killed for real, and goes on as if it had not been."""
+"""Training in processes that are killed, and resumed."""
 
 import json
 import os
@@ -7,24 +7,54 @@ import subprocess
 import sys
 import time
 
+import digits
 import numpy as np
+import pytest
 from helpers import free_ports
 
-from keras_transformer.train.state import load, load_step
+from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.state import load_state, load_step
 
-COMMAND = [
-    *(sys.executable, "-m", "keras_transformer.cli", "train"),
-    *("--data", "embedded", "--preset", "tiny", "--vocab-size", "600"),
-    *("--num-layers", "1", "--d-model", "16", "--d-ff", "16"),
-    *("--num-heads", "2", "--max-length", "24", "--batch-tokens", "256"),
-    *("--steps", "24", "--steps-per-epoch", "4", "--bleu-sentences", "2"),
-    *("--deterministic", "--output"),
-]
+STEPS = 24
 
 
-def killed_when(folder, happens):
-    """Starts training and kills it once something is true of its folder."""
-    process = subprocess.Popen([*COMMAND, folder], stdout=subprocess.DEVNULL)
+def command(folder, *flags):
+    arguments = (
+        f"train --data {folder / 'data'} --source en --target de "
+        "--preset tiny --vocab-size 300 --num-layers 1 --d-model 16 --d-ff 16 "
+        "--num-heads 2 --max-length 24 --batch-tokens 256 "
+        f"--steps {STEPS} --steps-per-epoch 4 --bleu-sentences 0 "
+        "--deterministic"
+    )
+    program = [sys.executable, "-m", "keras_transformer.cli"]
+    return [*program, *arguments.split(), *flags, "--output"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "data").mkdir()
+    digits.write(tmp_path / "data")
+    return tmp_path
+
+
+def assert_same_state(found, expected):
+    states = []
+    for path in (found, expected):
+        run = TrainingRun.open(path)
+        states.append(load_state(run.state_path, run.id))
+    assert states[0].step == states[1].step == STEPS
+    np.testing.assert_array_equal(states[0].position, states[1].position)
+    pairs = zip(states[0].variables, states[1].variables, strict=True)
+    for ours, theirs in pairs:
+        np.testing.assert_array_equal(ours, theirs)
+    return states[0]
+
+
+def kill_when(folder, run, happens):
+    """Starts training, and kills it when something is true of its run."""
+    process = subprocess.Popen(
+        [*command(folder), run], stdout=subprocess.DEVNULL
+    )
     while not happens():
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.001)
@@ -32,75 +62,77 @@ def killed_when(folder, happens):
     assert process.wait() == -signal.SIGKILL
 
 
-def test_killed_at_three_moments(tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run([*COMMAND, whole], check=True)
+def test_training_that_was_killed_is_resumed(folder):
+    """Before the first update, and during the first checkpoint."""
+    whole, killed = folder / "whole", folder / "killed"
+    subprocess.run([*command(folder), whole], check=True)
+    kill_when(folder, killed, (killed / "state.npz").exists)
 
-    def in_checkpoints(*names):
-        folder = killed / "checkpoints"
-        files = os.listdir(folder) if folder.exists() else []
-        return any(file.startswith(names) for file in files)
+    def has_checkpoint():
+        names = os.listdir(killed / "checkpoints")
+        return any(name.startswith((".partial", "step")) for name in names)
 
-    # Before the first update; at the first checkpoint, perhaps in its midst;
-    # and when there is a file more than it began with.
-    killed_when(killed, lambda: (killed / "tokenizer.model").exists())
-    killed_when(killed, lambda: in_checkpoints(".partial", "step"))
-    before = len(os.listdir(killed / "checkpoints"))
-    killed_when(
-        killed, lambda: len(os.listdir(killed / "checkpoints")) > before
-    )
-    subprocess.run([*COMMAND, killed], check=True)
-
-    found, expected = load(killed / "state.npz"), load(whole / "state.npz")
-    assert found.step == expected.step == 24
-    np.testing.assert_array_equal(found.position, expected.position)
-    for ours, theirs in zip(found.variables, expected.variables, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    # What was half written has gone.
+    kill_when(folder, killed, has_checkpoint)
+    subprocess.run([*command(folder), killed], check=True)
+    assert_same_state(killed, whole)
+    # Partial files are gone.
     assert not list(killed.rglob(".partial*"))
 
 
-def start_two(folder, *flags_of_other):
+@pytest.mark.slow
+def test_sigterm_saves_and_exits(folder):
+    run = folder / "run"
+    process = subprocess.Popen(
+        [*command(folder, "--steps", "100000"), run],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not (run / "checkpoints" / "step-00000008.weights.h5").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 143
+    step = load_step(run / "state.npz")
+    assert step >= 8
+    assert f"training: terminated; saved step {step:,}" in printed
+
+
+def start_two(folder, run, *flags_of_other):
     """Starts two workers; returns them, the chief first."""
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
-    return [
-        subprocess.Popen(
-            [
-                *COMMAND,
-                folder,
-                *("--strategy", "multiworker"),
-                *(flags_of_other if index else ()),
-            ],
-            env={
-                **os.environ,
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-                "TF_CONFIG": json.dumps(
-                    {
-                        "cluster": cluster,
-                        "task": {"type": "worker", "index": index},
-                    }
-                ),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+    processes = []
+    for index, flags in enumerate(((), flags_of_other)):
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": cluster, "task": task})
+        processes.append(
+            subprocess.Popen(
+                [*command(folder, "--strategy", "multiworker", *flags), run],
+                env={
+                    **os.environ,
+                    "TF_CPP_MIN_LOG_LEVEL": "3",
+                    "TF_CONFIG": config,
+                },
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
         )
-        for index in range(2)
+    return processes
+
+
+@pytest.mark.slow
+def test_two_workers_that_were_killed_are_resumed(folder):
+    whole, killed = folder / "whole", folder / "killed"
+    chief, other = start_two(folder, whole)
+    printed = [
+        process.communicate(timeout=300)[0] for process in (chief, other)
     ]
-
-
-def test_two_workers_are_killed_and_go_on(tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    chief, other = start_two(whole)
-    printed = (
-        chief.communicate(timeout=900)[0],
-        other.communicate(timeout=900)[0],
-    )
     assert (chief.returncode, other.returncode) == (0, 0), printed
     assert "worker 0 of 2" in printed[0] and "worker 1 of 2" in printed[1]
     assert "The run is in" in printed[0] and "The run is in" not in printed[1]
 
-    processes = start_two(killed)
+    processes = start_two(folder, killed)
     state = killed / "state.npz"
     while not state.exists() or load_step(state) < 4:
         assert processes[0].poll() is None, processes[0].communicate()[0]
@@ -108,21 +140,36 @@ def test_two_workers_are_killed_and_go_on(tmp_path):
     for process in processes:
         process.kill()
         process.communicate()
-    assert 4 <= load_step(state) < 24
-    for process in start_two(killed):
-        text = process.communicate(timeout=900)[0]
+    assert 4 <= load_step(state) < STEPS
+    for process in start_two(folder, killed):
+        text = process.communicate(timeout=300)[0]
         assert process.returncode == 0, text
-
-    found, expected = load(killed / "state.npz"), load(whole / "state.npz")
-    assert found.step == expected.step == 24
-    np.testing.assert_array_equal(found.position, expected.position)
-    assert (found.position.sum(axis=1) > 0).all()  # of both workers
-    for ours, theirs in zip(found.variables, expected.variables, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    state = assert_same_state(killed, whole)
+    assert (state.position.sum(axis=1) > 0).all()  # of both workers
 
 
-def test_ctrl_c_while_it_waits_for_a_worker(tmp_path):
-    (chief, other) = start_two(tmp_path / "run")
+@pytest.mark.slow
+def test_the_chief_exits_when_a_worker_was_killed(folder):
+    """At once, with a code of its own, so that it can be restarted."""
+    run = folder / "run"
+    chief, other = start_two(folder, run, "--steps", str(STEPS))
+    while not (run / "state.npz").exists() or load_step(run / "state.npz") < 4:
+        assert chief.poll() is None, chief.communicate()[0]
+        time.sleep(0.01)
+    other.kill()
+    other.communicate()
+    for line in chief.stdout:
+        if "Another worker has stopped" in line:
+            break
+    start = time.monotonic()
+    chief.communicate(timeout=60)
+    assert chief.returncode == 2
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_waiting_for_a_worker(folder):
+    chief, other = start_two(folder, folder / "run")
     other.kill()
     other.communicate()
     assert "waiting for localhost:" in chief.stdout.readline()
@@ -131,19 +178,23 @@ def test_ctrl_c_while_it_waits_for_a_worker(tmp_path):
     chief.communicate()
 
 
-def test_the_others_end_when_the_chief_refuses(tmp_path):
-    (tmp_path / "file").write_text("not a run")
-    chief, other = start_two(tmp_path)
-    assert "already holds something" in chief.communicate(timeout=900)[0]
-    other.communicate(timeout=900)
+@pytest.mark.slow
+def test_workers_end_when_the_chief_refuses(folder):
+    (folder / "run").mkdir()
+    (folder / "run" / "file").write_text("not a run")
+    chief, other = start_two(folder, folder / "run")
+    printed = chief.communicate(timeout=300)[0]
+    assert "already contains other files" in printed
+    other.communicate(timeout=300)
     assert chief.returncode == 2
     assert other.returncode not in (0, None)
 
 
-def test_workers_with_different_settings(tmp_path):
-    chief, other = start_two(tmp_path / "run", "--steps", "20")
-    text = other.communicate(timeout=900)[0]
+@pytest.mark.slow
+def test_workers_with_different_settings(folder):
+    chief, other = start_two(folder, folder / "run", "--steps", "20")
+    text = other.communicate(timeout=300)[0]
     assert "Received: worker 1 with other settings\n" in text
     assert other.returncode == 2
-    chief.communicate(timeout=900)
+    chief.communicate(timeout=300)
     assert chief.returncode not in (0, None)

@@ -1,0 +1,260 @@
+"""The options of the command line.
+
+The flags of `train` are the fields of `Recipe` and `TransformerConfig`.
+"""
+
+import argparse
+import dataclasses
+import types
+import typing
+
+from keras_transformer import __version__
+from keras_transformer.cli import commands
+from keras_transformer.config import TransformerConfig
+from keras_transformer.presets import PRESETS
+from keras_transformer.train.recipe import Recipe
+
+_STRATEGIES = ("auto", "single", "mirrored", "multiworker")
+_TOKENIZER_FIELDS = {"pad_id", "bos_id", "eos_id"}
+_PICTURE = "file to write: .png, .svg or .pdf"
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser; the option `command` is a function of `commands`."""
+    parser = argparse.ArgumentParser(
+        prog="keras-transformer",
+        description='"Attention Is All You Need": train, evaluate, translate, '
+        "export.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, add_options, summary in (
+        ("train", _add_train, "train on a parallel corpus"),
+        ("evaluate", _add_evaluate, "measure BLEU on a split"),
+        ("average", _add_average, "average the last checkpoints of a run"),
+        ("translate", _add_translate, "translate standard input line by line"),
+        ("export", _add_export, "write a SavedModel"),
+        ("presets", _add_nothing, "list the presets and their parameters"),
+        ("attention", _add_attention, "plot the attention of a layer"),
+        ("curve", _add_curve, "plot the training of a run"),
+        (
+            "demo",
+            _add_demo,
+            "train, evaluate, export and translate in a few minutes",
+        ),
+    ):
+        subparser = subparsers.add_parser(name, help=summary)
+        add_options(subparser)
+        subparser.set_defaults(command=getattr(commands, name))
+    return parser
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    _add_data(parser)
+    parser.add_argument(
+        "--output", required=True, metavar="FOLDER", help="folder of the run"
+    )
+    parser.add_argument(
+        "--preset",
+        default="small",
+        metavar="NAME",
+        help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=_STRATEGIES,
+        default="auto",
+        help="devices to train on (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--init-from",
+        metavar="RUN",
+        help="start with the tokenizer and the newest weights of this run",
+    )
+    recipe = parser.add_argument_group("training hyper-parameters")
+    architecture = parser.add_argument_group("architecture")
+    recipe_fields = dataclasses.fields(Recipe)
+    for field in recipe_fields:
+        _add_field(recipe, Recipe, field)
+    other = _TOKENIZER_FIELDS | {field.name for field in recipe_fields}
+    for field in dataclasses.fields(TransformerConfig):
+        if field.name not in other:
+            _add_field(architecture, TransformerConfig, field)
+
+
+def _add_field(
+    group: argparse._ArgumentGroup, cls: type, field: dataclasses.Field
+) -> None:
+    """Adds the flag of a dataclass field; it has no value unless given."""
+    flag = "--" + field.name.replace("_", "-")
+    default = str(field.default)
+    if any(
+        field.name in {"vocab_size", *preset.architecture, *preset.recipe}
+        for preset in PRESETS.values()
+    ):
+        default = f"the preset's; base: {default}"
+    text = f"{field.metadata['description']} (default: {default})"
+    value_type = _value_type(typing.get_type_hints(cls)[field.name])
+    if value_type is bool:
+        group.add_argument(
+            flag, action="store_true", default=argparse.SUPPRESS, help=text
+        )
+        return
+    group.add_argument(
+        flag,
+        type=value_type,
+        choices=field.metadata["rule"].choices or None,
+        default=argparse.SUPPRESS,
+        metavar=None if value_type is str else value_type.__name__.upper(),
+        help=text,
+    )
+
+
+def _value_type(annotation: typing.Any) -> type:
+    """Returns `int` for `int | None`, and any other type itself."""
+    if isinstance(annotation, types.UnionType):
+        return typing.get_args(annotation)[0]
+    return annotation
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    _add_checkpoint(parser)
+    _add_data(parser)
+    parser.add_argument(
+        "--split", default="test", help="split to measure (default: test)"
+    )
+    _add_search(parser)
+
+
+def _add_average(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    parser.add_argument("output", help="folder of the new run")
+    parser.add_argument(
+        "--last",
+        type=int,
+        metavar="N",
+        help="number of checkpoints (default: as many as training keeps, 5 "
+        "for base and 20 for big)",
+    )
+
+
+def _add_translate(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    _add_checkpoint(parser)
+    _add_search(parser)
+    parser.add_argument(
+        "--n-best",
+        type=int,
+        metavar="N",
+        help="print N translations per line, each as line number, score and "
+        "text, separated by tabs",
+    )
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    parser.add_argument("output", help="new folder, e.g. exported/1")
+    _add_checkpoint(parser)
+    _add_search(parser)
+    parser.add_argument(
+        "--n-best",
+        type=int,
+        default=1,
+        metavar="N",
+        help="translations returned per text (default: %(default)s)",
+    )
+
+
+def _add_nothing(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def _add_attention(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    parser.add_argument("sentence", help="the source")
+    parser.add_argument("--output", required=True, help=_PICTURE)
+    parser.add_argument(
+        "--kind",
+        choices=("encoder", "decoder", "cross"),
+        default="cross",
+        help="which attention (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--layer",
+        type=int,
+        metavar="N",
+        help="layer, counted from 1 (default: the last)",
+    )
+    _add_checkpoint(parser)
+    _add_search(parser)
+
+
+def _add_curve(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    parser.add_argument("--output", required=True, help=_PICTURE)
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        help="folder of the run (default: the first of runs/demo, "
+        "runs/demo-2, ... that does not exist)",
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", help="folder that `train` wrote")
+
+
+def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint",
+        metavar="STEP",
+        help="a step, best (by validation BLEU) or last (default: last)",
+    )
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="a folder of {train,valid,test}.LANGUAGE or of TFRecord files, "
+        "two text files, a .tsv file, tfds:NAME/CONFIG, or embedded, which "
+        "is the bundled corpus",
+    )
+    parser.add_argument(
+        "--source", metavar="LANGUAGE", help="language code, e.g. en"
+    )
+    parser.add_argument(
+        "--target", metavar="LANGUAGE", help="language code, e.g. de"
+    )
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--beam-size",
+        type=int,
+        default=4,
+        metavar="N",
+        help="hypotheses kept by the search; 1 is greedy (default: "
+        "%(default)s)",
+    )
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        default=0.6,
+        metavar="FLOAT",
+        help="exponent of the length penalty (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--extra-length",
+        type=int,
+        default=50,
+        metavar="N",
+        help="maximum length of a translation, in tokens beyond the length "
+        "of the source (default: %(default)s)",
+    )

@@ -1,0 +1,220 @@
+"""Standard streams, signals and exit codes of the command line."""
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
+
+from keras_transformer.errors import InputError
+
+_INVALID = 2
+_INTERRUPTED = 128 + 2  # as a shell reports SIGINT
+_BROKEN_PIPE = 128 + 13  # SIGPIPE
+_TERMINATED = 128 + 15  # SIGTERM
+
+_PROMPT = "> "
+_READ_SIZE = 1 << 16  # bytes; as many as a pipe holds
+
+# What precedes the reason when TensorFlow fails in a graph.
+_PREAMBLE = r"Graph execution error|Detected at node|\s+File |\d+ root error"
+
+
+def run(command: Callable[[], None]) -> int:
+    """Runs a command, reports its error and returns its exit code.
+
+    Args:
+        command: The command. SIGTERM raises `SystemExit(143)` in it.
+
+    Returns:
+        0 on success; 2 after an error of the user or the system, with a
+        message on standard error; 130 after an interrupt; 141 if the reader
+        of standard output is gone. The last two are what a shell reports for
+        a program that a signal ended.
+    """
+    try:
+        _prepare_streams()
+        with _exit_on_sigterm():
+            command()
+        sys.stdout.flush()
+        return 0
+    except KeyboardInterrupt:
+        report("interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return _BROKEN_PIPE
+    except InputError as error:
+        report(str(error))
+        return _INVALID
+    except Exception as error:
+        message = _describe(error)
+        if message is None:
+            raise
+        report(message)
+        return _INVALID
+
+
+def report(message: str) -> None:
+    """Prints a message of this program on standard error."""
+    print(f"keras-transformer: {message}", file=sys.stderr)
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Checks the encoding of the command line.
+
+    Raises:
+        InputError: If an argument is not valid Unicode. Python puts lone
+            surrogates where it cannot decode the bytes of an argument.
+    """
+    for argument in arguments:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                "Arguments and the names of files must be valid UTF-8. "
+                f"Received: {argument!r}"
+            ) from error
+
+
+def read_lines() -> Iterator[list[str]]:
+    """Yields the lines of standard input as soon as they arrive.
+
+    A terminal gets a prompt on standard error.
+
+    Yields:
+        All complete lines that could be read without waiting for more, at
+        least one, without their line ends.
+
+    Raises:
+        InputError: If standard input is closed, or a line is not valid
+            UTF-8. The lines before it have been yielded by then.
+    """
+    if sys.stdin is None:
+        raise InputError(
+            "Standard input must be open. Received: a closed one; use "
+            "`< FILE`, a pipe or a terminal."
+        )
+    number = 0
+    for encoded in _read_encoded_lines(sys.stdin.buffer):
+        lines = []
+        for line in encoded:
+            number += 1
+            # Some editors write a byte order mark before the first line.
+            encoding = "utf-8-sig" if number == 1 else "utf-8"
+            try:
+                lines.append(line.decode(encoding).rstrip("\r"))
+            except UnicodeDecodeError as error:
+                if lines:
+                    yield lines
+                raise InputError(
+                    f"Standard input must be UTF-8. Received: line {number}, "
+                    f"{error.reason} at byte {error.start + 1}"
+                ) from error
+        yield lines
+
+
+def _read_encoded_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+    is_terminal = stream.isatty()
+    if is_terminal:
+        report("enter one sentence per line, and Ctrl-D to end")
+    unfinished: list[bytes] = []  # parts of a line whose end is not read yet
+    while True:
+        if is_terminal:
+            print(_PROMPT, end="", file=sys.stderr, flush=True)
+        chunk = stream.read1(_READ_SIZE)
+        if not chunk:
+            break
+        first, *others = chunk.split(b"\n")
+        unfinished.append(first)
+        if others:
+            *lines, rest = others
+            yield [b"".join(unfinished), *lines]
+            unfinished = [rest]
+    if is_terminal:
+        print(file=sys.stderr)
+    if any(unfinished):
+        yield [b"".join(unfinished)]
+
+
+def _prepare_streams() -> None:
+    """Makes the standard streams fit for any text.
+
+    Raises:
+        InputError: If standard output is closed: the next file that is opened
+            would get its file descriptor.
+    """
+    if sys.stderr is None:  # closed
+        sys.stderr = open(os.devnull, "w")
+        os.dup2(sys.stderr.fileno(), 2)  # native code writes there
+    if sys.stdout is None:
+        raise InputError(
+            "Standard output must be open. Received: a closed one; use "
+            "`> /dev/null` to discard the output."
+        )
+    if hasattr(sys.stdout, "reconfigure"):  # not in a notebook
+        # UTF-8 in every locale, and line by line also into a pipe.
+        sys.stdout.reconfigure(
+            encoding="utf-8", errors="backslashreplace", line_buffering=True
+        )
+
+
+@contextlib.contextmanager
+def _exit_on_sigterm() -> Iterator[None]:
+    """Lets SIGTERM end a command like an exception, so that it cleans up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _describe(error: Exception) -> str | None:
+    """Returns what to print of an error; None if it is a bug of ours."""
+    reason, advice = _reason(error), _advice(error)
+    if advice:
+        return f"{advice} Received: {reason}"
+    if isinstance(error, OSError):  # such as a missing permission
+        return reason
+    return None
+
+
+def _advice(error: Exception) -> str | None:
+    """Returns what to do about an error that the system caused, or None."""
+    # TensorFlow has no exception classes of its own for these two.
+    if "No space left" in str(error):
+        return "The disk is full."
+    if "File too large" in str(error):
+        return "A file exceeds the size limit; see `ulimit -f`."
+    if "tensorflow" not in sys.modules:
+        return None
+    errors = sys.modules["tensorflow"].errors
+    if isinstance(error, errors.ResourceExhaustedError):
+        return (
+            "There is not enough memory. For translation, use a smaller "
+            "--beam-size. For training, start a new run (with --init-from to "
+            "keep the weights) with a smaller --batch-tokens or "
+            "--max-length, with --gradient-accumulation-steps or a mixed "
+            "--dtype."
+        )
+    if isinstance(error, errors.UnavailableError | errors.AbortedError):
+        return (
+            "Another worker has stopped or does not answer. If it printed no "
+            "reason, start the same commands again: they resume from the "
+            "last checkpoint."
+        )
+    if isinstance(error, errors.PermissionDeniedError | errors.NotFoundError):
+        return "A file cannot be read or written."
+    return None
+
+
+def _reason(error: Exception) -> str:
+    """Returns the line of an error message that names the reason."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    reasons = [line for line in lines if not re.match(_PREAMBLE, line)]
+    return (reasons or lines or [type(error).__name__])[0].strip()

@@ -1,0 +1,73 @@
+"""The text normalization of `Tokenizer`, as rules for SentencePiece."""
+
+import functools
+import sys
+import unicodedata
+
+
+@functools.cache
+def normalization_rules() -> str:
+    """Returns the normalization of `Tokenizer` as SentencePiece rules.
+
+    A rule is "code points, tab, code points". SentencePiece replaces the
+    longest match from the left.
+    """
+    rules = {}
+    for point in range(sys.maxunicode + 1):
+        character = chr(point)
+        apart = unicodedata.normalize("NFD", character)
+        together = unicodedata.normalize("NFC", character)
+        partly = unicodedata.normalize("NFC", apart[:-1]) + apart[-1:]
+        for form in (character, partly, apart):
+            if form != together:
+                rules[form] = together
+    # NUL cannot be a key, and remains a byte.
+    for point in (*range(1, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029):
+        rules[chr(point)] = " "
+
+    def hexadecimal(text: str) -> str:
+        return " ".join(f"{ord(character):X}" for character in text)
+
+    return "".join(
+        f"{hexadecimal(form)}\t{hexadecimal(rules[form])}\n"
+        for form in sorted(rules)
+    )
+
+
+def without_rules_path(model: bytes) -> bytes:
+    """Removes the path of the temporary rules file from a model.
+
+    The module `sentencepiece_model_pb2` would need a newer protobuf than some
+    TensorFlow versions allow. The two fields that lead to the path are enough
+    here: protobuf keeps fields that it does not know.
+    """
+    from google.protobuf import (
+        descriptor_pb2,
+        descriptor_pool,
+        message_factory,
+    )
+
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name="sentencepiece.proto", syntax="proto2"
+    )
+    file.message_type.add(name="NormalizerSpec").field.add(
+        name="normalization_rule_tsv",
+        number=6,
+        type=field.TYPE_STRING,
+        label=field.LABEL_OPTIONAL,
+    )
+    file.message_type.add(name="ModelProto").field.add(
+        name="normalizer_spec",
+        number=3,
+        type=field.TYPE_MESSAGE,
+        type_name="NormalizerSpec",
+        label=field.LABEL_OPTIONAL,
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    proto = message_factory.GetMessageClass(
+        pool.FindMessageTypeByName("ModelProto")
+    ).FromString(model)
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")
+    return proto.SerializeToString(deterministic=True)

@@ -1,0 +1,236 @@
+"""The commands that translate with a trained run."""
+
+import types
+
+import numpy as np
+import pytest
+from commands import Chunks, check_refused, set_stdin
+
+from keras_transformer import plotting
+from keras_transformer.decoding import BeamSearch
+from keras_transformer.translator import (
+    Translation,
+    TranslationAttention,
+    Translator,
+)
+
+
+class FakeTranslator:
+    """Translates into upper case; stands for `Translator`."""
+
+    model = types.SimpleNamespace(config=types.SimpleNamespace(max_length=32))
+
+    def __init__(self, run, checkpoint, search, num_translations):
+        self.run, self.checkpoint = run, checkpoint
+        self.search, self.num_translations = search, num_translations
+
+    def translate(self, texts):
+        return [
+            Translation(
+                [f"{text.upper()}\n{i}" for i in range(self.num_translations)],
+                [-float(i) for i in range(self.num_translations)],
+                truncated=text == "long",
+            )
+            for text in texts
+        ]
+
+    def attention(self, text):
+        source, target = text.split(), ["<s>", *text.upper().split()]
+        s, t = len(source), len(target)
+        return TranslationAttention(
+            source,
+            target,
+            encoder=[np.full((1, s, s), 1 / s)] * 2,
+            decoder=[np.full((1, t, t), 1 / t)] * 2,
+            cross=[np.full((1, t, s), 1 / s)] * 2,
+        )
+
+
+@pytest.fixture
+def fake_translators(monkeypatch):
+    """Replaces `Translator.open`; holds what it returned."""
+    opened = []
+
+    def open(run, checkpoint=None, search=None, num_translations=1):
+        opened.append(FakeTranslator(run, checkpoint, search, num_translations))
+        return opened[-1]
+
+    monkeypatch.setattr(Translator, "open", open)
+    return opened
+
+
+# === translate ===
+
+
+def test_translate_translates(run_cli, trained, monkeypatch):
+    text = "the cat sleeps\n\n" + "a" * 100_000 + "\nschläft"
+    set_stdin(monkeypatch, Chunks([text.encode()]))
+    code, out, err = run_cli("translate", trained.run)
+    assert code == 0
+    assert out.count("\n") == 4
+    assert out.split("\n")[1] == ""
+    assert "keras-transformer: line 3 was truncated" in err
+    assert "line 2" not in err
+
+
+def test_translate_prints_a_line_per_line(
+    run_cli, monkeypatch, fake_translators
+):
+    set_stdin(monkeypatch, Chunks([b"a cat\n\nlong\n"]))
+    code, out, err = run_cli("translate", "runs/x", "--extra-length", 7)
+    assert (code, out) == (0, "A CAT 0\n 0\nLONG 0\n")
+    assert err == (
+        "keras-transformer: line 3 was truncated: it or its translation "
+        "exceeds 32 tokens, the model's maximum length, or the translation "
+        "exceeds the source by 7 tokens, the limit of --extra-length\n"
+    )
+
+
+def test_translate_n_best_prints_number_score_and_text(
+    run_cli, monkeypatch, fake_translators
+):
+    set_stdin(monkeypatch, Chunks([b"a\n", b"b\n"]))
+    code, out, _ = run_cli("translate", "runs/x", "--n-best", 2)
+    assert code == 0
+    assert out.splitlines() == [
+        "1\t-0.0000\tA 0",
+        "1\t-1.0000\tA 1",
+        "2\t-0.0000\tB 0",
+        "2\t-1.0000\tB 1",
+    ]
+
+
+def test_translate_passes_its_flags_on(run_cli, monkeypatch, fake_translators):
+    set_stdin(monkeypatch, Chunks([]))
+    code, *_ = run_cli(
+        *("translate", "runs/x", "--checkpoint", "best", "--beam-size", 3),
+        *("--alpha", 1, "--extra-length", 7, "--n-best", 2),
+    )
+    assert code == 0
+    (translator,) = fake_translators
+    assert (translator.run, translator.checkpoint) == ("runs/x", "best")
+    assert translator.search == BeamSearch(3, 1.0, 7)
+    assert translator.num_translations == 2
+
+
+def test_translate_answers_at_once(
+    run_cli, monkeypatch, capsys, fake_translators
+):
+    answers = []
+    stream = Chunks(
+        [b"a\n", b"b\nc\n"], lambda: answers.append(capsys.readouterr().out)
+    )
+    set_stdin(monkeypatch, stream)
+    assert run_cli("translate", "runs/x").code == 0
+    assert answers == ["", "A 0\n", "B 0\nC 0\n"]
+
+
+def test_translate_answers_the_lines_before_an_invalid_one(
+    run_cli, monkeypatch, fake_translators
+):
+    set_stdin(monkeypatch, Chunks([b"a\nb\n\xff\nc\n"]))
+    result = run_cli("translate", "runs/x")
+    check_refused(result, "UTF-8", "line 3")
+    assert result.out == "A 0\nB 0\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "received"),
+    [
+        (["--beam-size", 0], "beam_size=0"),
+        (["--alpha", -1], "alpha=-1.0"),
+        (["--extra-length", -1], "extra_length=-1"),
+        (["--n-best", 9], "num_translations=9, beam_size=4"),
+        (["--n-best", 0], "num_translations=0, beam_size=4"),
+    ],
+)
+def test_translate_refuses_an_invalid_search(run_cli, trained, flags, received):
+    result = run_cli("translate", trained.run, *flags)
+    check_refused(result, f"Received: {received}")
+
+
+def test_translate_refuses_a_folder_that_is_not_a_run(run_cli, tmp_path):
+    result = run_cli("translate", tmp_path)
+    check_refused(result, "config.json", f"Received: {tmp_path}")
+
+
+# === export ===
+
+
+@pytest.fixture
+def save_call(monkeypatch):
+    """Replaces the export; holds the arguments of the last call."""
+    call = {}
+
+    def save(translator, path):
+        call.update(translator=translator, path=path)
+        return path
+
+    monkeypatch.setattr("keras_transformer.export.save", save)
+    return call
+
+
+def test_export_passes_its_flags_on(run_cli, save_call, fake_translators):
+    flags = ("--beam-size", 3, "--n-best", 2, "--extra-length", 7)
+    code, out, err = run_cli("export", "runs/x", "exported/1", *flags)
+    assert (code, err) == (0, "")
+    assert save_call["path"] == "exported/1"
+    translator = save_call["translator"]
+    assert translator.num_translations == 2
+    assert translator.search == BeamSearch(3, 0.6, 7)
+    assert out.startswith("exporting runs/x\nexported/1 holds a SavedModel")
+
+
+def test_export_warns_of_a_folder_that_is_not_a_version(
+    run_cli, save_call, fake_translators
+):
+    code, _, err = run_cli("export", "runs/x", "exported/x/")
+    assert code == 0
+    assert err.startswith("keras-transformer: warning: TensorFlow Serving ")
+    assert err.endswith("version number, such as exported/x/1\n")
+
+
+# === attention ===
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "layer"),
+    [
+        ([], "cross", None),
+        (["--kind", "encoder", "--layer", 1], "encoder", 1),
+        (["--kind", "decoder", "--layer", 2], "decoder", 2),
+    ],
+)
+def test_attention_plots_a_layer(
+    run_cli, fake_translators, monkeypatch, tmp_path, flags, kind, layer
+):
+    calls = []
+    plot = plotting.translation_figure
+
+    def translation_figure(attention, kind, layer):
+        calls.append((attention.target_tokens, kind, layer))
+        return plot(attention, kind, layer)
+
+    monkeypatch.setattr(plotting, "translation_figure", translation_figure)
+    picture = tmp_path / "a.png"
+    code, out, _ = run_cli(
+        "attention", "runs/x", "a cat", "--output", picture, *flags
+    )
+    assert (code, out) == (0, f"the attention is plotted in {picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert calls == [(["<s>", "A", "CAT"], kind, layer)]
+
+
+def test_attention_refuses_a_layer_that_is_not_there(
+    run_cli, fake_translators, tmp_path
+):
+    picture = tmp_path / "a.png"
+    flags = ("--output", picture, "--layer", 3)
+    result = run_cli("attention", "runs/x", "a", *flags)
+    check_refused(result, "layers 1 to 2", "layer=3")
+    assert not picture.exists()
+
+
+def test_attention_refuses_bytes_that_are_not_utf8(run_cli):
+    result = run_cli("attention", "run", "\udcff", "--output", "a.png")
+    check_refused(result, "valid UTF-8", r"'\udcff'")

@@ -1,0 +1,77 @@
+"""`make demo` runs the real one; here the long steps are replaced."""
+
+import pytest
+from commands import check_refused
+
+from keras_transformer.cli import demo
+from keras_transformer.errors import InputError
+from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.run import TrainingRun
+from keras_transformer.translator import Translation
+
+
+@pytest.fixture
+def calls(trained, monkeypatch):
+    """Replaces the long steps; holds what they were called with."""
+    calls = []
+
+    def train(corpus, output, preset, recipe):
+        calls.append(("train", corpus.name, str(output), preset, recipe.steps))
+        return TrainingRun.open(trained.run)
+
+    def save(translator, path):
+        calls.append(("save", path, translator.search.beam_size))
+
+    def translate(path, texts):
+        calls.append(("translate", path, texts))
+        return [Translation([text.upper()], [0.0], False) for text in texts]
+
+    def evaluate(translator, corpus, split, target):
+        calls.append(("evaluate", corpus.name, split, target))
+        return {"split": split}, ["a"]
+
+    def record(run, checkpoint, step, results, hypotheses):
+        calls.append(("record", run.path, checkpoint.name, step, hypotheses))
+
+    monkeypatch.setattr(demo, "train", train)
+    monkeypatch.setattr(demo, "save", save)
+    monkeypatch.setattr(demo, "translate_in_subprocess", translate)
+    monkeypatch.setattr(demo, "evaluate", evaluate)
+    monkeypatch.setattr(demo, "record", record)
+    monkeypatch.setattr(demo, "describe", lambda results: "the results")
+    return calls
+
+
+def test_the_steps_of_the_demo(calls, trained, run_cli):
+    code, out, _ = run_cli("demo", "--output", "runs/mine")
+    assert code == 0
+    sentences = ["I am a student"]
+    pairs = open_corpus(["embedded"]).pairs("test").take(2)
+    sentences += [source.decode() for source, _ in pairs.as_numpy_iterator()]
+    exported = trained.run / "exported" / "1"
+    assert calls == [
+        ("train", "embedded", "runs/mine", "tiny", 1_000),
+        ("evaluate", "embedded", "test", "de"),
+        ("record", trained.run, "step-00000002.weights.h5", 2, ["a"]),
+        ("save", exported, 4),
+        ("translate", exported, sentences),
+    ]
+    headings = [line for line in out.splitlines() if line.startswith("==")]
+    assert [line[:6] for line in headings] == [f"== {i}/4" for i in range(1, 5)]
+    assert "the results" in out
+    for sentence in sentences:
+        assert f"  {sentence}\n    -> {sentence.upper()}\n" in out
+    assert f"keras-transformer translate {trained.run}\n" in out
+
+
+def test_the_default_folder_is_the_first_free_one(
+    run_cli, tmp_path, monkeypatch
+):
+    def train(corpus, output, *_):
+        raise InputError(f"output={output}")
+
+    monkeypatch.setattr(demo, "train", train)
+    monkeypatch.chdir(tmp_path)
+    for expected in ("runs/demo", "runs/demo-2", "runs/demo-3"):
+        check_refused(run_cli("demo"), f"output={expected}\n")
+        (tmp_path / expected).mkdir(parents=True)

@@ -1,0 +1,169 @@
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+
+from keras_transformer.cli import commands
+from keras_transformer.cli.parser import make_parser
+from keras_transformer.presets import PRESETS
+from keras_transformer.train.recipe import Recipe
+
+TRAIN = ("train", "--data", "embedded", "--output", "run")
+ALL_FLAGS = {
+    "--vocab-size 300": 300,
+    "--steps 7": 7,
+    "--steps-per-epoch 3": 3,
+    "--batch-tokens 512": 512,
+    "--max-length 24": 24,
+    "--warmup-steps 5": 5,
+    "--learning-rate-scale 0.5": 0.5,
+    "--label-smoothing 0.2": 0.2,
+    "--gradient-accumulation-steps 2": 2,
+    "--clip-norm 1": 1.0,
+    "--max-to-keep 4": 4,
+    "--patience 6": 6,
+    "--bleu-sentences 0": 0,
+    "--tensorboard": True,
+    "--seed 9": 9,
+    "--dtype mixed_bfloat16": "mixed_bfloat16",
+    "--deterministic": True,
+    "--num-layers 1": 1,
+    "--d-model 16": 16,
+    "--d-ff 8": 8,
+    "--num-heads 2": 2,
+    "--d-k 3": 3,
+    "--d-v 4": 4,
+    "--dropout 0": 0.0,
+    "--positional-encoding learned": "learned",
+}
+
+
+@pytest.fixture
+def parse():
+    """Returns what a command line is parsed to, as a dictionary."""
+    return lambda *arguments: vars(make_parser().parse_args(arguments))
+
+
+@pytest.fixture
+def show_help(capsys):
+    """Returns the help of a command, without line breaks."""
+
+    def show(*arguments):
+        with pytest.raises(SystemExit, match="0"):
+            make_parser().parse_args([*arguments, "--help"])
+        return " ".join(capsys.readouterr().out.split())
+
+    return show
+
+
+def test_flags_of_train_that_are_not_given_have_no_value(parse):
+    assert parse(*TRAIN) == dict(
+        command=commands.train,
+        data=["embedded"],
+        output="run",
+        source=None,
+        target=None,
+        preset="small",
+        strategy="auto",
+        init_from=None,
+    )
+
+
+def test_flags_of_train_have_the_types_of_the_fields(parse):
+    words = [word for flag in ALL_FLAGS for word in flag.split()]
+    parsed = parse(*TRAIN, *words)
+    for flag, expected in ALL_FLAGS.items():
+        value = parsed[flag.split()[0].removeprefix("--").replace("-", "_")]
+        assert value == expected
+        assert type(value) is type(expected)
+
+
+def test_train_has_no_other_flags(parse):
+    words = [word for flag in ALL_FLAGS for word in flag.split()]
+    fields = set(parse(*TRAIN, *words)) - set(parse(*TRAIN))
+    assert len(fields) == len(ALL_FLAGS)
+    assert set(Recipe.__dataclass_fields__) < fields
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--steps", "x"], "--steps: invalid int value: 'x'"),
+        (["--dropout", "x"], "--dropout: invalid float value: 'x'"),
+        (["--dtype", "float99"], "--dtype: invalid choice: 'float99'"),
+        (
+            ["--positional-encoding", "none"],
+            "--positional-encoding: invalid choice: 'none'",
+        ),
+        (["--strategy", "many"], "--strategy: invalid choice: 'many'"),
+        (["--pad-id", "1"], "unrecognized arguments: --pad-id 1"),
+    ],
+)
+def test_invalid_flags_of_train(parse, capsys, words, message):
+    with pytest.raises(SystemExit) as error:
+        parse(*TRAIN, *words)
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_help_of_train_names_presets_choices_and_defaults(show_help):
+    text = show_help("train")
+    for name in PRESETS:
+        assert name in text
+    for expected in (
+        "(default: small)",
+        "{auto,single,mirrored,multiworker}",
+        "{float32,mixed_bfloat16,mixed_float16} Keras dtype policy "
+        "(default: float32)",
+        "{sinusoidal,learned}",
+        "--steps INT number of updates (default: the preset's; base: 100000)",
+        "longer pairs are dropped (default: 128)",
+        "inner width of the feed-forward networks (default: the preset's; "
+        "base: 2048)",
+    ):
+        assert expected in text
+
+
+def test_defaults_of_the_search_are_those_of_beam_search(parse, show_help):
+    from keras_transformer.decoding import BeamSearch
+
+    for words in (
+        ["translate", "run"],
+        ["export", "run", "output"],
+        ["evaluate", "run", "--data", "embedded"],
+        ["attention", "run", "text", "--output", "picture.png"],
+    ):
+        parsed = parse(*words)
+        names = inspect.signature(BeamSearch).parameters
+        assert BeamSearch(**{name: parsed[name] for name in names}) == (
+            BeamSearch()
+        )
+    text = show_help("translate")
+    assert "--extra-length" in text
+    assert "(default: 50)" in text
+
+
+def test_every_strategy_can_be_chosen(parse):
+    from keras_transformer.train.strategy import STRATEGIES
+
+    for name in STRATEGIES:
+        assert parse(*TRAIN, "--strategy", name)["strategy"] == name
+
+
+@pytest.mark.parametrize("arguments", ["['train', '--help']", "['presets']"])
+def test_help_and_presets_do_not_import_tensorflow(arguments):
+    script = (
+        "import sys; sys.modules['tensorflow'] = None\n"
+        "from keras_transformer.cli import main\n"
+        f"main({arguments})"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+    )
+    assert process.returncode == 0, process.stderr
+    assert "base" in process.stdout

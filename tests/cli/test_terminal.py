@@ -1,0 +1,332 @@
+import errno
+import io
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+from commands import Chunks, set_stdin
+
+from keras_transformer.cli import terminal
+from keras_transformer.errors import InputError
+
+
+def fail_with(error):
+    """Returns a command that raises."""
+
+    def command():
+        raise error
+
+    return command
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Returns what `read_lines` yields for chunks of standard input."""
+
+    def read(*chunks):
+        set_stdin(monkeypatch, Chunks(chunks))
+        return list(terminal.read_lines())
+
+    return read
+
+
+# === Exit codes ===
+
+
+def test_success_is_0(capsys):
+    assert terminal.run(lambda: print("done")) == 0
+    assert capsys.readouterr() == ("done\n", "")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (InputError("It is wrong."), 2, "It is wrong."),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "file"),
+            2,
+            "[Errno 13] Permission denied: 'file'",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "file"),
+            2,
+            "The disk is full. Received: [Errno 28] No space left on device: "
+            "'file'",
+        ),
+        (
+            OSError(errno.EFBIG, "File too large", "file"),
+            2,
+            "A file exceeds the size limit; see `ulimit -f`. Received: "
+            "[Errno 27] File too large: 'file'",
+        ),
+    ],
+)
+def test_errors_are_reported_without_a_traceback(capsys, error, code, message):
+    assert terminal.run(fail_with(error)) == code
+    assert capsys.readouterr() == ("", f"keras-transformer: {message}\n")
+
+
+def test_a_reader_that_is_gone_is_141(capsys):
+    assert terminal.run(fail_with(BrokenPipeError())) == 141
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("error", [ValueError("bug"), RuntimeError("bug")])
+def test_bugs_are_not_hidden(error):
+    with pytest.raises(type(error), match="bug"):
+        terminal.run(fail_with(error))
+
+
+def test_sigterm_is_143_and_cleans_up():
+    previous = signal.getsignal(signal.SIGTERM)
+    cleaned = []
+
+    def command():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            pytest.fail("SIGTERM was ignored")
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(SystemExit) as stopped:
+        terminal.run(command)
+    assert stopped.value.code == 143
+    assert cleaned
+    assert signal.getsignal(signal.SIGTERM) is previous
+
+
+# === Advice on the errors of TensorFlow ===
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "advice"),
+    [
+        (
+            "ResourceExhaustedError",
+            "OOM when allocating [9,9]",
+            "with a smaller --batch-tokens or --max-length, with "
+            "--gradient-accumulation-steps or a mixed --dtype.",
+        ),
+        (
+            "ResourceExhaustedError",
+            "OOM when allocating [9,9]",
+            "There is not enough memory. For translation, use a smaller "
+            "--beam-size.",
+        ),
+        (
+            "ResourceExhaustedError",
+            "a.index; No space left on device",
+            "The disk is full.",
+        ),
+        ("UnavailableError", "Socket closed", "Another worker has stopped"),
+        ("AbortedError", "connection reset", "Another worker has stopped"),
+        ("PermissionDeniedError", "a; denied", "cannot be read or written."),
+        ("NotFoundError", "a; missing", "cannot be read or written."),
+    ],
+)
+def test_advice_on_errors_of_tensorflow(capsys, name, message, advice):
+    import tensorflow as tf
+
+    error = getattr(tf.errors, name)(None, None, message)
+    assert terminal.run(fail_with(error)) == 2
+    printed = capsys.readouterr().err
+    assert advice in printed
+    assert printed.endswith(f" Received: {message}\n")
+
+
+def test_other_errors_of_tensorflow_are_bugs():
+    import tensorflow as tf
+
+    error = tf.errors.InvalidArgumentError(None, None, "shapes differ")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shapes differ"):
+        terminal.run(fail_with(error))
+
+
+def test_an_error_in_a_graph_is_reduced_to_its_reason(capsys):
+    import tensorflow as tf
+
+    @tf.function
+    def read(path):
+        return tf.io.read_file(path)
+
+    assert terminal.run(lambda: read(tf.constant("/nowhere/a"))) == 2
+    assert capsys.readouterr().err == (
+        "keras-transformer: A file cannot be read or written. "
+        "Received: /nowhere/a; No such file or directory\n"
+    )
+
+
+# === Output ===
+
+
+def test_output_is_utf8_in_every_locale(monkeypatch):
+    output = io.BytesIO()
+    stream = io.TextIOWrapper(output, encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert terminal.run(lambda: print("schläft \udcff")) == 0
+    assert output.getvalue() == "schläft \\udcff\n".encode()
+
+
+def test_output_appears_line_by_line(monkeypatch):
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
+
+    def command():
+        print("first")
+        assert output.getvalue() == b"first\n"
+
+    assert terminal.run(command) == 0
+
+
+def test_output_without_a_line_end_is_written(monkeypatch):
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
+    assert terminal.run(lambda: print("first", end="")) == 0
+    assert output.getvalue() == b"first"
+
+
+CLI = (sys.executable, "-m", "keras_transformer.cli")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        ("presets >&-", 2, "Standard output must be open."),
+        ("--help >&-", 2, "Standard output must be open."),
+        ("presets 2>&- >&-", 2, ""),
+        ("presets <&-", 0, ""),
+        pytest.param(
+            "presets > /dev/full",
+            2,
+            "The disk is full.",
+            marks=pytest.mark.skipif(
+                not os.path.exists("/dev/full"), reason="there is no /dev/full"
+            ),
+        ),
+    ],
+)
+def test_standard_streams_that_cannot_be_used(command, code, message):
+    process = subprocess.run(
+        f"{shlex.join(CLI)} {command}",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == code
+    assert message in process.stderr
+    assert len(process.stderr.splitlines()) == bool(message)
+
+
+def test_closed_error_output_is_replaced():
+    # Native code writes to descriptor 2, whatever file has it.
+    script = (
+        "import os, sys; from keras_transformer.cli import terminal; "
+        "sys.exit(terminal.run(lambda: os.write(2, b'x')))"
+    )
+    command = f"{shlex.join([sys.executable, '-c', script])} 2>&-"
+    assert subprocess.run(command, shell=True).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["presets", "--help"])
+def test_a_pipe_that_nobody_reads(command):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = subprocess.run(
+        [*CLI, command], stdout=write_end, stderr=subprocess.PIPE
+    )
+    os.close(write_end)
+    assert process.stderr == b""
+    # The argparse of some Python versions ignores the error.
+    assert process.returncode in ((0, 141) if command == "--help" else (141,))
+
+
+# === Input ===
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([], []),
+        ([b"one\n"], [["one"]]),
+        ([b"one\ntwo\n"], [["one", "two"]]),
+        ([b"one\n", b"two\n"], [["one"], ["two"]]),
+        ([b"one\ntw", b"o\nthree\n"], [["one"], ["two", "three"]]),
+        ([b"o", b"n", b"e\n"], [["one"]]),
+        ([b"one\ntwo"], [["one"], ["two"]]),
+        ([b"one\n\n\ntwo\n"], [["one", "", "", "two"]]),
+        ([b"\xef\xbb\xbfone\r\ntwo\r\n"], [["one", "two"]]),
+        (["schläft\n".encode()[:5], "schläft\n".encode()[5:]], [["schläft"]]),
+    ],
+)
+def test_lines_are_yielded_as_they_arrive(read, chunks, expected):
+    assert read(*chunks) == expected
+
+
+def test_nothing_is_read_before_the_last_lines_were_used(monkeypatch):
+    events = []
+    stream = Chunks([b"one\n", b"two\n"], lambda: events.append("read"))
+    set_stdin(monkeypatch, stream)
+    for lines in terminal.read_lines():
+        events.append(lines)
+    assert events == ["read", ["one"], "read", ["two"], "read"]
+
+
+def test_a_pipe_that_stays_open(monkeypatch):
+    read_end, write_end = os.pipe()
+    set_stdin(monkeypatch, os.fdopen(read_end, "rb"))
+    lines = terminal.read_lines()
+    os.write(write_end, b"one\n")
+    assert next(lines) == ["one"]
+    os.write(write_end, b"two\nthree\n")
+    assert next(lines) == ["two", "three"]
+    os.close(write_end)
+    assert list(lines) == []
+
+
+def test_lines_before_an_invalid_one_are_yielded(monkeypatch):
+    set_stdin(monkeypatch, Chunks([b"one\n", b"two\nthr\xffee\nfour\n"]))
+    lines = terminal.read_lines()
+    assert next(lines) == ["one"]
+    assert next(lines) == ["two"]
+    with pytest.raises(InputError) as error:
+        next(lines)
+    assert str(error.value) == (
+        "Standard input must be UTF-8. Received: line 3, invalid start byte "
+        "at byte 4"
+    )
+
+
+def test_closed_input_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="Standard input must be open"):
+        list(terminal.read_lines())
+
+
+def test_a_terminal_has_a_prompt(monkeypatch, capsys):
+    stream = Chunks([b"one\n", b"two\n"], is_terminal=True)
+    set_stdin(monkeypatch, stream)
+    assert list(terminal.read_lines()) == [["one"], ["two"]]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        "keras-transformer: enter one sentence per line, and Ctrl-D to end\n"
+        "> > > \n"
+    )
+
+
+def test_a_pipe_has_no_prompt(read, capsys):
+    read(b"one\n")
+    assert capsys.readouterr() == ("", "")
+
+
+# === Arguments ===
+
+
+def test_arguments_must_be_valid_unicode():
+    terminal.check_arguments(["--data", "schläft"])
+    with pytest.raises(InputError, match=r"UTF-8. Received: 'a\\udcff'"):
+        terminal.check_arguments(["b", "a\udcff"])
