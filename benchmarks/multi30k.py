@@ -4,8 +4,8 @@ python benchmarks/multi30k.py prepare FOLDER runs/multi30k-tok
 python benchmarks/multi30k.py score RUN/translations-test.txt FOLDER/tok/test.de
 
 FOLDER has train|valid|test.en|de as text and, in tok/, the released test,
-lower-cased and tokenised. A line is made lower-case, its punctuation is
-normalised, and Moses splits it: `prepare` tells whether this turns the test
+lower-cased and tokenized. A line is made lower-case, its punctuation is
+normalized, and Moses splits it: `prepare` tells whether this turns the test
 into the released one to the letter. `score` takes translations that are tokens
 already; with `--text` it makes them so.
 """
@@ -55,7 +55,7 @@ def score(
     if text:
         language = references.suffix.removeprefix(".")
         hypotheses = tokenized(hypotheses, language)
-    # `force` silences the advice against scoring tokenised text.
+    # `force` silences the advice against scoring tokenized text.
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
     print(bleu.corpus_score(hypotheses, [read(references)]))
     print(bleu.get_signature())

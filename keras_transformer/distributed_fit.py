@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.keras_overrides import (
-    NoSymbolicBuild,
+    BuiltWithoutData,
     expect_reduced_gradients,
 )
 from keras_transformer.losses import token_weights
@@ -19,7 +19,7 @@ _SUM = tf.distribute.ReduceOp.SUM
 _TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
 
 
-class DistributedFit(NoSymbolicBuild):
+class DistributedFit(BuiltWithoutData):
     """A `keras.Model` whose loss is a mean over the batch's target tokens.
 
     Keras averages the losses, gradients and metrics of the replicas, so that

@@ -8,16 +8,23 @@ from typing import Any
 import keras
 
 
-class NoSymbolicBuild(keras.Model):
-    """A model that is built by its constructor and by `compile`.
+class BuiltWithoutData(keras.Model):
+    """A model of `[B, T, V]` logits that `fit` does not build from a batch.
 
-    Under a strategy Keras builds a model from the first batch, which it
-    averages over the replicas. That fails if their shares differ in size,
-    and the batch is lost.
+    Under a strategy Keras builds model, metrics and optimizer from the first
+    batch, which it averages over the replicas. That fails if their shares
+    differ in size, and the batch is lost. This model is built by its
+    constructor, and its `config.vocab_size` says what the metrics receive.
     """
 
     def _maybe_symbolic_build(self, *args: Any, **kwargs: Any) -> None:
-        pass
+        metrics = self._compile_metrics
+        if metrics is None or metrics.built:
+            return
+        labels = keras.KerasTensor((None, None), "int32")
+        logits = keras.KerasTensor((None, None, self.config.vocab_size))
+        with self.distribute_strategy.scope():
+            metrics.build(labels, logits)
 
 
 def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:

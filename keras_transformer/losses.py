@@ -42,15 +42,15 @@ def smoothed_cross_entropy(
     @ops.custom_gradient
     def loss(logits: Any) -> tuple[Any, Any]:
         z = ops.cast(logits, "float32")
-        normaliser = ops.logsumexp(z, axis=-1, keepdims=True)
+        log_total = ops.logsumexp(z, axis=-1, keepdims=True)
         label_logits = ops.take_along_axis(z, labels, axis=-1)
-        losses = normaliser - excess * label_logits
+        losses = log_total - excess * label_logits
         if label_smoothing:
             losses = losses - other * ops.sum(z, axis=-1, keepdims=True)
 
         def gradient(*args: Any, upstream: Any = None) -> Any:
             upstream = args[0] if upstream is None else upstream
-            softmax = ops.exp(ops.cast(logits, "float32") - normaliser)
+            softmax = ops.exp(ops.cast(logits, "float32") - log_total)
             is_label = ops.equal(ops.arange(vocab_size), labels)
             target = ops.where(is_label, excess + other, other)
             to_logits = upstream[..., None] * (softmax - target)

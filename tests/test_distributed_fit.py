@@ -201,7 +201,12 @@ def test_the_compiled_loss_and_optimizer_are_used():
 
 
 @pytest.mark.parametrize(
-    "options", [dict(steps_per_execution=2), dict(run_eagerly=True)]
+    "options",
+    [
+        dict(steps_per_execution=2),
+        dict(run_eagerly=True),
+        pytest.param(dict(jit_compile=True), marks=pytest.mark.slow),
+    ],
 )
 def test_ways_to_run_a_step_change_nothing(trained, options):
     model = compiled_model(open_strategy("single"), **options)
@@ -211,6 +216,30 @@ def test_ways_to_run_a_step_change_nothing(trained, options):
         np.testing.assert_allclose(history[name], values, atol=2e-6)
     for ours, theirs in zip(model.weights, expected[0].weights, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
+def test_metrics_by_name_under_a_strategy():
+    """Keras creates them when it sees data, which must be in the scope."""
+    strategy = open_strategy("mirrored")
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
+        model.compile(
+            "adam",
+            kt.LabelSmoothedCrossEntropy(0.1),
+            metrics=[kt.TokenAccuracy(name="tokens")],
+            weighted_metrics=["accuracy"],
+        )
+    weights = [
+        (inputs, labels, (labels > 0).astype("float32"))
+        for inputs, labels, _ in global_batches()
+    ]
+    inputs, labels, weights = weights[0]
+    logs = model.test_on_batch(inputs, labels, weights, return_dict=True)
+    assert logs["accuracy"] == pytest.approx(logs["tokens"])
+    best = model.predict(inputs, verbose=0).argmax(axis=-1)
+    expected = ((best == labels) * weights).sum() / weights.sum()
+    assert logs["accuracy"] == pytest.approx(expected)
 
 
 def test_callbacks_of_keras_and_predict(tmp_path):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from replicas import compiled_model
 
 from keras_transformer.keras_overrides import (
-    NoSymbolicBuild,
+    BuiltWithoutData,
     expect_reduced_gradients,
 )
 from keras_transformer.train.strategy import open_strategy
@@ -36,7 +36,7 @@ def test_keras_takes_a_batch_to_build_and_we_do_not():
                 taken.append(number)
                 yield np.ones((2, 1), "float32"), np.ones((2, 1), "float32")
 
-        base = NoSymbolicBuild if override else keras.Model
+        base = BuiltWithoutData if override else keras.Model
 
         class Model(base):
             def __init__(self):

@@ -1,5 +1,6 @@
 import struct
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -9,15 +10,16 @@ from keras_transformer.plotting import (
     attention_figure,
     save_figure,
     training_figure,
+    translation_figure,
 )
 
 pytest.importorskip("matplotlib")
 
 
-def softmax_weights(heads, rows, columns):
-    scores = np.random.default_rng(0).normal(size=(heads, rows, columns))
-    weights = np.exp(scores)
-    return weights / weights.sum(axis=-1, keepdims=True)
+def softmax_scores(heads, rows, columns):
+    logits = np.random.default_rng(0).normal(size=(heads, rows, columns))
+    scores = np.exp(logits)
+    return scores / scores.sum(axis=-1, keepdims=True)
 
 
 def tokens(count):
@@ -28,41 +30,92 @@ def labels(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
-def test_every_head_is_drawn_with_its_weights_and_tokens():
-    weights = softmax_weights(3, 2, 4)
+def test_every_head_is_plotted_with_its_scores_and_tokens():
+    scores = softmax_scores(3, 2, 4)
     rows, columns = ["▁Der", "Hund"], ["▁The", "▁dog", "_", "</s>"]
-    figure = attention_figure(weights, rows, columns, "layer 1")
+    figure = attention_figure(scores, rows, columns, "layer 1", ("to", "from"))
 
     *maps, bar = figure.axes
     assert [axes.get_title() for axes in maps] == ["head 1", "head 2", "head 3"]
-    for axes, head_weights in zip(maps, weights, strict=True):
+    for axes, head_scores in zip(maps, scores, strict=True):
         (image,) = axes.images
-        np.testing.assert_allclose(image.get_array(), head_weights, atol=1e-7)
+        np.testing.assert_allclose(image.get_array(), head_scores, atol=1e-7)
         assert image.get_clim() == (0, 1)
         assert labels(axes.yaxis) == ["·Der", "Hund"]
         assert labels(axes.xaxis) == ["·The", "·dog", "_", "</s>"]
         # The first row is at the top, and a label stands at its row.
         assert axes.get_ylim() == (1.5, -0.5)
         assert list(axes.get_yticks()) == [0, 1]
-    assert bar.get_ylabel() == "attention weight"
-    assert [text.get_text() for text in figure.texts] == ["layer 1"]
+    assert bar.get_ylabel() == "attention score"
+    texts = [text.get_text() for text in figure.texts]
+    assert texts == ["layer 1", "to", "from"]
+
+
+@pytest.fixture
+def attention():
+    """Attention of two layers, two source and three target tokens."""
+    return types.SimpleNamespace(
+        source_tokens=["a", "b"],
+        target_tokens=["<s>", "c", "d"],
+        encoder=[softmax_scores(2, 2, 2), softmax_scores(1, 2, 2)],
+        decoder=[softmax_scores(2, 3, 3), softmax_scores(1, 3, 3)],
+        cross=[softmax_scores(2, 3, 2), softmax_scores(1, 3, 2)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "rows", "columns"),
+    [
+        ("encoder", "Encoder self-attention", "source", "source"),
+        ("decoder", "Decoder self-attention", "target", "target"),
+        ("cross", "Encoder-decoder attention", "target", "source"),
+    ],
+)
+def test_attention_of_a_translation(attention, kind, title, rows, columns):
+    first = translation_figure(attention, kind, layer=1)
+    last = translation_figure(attention, kind)
+    assert (len(first.axes), len(last.axes)) == (3, 2)  # heads and color bar
+    (image,) = last.axes[0].images
+    expected = getattr(attention, kind)[1][0]
+    np.testing.assert_allclose(image.get_array(), expected, atol=1e-7)
+    tokens_of = {"source": ["a", "b"], "target": ["<s>", "c", "d"]}
+    assert labels(last.axes[0].yaxis) == tokens_of[rows]
+    assert labels(last.axes[0].xaxis) == tokens_of[columns]
+    shown, row_name, column_name = (t.get_text() for t in last.texts)
+    assert shown == f"{title}, layer 2"
+    assert ("output position" in row_name) == (rows == "target")
+    assert ("source position" in column_name) == (columns == "source")
+
+
+@pytest.mark.parametrize(
+    ("kind", "layer", "message"),
+    [
+        ("self", None, "one of encoder, decoder, cross. Received: kind='self'"),
+        ("cross", 0, "layers 1 to 2. Received: layer=0"),
+        ("cross", 3, "layers 1 to 2. Received: layer=3"),
+    ],
+)
+def test_an_unknown_layer_is_refused(attention, kind, layer, message):
+    with pytest.raises(InputError, match=message):
+        translation_figure(attention, kind, layer)
 
 
 @pytest.mark.parametrize(
     "heads, rows, columns",
     [(1, 1, 1), (4, 30, 30), (5, 5, 40), (3, 7, 2), (16, 40, 40)],
 )
-def test_no_text_overlaps_another_or_leaves_the_picture(heads, rows, columns):
+def test_no_text_overlaps_another_or_leaves_the_figure(heads, rows, columns):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = attention_figure(
-        softmax_weights(heads, rows, columns),
+        softmax_scores(heads, rows, columns),
         tokens(rows),
         tokens(columns),
         "a title that is longer than a small map is wide",
+        ("output position, predicting the next token", "source position"),
     )
     renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw_without_rendering()  # puts the name of the colour bar in place
+    figure.draw_without_rendering()  # positions the label of the color bar
     texts = [*figure.texts]
     for axes in figure.axes:
         texts += [axes.title, *axes.get_xticklabels(), *axes.get_yticklabels()]
@@ -78,7 +131,7 @@ def test_no_text_overlaps_another_or_leaves_the_picture(heads, rows, columns):
     assert (boxes[:, 2:] <= figure.bbox.extents[2:]).all()
 
     x0, y0, x1, y1 = boxes.T
-    # Boxes hold the space of a line, so that neighbours may touch by a pixel.
+    # Boxes include line spacing, so that neighbors may touch by a pixel.
     overlap = (
         (x0[:, None] < x1 - 1)
         & (x0 < x1[:, None] - 1)
@@ -92,9 +145,9 @@ def test_no_text_overlaps_another_or_leaves_the_picture(heads, rows, columns):
     assert name.height <= bar.bbox.height
 
 
-def test_what_the_font_lacks_is_drawn_as_its_code():
+def test_what_the_font_lacks_is_plotted_as_its_code():
     rows = ["▁你", "\n", "x" * 30, "größer", "$a$ $b$"]
-    figure = attention_figure(softmax_weights(1, 5, 1), rows, ["$"], "$1 $2")
+    figure = attention_figure(softmax_scores(1, 5, 1), rows, ["$"], "$1 $2")
     assert labels(figure.axes[0].yaxis) == [
         "·\\u4f60",
         "\\n",
@@ -102,7 +155,7 @@ def test_what_the_font_lacks_is_drawn_as_its_code():
         "größer",
         "$a$ $b$",
     ]
-    # Dollar signs are tokens, not mathematics.
+    # Dollar signs are not parsed as mathematics.
     assert not figure.axes[0].get_yticklabels()[4].get_parse_math()
     assert not figure.texts[0].get_parse_math()
 
@@ -116,7 +169,7 @@ def test_what_the_font_lacks_is_drawn_as_its_code():
         ((1, 81, 4), 81, 4, r"at most 80 tokens.*81 rows and 4 columns"),
     ],
 )
-def test_weights_that_cannot_be_drawn(shape, rows, columns, message):
+def test_scores_that_cannot_be_plotted(shape, rows, columns, message):
     with pytest.raises(InputError, match=message):
         attention_figure(np.ones(shape), tokens(rows), tokens(columns), "")
 
@@ -125,13 +178,13 @@ def test_weights_that_cannot_be_drawn(shape, rows, columns, message):
     "name, start", [("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("a.svg", b"<?")]
 )
 def test_the_suffix_chooses_the_format(tmp_path, name, start):
-    figure = attention_figure(softmax_weights(1, 2, 2), "ab", "cd", "")
+    figure = attention_figure(softmax_scores(1, 2, 2), "ab", "cd", "")
     save_figure(figure, tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(start)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_curves_of_a_training():
+def test_training_curves():
     rows = [
         {"step": 10.0, "nll": 3.0, "val_nll": 4.0, "val_bleu": 1.0},
         {"step": 20.0, "nll": 2.0, "val_nll": 3.5, "val_bleu": 5.0},
@@ -152,11 +205,11 @@ def test_curves_without_validation():
         training_figure([], "a run")
 
 
-def test_a_png_holds_the_picture(tmp_path):
+def test_a_png_shows_the_scores(tmp_path):
     from matplotlib.image import imread
 
-    weights = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    figure = attention_figure(weights, "ab", "cd", "diagonal")
+    scores = np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    figure = attention_figure(scores, "ab", "cd", "diagonal")
     path = tmp_path / "diagonal.png"
     save_figure(figure, str(path))
 
@@ -179,8 +232,8 @@ def test_a_png_holds_the_picture(tmp_path):
     np.testing.assert_array_equal(np.array(drawn) < 0.5, np.eye(2))
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
-    figure = attention_figure(softmax_weights(1, 2, 2), "ab", "cd", "")
+def test_a_figure_is_saved_atomically(tmp_path, monkeypatch):
+    figure = attention_figure(softmax_scores(1, 2, 2), "ab", "cd", "")
     path = tmp_path / "a.png"
     path.write_text("before")
 
@@ -196,8 +249,8 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a", "missing/a.png"])
-def test_a_file_that_cannot_be_written(tmp_path, name):
-    figure = attention_figure(softmax_weights(1, 2, 2), "ab", "cd", "")
+def test_an_invalid_file_name_is_refused(tmp_path, name):
+    figure = attention_figure(softmax_scores(1, 2, 2), "ab", "cd", "")
     with pytest.raises(InputError, match="Received: "):
         save_figure(figure, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
@@ -206,4 +259,4 @@ def test_a_file_that_cannot_be_written(tmp_path, name):
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=r"keras-transformer-nmt\[plot\]"):
-        attention_figure(softmax_weights(1, 2, 2), "ab", "cd", "")
+        attention_figure(softmax_scores(1, 2, 2), "ab", "cd", "")

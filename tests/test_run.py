@@ -4,34 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from run_fixtures import model, run, tokenizer  # noqa: F401
 
-from keras_transformer import Tokenizer, Transformer, TransformerConfig
+from keras_transformer import Tokenizer
 from keras_transformer.errors import InputError
 from keras_transformer.run import Run, step_of
-from keras_transformer.train.run import TrainingRun
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.train(["the cat sleeps", "die Katze schläft"], 280)
-
-
-@pytest.fixture(scope="module")
-def model(tokenizer):
-    config = TransformerConfig(
-        vocab_size=tokenizer.vocab_size,
-        num_layers=1,
-        d_model=16,
-        d_ff=16,
-        num_heads=2,
-    )
-    return Transformer(config)
-
-
-@pytest.fixture
-def run(tmp_path, model, tokenizer):
-    recipe = {"seed": 3, "max_to_keep": 3}
-    return TrainingRun.create(tmp_path / "run", model.config, recipe, tokenizer)
 
 
 def test_open_reads_what_create_wrote(run):

@@ -18,7 +18,7 @@ def corpus_scores(
     """Scores the translations of a corpus, with one reference per sentence.
 
     BLEU and chrF come from sacreBLEU, with the signature that makes them
-    comparable between systems and papers: it fixes the tokenisation.
+    comparable between systems and papers: it fixes the tokenization.
 
     The paper's Table 2 is of an older kind: 27.3 (base) and 28.4 (big) for
     English to German are *tokenized* BLEU, see `tokenized_bleu`. It is often

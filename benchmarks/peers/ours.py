@@ -1,4 +1,4 @@
-"""Training throughput of this library, with its own training step.
+"""Training throughput of this library, with `Transformer.fit`.
 
 python benchmarks/peers/ours.py --shape small --steps 10
 """
@@ -10,12 +10,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from importlib.metadata import version
 
 import keras_fit
-import tensorflow as tf
 import workload
 
 import keras_transformer as kt
-from keras_transformer.distributed_fit import Training
-from keras_transformer.train.strategy import distribute
 
 
 def main() -> None:
@@ -32,18 +29,20 @@ def main() -> None:
         num_heads=shape.num_heads,
         dropout=workload.DROPOUT,
     )
-    # The rate rises to that of the others.
+    # The learning rate rises to that of the others.
     steps = options.steps * (1 + options.repetitions)
-    model = Training(
-        kt.Transformer(config, dtype=options.dtype),
-        workload.LABEL_SMOOTHING,
-        warmup_steps=steps,
-        learning_rate_scale=workload.LEARNING_RATE
-        * (shape.d_model * steps) ** 0.5,
+    model = kt.Transformer(config, dtype=options.dtype)
+    model.compile(
+        kt.optimizers.adam(
+            shape.d_model,
+            warmup_steps=steps,
+            scale=workload.LEARNING_RATE * (shape.d_model * steps) ** 0.5,
+        ),
+        kt.LabelSmoothedCrossEntropy(workload.LABEL_SMOOTHING),
     )
     keras_fit.fit_and_report(
         model,
-        distribute(keras_fit.batches(options), tf.distribute.get_strategy()),
+        keras_fit.batches(options),
         options,
         "ours",
         version("keras-transformer-nmt"),

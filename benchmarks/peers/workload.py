@@ -116,7 +116,7 @@ def report(
         losses: One a repetition, that of the warm-up first.
     """
     tokens = options.steps * options.shape.sentences * options.shape.length
-    # That of `resource` begins with the peak of the parent process.
+    # That of `resource` starts with the peak of the parent process.
     status = pathlib.Path("/proc/self/status").read_text()
     peak = int(re.search(r"VmHWM:\s*(\d+)", status)[1])  # KiB
     result = {
