@@ -9,17 +9,65 @@ from keras import ops
 
 
 def padding_mask(ids: Any, pad_id: int) -> Any:
-    """Hides padding: `[B, S]` ids -> `[B, 1, S]`, True where not `pad_id`."""
+    """Returns a mask that hides padding.
+
+    Args:
+        ids: Integers `[B, S]`.
+        pad_id: The id of padding.
+
+    Returns:
+        Boolean `[B, 1, S]`, True where `ids` differs from `pad_id`.
+    """
     return ops.expand_dims(ops.not_equal(ids, pad_id), axis=1)
 
 
 def causal_mask(length: Any) -> Any:
-    """Hides the future: `[1, T, T]`, True where key <= query.
-
-    Section 3.2.3: position i may depend on positions up to i only.
+    """Returns a mask that hides the future (section 3.2.3).
 
     Args:
-        length: T, an integer or a scalar tensor.
+        length: T, as an integer or a scalar tensor; or a tensor `[B, T]` or
+            `[B, T, d]` that has this length. In a functional Keras model pass
+            the tensor, `causal_mask(x)`: its length is not known before the
+            model is called.
+
+    Returns:
+        Boolean `[1, T, T]`, True where the key's position is not after the
+        query's.
+
+    Raises:
+        ValueError: If `length` is None or a tensor of another rank.
     """
+    shape = getattr(length, "shape", ())
+    if length is None or len(shape) not in (0, 2, 3):
+        raise ValueError(
+            "length must be an integer, a scalar tensor, or a tensor [B, T] or "
+            "[B, T, d] whose length T is meant. In a functional Keras model, "
+            "where ops.shape(x)[1] is None, pass the tensor: causal_mask(x). "
+            f"Received: length={length}"
+        )
+    if len(shape):
+        # A symbolic tensor has no length to number the positions by.
+        row = length[:1, :] if len(shape) == 2 else length[:1, :, 0]
+        ones = ops.ones_like(row, dtype="bool")  # [1, T]
+        return ops.tril(ops.logical_and(ones[:, :, None], ones[:, None, :]))
     positions = ops.arange(length)
     return ops.expand_dims(positions[:, None] >= positions[None, :], axis=0)
+
+
+def combine_masks(*masks: Any) -> Any:
+    """Returns a mask that is True where every given mask is.
+
+    Args:
+        *masks: Boolean tensors that broadcast against each other. None stands
+            for a mask that hides nothing.
+
+    Returns:
+        The combined mask, or None if every mask is None.
+    """
+    combined = None
+    for mask in masks:
+        if combined is None:
+            combined = mask
+        elif mask is not None:
+            combined = ops.logical_and(combined, mask)
+    return combined

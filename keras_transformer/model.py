@@ -1,4 +1,4 @@
-"""The Transformer (section 3). The only place that makes masks and caches.
+"""The Transformer (section 3), which makes the masks of all its layers.
 
 Letters: B = batch, S = source length, T = target length, V = vocabulary,
 H = heads, K = hypotheses decoded side by side (the beam), P = positions
@@ -11,15 +11,26 @@ import keras
 from keras import ops
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.fused import fused_linear_cross_entropy
 from keras_transformer.layers import (
     Decoder,
     Encoder,
+    FeedForward,
     LayerCache,
     LearnedPositionalEncoding,
+    MultiHeadAttention,
+    Residual,
     SinusoidalPositionalEncoding,
     TiedEmbedding,
 )
+from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.masks import causal_mask, padding_mask
+
+# On JAX and PyTorch training is plain Keras.
+if keras.backend.backend() == "tensorflow":
+    from keras_transformer.distributed_fit import DistributedFit
+else:
+    DistributedFit = keras.Model
 
 
 class Memory(NamedTuple):
@@ -32,7 +43,7 @@ class Memory(NamedTuple):
 class DecoderCache(NamedTuple):
     """What decoding keeps between steps: a value, never layer state.
 
-    The keys of all K hypotheses lie in one list, so that no cache is ever
+    The keys of all K hypotheses lie side by side, so that the cache is never
     reordered when hypotheses change places; `ancestry` says which of them
     are a hypothesis' own past.
     """
@@ -42,8 +53,8 @@ class DecoderCache(NamedTuple):
     memory_mask: Any  # [B, 1, S]
 
 
-class AttentionWeights(NamedTuple):
-    """Attention of every layer, float32; each list has an entry a layer."""
+class AttentionScores(NamedTuple):
+    """Attention scores in float32, in lists with one entry per layer."""
 
     encoder: list[Any]  # [B, H, S, S]
     decoder: list[Any]  # [B, H, T, T]
@@ -51,17 +62,23 @@ class AttentionWeights(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Transformer(keras.Model):
+class Transformer(DistributedFit):
     """Encoder and decoder with tied embeddings: ids in, logits out.
 
     Args:
         config: The architecture.
+        attention_class: The attention of every layer: `MultiHeadAttention` or
+            a subclass. By default the paper's, as for the next two.
+        feed_forward_class: The feed-forward network of every layer:
+            `FeedForward` or a layer with its arguments.
+        residual_class: What wraps every sub-layer: `Residual` or a subclass,
+            e.g. for pre-norm.
         **kwargs: Arguments of `keras.Model`, e.g. `dtype="mixed_bfloat16"`.
 
     Call arguments:
         inputs: `{"source": ids [B, S], "target": ids [B, T]}`. Sources end
-            with `eos_id`; targets start with `bos_id` and lack their end.
-            Both are padded with `pad_id`.
+            with `eos_id`; targets start with `bos_id` and do not include
+            `eos_id`. Both are padded with `pad_id`.
 
     Returns:
         Logits `[B, T, V]` of the token after each target position, in the
@@ -77,7 +94,14 @@ class Transformer(keras.Model):
     (1, 2, 100)
     """
 
-    def __init__(self, config: TransformerConfig, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        config: TransformerConfig,
+        attention_class: type | str = MultiHeadAttention,
+        feed_forward_class: type | str = FeedForward,
+        residual_class: type | str = Residual,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.config = config
         policy = self.dtype_policy
@@ -96,11 +120,14 @@ class Transformer(keras.Model):
             d_k=config.d_k,
             d_v=config.d_v,
             dropout=config.dropout,
+            attention_class=attention_class,
+            feed_forward_class=feed_forward_class,
+            residual_class=residual_class,
             dtype=policy,
         )
         self.encoder = Encoder(**stack, name="encoder")
         self.decoder = Decoder(**stack, name="decoder")
-        # The configuration fixes every shape, so the weights exist at once.
+        # The configuration fixes every shape, so the weights are created now.
         self.build()
 
     def _positions(self, name: str) -> keras.layers.Layer:
@@ -111,7 +138,7 @@ class Transformer(keras.Model):
         return SinusoidalPositionalEncoding(dtype=self.dtype_policy, name=name)
 
     def build(self, input_shape: Any = None) -> None:
-        """Creates the weights; the shapes come from the configuration."""
+        """Creates the weights, with shapes from the configuration."""
         if self.built:
             return
         states = (None, None, self.config.d_model)
@@ -128,12 +155,47 @@ class Transformer(keras.Model):
     def states(
         self, inputs: dict[str, Any], training: bool | None = None
     ) -> Any:
-        """Returns what `call` turns into logits: `[B, T, d_model]`."""
+        """Returns the decoder's output, which `call` projects to logits.
+
+        Args:
+            inputs: As in `call`.
+            training: Whether dropout is applied.
+
+        Returns:
+            `[B, T, d_model]`.
+        """
         memory = self.encode(inputs["source"], training=training)
         return self._decode(inputs["target"], memory, training)
 
+    def token_losses(
+        self, inputs: dict[str, Any], labels: Any, training: bool
+    ) -> tuple[Any, Any]:
+        """Returns the compiled loss per token `[B, T]`, and logits.
+
+        On TensorFlow `fit` and `evaluate` call it. The paper's loss is fused
+        with the projection to logits.
+        """
+        fusible = type(self.loss) is LabelSmoothedCrossEntropy
+        if not fusible or type(self).call is not Transformer.call:
+            return super().token_losses(inputs, labels, training)
+        states = self.states(inputs, training)
+        losses, logits = fused_linear_cross_entropy(
+            ops.reshape(labels, (-1,)),
+            ops.reshape(states, (-1, self.config.d_model)),
+            self.embedding.embeddings,
+            self.loss.label_smoothing,
+        )
+        shape = ops.shape(labels)
+        logits = ops.reshape(logits, (*shape, self.config.vocab_size))
+        return ops.reshape(losses, shape), logits
+
     def encode(self, source: Any, training: bool | None = None) -> Memory:
-        """Encodes source ids `[B, S]`."""
+        """Encodes the source.
+
+        Args:
+            source: `[B, S]` ids, as in `call`.
+            training: Whether dropout is applied.
+        """
         mask = padding_mask(source, self.config.pad_id)
         x = self._embed(source, self.source_positions, training)
         return Memory(self.encoder(x, mask, training=training), mask)
@@ -141,7 +203,13 @@ class Transformer(keras.Model):
     def decode(
         self, target: Any, memory: Memory, training: bool | None = None
     ) -> Any:
-        """Returns logits `[B, T, V]` for target ids `[B, T]`."""
+        """Returns the logits `[B, T, V]` of the token after each position.
+
+        Args:
+            target: `[B, T]` ids, as in `call`.
+            memory: From `encode`.
+            training: Whether dropout is applied.
+        """
         states = self._decode(target, memory, training)
         return self.embedding(states, reverse=True)
 
@@ -149,14 +217,14 @@ class Transformer(keras.Model):
         self, target: Any, memory: Memory, training: bool | None
     ) -> Any:
         x = self._embed(target, self.target_positions, training)
-        # Padding follows a target's last token: the causal mask hides it.
+        # Padding comes after a target's last token: the causal mask hides it.
         mask = causal_mask(ops.shape(target)[1])
         return self.decoder(
             x, memory.states, mask, memory.mask, training=training
         )
 
-    def start_cache(self, memory: Memory, beam_size: int = 1) -> DecoderCache:
-        """Returns the cache before the first of the `decode_step`s.
+    def init_cache(self, memory: Memory, beam_size: int = 1) -> DecoderCache:
+        """Returns the cache before the first decoding step.
 
         Args:
             memory: The encoded sources.
@@ -164,7 +232,7 @@ class Transformer(keras.Model):
         """
         batch = ops.shape(memory.states)[0]
         return DecoderCache(
-            self.decoder.start(memory.states),
+            self.decoder.init_cache(memory.states),
             ops.zeros((batch, beam_size, 0), dtype="bool"),
             memory.mask,
         )
@@ -179,9 +247,9 @@ class Transformer(keras.Model):
 
         Args:
             ids: `[B, K]`, the token at position `index` of each hypothesis.
-            parents: `[B, K]`, which hypothesis of the step before each one
-                continues. Of no meaning at the first step.
-            cache: From `start_cache` or from the step before.
+            parents: `[B, K]`, which hypothesis of the previous step each one
+                continues. Ignored at the first step.
+            cache: From `init_cache` or the previous step.
             index: P, the position of `ids`; 0 for the first.
 
         Returns:
@@ -190,28 +258,27 @@ class Transformer(keras.Model):
         positions = ops.reshape(index, (1,))
         x = self._embed(ids, self.target_positions, positions=positions)
         ancestry = _grow_ancestry(cache.ancestry, parents)
-        x, layers = self.decoder.step(
+        x, layers = self.decoder.decode_step(
             x, cache.layers, ancestry, cache.memory_mask
         )
         logits = self.embedding(x, reverse=True)
         return logits, DecoderCache(layers, ancestry, cache.memory_mask)
 
-    def attention_weights(self, source: Any, target: Any) -> AttentionWeights:
-        """Returns the attention of every layer and head, as in Figures 3-5.
+    def attention_scores(self, source: Any, target: Any) -> AttentionScores:
+        """Returns the attention scores of every layer, as in Figures 3-5.
 
         Args:
             source: `[B, S]` ids.
             target: `[B, T]` ids, as in `call`.
         """
-        memory = self.encode(source)
+        mask = padding_mask(source, self.config.pad_id)
         x = self._embed(source, self.source_positions)
-        encoder = self.encoder.weights_of(x, memory.mask)
+        states, encoder = self.encoder.call_with_scores(x, mask)
         x = self._embed(target, self.target_positions)
-        mask = causal_mask(ops.shape(target)[1])
-        decoder, cross = self.decoder.weights_of(
-            x, memory.states, mask, memory.mask
+        _, decoder, cross = self.decoder.call_with_scores(
+            x, states, causal_mask(ops.shape(target)[1]), mask
         )
-        return AttentionWeights(encoder, decoder, cross)
+        return AttentionScores(encoder, decoder, cross)
 
     def _embed(
         self,
@@ -231,6 +298,7 @@ class Transformer(keras.Model):
             "name": self.name,
             "dtype": keras.saving.serialize_keras_object(self.dtype_policy),
             "config": self.config.to_dict(),
+            **self.encoder.sublayer_names(),
         }
 
     @classmethod
@@ -242,11 +310,12 @@ class Transformer(keras.Model):
             arguments["dtype"] = keras.saving.deserialize_keras_object(
                 arguments["dtype"]
             )
-        return cls(**arguments)
+        with keras.saving.custom_object_scope(custom_objects or {}):
+            return cls(**arguments)
 
 
 def _grow_ancestry(ancestry: Any, parents: Any) -> Any:
-    """`[B, K, P*K]` -> `[B, K, (P+1)*K]`: the parent's past and oneself."""
+    """`[B, K, P*K]` -> `[B, K, (P+1)*K]`: adds this step to the parents'."""
     slots = ops.arange(parents.shape[1], dtype=parents.dtype)
     chosen = ops.equal(parents[:, :, None], slots)  # [B, K, parent]
     past = ops.any(

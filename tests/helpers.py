@@ -1,4 +1,4 @@
-"""What several test files share: backends, weights, docstring examples."""
+"""What several test files share: tensors, gradients, docstring examples."""
 
 import doctest
 import socket
@@ -13,24 +13,24 @@ TOLERANCE = {"float32": 1e-5, "mixed_bfloat16": 0.06, "mixed_float16": 0.01}
 
 
 def to_numpy(x):
-    """float64 from any tensor; NumPy itself has no bfloat16."""
+    """Returns a float64 array for any tensor, bfloat16 included."""
     x = ops.cast(ops.convert_to_tensor(x), "float32")
     return ops.convert_to_numpy(x).astype("float64")
 
 
 def dtype_of(x):
-    """The name of a tensor's dtype, on every backend."""
+    """Returns the name of a tensor's dtype on any backend."""
     return keras.backend.standardize_dtype(x.dtype)
 
 
 def normal(*shape, seed=0):
-    """Values that every dtype of POLICIES holds exactly."""
+    """Returns values that every dtype of POLICIES represents exactly."""
     values = np.random.default_rng(seed).normal(size=shape)
     return (np.round(values * 16) / 16).astype("float32")
 
 
 def randomise(layer, seed=0):
-    """Gives every weight, biases and normalisations too, a value of its own."""
+    """Assigns random values to all weights, biases and norms included."""
     random = np.random.default_rng(seed)
     for variable in layer.weights:
         noise = random.normal(size=variable.shape)
@@ -39,7 +39,7 @@ def randomise(layer, seed=0):
 
 
 def weights_by_path(layer):
-    """`{path below the layer: float64 array}`."""
+    """Returns `{path below the layer: float64 array}`."""
     return {
         variable.path.split("/", 1)[1]: to_numpy(variable)
         for variable in layer.weights
@@ -47,7 +47,7 @@ def weights_by_path(layer):
 
 
 def gradients(function, variables):
-    """The backend's own gradients of `function()`, a scalar, as arrays."""
+    """Returns the backend's gradients of a scalar `function()` as arrays."""
     values = [variable.value for variable in variables]
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -63,7 +63,7 @@ def gradients(function, variables):
             with keras.StatelessScope(state_mapping=mapping):
                 return function()
 
-        # Compiled as a whole: op by op takes five times as long.
+        # Compiled, because op by op takes five times as long.
         found = jax.jit(jax.grad(stateless))(values)
     else:
         import torch
@@ -73,10 +73,10 @@ def gradients(function, variables):
 
 
 def check_examples(module):
-    """Runs the examples in the docstrings of a module; there is at least one.
+    """Runs the docstring examples of a module, of which there must be some.
 
     Args:
-        module: A module whose public names are its own.
+        module: A module that defines its public names itself.
     """
     failed, run = doctest.testmod(module)
     assert run and not failed

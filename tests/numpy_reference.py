@@ -1,14 +1,14 @@
 """The Transformer once more, in float64 NumPy, written from the paper.
 
-Nothing here calls the library: it is what the library is compared with. Only
-the names of the weights are the library's. Masks: True = attend.
+Nothing here calls the library, which is compared with it. Only the names of
+the weights are the library's. Masks: True = attend.
 """
 
 import numpy as np
 
 
 def inside(weights, name):
-    """The weights below a name, e.g. of one layer of the encoder."""
+    """The weights below a name, e.g. those of one layer of the encoder."""
     start = name + "/"
     return {
         path[len(start) :]: value
@@ -22,17 +22,16 @@ def softmax(scores):
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def attention_weights(query, key, mask=True):
+def attention_scores(query, key, mask=True):
     """Equation 1 without V; a row that may attend to nothing gives 0."""
-    scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
-    mask = np.broadcast_to(mask, scores.shape)
-    weights = np.where(mask, softmax(np.where(mask, scores, -1e30)), 0.0)
-    return weights
+    products = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+    mask = np.broadcast_to(mask, products.shape)
+    return np.where(mask, softmax(np.where(mask, products, -1e30)), 0.0)
 
 
 def attention(query, key, value, mask=True):
     """Equation 1."""
-    return attention_weights(query, key, mask) @ value
+    return attention_scores(query, key, mask) @ value
 
 
 def multi_head_attention(weights, num_heads, query, memory, mask=True):
@@ -55,60 +54,105 @@ def feed_forward(weights, x):
 def layer_norm(weights, x, epsilon=1e-6):
     mean = x.mean(axis=-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
-    normalised = (x - mean) / np.sqrt(variance + epsilon)
-    return weights["norm/gamma"] * normalised + weights["norm/beta"]
+    normalized = (x - mean) / np.sqrt(variance + epsilon)
+    return weights["gamma"] * normalized + weights["beta"]
 
 
 def same(x):
     return x
 
 
-def encoder_layer(weights, num_heads, x, mask=True, dropout=same):
+def post_norm(weights, x, sublayer, dropout=same):
     """Section 3.1; `dropout` goes where section 5.4 puts it."""
-    output = multi_head_attention(
-        inside(weights, "self_attention"), num_heads, x, x, mask
-    )
-    x = layer_norm(inside(weights, "self_attention_norm"), x + dropout(output))
-    output = feed_forward(inside(weights, "feed_forward"), x)
-    return layer_norm(inside(weights, "feed_forward_norm"), x + dropout(output))
+    return layer_norm(inside(weights, "norm"), x + dropout(sublayer(x)))
+
+
+def encoder_layer(
+    weights,
+    num_heads,
+    x,
+    mask=True,
+    dropout=same,
+    residual=post_norm,
+    feed_forward=feed_forward,
+):
+    """Section 3.1; `residual` and `feed_forward` replace its formulas."""
+    wrap = wrapped(weights, residual, dropout)
+
+    def attend(x):
+        attention_weights = inside(weights, "self_attention")
+        return multi_head_attention(attention_weights, num_heads, x, x, mask)
+
+    x = wrap("self_attention", x, attend)
+    network = inside(weights, "feed_forward")
+    return wrap("feed_forward", x, lambda x: feed_forward(network, x))
 
 
 def decoder_layer(
-    weights, num_heads, x, memory, mask=True, memory_mask=True, dropout=same
+    weights,
+    num_heads,
+    x,
+    memory,
+    mask=True,
+    memory_mask=True,
+    dropout=same,
+    residual=post_norm,
+    feed_forward=feed_forward,
 ):
-    """Section 3.1; `dropout` goes where section 5.4 puts it."""
-    output = multi_head_attention(
-        inside(weights, "self_attention"), num_heads, x, x, mask
-    )
-    x = layer_norm(inside(weights, "self_attention_norm"), x + dropout(output))
-    output = multi_head_attention(
-        inside(weights, "cross_attention"), num_heads, x, memory, memory_mask
-    )
-    x = layer_norm(inside(weights, "cross_attention_norm"), x + dropout(output))
-    output = feed_forward(inside(weights, "feed_forward"), x)
-    return layer_norm(inside(weights, "feed_forward_norm"), x + dropout(output))
+    """Section 3.1; `residual` and `feed_forward` replace its formulas."""
+    wrap = wrapped(weights, residual, dropout)
 
+    def attend_to_self(x):
+        attention_weights = inside(weights, "self_attention")
+        return multi_head_attention(attention_weights, num_heads, x, x, mask)
 
-def encoder(weights, num_heads, x, mask=True, dropout=same):
-    for i in range(number_of_layers(weights)):
-        layer = inside(weights, f"layer_{i}")
-        x = encoder_layer(layer, num_heads, x, mask, dropout)
-    return x
-
-
-def decoder(
-    weights, num_heads, x, memory, mask=True, memory_mask=True, dropout=same
-):
-    for i in range(number_of_layers(weights)):
-        layer = inside(weights, f"layer_{i}")
-        x = decoder_layer(
-            layer, num_heads, x, memory, mask, memory_mask, dropout
+    def attend_to_memory(x):
+        return multi_head_attention(
+            inside(weights, "cross_attention"),
+            num_heads,
+            x,
+            memory,
+            memory_mask,
         )
-    return x
+
+    x = wrap("self_attention", x, attend_to_self)
+    x = wrap("cross_attention", x, attend_to_memory)
+    network = inside(weights, "feed_forward")
+    return wrap("feed_forward", x, lambda x: feed_forward(network, x))
 
 
-def number_of_layers(weights):
-    return len({path.split("/")[0] for path in weights})
+def wrapped(weights, residual, dropout):
+    """Returns a function that calls a sub-layer as `residual` says."""
+
+    def wrap(name, x, sublayer):
+        return residual(inside(weights, f"{name}_norm"), x, sublayer, dropout)
+
+    return wrap
+
+
+def encoder(weights, num_heads, x, *arguments, **formulas):
+    for layer in layers(weights):
+        x = encoder_layer(layer, num_heads, x, *arguments, **formulas)
+    return final_norm(weights, x)
+
+
+def decoder(weights, num_heads, x, *arguments, **formulas):
+    for layer in layers(weights):
+        x = decoder_layer(layer, num_heads, x, *arguments, **formulas)
+    return final_norm(weights, x)
+
+
+def layers(weights):
+    """The weights of each layer of an encoder or a decoder."""
+    names = {path.split("/")[0] for path in weights}
+    count = sum(name.startswith("layer_") for name in names)
+    return [inside(weights, f"layer_{i}") for i in range(count)]
+
+
+def final_norm(weights, x):
+    """What follows the last layer: nothing in the paper."""
+    norm = inside(weights, "final_norm")
+    return layer_norm(norm, x) if norm else x
 
 
 def sinusoids(length, d_model):
@@ -123,7 +167,9 @@ def sinusoids(length, d_model):
     return table
 
 
-def transformer(weights, num_heads, source, target, pad_id=0, dropout=same):
+def transformer(
+    weights, num_heads, source, target, pad_id=0, dropout=same, **formulas
+):
     """Logits `[B, T, V]` for ids `[B, S]` and `[B, T]`."""
     matrix = weights["embedding/embeddings"]
     d_model = matrix.shape[1]
@@ -141,6 +187,7 @@ def transformer(weights, num_heads, source, target, pad_id=0, dropout=same):
         embed(source, "source_positions"),
         source_mask,
         dropout,
+        **formulas,
     )
     states = decoder(
         inside(weights, "decoder"),
@@ -150,6 +197,7 @@ def transformer(weights, num_heads, source, target, pad_id=0, dropout=same):
         target_mask,
         source_mask,
         dropout,
+        **formulas,
     )
     return states @ matrix.T
 
@@ -157,7 +205,7 @@ def transformer(weights, num_heads, source, target, pad_id=0, dropout=same):
 def token_losses(labels, logits, smoothing):
     """`[B, T]` nats; the smoothed target is built explicitly.
 
-    The right token has 1 - smoothing, each of the V - 1 others an equal share
+    The right token gets 1 - smoothing, each of the V - 1 others an equal share
     of smoothing.
     """
     vocab_size = logits.shape[-1]

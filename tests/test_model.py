@@ -37,15 +37,12 @@ def test_examples_of_the_docstrings():
     check_examples(model)
 
 
-@pytest.mark.skipif(
-    keras.__version__ < "3.13", reason="ReversibleEmbedding of Keras 3.12"
-)
 def test_summary_counts_the_parameters(capsys):
     small().summary()
     assert f"{small().config.num_parameters:,}" in capsys.readouterr().out
 
 
-def test_learned_positions_end_at_max_length():
+def test_source_longer_than_the_learned_positions_is_refused():
     model = small(positional_encoding="learned")
     with pytest.raises(ValueError, match="longer than max_length=9"):
         model({"source": np.ones((1, 10), "int32"), "target": TARGET[:1]})
@@ -60,6 +57,15 @@ def test_logits_have_the_compute_dtype_and_the_weights_float32(policy):
     assert {dtype_of(weight) for weight in model.weights} == {"float32"}
 
 
+def test_logits_carry_no_keras_mask():
+    logits = small()(BOTH)
+    # This layer averages over the positions that a mask does not hide.
+    pooled = keras.layers.GlobalAveragePooling1D()(logits)
+    np.testing.assert_allclose(
+        to_numpy(pooled), to_numpy(logits).mean(axis=1), atol=1e-5
+    )
+
+
 @pytest.mark.parametrize(
     "changes",
     (
@@ -69,7 +75,7 @@ def test_logits_have_the_compute_dtype_and_the_weights_float32(policy):
         dict(num_layers=3, num_heads=1, d_ff=7),
     ),
 )
-def test_parameters_are_those_the_configuration_counts(changes):
+def test_number_of_parameters_is_that_of_the_configuration(changes):
     model = small(**changes)
     assert model.count_params() == model.config.num_parameters
     assert len(model.trainable_weights) == len(model.weights)
@@ -102,7 +108,7 @@ def test_one_matrix_embeds_both_languages_and_gives_the_logits():
 
 
 @pytest.mark.parametrize("position", (1, 3, 4))
-def test_a_token_changes_nothing_before_it(position):
+def test_token_has_no_influence_on_earlier_positions(position):
     model = small()
     changed = TARGET.copy()
     changed[:, position] = 12
@@ -115,14 +121,14 @@ def test_a_token_changes_nothing_before_it(position):
 
 
 @pytest.mark.parametrize("positions", ("sinusoidal", "learned"))
-def test_a_sentence_is_the_same_alone_and_beside_longer_ones(positions):
+def test_padding_of_a_batch_has_no_influence(positions):
     model = small(positional_encoding=positions)
     together = to_numpy(model(BOTH))[:1, :3]
     alone = model({"source": SOURCE[:1, :4], "target": TARGET[:1, :3]})
     np.testing.assert_allclose(to_numpy(alone), together, atol=1e-5)
 
 
-def test_every_source_token_counts():
+def test_every_source_token_has_influence():
     model = small()
     before = to_numpy(model(BOTH))
     for position in range(6):
@@ -134,7 +140,7 @@ def test_every_source_token_counts():
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_source_of_padding_gives_finite_logits_and_gradients(policy):
+def test_source_of_only_padding_gives_finite_logits_and_gradients(policy):
     model = small(policy)
     inputs = {"source": 0 * SOURCE, "target": TARGET}
     loss = kt.LabelSmoothedCrossEntropy(0.1)
@@ -145,7 +151,7 @@ def test_a_source_of_padding_gives_finite_logits_and_gradients(policy):
     assert all(np.isfinite(gradient).all() for gradient in found)
 
 
-def test_padding_has_the_id_of_the_configuration():
+def test_id_of_padding_comes_from_the_configuration():
     model = small(pad_id=1)
     padded = np.array([[5, 9, 3, 1, 1]], "int32")
     expected = model({"source": padded[:, :3], "target": TARGET[:1]})
@@ -156,21 +162,24 @@ def test_padding_has_the_id_of_the_configuration():
 @pytest.mark.parametrize(
     ("positions", "beam_size", "policy"),
     (
-        *(("sinusoidal", 3, policy) for policy in POLICIES),
+        ("sinusoidal", 3, "float32"),
+        ("sinusoidal", 3, "mixed_bfloat16"),
         ("learned", 3, "float32"),
         ("sinusoidal", 1, "float32"),
     ),
 )
-def test_cached_steps_equal_decoding_at_once(positions, beam_size, policy):
+def test_decoding_with_a_cache_equals_decoding_at_once(
+    positions, beam_size, policy
+):
     model = small(policy, d_k=3, d_v=5, positional_encoding=positions)
     random = np.random.default_rng(0)
     memory = model.encode(SOURCE)
     repeated = model.encode(np.repeat(SOURCE, beam_size, axis=0))
-    cache = model.start_cache(memory, beam_size)
-    hypotheses = np.zeros((2, beam_size, 4), "int32")
-    for index in range(4):
-        # Hypotheses change places, vanish and are continued more than once;
-        # at the first step parents mean nothing.
+    cache = model.init_cache(memory, beam_size)
+    hypotheses = np.zeros((2, beam_size, 3), "int32")
+    for index in range(3):
+        # Hypotheses change places, are dropped and are continued more than
+        # once; at the first step parents are ignored.
         parents = random.integers(0, beam_size, (2, beam_size), "int32")
         ids = random.integers(2, 13, (2, beam_size), "int32")
         if index:
@@ -185,8 +194,8 @@ def test_cached_steps_equal_decoding_at_once(positions, beam_size, policy):
             ops.convert_to_tensor(index, "int32"),
         )
         assert tuple(logits.shape) == (2, beam_size, 13)
-        # What is still padding changes nothing before it.
-        flat = hypotheses.reshape(2 * beam_size, 4)
+        # The positions that are still padding have no influence.
+        flat = hypotheses.reshape(2 * beam_size, 3)
         expected = to_numpy(model.decode(flat, repeated))[:, index]
         np.testing.assert_allclose(
             to_numpy(logits).reshape(expected.shape),
@@ -195,17 +204,17 @@ def test_cached_steps_equal_decoding_at_once(positions, beam_size, policy):
         )
     # The memory is neither repeated nor projected again.
     assert tuple(cache.layers[0].cross_key.shape) == (2, 2, 6, 3)
-    assert tuple(cache.layers[0].self_value.shape) == (2, 2, 4 * beam_size, 5)
+    assert tuple(cache.layers[0].self_value.shape) == (2, 2, 3 * beam_size, 5)
 
 
-def test_attention_weights_are_shares_of_what_may_be_attended_to():
+def test_attention_scores_of_every_layer():
     model = small()
-    weights = model.attention_weights(SOURCE, TARGET)
+    scores = model.attention_scores(SOURCE, TARGET)
     causal = np.tril(np.ones((1, 5, 5), bool))
     masks = dict(encoder=MEMORY_MASK, decoder=causal, cross=MEMORY_MASK)
     rows = dict(encoder=6, decoder=5, cross=5)
     for name, mask in masks.items():
-        layers = getattr(weights, name)
+        layers = getattr(scores, name)
         assert len(layers) == 2
         for layer in layers:
             assert dtype_of(layer) == "float32"
@@ -214,22 +223,42 @@ def test_attention_weights_are_shares_of_what_may_be_attended_to():
             np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-6)
             shown = np.broadcast_to(mask[:, None], layer.shape)
             assert (layer[~shown] == 0).all() and (layer[shown] > 0).all()
-    # The layers' own weights for the same input.
+    # The scores of the stacks themselves, for the same inputs.
     x = model.source_positions(model.embedding(SOURCE))
-    first = model.encoder.layers[0].self_attention.weights_of(x, x, MEMORY_MASK)
-    np.testing.assert_allclose(
-        to_numpy(weights.encoder[0]), to_numpy(first), atol=1e-6
-    )
+    states, encoder = model.encoder.call_with_scores(x, MEMORY_MASK)
     x = model.target_positions(model.embedding(TARGET))
-    states = model.encode(SOURCE).states
-    own, cross = model.decoder.weights_of(x, states, causal, MEMORY_MASK)
-    for found, expected in ((weights.decoder, own), (weights.cross, cross)):
-        np.testing.assert_allclose(
-            to_numpy(found[1]), to_numpy(expected[1]), atol=1e-6
-        )
+    _, decoder, cross = model.decoder.call_with_scores(
+        x, states, causal, MEMORY_MASK
+    )
+    expected = dict(encoder=encoder, decoder=decoder, cross=cross)
+    for name, layers in expected.items():
+        for found, layer in zip(getattr(scores, name), layers, strict=True):
+            np.testing.assert_allclose(
+                to_numpy(found), to_numpy(layer), atol=1e-6
+            )
 
 
-def test_dropout_acts_in_training_only():
+def test_attention_scores_encode_the_source_once(monkeypatch):
+    model, attended = small(), []
+    attend = kt.layers.MultiHeadAttention.attend
+
+    def count(self, *arguments):
+        attended.append(self.path.split("/", 1)[1])
+        return attend(self, *arguments)
+
+    monkeypatch.setattr(kt.layers.MultiHeadAttention, "attend", count)
+    model.attention_scores(SOURCE, TARGET)
+    assert attended == [
+        "encoder/layer_0/self_attention",
+        "encoder/layer_1/self_attention",
+        "decoder/layer_0/self_attention",
+        "decoder/layer_0/cross_attention",
+        "decoder/layer_1/self_attention",
+        "decoder/layer_1/cross_attention",
+    ]
+
+
+def test_dropout_is_applied_in_training_only():
     model = small(dropout=0.5)
     default, inference, training, again = (
         to_numpy(model(BOTH, **mode))
@@ -245,7 +274,7 @@ def test_dropout_acts_in_training_only():
     assert np.abs(training - again).max() > 0.1
 
 
-def test_model_is_part_of_a_functional_model():
+def test_model_can_be_part_of_a_functional_model():
     model = small()
     inputs = {
         name: keras.Input((None,), dtype="int32", name=name) for name in BOTH
@@ -258,7 +287,7 @@ def test_model_is_part_of_a_functional_model():
 
 
 def copy_task(count=128, length=4):
-    """Sources to be copied: `(inputs, labels)`."""
+    """Targets are copies of the sources: `(inputs, labels)`."""
     random = np.random.default_rng(0)
     words = random.integers(4, 13, (count, length))
     ends = np.full((count, 1), 3)
@@ -282,7 +311,9 @@ def compiled(policy):
     return model
 
 
-@pytest.mark.parametrize("policy", ("float32", "mixed_float16"))
+@pytest.mark.parametrize(
+    "policy", ("float32", pytest.param("mixed_float16", marks=pytest.mark.slow))
+)
 def test_fit_learns_to_copy(policy):
     model = compiled(policy)
     inputs, labels = copy_task()
@@ -291,14 +322,13 @@ def test_fit_learns_to_copy(policy):
     ).history
     assert np.isfinite(history["loss"]).all()
     assert history["loss"][-1] < history["loss"][0]
-    # Who knows where the end is and guesses the words has 4/5 log(9) = 1.76.
-    assert history["nll"][0] > 2.3 and history["nll"][-1] < 1.3
+    # Knowing the length and guessing the words gives 4/5 log(9) = 1.76.
+    assert history["nll"][0] > 2.3 and history["nll"][-1] < 1.5
     assert history["accuracy"][-1] > 0.5
 
 
-@pytest.mark.parametrize("policy", ("float32", "mixed_bfloat16"))
-def test_saved_model_continues_where_it_was(policy, tmp_path):
-    model = compiled(policy)
+def test_saved_model_resumes_training(tmp_path):
+    model = compiled("mixed_bfloat16")
     inputs, labels = copy_task(16)
     model.fit(inputs, labels, batch_size=8, verbose=0, shuffle=False)
     model.save(tmp_path / "model.keras")
@@ -312,14 +342,14 @@ def test_saved_model_continues_where_it_was(policy, tmp_path):
     )
     assert int(loaded.optimizer.iterations) == 2
     assert loaded.loss.get_config() == model.loss.get_config()
-    # With the optimiser's state, the next updates are the same.
+    # With the state of the optimizer, the next updates are the same.
     results = [
         m.fit(
             inputs, labels, batch_size=8, epochs=2, verbose=0, shuffle=False
         ).history
         for m in (model, loaded)
     ]
-    assert set(results[0]) == set(results[1]) == {"loss", "nll", "accuracy"}
+    assert set(results[0]) == set(results[1]) >= {"loss", "nll", "accuracy"}
     for name, values in results[0].items():
         np.testing.assert_allclose(values, results[1][name], rtol=1e-4)
 
@@ -334,10 +364,11 @@ def test_weights_are_saved_and_loaded(positions, tmp_path):
     np.testing.assert_array_equal(to_numpy(other(BOTH)), to_numpy(model(BOTH)))
 
 
-def test_config_is_the_arguments_of_init():
+def test_config_holds_the_arguments_of_init():
     model = small("mixed_bfloat16", positional_encoding="learned")
     config = model.get_config()
-    assert set(config) == {"name", "dtype", "config"}
+    classes = {"attention_class", "feed_forward_class", "residual_class"}
+    assert set(config) == {"name", "dtype", "config", *classes}
     assert config["config"] == model.config.to_dict()
     copy = kt.Transformer.from_config(config)
     assert copy.config == model.config

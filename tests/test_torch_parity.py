@@ -19,7 +19,7 @@ SMOOTHING = 0.1
 
 
 class TorchTransformer(torch.nn.Module):
-    """The paper's model, its layers PyTorch's."""
+    """The paper's model, built of PyTorch's layers."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +35,7 @@ class TorchTransformer(torch.nn.Module):
             layer, LAYERS, enable_nested_tensor=False
         )
         layer = torch.nn.TransformerDecoderLayer(D, HEADS, D_FF, **arguments)
-        # Without the norm after the last layer, which the paper does not have.
+        # Without a norm after the last layer, which the paper does not have.
         self.transformer = torch.nn.Transformer(
             D,
             HEADS,
@@ -44,7 +44,7 @@ class TorchTransformer(torch.nn.Module):
             batch_first=True,
         )
         self.embedding = torch.nn.Embedding(V, D)
-        # `attention.in_proj_bias` and `attention.out_proj.bias`
+        # `in_proj_bias` and `out_proj.bias` of each attention
         for name, parameter in self.named_parameters():
             if "attn" in name and name.endswith("bias"):
                 torch.nn.init.zeros_(parameter)
@@ -78,10 +78,10 @@ NORMS = {
 
 
 def counterpart(path, tensors):
-    """PyTorch's tensor for a path of ours, as a view in our layout.
+    """Returns PyTorch's tensor for a weight, as a view in its layout.
 
     Args:
-        path: The path of a weight below the model.
+        path: The path of the weight below the model.
         tensors: PyTorch's parameters, or their gradients, by name.
     """
     if path == "embedding/embeddings":
@@ -121,7 +121,7 @@ def models():
         for weight in ours.weights:
             values = torch.tensor(to_numpy(weight)).float()
             counterpart(path_of(weight), parameters).copy_(values)
-    # The biases of attention, 4 vectors of the model's width, are PyTorch's.
+    # Only PyTorch has biases in attention: 4 vectors of width D.
     extra = sum(p.numel() for p in parameters.values()) - ours.count_params()
     assert extra == 3 * LAYERS * 4 * D
     return ours, theirs
@@ -141,7 +141,7 @@ def test_logits(models):
 
 def test_loss_and_gradients(models):
     ours, theirs = models
-    # PyTorch gives the right token a share of the smoothed mass as well.
+    # PyTorch spreads the smoothing over all V tokens, the right one included.
     expected = torch.nn.functional.cross_entropy(
         torch_logits(theirs).flatten(0, 1),
         torch.tensor(LABELS).long().flatten(),
@@ -159,11 +159,11 @@ def test_loss_and_gradients(models):
     assert float(to_numpy(our_loss())) == pytest.approx(
         expected.item(), rel=1e-5
     )
-    slopes = {name: p.grad for name, p in theirs.named_parameters()}
+    torch_gradients = {name: p.grad for name, p in theirs.named_parameters()}
     found = gradients(our_loss, ours.trainable_variables)
     for weight, gradient in zip(ours.trainable_variables, found, strict=True):
         path = path_of(weight)
-        wanted = counterpart(path, slopes).numpy()
+        wanted = counterpart(path, torch_gradients).numpy()
         np.testing.assert_allclose(
             gradient,
             wanted,

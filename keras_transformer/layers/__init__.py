@@ -2,7 +2,7 @@
 
 from keras_transformer.layers.attention import (
     MultiHeadAttention,
-    attention_weights,
+    attention_scores,
     scaled_dot_product_attention,
 )
 from keras_transformer.layers.decoder import Decoder, DecoderLayer, LayerCache
@@ -13,10 +13,9 @@ from keras_transformer.layers.positional_encoding import (
     LearnedPositionalEncoding,
     SinusoidalPositionalEncoding,
 )
-from keras_transformer.layers.residual import AddNorm
+from keras_transformer.layers.residual import Residual
 
 __all__ = [
-    "AddNorm",
     "Decoder",
     "DecoderLayer",
     "Encoder",
@@ -25,8 +24,9 @@ __all__ = [
     "LayerCache",
     "LearnedPositionalEncoding",
     "MultiHeadAttention",
+    "Residual",
     "SinusoidalPositionalEncoding",
     "TiedEmbedding",
-    "attention_weights",
+    "attention_scores",
     "scaled_dot_product_attention",
 ]

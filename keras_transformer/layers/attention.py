@@ -1,7 +1,7 @@
 """Scaled dot-product attention and multi-head attention (section 3.2).
 
 Letters: B = batch, T = query length, S = key length, H = heads.
-Left out on purpose: dropout on the attention weights and biases in the
+Left out on purpose: dropout on the attention scores and biases in the
 projections, which the paper does not have.
 """
 
@@ -10,78 +10,89 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.layers.checks import check_head_sizes
+from keras_transformer.masks import combine_masks
+
 _MASKED = -1e9  # exp() of it is exactly 0 in float32
 
 
-def attention_weights(query: Any, key: Any, mask: Any = None) -> Any:
+def attention_scores(query: Any, key: Any, mask: Any = None) -> Any:
     """Returns softmax(Q K^T / sqrt(d_k)) in float32 (equation 1).
 
     Args:
         query: `[B, H, T, d_k]`.
         key: `[B, H, S, d_k]`.
-        mask: Boolean, broadcastable to `[B, H, T, S]`; True = attend. A row
-            without any True gives weights of 0.
+        mask: Boolean, broadcastable to `[B, H, T, S]`; True = attend.
 
     Returns:
-        `[B, H, T, S]` float32; each row sums to 1, or to 0 if all masked.
+        `[B, H, T, S]` float32; each row sums to 1, or to 0 if all its keys
+        are masked.
     """
     d_k = query.shape[-1]
     scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
-    # The scale comes after the product: TensorFlow's graph optimiser
-    # mistranslates (c * Q) K^T + b inside a while loop on CPU.
+    # The scale comes after the product: TensorFlow's graph optimizer
+    # miscompiles (c * Q) K^T + b inside a while loop on CPU.
     scores = ops.cast(scores, "float32") * d_k**-0.5  # [B, H, T, S]
     if mask is None:
-        return ops.softmax(scores, axis=-1)
+        return _softmax(scores)
     # Selected, not added: on CPU TensorFlow fuses a product and the addition
     # of a mask into one kernel that is twenty times slower than both.
-    weights = ops.softmax(ops.where(mask, scores, _MASKED), axis=-1)
-    some = ops.any(mask, axis=-1, keepdims=True)
-    return weights * ops.cast(some, "float32")
+    scores = _softmax(ops.where(mask, scores, _MASKED))
+    any_key = ops.any(mask, axis=-1, keepdims=True)
+    return scores * ops.cast(any_key, "float32")
 
 
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, mask: Any = None
-) -> Any:
-    """Returns softmax(Q K^T / sqrt(d_k)) V (equation 1).
+) -> tuple[Any, Any]:
+    """Returns softmax(Q K^T / sqrt(d_k)) V and the softmax (equation 1).
 
     Args:
         query: `[B, H, T, d_k]`.
         key: `[B, H, S, d_k]`.
         value: `[B, H, S, d_v]`.
-        mask: As in `attention_weights`.
+        mask: Boolean, broadcastable to `[B, H, T, S]`; True = attend.
 
     Returns:
-        `[B, H, T, d_v]` in the dtype of `value`.
+        The output `[B, H, T, d_v]` in the dtype of `value`, and the attention
+        scores `[B, H, T, S]` in float32.
     """
-    weights = attention_weights(query, key, mask)
-    return ops.matmul(ops.cast(weights, value.dtype), value)
+    scores = attention_scores(query, key, mask)
+    return ops.matmul(ops.cast(scores, value.dtype), value), scores
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class MultiHeadAttention(keras.layers.Layer):
     """Attention of several heads side by side (section 3.2.2).
 
-    Queries, keys and values are projected without bias, attended to by each
-    head, joined and projected to the width of the queries. Masks are explicit
-    arguments; nothing relies on Keras' implicit masks.
+    Queries, keys and values are projected without bias; each head attends;
+    the heads' outputs are concatenated and projected to the width of the
+    queries.
 
-    The first three projections begin as the columns of one Glorot-uniform
-    matrix, `[d_model, 3 d_model]`, would: with half the variance of three
-    matrices. Training finds out sooner what to attend to (docs/results.md).
+    Of the masks that Keras attaches to tensors, that of `memory` is combined
+    with `attention_mask`, and that of `query` is passed on with the output.
+
+    The kernels of the first three projections are initialized like the
+    columns of one Glorot-uniform matrix `[d_model, 3 d_model]`, that is with
+    half the variance of three separate matrices: training finds out sooner
+    what to attend to (docs/results.md).
 
     Args:
         num_heads: Number of heads, h.
         d_k: Width of one head's queries and keys. Default: width of the
             query / `num_heads`.
-        d_v: Width of one head's values. Default: likewise.
+        d_v: Width of one head's values. Default: width of the query /
+            `num_heads`.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: `[B, T, d_model]`.
         memory: What is attended to, `[B, S, d_memory]`; `query` itself for
             self-attention.
-        attention_mask: Boolean, broadcastable to `[B, T, S]`; True = attend.
-            A query whose keys are all masked gives 0.
+        attention_mask: Boolean `[T, S]` or `[B, T, S]`, where B and T may be
+            1; True = attend. A query whose keys are all masked gives 0.
+        memory_mask: Boolean `[B, S]`, True where `memory` may be attended to.
+            Default: the mask that Keras attached to `memory`, if any.
 
     Returns:
         `[B, T, d_model]`.
@@ -102,12 +113,9 @@ class MultiHeadAttention(keras.layers.Layer):
         d_v: int | None = None,
         **kwargs: Any,
     ) -> None:
-        if min(num_heads, d_k or 1, d_v or 1) < 1 or 0 in (d_k, d_v):
-            raise ValueError(
-                "num_heads, d_k and d_v must be positive. Received: "
-                f"num_heads={num_heads}, d_k={d_k}, d_v={d_v}"
-            )
+        check_head_sizes(num_heads, d_k, d_v)
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v
@@ -151,9 +159,39 @@ class MultiHeadAttention(keras.layers.Layer):
         dense.build((None, None, input_width))
         return dense
 
-    def call(self, query: Any, memory: Any, attention_mask: Any = None) -> Any:
+    def call(
+        self,
+        query: Any,
+        memory: Any,
+        attention_mask: Any = None,
+        memory_mask: Any = None,
+    ) -> Any:
+        output, _ = self.call_with_scores(
+            query, memory, attention_mask, memory_mask
+        )
+        return output
+
+    def call_with_scores(
+        self,
+        query: Any,
+        memory: Any,
+        attention_mask: Any = None,
+        memory_mask: Any = None,
+    ) -> tuple[Any, Any]:
+        """Computes what `call` does, and returns the attention scores too.
+
+        Args:
+            query: As in `call`.
+            memory: As in `call`.
+            attention_mask: As in `call`.
+            memory_mask: As in `call`, but Keras does not fill it in.
+
+        Returns:
+            The output `[B, T, d_model]`, and the scores `[B, H, T, S]` in
+            float32.
+        """
         key, value = self.project_memory(memory)
-        return self.attend(query, key, value, attention_mask)
+        return self.attend(query, key, value, attention_mask, memory_mask)
 
     def project_memory(self, memory: Any) -> tuple[Any, Any]:
         """Returns keys and values: all that attention needs of the memory.
@@ -169,46 +207,40 @@ class MultiHeadAttention(keras.layers.Layer):
         return key, value
 
     def attend(
-        self, query: Any, key: Any, value: Any, attention_mask: Any = None
-    ) -> Any:
-        """Attends with keys and values from `project_memory`.
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        attention_mask: Any = None,
+        memory_mask: Any = None,
+    ) -> tuple[Any, Any]:
+        """Attends to keys and values from `project_memory`.
 
         Args:
             query: `[B, T, d_model]`.
             key: `[B, H, S, d_k]`.
             value: `[B, H, S, d_v]`.
-            attention_mask: Boolean, broadcastable to `[B, T, S]`.
+            attention_mask: As in `call`.
+            memory_mask: As in `call`, but Keras does not fill it in.
 
         Returns:
-            `[B, T, d_model]`.
+            The output `[B, T, d_model]`, and the scores `[B, H, T, S]` in
+            float32.
+
+        Raises:
+            ValueError: If a mask is not boolean or its shape is wrong.
         """
-        heads = scaled_dot_product_attention(
+        sizes = (query.shape[0], query.shape[1], key.shape[2])  # B, T, S
+        heads, scores = scaled_dot_product_attention(
             self._split_heads(self.query_projection(query), self._d_k),
             key,
             value,
-            _over_heads(attention_mask),
+            _mask_of_heads(attention_mask, memory_mask, sizes),
         )
         heads = ops.transpose(heads, (0, 2, 1, 3))  # [B, T, H, d_v]
         length = ops.shape(query)[1]
         joined = ops.reshape(heads, (-1, length, self.num_heads * self._d_v))
-        return self.output_projection(joined)
-
-    def weights_of(
-        self, query: Any, memory: Any, attention_mask: Any = None
-    ) -> Any:
-        """Returns how much each query attends to each key.
-
-        Args:
-            query: `[B, T, d_model]`.
-            memory: `[B, S, d_memory]`.
-            attention_mask: Boolean, broadcastable to `[B, T, S]`.
-
-        Returns:
-            `[B, H, T, S]` float32.
-        """
-        query = self._split_heads(self.query_projection(query), self._d_k)
-        key = self._split_heads(self.key_projection(memory), self._d_k)
-        return attention_weights(query, key, _over_heads(attention_mask))
+        return self.output_projection(joined), scores
 
     def _split_heads(self, x: Any, width: int) -> Any:
         """`[B, T, H * width]` -> `[B, H, T, width]`."""
@@ -230,6 +262,54 @@ class MultiHeadAttention(keras.layers.Layer):
         }
 
 
-def _over_heads(mask: Any) -> Any:
-    """`[B, T, S]` or `[T, S]` -> `[B, 1, T, S]` or `[1, T, S]`."""
-    return None if mask is None else ops.expand_dims(mask, axis=-3)
+def _softmax(scores: Any) -> Any:
+    """Softmax over the last axis, which may have length 1."""
+    if scores.shape[-1] == 1:
+        # 1, with a gradient of 0. keras.ops.softmax warns about this length.
+        return ops.exp(scores - scores)
+    return ops.softmax(scores, axis=-1)
+
+
+def _mask_of_heads(
+    attention_mask: Any, memory_mask: Any, sizes: tuple[int | None, ...]
+) -> Any:
+    """Returns both masks as one that broadcasts to `[B, H, T, S]`, or None.
+
+    Args:
+        attention_mask: `[T, S]`, `[B, T, S]` or None.
+        memory_mask: `[B, S]` or None.
+        sizes: B, T and S; None where unknown.
+    """
+    if attention_mask is not None:
+        _check_mask("attention_mask", attention_mask, (2, 3), sizes)
+        # [B, T, S] -> [B, 1, T, S] or [T, S] -> [1, T, S]
+        attention_mask = ops.expand_dims(attention_mask, axis=-3)
+    if memory_mask is not None:
+        batch, _, length = sizes
+        _check_mask("memory_mask", memory_mask, (2,), (batch, length))
+        memory_mask = memory_mask[:, None, None, :]  # [B, 1, 1, S]
+    return combine_masks(attention_mask, memory_mask)
+
+
+def _check_mask(
+    name: str,
+    mask: Any,
+    ranks: tuple[int, ...],
+    sizes: tuple[int | None, ...],
+) -> None:
+    shape = tuple(mask.shape)
+    dtype = keras.backend.standardize_dtype(mask.dtype)
+    # The last dimensions are compared, as in broadcasting.
+    fits = all(
+        given in (1, None, size) or size is None
+        for given, size in zip(shape[::-1], sizes[::-1], strict=False)
+    )
+    if dtype == "bool" and len(shape) in ranks and fits:
+        return
+    accepted = " or ".join(str(list(sizes[-rank:])) for rank in ranks)
+    raise ValueError(
+        f"{name} must be boolean (True = attend) of shape {accepted}, where "
+        "any size may be 1. For ids [B, S], kt.masks.padding_mask(ids, pad_id) "
+        "makes an attention_mask [B, 1, S], and kt.masks.causal_mask(T) one "
+        f"of [1, T, T]. Received: shape {list(shape)}, dtype {dtype}"
+    )

@@ -1,12 +1,22 @@
-"""What the encoder's and the decoder's layers and stacks have in common."""
+"""The arguments and sub-layers that encoder and decoder layers share.
+
+Every attention, feed-forward network and residual wrapper of an encoder, a
+decoder or a whole `Transformer` is made by `Block` from the classes that it
+was given.
+"""
 
 from typing import Any
 
 import keras
 
 from keras_transformer.layers.attention import MultiHeadAttention
+from keras_transformer.layers.checks import (
+    check_dropout,
+    check_head_sizes,
+    check_positive,
+)
 from keras_transformer.layers.feed_forward import FeedForward
-from keras_transformer.layers.residual import AddNorm
+from keras_transformer.layers.residual import Residual
 
 
 class Block(keras.layers.Layer):
@@ -18,6 +28,10 @@ class Block(keras.layers.Layer):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
+        attention_class: `MultiHeadAttention` or a subclass.
+        feed_forward_class: `FeedForward` or a layer with its arguments.
+        residual_class: `Residual` or a subclass. Each of the three may also
+            be the name under which Keras registered the class.
         **kwargs: Arguments of `keras.layers.Layer`.
     """
 
@@ -28,19 +42,31 @@ class Block(keras.layers.Layer):
         d_k: int | None = None,
         d_v: int | None = None,
         dropout: float = 0.1,
+        attention_class: type | str = MultiHeadAttention,
+        feed_forward_class: type | str = FeedForward,
+        residual_class: type | str = Residual,
         **kwargs: Any,
     ) -> None:
+        check_head_sizes(num_heads, d_k, d_v)
+        check_positive(d_ff=d_ff)
+        check_dropout(dropout)
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.num_heads = num_heads
         self.d_ff = d_ff
         self.d_k = d_k
         self.d_v = d_v
         self.dropout = dropout
+        self.attention_class = _layer_class("attention_class", attention_class)
+        self.feed_forward_class = _layer_class(
+            "feed_forward_class", feed_forward_class
+        )
+        self.residual_class = _layer_class("residual_class", residual_class)
 
     def _attention(
         self, name: str, x_shape: tuple, memory_shape: tuple
     ) -> MultiHeadAttention:
-        attention = MultiHeadAttention(
+        attention = self.attention_class(
             self.num_heads,
             self.d_k,
             self.d_v,
@@ -51,28 +77,50 @@ class Block(keras.layers.Layer):
         return attention
 
     def _feed_forward(self, name: str, shape: tuple) -> FeedForward:
-        network = FeedForward(self.d_ff, dtype=self.dtype_policy, name=name)
+        network = self.feed_forward_class(
+            self.d_ff, dtype=self.dtype_policy, name=name
+        )
         network.build(shape)
         return network
 
-    def _add_norm(self, name: str, shape: tuple) -> AddNorm:
-        norm = AddNorm(self.dropout, dtype=self.dtype_policy, name=name)
-        norm.build(shape, shape)
-        return norm
+    def _residual(self, name: str, shape: tuple) -> Residual:
+        residual = self.residual_class(
+            self.dropout, dtype=self.dtype_policy, name=name
+        )
+        residual.build(shape)
+        return residual
 
-    def get_config(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
         return {
-            **super().get_config(),
             "num_heads": self.num_heads,
             "d_ff": self.d_ff,
             "d_k": self.d_k,
             "d_v": self.d_v,
             "dropout": self.dropout,
+            "attention_class": self.attention_class,
+            "feed_forward_class": self.feed_forward_class,
+            "residual_class": self.residual_class,
+        }
+
+    def sublayer_names(self) -> dict[str, str]:
+        """Returns the names under which Keras knows the three classes."""
+        name_of = keras.saving.get_registered_name
+        return {
+            "attention_class": name_of(self.attention_class),
+            "feed_forward_class": name_of(self.feed_forward_class),
+            "residual_class": name_of(self.residual_class),
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            **self._arguments(),
+            **self.sublayer_names(),
         }
 
 
 class Stack(Block):
-    """A number of layers, one after the other, all with the same arguments.
+    """Layers one after the other, all with the same arguments.
 
     Args:
         num_layers: Number of layers.
@@ -81,7 +129,8 @@ class Stack(Block):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
-        **kwargs: Arguments of `keras.layers.Layer`.
+        **kwargs: The classes that `Block` takes, and arguments of
+            `keras.layers.Layer`.
     """
 
     def __init__(
@@ -94,30 +143,44 @@ class Stack(Block):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        if num_layers < 1:
-            raise ValueError(
-                "num_layers must be positive. Received: "
-                f"num_layers={num_layers}"
-            )
+        check_positive(num_layers=num_layers)
         super().__init__(num_heads, d_ff, d_k, d_v, dropout, **kwargs)
         self.num_layers = num_layers
 
-    def _make_layers(self, layer_class: type[Block], *shapes: tuple) -> list:
-        layers = [
+    def _build_layers(self, layer_class: type[Block], *shapes: tuple) -> None:
+        self.layers = [
             layer_class(
-                self.num_heads,
-                self.d_ff,
-                self.d_k,
-                self.d_v,
-                self.dropout,
-                dtype=self.dtype_policy,
-                name=f"layer_{i}",
+                **self._arguments(), dtype=self.dtype_policy, name=f"layer_{i}"
             )
             for i in range(self.num_layers)
         ]
-        for layer in layers:
+        for layer in self.layers:
             layer.build(*shapes)
-        return layers
+        self.final_norm = None
+        if self.residual_class.needs_final_norm:
+            self.final_norm = keras.layers.LayerNormalization(
+                epsilon=1e-6, dtype=self.dtype_policy, name="final_norm"
+            )
+            self.final_norm.build(shapes[0])
+
+    def _finish(self, x: Any) -> Any:
+        """Returns the output of the stack for that of its last layer."""
+        return x if self.final_norm is None else self.final_norm(x)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_layers": self.num_layers}
+
+
+def _layer_class(argument: str, given: type | str) -> type:
+    """Returns the class that was given, or that Keras registered by name."""
+    found = given
+    if isinstance(given, str):
+        found = keras.saving.get_registered_object(given)
+    if not (isinstance(found, type) and issubclass(found, keras.layers.Layer)):
+        raise ValueError(
+            f"{argument} must be a subclass of keras.layers.Layer, or the name "
+            "of one that is decorated with "
+            "@keras.saving.register_keras_serializable() and has been "
+            f"imported. Received: {argument}={given!r}"
+        )
+    return found

@@ -25,9 +25,12 @@ class LayerCache(NamedTuple):
 class DecoderLayer(Block):
     """Self-attention, attention to the memory, feed-forward network.
 
-    Each of the three is wrapped in an `AddNorm`. `call` sees a whole target;
-    `start` and `step` give the same results position by position, with a
-    cache that goes in and comes back.
+    Each of the three is wrapped in a `Residual`. `call` takes a whole target;
+    `init_cache` and `decode_step` compute the same position by position, with
+    a cache that is passed in and returned.
+
+    Masks that Keras attached to `x` and `memory` are combined with the masks
+    that are passed; that of `x` is passed on with the output.
 
     Args:
         num_heads: Number of attention heads.
@@ -35,14 +38,21 @@ class DecoderLayer(Block):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of the three sub-layers.
+        attention_class: `MultiHeadAttention` or a subclass.
+        feed_forward_class: `FeedForward` or a layer with its arguments.
+        residual_class: `Residual` or a subclass, e.g. for pre-norm.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: `[B, T, d_model]`.
         memory: Output of the encoder, `[B, S, d_model]`.
-        attention_mask: Boolean, broadcastable to `[B, T, T]`; True = attend.
-            Pass a causal mask: the layer does not add one.
-        cross_attention_mask: Boolean, broadcastable to `[B, T, S]`.
+        attention_mask: Boolean `[T, T]` or `[B, T, T]`, where any size may be
+            1; True = attend. Pass a causal mask: the layer does not add one.
+        cross_attention_mask: Boolean `[T, S]` or `[B, T, S]`, likewise.
+        x_mask: Boolean `[B, T]`, True where `x` may be attended to. Default:
+            the mask that Keras attached to `x`, if any.
+        memory_mask: Boolean `[B, S]`, True where `memory` may be attended to.
+            Default: the mask that Keras attached to `memory`, if any.
 
     Returns:
         `[B, T, d_model]`.
@@ -62,17 +72,17 @@ class DecoderLayer(Block):
         self.self_attention = self._attention(
             "self_attention", x_shape, x_shape
         )
-        self.self_attention_norm = self._add_norm(
+        self.self_attention_norm = self._residual(
             "self_attention_norm", x_shape
         )
         self.cross_attention = self._attention(
             "cross_attention", x_shape, memory_shape
         )
-        self.cross_attention_norm = self._add_norm(
+        self.cross_attention_norm = self._residual(
             "cross_attention_norm", x_shape
         )
         self.feed_forward = self._feed_forward("feed_forward", x_shape)
-        self.feed_forward_norm = self._add_norm("feed_forward_norm", x_shape)
+        self.feed_forward_norm = self._residual("feed_forward_norm", x_shape)
 
     def call(
         self,
@@ -80,18 +90,60 @@ class DecoderLayer(Block):
         memory: Any,
         attention_mask: Any = None,
         cross_attention_mask: Any = None,
+        x_mask: Any = None,
+        memory_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        key, value = self.self_attention.project_memory(x)
-        everything = LayerCache(
-            key, value, *self.cross_attention.project_memory(memory)
+        output, _, _ = self.call_with_scores(
+            x,
+            memory,
+            attention_mask,
+            cross_attention_mask,
+            x_mask,
+            memory_mask,
+            training,
         )
-        return self._sublayers(
-            x, everything, attention_mask, cross_attention_mask, training
-        )
+        return output
 
-    def start(self, memory: Any) -> LayerCache:
-        """Returns the cache before the first step.
+    def call_with_scores(
+        self,
+        x: Any,
+        memory: Any,
+        attention_mask: Any = None,
+        cross_attention_mask: Any = None,
+        x_mask: Any = None,
+        memory_mask: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any, Any]:
+        """Computes what `call` does, and returns the attention scores too.
+
+        Args:
+            x: `[B, T, d_model]`.
+            memory: `[B, S, d_model]`.
+            attention_mask: As in `call`.
+            cross_attention_mask: As in `call`.
+            x_mask: As in `call`, but Keras does not fill it in.
+            memory_mask: As in `call`, but Keras does not fill it in.
+            training: As in `call`.
+
+        Returns:
+            The output `[B, T, d_model]`, and the scores of self-attention
+            `[B, H, T, T]` and of cross-attention `[B, H, T, S]` in float32.
+        """
+        nothing_cached = LayerCache(
+            None, None, *self.cross_attention.project_memory(memory)
+        )
+        output, _, self_scores, cross_scores = self._sublayers(
+            x,
+            nothing_cached,
+            (attention_mask, x_mask),
+            (cross_attention_mask, memory_mask),
+            training,
+        )
+        return output, self_scores, cross_scores
+
+    def init_cache(self, memory: Any) -> LayerCache:
+        """Returns the cache before the first decoding step.
 
         Args:
             memory: `[B, S, d_model]`.
@@ -102,7 +154,7 @@ class DecoderLayer(Block):
             cross_key[:, :, :0], cross_value[:, :, :0], cross_key, cross_value
         )
 
-    def step(
+    def decode_step(
         self,
         x: Any,
         cache: LayerCache,
@@ -113,65 +165,66 @@ class DecoderLayer(Block):
 
         Args:
             x: `[B, T, d_model]`.
-            cache: Of the steps before; it holds P keys.
+            cache: From `init_cache` or the previous step; it holds P keys.
             attention_mask: Boolean, broadcastable to `[B, T, P + T]`.
             cross_attention_mask: Boolean, broadcastable to `[B, T, S]`.
 
         Returns:
             `[B, T, d_model]`, and the cache with the T positions appended.
         """
-        key, value = self.self_attention.project_memory(x)
-        cache = cache._replace(
-            self_key=ops.concatenate([cache.self_key, key], axis=2),
-            self_value=ops.concatenate([cache.self_value, value], axis=2),
+        output, cache, _, _ = self._sublayers(
+            x, cache, (attention_mask, None), (cross_attention_mask, None)
         )
-        x = self._sublayers(x, cache, attention_mask, cross_attention_mask)
-        return x, cache
+        return output, cache
 
     def _sublayers(
         self,
         x: Any,
         cache: LayerCache,
-        attention_mask: Any,
-        cross_attention_mask: Any,
+        self_masks: tuple[Any, Any],
+        cross_masks: tuple[Any, Any],
         training: bool | None = None,
-    ) -> Any:
-        output = self.self_attention.attend(
-            x, cache.self_key, cache.self_value, attention_mask
-        )
-        x = self.self_attention_norm(x, output, training=training)
-        output = self.cross_attention.attend(
-            x, cache.cross_key, cache.cross_value, cross_attention_mask
-        )
-        x = self.cross_attention_norm(x, output, training=training)
-        return self.feed_forward_norm(
-            x, self.feed_forward(x), training=training
-        )
-
-    def weights_of(
-        self,
-        x: Any,
-        memory: Any,
-        attention_mask: Any = None,
-        cross_attention_mask: Any = None,
-    ) -> tuple[Any, Any]:
-        """Returns the weights of self- and of cross-attention.
+    ) -> tuple[Any, LayerCache, Any, Any]:
+        """Returns the output, the grown cache, and the scores of both kinds.
 
         Args:
             x: `[B, T, d_model]`.
-            memory: `[B, S, d_model]`.
-            attention_mask: As in `call`.
-            cross_attention_mask: As in `call`.
-
-        Returns:
-            `[B, H, T, T]` and `[B, H, T, S]`, float32.
+            cache: Its `self_key` and `self_value` are None if x is whole.
+            self_masks: `attention_mask` and `memory_mask` of self-attention.
+            cross_masks: Those of cross-attention.
+            training: As in `call`.
         """
-        weights = self.self_attention.weights_of(x, x, attention_mask)
-        output = self.self_attention(x, x, attention_mask)
-        x = self.self_attention_norm(x, output)
-        return weights, self.cross_attention.weights_of(
-            x, memory, cross_attention_mask
+        self_scores = cross_scores = None
+
+        def attend_to_self(x: Any) -> Any:
+            nonlocal cache, self_scores
+            key, value = self.self_attention.project_memory(x)
+            if cache.self_key is not None:
+                key = ops.concatenate([cache.self_key, key], axis=2)
+                value = ops.concatenate([cache.self_value, value], axis=2)
+            cache = cache._replace(self_key=key, self_value=value)
+            output, self_scores = self.self_attention.attend(
+                x, key, value, *self_masks
+            )
+            return output
+
+        def attend_to_memory(x: Any) -> Any:
+            nonlocal cross_scores
+            output, cross_scores = self.cross_attention.attend(
+                x, cache.cross_key, cache.cross_value, *cross_masks
+            )
+            return output
+
+        x = self.self_attention_norm(
+            x, sublayer=attend_to_self, training=training
         )
+        x = self.cross_attention_norm(
+            x, sublayer=attend_to_memory, training=training
+        )
+        x = self.feed_forward_norm(
+            x, sublayer=self.feed_forward, training=training
+        )
+        return x, cache, self_scores, cross_scores
 
     def compute_output_shape(
         self, x_shape: tuple, memory_shape: tuple
@@ -183,20 +236,25 @@ class DecoderLayer(Block):
 class Decoder(Stack):
     """A stack of decoder layers.
 
+    Masks that Keras attaches to tensors are treated as in `DecoderLayer`.
+
     Args:
         num_layers: Number of layers.
-        num_heads: As in `DecoderLayer`, and so the rest.
+        num_heads: Number of attention heads.
         d_ff: Width inside the feed-forward networks.
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
-        **kwargs: Arguments of `keras.layers.Layer`.
+        **kwargs: `attention_class`, `feed_forward_class` and `residual_class`
+            as in `DecoderLayer`, and arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: Embedded target, `[B, T, d_model]`.
         memory: Output of the encoder, `[B, S, d_model]`.
-        attention_mask: Boolean, broadcastable to `[B, T, T]`; True = attend.
-        cross_attention_mask: Boolean, broadcastable to `[B, T, S]`.
+        attention_mask: As in `DecoderLayer`.
+        cross_attention_mask: As in `DecoderLayer`.
+        x_mask: As in `DecoderLayer`.
+        memory_mask: As in `DecoderLayer`.
 
     Returns:
         `[B, T, d_model]`.
@@ -213,7 +271,7 @@ class Decoder(Stack):
 
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
         """Creates the layers."""
-        self.layers = self._make_layers(DecoderLayer, x_shape, memory_shape)
+        self._build_layers(DecoderLayer, x_shape, memory_shape)
 
     def call(
         self,
@@ -221,6 +279,8 @@ class Decoder(Stack):
         memory: Any,
         attention_mask: Any = None,
         cross_attention_mask: Any = None,
+        x_mask: Any = None,
+        memory_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
         for layer in self.layers:
@@ -229,51 +289,77 @@ class Decoder(Stack):
                 memory,
                 attention_mask,
                 cross_attention_mask,
+                x_mask=x_mask,
+                memory_mask=memory_mask,
                 training=training,
             )
-        return x
+        return self._finish(x)
 
-    def start(self, memory: Any) -> tuple[LayerCache, ...]:
-        """Returns every layer's cache before the first step."""
-        return tuple(layer.start(memory) for layer in self.layers)
+    def call_with_scores(
+        self,
+        x: Any,
+        memory: Any,
+        attention_mask: Any = None,
+        cross_attention_mask: Any = None,
+        x_mask: Any = None,
+        memory_mask: Any = None,
+    ) -> tuple[Any, list[Any], list[Any]]:
+        """Computes what `call` does, and returns the attention scores too.
 
-    def step(
+        Args:
+            x: `[B, T, d_model]`.
+            memory: `[B, S, d_model]`.
+            attention_mask: As in `DecoderLayer`.
+            cross_attention_mask: As in `DecoderLayer`.
+            x_mask: As in `DecoderLayer`, but Keras does not fill it in.
+            memory_mask: As in `DecoderLayer`, but Keras does not fill it in.
+
+        Returns:
+            The output `[B, T, d_model]`, and two lists with the scores of
+            every layer in float32: self-attention `[B, H, T, T]` and
+            cross-attention `[B, H, T, S]`.
+        """
+        masks = (attention_mask, cross_attention_mask, x_mask, memory_mask)
+        self_scores, cross_scores = [], []
+        for layer in self.layers:
+            x, to_self, to_memory = layer.call_with_scores(x, memory, *masks)
+            self_scores.append(to_self)
+            cross_scores.append(to_memory)
+        return self._finish(x), self_scores, cross_scores
+
+    def init_cache(self, memory: Any) -> tuple[LayerCache, ...]:
+        """Returns the cache of every layer before the first decoding step.
+
+        Args:
+            memory: `[B, S, d_model]`.
+        """
+        return tuple(layer.init_cache(memory) for layer in self.layers)
+
+    def decode_step(
         self,
         x: Any,
         caches: tuple[LayerCache, ...],
         attention_mask: Any = None,
         cross_attention_mask: Any = None,
     ) -> tuple[Any, tuple[LayerCache, ...]]:
-        """Decodes the next positions; see `DecoderLayer.step`."""
+        """Decodes the next T positions.
+
+        Args:
+            x: `[B, T, d_model]`.
+            caches: From `init_cache` or the previous step.
+            attention_mask: Boolean, broadcastable to `[B, T, P + T]`.
+            cross_attention_mask: Boolean, broadcastable to `[B, T, S]`.
+
+        Returns:
+            `[B, T, d_model]`, and the caches with the T positions appended.
+        """
         grown = []
         for layer, cache in zip(self.layers, caches, strict=True):
-            x, cache = layer.step(
+            x, cache = layer.decode_step(
                 x, cache, attention_mask, cross_attention_mask
             )
             grown.append(cache)
-        return x, tuple(grown)
-
-    def weights_of(
-        self,
-        x: Any,
-        memory: Any,
-        attention_mask: Any = None,
-        cross_attention_mask: Any = None,
-    ) -> tuple[list[Any], list[Any]]:
-        """Returns each layer's self- and cross-attention weights.
-
-        Returns:
-            Two lists with an entry a layer: `[B, H, T, T]` and
-            `[B, H, T, S]`, float32.
-        """
-        masks = (attention_mask, cross_attention_mask)
-        own, cross = [], []
-        for layer in self.layers:
-            to_self, to_memory = layer.weights_of(x, memory, *masks)
-            own.append(to_self)
-            cross.append(to_memory)
-            x = layer(x, memory, *masks)
-        return own, cross
+        return self._finish(x), tuple(grown)
 
     def compute_output_shape(
         self, x_shape: tuple, memory_shape: tuple

@@ -1,18 +1,25 @@
-"""Token embedding, tied to the output projection (section 3.4)."""
+"""Token embedding, tied to the output projection (section 3.4).
+
+Letters: B = batch, T = length, V = vocabulary.
+"""
 
 from typing import Any
 
 import keras
+from keras import ops
+
+from keras_transformer.layers.checks import check_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class TiedEmbedding(keras.layers.ReversibleEmbedding):
-    """Embeds tokens and, in reverse, turns states into logits.
+class TiedEmbedding(keras.layers.Layer):
+    """Embeds tokens and, in reverse, projects states to logits.
 
     One matrix serves as source embedding, target embedding and pre-softmax
-    projection. Embedded tokens are multiplied by sqrt(d_model); the matrix
-    starts from a normal distribution of variance 1 / d_model, so that both
-    uses start with unit variance.
+    projection. Embeddings are multiplied by sqrt(d_model); the matrix is
+    initialized from a normal distribution of variance 1 / d_model, so that
+    embeddings and logits start with unit variance. Neither carries a Keras
+    mask: masks are made from the ids (`kt.masks.padding_mask`).
 
     Args:
         vocab_size: Number of tokens, V.
@@ -21,7 +28,7 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
 
     Call arguments:
         inputs: Ids `[B, T]`, or states `[B, T, d_model]` with `reverse=True`.
-        reverse: If True, return logits.
+        reverse: Whether to return logits.
 
     Returns:
         Embeddings `[B, T, d_model]`, or logits `[B, T, V]`.
@@ -36,33 +43,50 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
     """
 
     def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
-        if min(vocab_size, d_model) < 1:
-            raise ValueError(
-                "vocab_size and d_model must be positive. Received: "
-                f"vocab_size={vocab_size}, d_model={d_model}"
-            )
-        super().__init__(
-            vocab_size,
-            d_model,
-            embeddings_initializer=keras.initializers.RandomNormal(
-                stddev=d_model**-0.5
-            ),
-            **kwargs,
-        )
-        # Keras would compute the logits in the dtype of the variable when
-        # the layer is called inside another layer.
-        self.reverse_dtype = self.compute_dtype
+        check_positive(vocab_size=vocab_size, d_model=d_model)
+        super().__init__(**kwargs)
+        # In half precision the looked-up rows are cast, not the whole matrix.
+        self.autocast = False
         self.vocab_size = vocab_size
         self.d_model = d_model
+        # Made here and not in `build`, because it takes its seed now: with a
+        # given seed a model always starts from the same weights.
+        self._initializer = keras.initializers.RandomNormal(
+            stddev=d_model**-0.5
+        )
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates the matrix `[V, d_model]`."""
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocab_size, self.d_model),
+            initializer=self._initializer,
+        )
 
     def call(self, inputs: Any, reverse: bool = False) -> Any:
-        outputs = super().call(inputs, reverse=reverse)
-        return outputs if reverse else outputs * self.d_model**0.5
+        if reverse:
+            return ops.matmul(
+                ops.cast(inputs, self.compute_dtype),
+                ops.cast(ops.transpose(self.embeddings), self.compute_dtype),
+            )
+        rows = ops.take(self.embeddings, ops.cast(inputs, "int32"), axis=0)
+        return ops.cast(rows, self.compute_dtype) * self.d_model**0.5
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
+        return None
+
+    def compute_output_spec(
+        self, inputs: Any, reverse: bool = False
+    ) -> keras.KerasTensor:
+        if reverse:
+            shape = (*inputs.shape[:-1], self.vocab_size)
+        else:
+            shape = (*inputs.shape, self.d_model)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        base = keras.layers.Layer.get_config(self)
         return {
-            **base,
+            **super().get_config(),
             "vocab_size": self.vocab_size,
             "d_model": self.d_model,
         }

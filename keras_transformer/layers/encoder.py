@@ -8,11 +8,15 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.block import Block, Stack
+from keras_transformer.masks import combine_masks
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class EncoderLayer(Block):
-    """Self-attention, then a feed-forward network, each in an `AddNorm`.
+    """Self-attention, then a feed-forward network, each in a `Residual`.
+
+    A mask that Keras attached to `x` is combined with `attention_mask` and
+    passed on with the output.
 
     Args:
         num_heads: Number of attention heads.
@@ -20,11 +24,19 @@ class EncoderLayer(Block):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of both sub-layers.
+        attention_class: `MultiHeadAttention` or a subclass.
+        feed_forward_class: `FeedForward` or a layer with its arguments.
+        residual_class: `Residual` or a subclass, e.g. for pre-norm.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: `[B, S, d_model]`.
-        attention_mask: Boolean, broadcastable to `[B, S, S]`; True = attend.
+        attention_mask: Boolean `[S, S]` or `[B, S, S]`, where any size may be
+            1; True = attend.
+        mask: Boolean `[B, S]`, True where `x` may be attended to. Default:
+            the mask that Keras attached to `x`, if any.
+        x_mask: The same. Keras fills in this argument instead of `mask` when
+            an `attention_mask` is passed.
 
     Returns:
         `[B, S, d_model]`.
@@ -42,11 +54,11 @@ class EncoderLayer(Block):
         self.self_attention = self._attention(
             "self_attention", input_shape, input_shape
         )
-        self.self_attention_norm = self._add_norm(
+        self.self_attention_norm = self._residual(
             "self_attention_norm", input_shape
         )
         self.feed_forward = self._feed_forward("feed_forward", input_shape)
-        self.feed_forward_norm = self._add_norm(
+        self.feed_forward_norm = self._residual(
             "feed_forward_norm", input_shape
         )
 
@@ -54,13 +66,48 @@ class EncoderLayer(Block):
         self,
         x: Any,
         attention_mask: Any = None,
+        mask: Any = None,
+        x_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        output = self.self_attention(x, x, attention_mask)
-        x = self.self_attention_norm(x, output, training=training)
-        return self.feed_forward_norm(
-            x, self.feed_forward(x), training=training
+        output, _ = self.call_with_scores(
+            x, attention_mask, combine_masks(mask, x_mask), training
         )
+        return output
+
+    def call_with_scores(
+        self,
+        x: Any,
+        attention_mask: Any = None,
+        x_mask: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any]:
+        """Computes what `call` does, and returns the attention scores too.
+
+        Args:
+            x: `[B, S, d_model]`.
+            attention_mask: As in `call`.
+            x_mask: As in `call`, but Keras does not fill it in.
+            training: As in `call`.
+
+        Returns:
+            The output `[B, S, d_model]`, and the scores `[B, H, S, S]` in
+            float32.
+        """
+        scores = None
+
+        def attend(x: Any) -> Any:
+            nonlocal scores
+            output, scores = self.self_attention.call_with_scores(
+                x, x, attention_mask, x_mask
+            )
+            return output
+
+        x = self.self_attention_norm(x, sublayer=attend, training=training)
+        x = self.feed_forward_norm(
+            x, sublayer=self.feed_forward, training=training
+        )
+        return x, scores
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
@@ -70,18 +117,23 @@ class EncoderLayer(Block):
 class Encoder(Stack):
     """A stack of encoder layers.
 
+    Masks that Keras attaches to tensors are treated as in `EncoderLayer`.
+
     Args:
         num_layers: Number of layers.
-        num_heads: As in `EncoderLayer`, and so the rest.
+        num_heads: Number of attention heads.
         d_ff: Width inside the feed-forward networks.
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
-        **kwargs: Arguments of `keras.layers.Layer`.
+        **kwargs: `attention_class`, `feed_forward_class` and `residual_class`
+            as in `EncoderLayer`, and arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: Embedded source, `[B, S, d_model]`.
-        attention_mask: Boolean, broadcastable to `[B, S, S]`; True = attend.
+        attention_mask: As in `EncoderLayer`.
+        mask: As in `EncoderLayer`.
+        x_mask: As in `EncoderLayer`.
 
     Returns:
         `[B, S, d_model]`.
@@ -96,27 +148,40 @@ class Encoder(Stack):
 
     def build(self, input_shape: tuple) -> None:
         """Creates the layers."""
-        self.layers = self._make_layers(EncoderLayer, input_shape)
+        self._build_layers(EncoderLayer, input_shape)
 
     def call(
         self,
         x: Any,
         attention_mask: Any = None,
+        mask: Any = None,
+        x_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
+        mask = combine_masks(mask, x_mask)
         for layer in self.layers:
-            x = layer(x, attention_mask, training=training)
-        return x
+            x = layer(x, attention_mask, x_mask=mask, training=training)
+        return self._finish(x)
 
-    def weights_of(self, x: Any, attention_mask: Any = None) -> list[Any]:
-        """Returns each layer's attention weights, `[B, H, S, S]` float32."""
-        weights = []
+    def call_with_scores(
+        self, x: Any, attention_mask: Any = None, x_mask: Any = None
+    ) -> tuple[Any, list[Any]]:
+        """Computes what `call` does, and returns the attention scores too.
+
+        Args:
+            x: `[B, S, d_model]`.
+            attention_mask: As in `EncoderLayer`.
+            x_mask: As in `EncoderLayer`, but Keras does not fill it in.
+
+        Returns:
+            The output `[B, S, d_model]`, and a list with the scores
+            `[B, H, S, S]` of every layer in float32.
+        """
+        scores = []
         for layer in self.layers:
-            weights.append(
-                layer.self_attention.weights_of(x, x, attention_mask)
-            )
-            x = layer(x, attention_mask)
-        return weights
+            x, layer_scores = layer.call_with_scores(x, attention_mask, x_mask)
+            scores.append(layer_scores)
+        return self._finish(x), scores
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape

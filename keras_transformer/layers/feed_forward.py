@@ -4,10 +4,16 @@ from typing import Any
 
 import keras
 
+from keras_transformer.layers.checks import check_positive
+
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class FeedForward(keras.layers.Layer):
     """max(0, x W1 + b1) W2 + b2 at each position (equation 2).
+
+    A mask that `x` carries is passed on. For another network, override
+    `build` and `call` and pass the subclass as `feed_forward_class` to an
+    encoder, a decoder or a `Transformer`.
 
     Args:
         d_ff: Width between the two transformations.
@@ -28,8 +34,7 @@ class FeedForward(keras.layers.Layer):
     """
 
     def __init__(self, d_ff: int, **kwargs: Any) -> None:
-        if d_ff < 1:
-            raise ValueError(f"d_ff must be positive. Received: d_ff={d_ff}")
+        check_positive(d_ff=d_ff)
         super().__init__(**kwargs)
         self.supports_masking = True
         self.d_ff = d_ff

@@ -8,9 +8,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.layers.checks import check_positive
+
 
 class PositionalEncoding(keras.layers.Layer):
-    """What both encodings share: `x` plus one vector a position.
+    """Base class: adds one vector per position to `x`.
+
+    A mask that `x` carries is passed on.
 
     Call arguments:
         x: `[B, T, d_model]`.
@@ -32,7 +36,7 @@ class PositionalEncoding(keras.layers.Layer):
         Args:
             x: `[B, T, d_model]`.
             positions: Integers `[T]`, or `[1]` for the same position
-                throughout.
+                everywhere.
 
         Returns:
             `[B, T, d_model]`.
@@ -49,9 +53,9 @@ class PositionalEncoding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class SinusoidalPositionalEncoding(PositionalEncoding):
-    """Adds sin(pos / 10000^(2i/d_model)) and cos, interleaved.
+    """Adds sin(pos / 10000^(2i/d_model)) and its cosine, interleaved.
 
-    Dimension 2i has the sine and 2i+1 the cosine, as section 3.5 prints it.
+    Dimension 2i has the sine and 2i+1 the cosine, as printed in section 3.5.
     The vectors are computed in float32 under any dtype policy, for any
     length.
 
@@ -73,7 +77,7 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
     """
 
     def build(self, input_shape: tuple) -> None:
-        """Remembers d_model."""
+        """Stores d_model."""
         self.d_model = input_shape[-1]
 
     def vectors(self, positions: Any) -> Any:
@@ -89,11 +93,11 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LearnedPositionalEncoding(PositionalEncoding):
-    """Adds a trained vector a position (Table 3, row E).
+    """Adds one trained vector per position (Table 3, row E).
 
     Args:
-        max_length: Positions that have a vector. TensorFlow on CPU raises an
-            error for a longer input.
+        max_length: Number of positions. TensorFlow on CPU raises an error for
+            a longer input.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -103,7 +107,7 @@ class LearnedPositionalEncoding(PositionalEncoding):
         `[B, T, d_model]`.
 
     Raises:
-        ValueError: If a T known in advance exceeds `max_length`.
+        ValueError: If T is known statically and exceeds `max_length`.
 
     Example:
 
@@ -114,10 +118,7 @@ class LearnedPositionalEncoding(PositionalEncoding):
     """
 
     def __init__(self, max_length: int, **kwargs: Any) -> None:
-        if max_length < 1:
-            raise ValueError(
-                f"max_length must be positive. Received: {max_length}"
-            )
+        check_positive(max_length=max_length)
         super().__init__(**kwargs)
         self.max_length = max_length
 
@@ -132,7 +133,7 @@ class LearnedPositionalEncoding(PositionalEncoding):
 
     def vectors(self, positions: Any) -> Any:
         length = positions.shape[0]
-        # Beyond the table JAX would give NaN, and TensorFlow zeros on a GPU.
+        # Beyond the table JAX returns NaN, and TensorFlow on a GPU zeros.
         if length is not None and length > self.max_length:
             raise ValueError(
                 f"The input is longer than max_length={self.max_length}. "

@@ -1,24 +1,34 @@
 """The residual connection around every sub-layer (sections 3.1 and 5.4)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
+from keras_transformer.layers.checks import check_dropout
+
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class AddNorm(keras.layers.Layer):
+class Residual(keras.layers.Layer):
     """LayerNorm(x + Dropout(Sublayer(x))): post-norm, as in the paper.
 
-    The "Add & Norm" boxes of Figure 1. The sub-layer is called by whoever
-    owns it; this layer receives its output.
+    The "Add & Norm" boxes of Figure 1. Only `call` decides in which order
+    sub-layer, dropout, residual connection and normalisation come. Override
+    it for another order, and pass the subclass as `residual_class` to an
+    encoder, a decoder or a `Transformer`.
+
+    Use it within the `call` of another layer, which holds the weights of the
+    sub-layer. A mask that `x` carries is passed on.
 
     Args:
         dropout: Rate on the sub-layer's output.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
-        x: Input of the sub-layer, `[B, T, d_model]`.
-        output: Output of the sub-layer, `[B, T, d_model]`.
+        x: `[B, T, d_model]`, B = batch, T = length.
+        sublayer: A callable that takes a `[B, T, d_model]` tensor and returns
+            another one. Pass it by keyword: Keras reserves positional
+            arguments for tensors.
 
     Returns:
         `[B, T, d_model]`.
@@ -26,22 +36,24 @@ class AddNorm(keras.layers.Layer):
     Example:
 
     >>> import keras, keras_transformer as kt
-    >>> add_norm = kt.layers.AddNorm(dropout=0.1)
+    >>> residual = kt.layers.Residual(dropout=0.1)
+    >>> feed_forward = kt.layers.FeedForward(d_ff=2048)
     >>> x = keras.random.normal((2, 10, 512))
-    >>> tuple(add_norm(x, kt.layers.FeedForward(2048)(x)).shape)
+    >>> tuple(residual(x, sublayer=feed_forward).shape)
     (2, 10, 512)
     """
 
+    # Whether an encoder or a decoder of these normalises its output once
+    # more. A subclass whose output is not normalised sets it to True.
+    needs_final_norm = False
+
     def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(
-                f"dropout must be in [0, 1). Received: dropout={dropout}"
-            )
+        check_dropout(dropout)
         super().__init__(**kwargs)
         self.supports_masking = True
         self.dropout = dropout
 
-    def build(self, x_shape: tuple, output_shape: tuple) -> None:
+    def build(self, input_shape: tuple) -> None:
         """Creates the dropout and the normalisation."""
         self.dropout_layer = keras.layers.Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
@@ -49,15 +61,27 @@ class AddNorm(keras.layers.Layer):
         self.norm = keras.layers.LayerNormalization(
             epsilon=1e-6, dtype=self.dtype_policy, name="norm"
         )
-        self.norm.build(x_shape)
+        self.norm.build(input_shape)
 
-    def call(self, x: Any, output: Any, training: bool | None = None) -> Any:
-        return self.norm(x + self.dropout_layer(output, training=training))
+    def call(
+        self,
+        x: Any,
+        sublayer: Callable[[Any], Any],
+        training: bool | None = None,
+    ) -> Any:
+        return self.norm(x + self.dropout_layer(sublayer(x), training=training))
 
-    def compute_output_shape(
-        self, x_shape: tuple, output_shape: tuple
-    ) -> tuple:
-        return x_shape
+    def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuses to be part of a functional model."""
+        raise ValueError(
+            f"{type(self).__name__} cannot be called on the symbolic tensors "
+            "of a functional model, because the model would miss the weights "
+            "of the sub-layer. Call it within the `call` of a layer that holds "
+            "the sub-layer, as EncoderLayer does."
+        )
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return input_shape
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "dropout": self.dropout}

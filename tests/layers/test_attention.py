@@ -1,14 +1,18 @@
+import warnings
+
+import keras
 import numpy as np
 import numpy_reference as reference
 import pytest
-from helpers import POLICIES, dtype_of, normal, randomise, to_numpy
+from helpers import POLICIES, dtype_of, gradients, normal, randomise, to_numpy
 from keras import ops
 
 from keras_transformer.layers import (
     MultiHeadAttention,
-    attention_weights,
+    attention_scores,
     scaled_dot_product_attention,
 )
+from keras_transformer.masks import causal_mask, padding_mask
 
 DTYPES = ("float32", "bfloat16", "float16")
 QUERY = normal(2, 3, 4, 8, seed=1)  # [B, H, T, d_k]
@@ -21,44 +25,67 @@ MASK[1, 2, 3] = False
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mask", (None, MASK), ids=("all", "masked"))
-def test_weights_are_a_float32_softmax_over_what_is_attended_to(mask, dtype):
+def test_scores_are_a_float32_softmax_over_the_unmasked_keys(mask, dtype):
     query, key = ops.cast(QUERY, dtype), ops.cast(KEY, dtype)
-    weights = attention_weights(query, key, mask)
-    assert dtype_of(weights) == "float32"
-    weights = to_numpy(weights)
+    scores = attention_scores(query, key, mask)
+    assert dtype_of(scores) == "float32"
+    scores = to_numpy(scores)
     allowed = True if mask is None else mask
-    expected = reference.attention_weights(
+    expected = reference.attention_scores(
         QUERY.astype("float64"), KEY.astype("float64"), allowed
     )
-    # The scores of half precision are rounded to 8 or 11 bits.
+    # The products of half precision are rounded to 8 or 11 bits.
     tolerance = {"float32": 1e-6, "bfloat16": 2e-2, "float16": 2e-3}[dtype]
-    np.testing.assert_allclose(weights, expected, atol=tolerance)
-    shown = np.broadcast_to(allowed, weights.shape)
-    assert (weights[~shown] == 0).all()
-    some = shown.any(axis=-1)
-    np.testing.assert_allclose(weights.sum(axis=-1), some, atol=1e-6)
+    np.testing.assert_allclose(scores, expected, atol=tolerance)
+    shown = np.broadcast_to(allowed, scores.shape)
+    assert (scores[~shown] == 0).all()
+    np.testing.assert_allclose(
+        scores.sum(axis=-1), shown.any(axis=-1), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_attention_weighs_the_values(dtype):
+def test_output_is_the_mean_of_the_values_weighted_by_the_scores(dtype):
     tensors = [ops.cast(x, dtype) for x in (QUERY, KEY, VALUE)]
-    output = scaled_dot_product_attention(*tensors, MASK)
-    assert dtype_of(output) == dtype
+    output, scores = scaled_dot_product_attention(*tensors, MASK)
+    assert (dtype_of(output), dtype_of(scores)) == (dtype, "float32")
     expected = reference.attention(QUERY, KEY, VALUE, MASK)
     tolerance = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}[dtype]
     np.testing.assert_allclose(to_numpy(output), expected, atol=tolerance)
     assert (to_numpy(output)[1, 2, 3] == 0).all()
+    np.testing.assert_array_equal(
+        to_numpy(scores), to_numpy(attention_scores(*tensors[:2], MASK))
+    )
 
 
-def test_large_scores_do_not_overflow():
-    weights = to_numpy(attention_weights(QUERY * 1e4, KEY * 1e4, MASK))
-    assert np.isfinite(weights).all()
-    # So large, the greatest score takes all.
-    np.testing.assert_allclose(weights.max(axis=-1), MASK.any(axis=-1))
+def test_large_products_do_not_overflow():
+    scores = to_numpy(attention_scores(QUERY * 1e4, KEY * 1e4, MASK))
+    assert np.isfinite(scores).all()
+    # The largest product takes everything.
+    np.testing.assert_allclose(scores.max(axis=-1), MASK.any(axis=-1))
+
+
+def test_attention_to_a_single_key_gives_1_without_a_warning():
+    attention = MultiHeadAttention(2)
+    x = normal(2, 1, 8)
+    mask = np.array([[[True]], [[False]]])
+    attention(x, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, scores = attention.call_with_scores(x, x)
+        _, masked = attention.call_with_scores(x, x, mask)
+    np.testing.assert_array_equal(to_numpy(scores), np.ones((2, 2, 1, 1)))
+    np.testing.assert_array_equal(to_numpy(masked)[:, 0, 0, 0], [1, 0])
+
+    def loss():
+        return ops.sum(ops.square(attention(x, x)))
+
+    query, key, value, _ = gradients(loss, attention.trainable_variables)
+    assert (query == 0).all() and (key == 0).all() and (value != 0).any()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_query_whose_keys_are_all_masked_gives_zero(policy):
+def test_query_whose_keys_are_all_masked_gives_zero(policy):
     attention = MultiHeadAttention(2, dtype=policy)
     x, mask = normal(2, 4, 8), np.ones((2, 4, 4), bool)
     mask[1, 2] = False
@@ -79,7 +106,7 @@ def test_masked_keys_have_no_influence():
 
 
 @pytest.mark.parametrize(
-    "shape", ((2, 1, 4), (1, 3, 4), (2, 3, 4), (1, 1, 4), (3, 4))
+    "shape", ((2, 1, 4), (1, 3, 4), (2, 3, 4), (1, 1, 4), (3, 4), (3, 1))
 )
 def test_masks_are_broadcast(shape):
     # As many heads as queries: a mask must not be taken for one of heads.
@@ -94,6 +121,82 @@ def test_masks_are_broadcast(shape):
 
 
 @pytest.mark.parametrize(
+    ("mask", "message"),
+    (
+        (np.ones((2, 4), bool), r"\[3, 4\] or \[2, 3, 4\].*shape \[2, 4\]"),
+        (np.ones((2, 3, 5), bool), r"Received: shape \[2, 3, 5\]"),
+        (np.ones((2, 2, 3, 4), bool), r"Received: shape \[2, 2, 3, 4\]"),
+        (np.ones(4, bool), r"kt.masks.padding_mask\(ids, pad_id\)"),
+        # An additive mask, which would mean the opposite.
+        (np.zeros((3, 4), "float32"), "must be boolean.*dtype float32"),
+    ),
+)
+def test_attention_mask_of_another_shape_or_dtype_is_refused(mask, message):
+    attention = MultiHeadAttention(2)
+    with pytest.raises(ValueError, match=message):
+        attention(normal(2, 3, 8), normal(2, 4, 8), mask)
+
+
+def test_memory_mask_of_another_shape_is_refused():
+    attention = MultiHeadAttention(2)
+    query, memory = normal(2, 3, 8), normal(2, 4, 8)
+    with pytest.raises(ValueError, match=r"memory_mask must .* \[2, 4\]"):
+        attention(query, memory, memory_mask=np.ones((2, 3), bool))
+
+
+def test_memory_mask_is_combined_with_the_attention_mask():
+    attention = MultiHeadAttention(2)
+    query, memory = normal(2, 3, 8, seed=1), normal(2, 4, 8, seed=2)
+    memory_mask = np.array([[True, True, True, False], [True] * 4])
+    causal = np.tril(np.ones((3, 4), bool))
+    for mask, both in (
+        (None, memory_mask[:, None]),
+        (causal, memory_mask[:, None] & causal),
+    ):
+        np.testing.assert_array_equal(
+            to_numpy(attention(query, memory, mask, memory_mask)),
+            to_numpy(attention(query, memory, both)),
+        )
+
+
+def test_padding_that_keras_masks_is_not_attended_to():
+    ids = np.array([[3, 4, 0, 0], [5, 6, 7, 0]], "int32")
+    queries = keras.Input((3, 8))
+    words = keras.Input((None,), dtype="int32")
+    embedding = keras.layers.Embedding(9, 8, mask_zero=True)
+    attention = MultiHeadAttention(2)
+    model = keras.Model([queries, words], attention(queries, embedding(words)))
+    x = normal(2, 3, 8)
+    memory = to_numpy(embedding(ids)).astype("float32")
+    expected = attention(x, memory, padding_mask(ids, 0))
+    np.testing.assert_array_equal(to_numpy(model([x, ids])), to_numpy(expected))
+    assert np.abs(to_numpy(attention(x, memory) - expected)).max() > 1e-3
+
+
+def test_same_output_as_keras_with_the_same_weights():
+    theirs = keras.layers.MultiHeadAttention(2, key_dim=4, use_bias=False)
+    ours = MultiHeadAttention(2)
+    query, memory = normal(2, 3, 8, seed=1), normal(2, 5, 8, seed=2)
+    theirs(query, memory), ours(query, memory)
+    *projections, output = theirs.get_weights()
+    ours.set_weights(
+        [kernel.reshape(8, 8) for kernel in (*projections, output)]
+    )
+    mask = np.array([[True] * 4 + [False], [True] * 5])
+    expected, expected_scores = theirs(
+        query, memory, value_mask=mask, return_attention_scores=True
+    )
+    found, scores = ours.call_with_scores(query, memory, memory_mask=mask)
+    for a, b in ((found, expected), (scores, expected_scores)):
+        np.testing.assert_allclose(to_numpy(a), to_numpy(b), atol=1e-6)
+    np.testing.assert_allclose(
+        to_numpy(ours(query, query, causal_mask(query))),
+        to_numpy(theirs(query, query, use_causal_mask=True)),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
     ("widths", "shapes"),
     (
         ({}, [(8, 8), (6, 8), (6, 8), (8, 8)]),
@@ -101,14 +204,14 @@ def test_masks_are_broadcast(shape):
         (dict(d_k=1), [(8, 2), (6, 2), (6, 8), (8, 8)]),
     ),
 )
-def test_projections_have_no_bias_and_free_widths(widths, shapes):
+def test_projections_have_no_bias_and_any_width(widths, shapes):
     attention = MultiHeadAttention(2, **widths)
     output = attention(normal(2, 3, 8), normal(2, 4, 6))
     assert [tuple(weight.shape) for weight in attention.weights] == shapes
     assert tuple(output.shape) == (2, 3, 8)
 
 
-def test_projections_begin_as_columns_of_one_matrix():
+def test_projections_start_as_columns_of_one_matrix():
     attention = MultiHeadAttention(4)
     attention.build((1, 1, 64), (1, 1, 64))
     query, key, value, output = map(to_numpy, attention.weights)
@@ -124,7 +227,7 @@ def test_projections_begin_as_columns_of_one_matrix():
     assert not (query == key).any()
 
 
-def test_memory_can_be_projected_beforehand():
+def test_memory_can_be_projected_in_advance():
     attention = MultiHeadAttention(2, d_k=3, d_v=5)
     query, memory = normal(2, 3, 8, seed=1), normal(2, 4, 8, seed=2)
     mask = np.array([[[True, True, True, False]]] * 2)
@@ -132,19 +235,21 @@ def test_memory_can_be_projected_beforehand():
     key, value = attention.project_memory(memory)
     assert tuple(key.shape) == (2, 2, 4, 3)
     assert tuple(value.shape) == (2, 2, 4, 5)
-    output = attention.attend(query, key, value, mask)
+    output, _ = attention.attend(query, key, value, mask)
     np.testing.assert_array_equal(to_numpy(output), expected)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_weights_of_each_head(policy):
+def test_scores_of_each_head(policy):
     attention = MultiHeadAttention(2, d_k=3, dtype=policy)
     query, memory = normal(2, 3, 8, seed=1), normal(2, 4, 8, seed=2)
     mask = np.array([[[True, True, True, False]], [[False] * 4]])
     attention(query, memory)
     randomise(attention)
-    weights = attention.weights_of(query, memory, mask)
-    assert dtype_of(weights) == "float32"
+    expected = attention(query, memory, mask)
+    output, scores = attention.call_with_scores(query, memory, mask)
+    np.testing.assert_array_equal(to_numpy(output), to_numpy(expected))
+    assert dtype_of(scores) == "float32"
     projections = (attention.query_projection, attention.key_projection)
     for head in range(2):
         columns = slice(3 * head, 3 * head + 3)
@@ -153,7 +258,7 @@ def test_weights_of_each_head(policy):
             for x, projection in zip((query, memory), projections, strict=True)
         ]
         np.testing.assert_allclose(
-            to_numpy(weights)[:, head],
-            reference.attention_weights(*projected, mask),
+            to_numpy(scores)[:, head],
+            reference.attention_scores(*projected, mask),
             atol=1e-6 if policy == "float32" else 2e-2,
         )

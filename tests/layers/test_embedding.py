@@ -47,6 +47,19 @@ def test_logits_have_the_compute_dtype_inside_another_layer(policy):
     assert dtype_of(outer(IDS)) == outer.compute_dtype
 
 
+def test_language_model_of_one_matrix_is_saved_and_loaded(tmp_path):
+    embedding = TiedEmbedding(5, 8)
+    ids = keras.Input((None,), dtype="int32")
+    states = keras.layers.Dense(8)(embedding(ids))
+    model = keras.Model(ids, embedding(states, reverse=True))
+    assert model.output_shape == (None, None, 5)
+    assert model.count_params() == 5 * 8 + 8 * 8 + 8
+    expected = to_numpy(model(IDS))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(to_numpy(loaded(IDS)), expected)
+
+
 def test_embeddings_and_logits_start_with_unit_variance():
     embedding = TiedEmbedding(1000, 256)
     embedded = to_numpy(embedding(np.arange(1000, dtype="int32")[None]))
@@ -56,7 +69,7 @@ def test_embeddings_and_logits_start_with_unit_variance():
     assert logits.std() == pytest.approx(1.0, abs=0.02)
 
 
-def test_the_matrix_learns_from_both_uses():
+def test_gradient_of_the_matrix_comes_from_both_uses():
     embedding = TiedEmbedding(5, 4)
     embedding(IDS)
     states = normal(1, 2, 4)

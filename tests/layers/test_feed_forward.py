@@ -4,7 +4,7 @@ from helpers import normal, randomise, to_numpy
 from keras_transformer.layers import FeedForward
 
 
-def test_each_position_is_transformed_alone_and_alike():
+def test_each_position_is_transformed_independently():
     feed_forward = FeedForward(12)
     x = normal(2, 4, 8)
     feed_forward(x)

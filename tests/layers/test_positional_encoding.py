@@ -13,7 +13,7 @@ from keras_transformer.layers import (
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("d_model", (8, 7, 512))
-def test_sinusoids_are_the_papers_in_float32(d_model, policy):
+def test_sinusoids_are_those_of_the_paper_in_float32(d_model, policy):
     encoding = SinusoidalPositionalEncoding(dtype=policy)
     encoding.build((None, None, d_model))
     vectors = encoding.vectors(np.arange(300))
@@ -30,7 +30,7 @@ def test_sine_and_cosine_are_interleaved():
     np.testing.assert_allclose(row, expected, atol=1e-6)
 
 
-def test_sinusoids_have_no_weights_and_any_length():
+def test_sinusoids_have_no_weights_and_work_for_any_length():
     encoding = SinusoidalPositionalEncoding()
     for length in (3, 1000):
         output = to_numpy(encoding(np.zeros((1, length, 4), "float32")))
@@ -48,7 +48,7 @@ def test_positions_can_be_given(make):
     whole, tensor = to_numpy(encoding(x)), ops.convert_to_tensor(x)
     later = encoding.add_positions(tensor[:, 4:], np.array([4, 5], "int32"))
     np.testing.assert_allclose(to_numpy(later), whole[:, 4:], atol=1e-6)
-    # One position for all: the hypotheses of a beam.
+    # The same position for all, as for the hypotheses of a beam.
     same = encoding.add_positions(tensor, np.array([5], "int32"))
     np.testing.assert_allclose(to_numpy(same)[:, 5], whole[:, 5], atol=1e-6)
     np.testing.assert_allclose(
@@ -56,7 +56,7 @@ def test_positions_can_be_given(make):
     )
 
 
-def test_learned_vectors_are_one_trained_table():
+def test_learned_vectors_are_one_trainable_table():
     encoding = LearnedPositionalEncoding(max_length=5)
     x = normal(2, 5, 8)
     output = to_numpy(encoding(x))
@@ -65,7 +65,7 @@ def test_learned_vectors_are_one_trained_table():
     np.testing.assert_allclose(output - x, [to_numpy(table)] * 2, atol=1e-6)
 
 
-def test_learned_vectors_end_at_max_length():
+def test_input_longer_than_the_learned_table_is_refused():
     encoding = LearnedPositionalEncoding(max_length=5)
     encoding(normal(2, 5, 8))
     with pytest.raises(ValueError, match="longer than max_length=5"):
@@ -75,7 +75,7 @@ def test_learned_vectors_end_at_max_length():
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="TensorFlow's own check"
 )
-def test_tensorflow_refuses_positions_without_a_vector():
+def test_tensorflow_refuses_positions_beyond_the_table_in_a_graph():
     import tensorflow as tf
 
     encoding = LearnedPositionalEncoding(max_length=5)

@@ -1,0 +1,71 @@
+import keras
+import numpy as np
+import pytest
+from helpers import dtype_of, normal, to_numpy
+from keras import ops
+
+from keras_transformer import layers
+from keras_transformer.masks import causal_mask, combine_masks, padding_mask
+
+LOWER_TRIANGLE = [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]
+
+
+def test_padding_mask_hides_the_given_id():
+    mask = padding_mask(np.array([[7, 9, 7], [9, 9, 9]]), pad_id=9)
+    assert dtype_of(mask) == "bool"
+    np.testing.assert_array_equal(to_numpy(mask), [[[1, 0, 1]], [[0, 0, 0]]])
+
+
+@pytest.mark.parametrize(
+    "make_length",
+    (
+        lambda: 3,
+        lambda: np.int64(3),
+        lambda: ops.convert_to_tensor(3, "int32"),
+        lambda: np.zeros((2, 3), "int32"),
+        lambda: ops.zeros((2, 3, 5)),
+    ),
+    ids=("int", "numpy", "scalar tensor", "ids", "states"),
+)
+def test_causal_mask_hides_the_future(make_length):
+    mask = causal_mask(make_length())
+    assert dtype_of(mask) == "bool"
+    np.testing.assert_array_equal(to_numpy(mask), LOWER_TRIANGLE)
+
+
+def test_causal_mask_in_a_functional_model_of_unknown_length(tmp_path):
+    ids = keras.Input((None,), dtype="int32")
+    states = keras.Input((None, 8))
+    x = layers.TiedEmbedding(10, 8)(ids)
+    attention = layers.MultiHeadAttention(2)
+    outputs = [
+        attention(x, x, causal_mask(ids)),
+        attention(states, states, causal_mask(states)),
+    ]
+    model = keras.Model([ids, states], outputs)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for length in (1, 4):
+        values = normal(2, length, 8)
+        for found in (model, loaded):
+            _, output = found([np.ones((2, length), "int32"), values])
+            expected = attention(values, values, causal_mask(length))
+            np.testing.assert_allclose(
+                to_numpy(output), to_numpy(expected), atol=1e-6
+            )
+
+
+@pytest.mark.parametrize("length", (None, np.zeros(3), np.zeros((1, 2, 3, 4))))
+def test_causal_mask_explains_what_it_takes(length):
+    with pytest.raises(ValueError, match=r"pass the tensor: causal_mask\(x\)"):
+        causal_mask(length)
+
+
+def test_masks_are_combined_by_and():
+    padding = np.array([[[True, True, False]]])
+    combined = combine_masks(None, causal_mask(3), padding, None)
+    np.testing.assert_array_equal(
+        to_numpy(combined), [[[1, 0, 0], [1, 1, 0], [1, 1, 0]]]
+    )
+    assert combine_masks(padding, None) is padding
+    assert combine_masks(None, None) is None
