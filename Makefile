@@ -1,4 +1,4 @@
-# Every target makes what it needs, the virtual environment included.
+# Every target installs what it needs, the virtual environment included.
 
 PYTHONS := python3 python3.13 python3.12 python3.11 python3.10
 SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
@@ -9,53 +9,94 @@ PYTHON ?= $(firstword $(shell for p in $(PYTHONS); do \
 	if $$p -c '$(SUPPORTED)' >/dev/null 2>&1; then echo $$p; fi; done) python3)
 
 PY := .venv/bin/python
-INSTALLED := .venv/.installed
+PIP_INSTALL := -m pip install --disable-pip-version-check
+# Two processes, one TensorFlow thread each (tests/conftest.py).
+PYTEST := -m pytest -n 2 --dist loadfile
 
-# What must run on more than one Keras backend.
+# What must run on every Keras backend.
 PORTABLE_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/test_schedules.py tests/test_metrics.py
 
-.PHONY: help install demo test bench lint format notebook clean
+# The ends of the version ranges in setup.py. Both exist for Python 3.11 and
+# 3.12 only.
+OLDEST := tensorflow==2.19.0 tensorflow-text==2.19.0 keras==3.10.0
+NEWEST := tensorflow==2.21.* tensorflow-text==2.21.* keras==3.15.*
+MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
+	tests/test_keras_overrides.py tests/test_distributed_fit.py \
+	tests/test_translator.py tests/text/test_tokenizer.py tests/export \
+	tests/cli/test_commands.py
+
+export KERAS_BACKEND := tensorflow
+
+.PHONY: help install demo test test-all test-jax test-torch matrix bench \
+	lint format notebook clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1: /p' $(firstword $(MAKEFILE_LIST)) \
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(firstword $(MAKEFILE_LIST)) \
 		| awk -F': ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
-install: $(INSTALLED) ## Create .venv and install everything into it
+install: .venv/.test ## Create .venv with everything that development needs
 
-demo: $(INSTALLED) ## Train, evaluate, export and translate, in minutes
+demo: .venv/.demo ## Train, evaluate, export and translate, in minutes
 	.venv/bin/keras-transformer demo
 
-test: $(INSTALLED) ## Run the tests on TensorFlow, the portable ones on JAX too
-	KERAS_BACKEND=tensorflow $(PY) -m pytest
-	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
-		$(PY) -m pytest $(PORTABLE_TESTS)
+test: .venv/.test ## Run the tests that are not slow, on TensorFlow and JAX
+	$(PY) $(PYTEST) -m "not slow"
+	$(MAKE) test-jax
 
-bench: $(INSTALLED) ## Measure speed and memory, beside other libraries: an hour
+test-all: .venv/.test ## Run the tests, slow ones too, on TensorFlow and JAX
+	$(PY) $(PYTEST)
+	$(MAKE) test-jax
+
+test-jax: .venv/.test ## Run the portable tests on JAX
+	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
+		$(PY) $(PYTEST) $(PORTABLE_TESTS)
+
+test-torch: .venv/.torch ## Run the portable tests on PyTorch, and compare
+	$(PY) $(PYTEST) tests/test_torch_parity.py
+	KERAS_BACKEND=torch $(PY) $(PYTEST) $(PORTABLE_TESTS)
+
+matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the version ranges
+	.venvs/oldest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
+	.venvs/newest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
+
+bench: .venv/.test ## Measure speed and memory beside other libraries, for an hour
 	$(PY) benchmarks/input_pipeline.py
 	$(PY) benchmarks/products.py
 	$(PY) benchmarks/training_throughput.py
 
-lint: $(INSTALLED) ## Check style and format
+lint: .venv/.test ## Check style and format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
-format: $(INSTALLED) ## Mend style and format
+format: .venv/.test ## Fix style and format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-notebook: $(INSTALLED) ## Regenerate colab/*.ipynb from the .py beside them
+notebook: .venv/.test ## Generate colab/*.ipynb from colab/*.py and execute them
 	$(PY) -m jupytext --update --to ipynb colab/*.py
+	.venv/bin/jupyter-execute --inplace --timeout=-1 colab/*.ipynb
 
-clean: ## Remove .venv, caches and build output; runs/ and exported/ stay
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache
+clean: ## Remove environments, caches and build output, but no runs
+	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamp is newer than the files that name the dependencies, or pip runs.
-$(INSTALLED): setup.py pyproject.toml | $(PY)
+# Each stamp is newer than the files that name the dependencies, or pip runs.
+.venv/.demo: EXTRAS := tensorflow,plot
+.venv/.test: EXTRAS := test
+.venv/.torch: EXTRAS := test,torch
+.venv/.demo .venv/.test .venv/.torch: setup.py pyproject.toml | $(PY)
 	@echo "Installing into .venv: some minutes, about 3 GB of disk."
-	$(PY) -m pip install --disable-pip-version-check -e ".[test]"
+	$(PY) $(PIP_INSTALL) -e ".[$(EXTRAS)]"
+	@touch $@
+
+.venvs/oldest/.matrix: PINS := $(OLDEST)
+.venvs/newest/.matrix: PINS := $(NEWEST)
+.venvs/%/.matrix: setup.py pyproject.toml Makefile | $(PY)
+	$(PY) -m venv $(@D)
+	$(@D)/bin/python $(PIP_INSTALL) $(PINS) pytest pytest-xdist \
+		-e ".[tensorflow,plot]"
 	@touch $@
 
 $(PY):

@@ -6,36 +6,41 @@ from setuptools import setup
 
 HERE = Path(__file__).parent
 
-# One TensorFlow, one Keras, one tensorflow-text: their ops are compiled
-# against each other, and the trainer relies on tested behaviour of Keras.
-PINNED = [
-    "tensorflow==2.21.0",
-    'keras==3.15.1; python_version >= "3.11"',
-    'keras==3.12.4; python_version < "3.11"',  # the last one for 3.10
-    "tensorflow-text==2.21.1",
-]
+# The ends of these ranges are what `make matrix` tests.
+KERAS = "keras>=3.10,<3.16"
+TENSORFLOW_VERSIONS = ">=2.19,<2.22"
 
+TEXT_AND_TRAINING = [
+    f"tensorflow-text{TENSORFLOW_VERSIONS}",
+    "sacrebleu>=2.4",
+    "sacremoses>=0.1",
+    "sentencepiece>=0.2",
+    "tqdm>=4.66",
+]
+TENSORFLOW = [f"tensorflow{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
+GPU = [f"tensorflow[and-cuda]{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
 PLOT = ["matplotlib>=3.8"]
+TENSORBOARD = ["tensorboard"]
 # importlib_resources: TensorFlow Datasets 4.9.10 imports it undeclared.
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
-TENSORBOARD = ["tensorboard"]
-# ruff is pinned because its next version may format differently.
 TEST = [
+    *TENSORFLOW,
     *PLOT,
-    *TFDS,
     *TENSORBOARD,
+    *TFDS,
     "ipykernel",
     "jax",
     "jupytext>=1.16",
     "nbclient>=0.10",
     "pytest>=8",
-    "ruff==0.17.5",
+    "pytest-xdist>=3.6",
+    "ruff==0.17.5",  # another version may format differently
 ]
 
 setup(
     name="keras-transformer-nmt",
     version="0.1.0",
-    description='"Attention Is All You Need", whole and exact, in Keras 3',
+    description='The Transformer of "Attention Is All You Need" in Keras 3',
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
@@ -50,28 +55,26 @@ setup(
         "keras_transformer.train.data",
         "keras_transformer.export",
     ],
-    # The programs live beside the library and are installed inside it, so
-    # that their import names cannot clash with anybody else's.
+    # The programs have folders beside the library's and are installed inside
+    # it, so that their import names cannot clash with other packages.
     package_dir={
         "keras_transformer.train": "train",
         "keras_transformer.train.data": "train/data",
         "keras_transformer.export": "export",
     },
-    package_data={"keras_transformer.train.data": ["demo/*"]},
-    install_requires=[
-        *PINNED,
-        "numpy",
-        "sacrebleu>=2.4",
-        "sacremoses>=0.1",
-        "sentencepiece>=0.2",
-        "tqdm>=4.66",
-    ],
+    package_data={
+        "keras_transformer": ["py.typed"],
+        "keras_transformer.train.data": ["demo/*"],
+    },
+    install_requires=[KERAS, "numpy>=1.26"],
     extras_require={
+        "tensorflow": TENSORFLOW,
+        "gpu": GPU,
         "plot": PLOT,
         "tensorboard": TENSORBOARD,
         "tfds": TFDS,
+        "torch": ["torch>=2.6,<2.14"],
         "test": TEST,
-        "torch": ["torch==2.13.0"],
     },
     entry_points={
         "console_scripts": ["keras-transformer=keras_transformer.cli:main"],

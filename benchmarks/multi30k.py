@@ -3,11 +3,11 @@
 python benchmarks/multi30k.py prepare FOLDER runs/multi30k-tok
 python benchmarks/multi30k.py score RUN/translations-test.txt FOLDER/tok/test.de
 
-FOLDER has train|valid|test.en|de as text and, in tok/, the released test,
-lower-cased and tokenized. A line is made lower-case, its punctuation is
-normalized, and Moses splits it: `prepare` tells whether this turns the test
-into the released one to the letter. `score` takes translations that are tokens
-already; with `--text` it makes them so.
+FOLDER contains train|valid|test.en|de as plain text and, in tok/, the released
+test, lower-cased and tokenized. `prepare` lower-cases each line, normalizes its
+punctuation and tokenizes it with Moses, and reports how many lines of the test
+differ from the released ones. `score` expects tokenized translations; with
+`--text` it tokenizes them first.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 
 def tokenized(lines: list[str], language: str) -> list[str]:
-    """Returns lines in lower case and split as Multi30k's are."""
+    """Returns lines lower-cased and tokenized as Multi30k's are."""
     normalizer = MosesPunctNormalizer(language)
     tokenizer = MosesTokenizer(language)
     return [
@@ -33,7 +33,7 @@ def read(path: pathlib.Path) -> list[str]:
 
 
 def prepare(folder: pathlib.Path, output: pathlib.Path) -> None:
-    """Writes all splits in lower case and split."""
+    """Writes all splits, lower-cased and tokenized."""
     output.mkdir(parents=True)
     for split in ("train", "valid", "test"):
         for language in ("en", "de"):
@@ -62,16 +62,18 @@ def score(
 
 
 def main() -> None:
-    """Prepares or scores."""
+    """Runs `prepare` or `score`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     preparing = commands.add_parser("prepare")
     preparing.add_argument("folder", type=pathlib.Path)
     preparing.add_argument("output", type=pathlib.Path, help="new folder")
     scoring = commands.add_parser("score")
-    scoring.add_argument("translations", type=pathlib.Path, help="a line each")
+    scoring.add_argument("translations", type=pathlib.Path, help="one per line")
     scoring.add_argument("references", type=pathlib.Path, help="tok/test.de")
-    scoring.add_argument("--text", action="store_true", help="not yet tokens")
+    scoring.add_argument(
+        "--text", action="store_true", help="not tokenized yet"
+    )
     options = parser.parse_args()
     if options.command == "prepare":
         prepare(options.folder, options.output)

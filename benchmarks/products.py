@@ -1,9 +1,10 @@
-"""Measures the matrix products of a training step alone: what speed is left.
+"""Measures the matrix products of a training step alone.
 
 python benchmarks/products.py --shapes small base
 
-The products are those of an update of training_throughput.py, each with its
-two gradients: all other work of a step comes on top of them.
+The products are those of a step of training_throughput.py, each with its two
+gradients. All other work of a step comes in addition, so that they limit the
+speed of training.
 """
 
 import argparse
@@ -19,7 +20,7 @@ _REPETITIONS = 9
 
 
 def products(shape: Shape) -> collections.Counter:
-    """Returns how often (batch, rows, inner, columns) occurs in a forward."""
+    """Returns the number of each (batch, rows, inner, columns) per forward."""
     d_model, heads, length = shape.d_model, shape.num_heads, shape.length
     tokens, pairs = shape.sentences * length, shape.sentences * heads
     projection = (1, tokens, d_model, d_model)
@@ -66,7 +67,7 @@ def seconds_of(product: tuple[int, int, int, int], dtype: str) -> float:
 
 
 def main() -> None:
-    """Prints a table with a line for each shape and dtype."""
+    """Prints a table with one row per shape and dtype."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--shapes", nargs="+", default=list(SHAPES), choices=SHAPES

@@ -1,14 +1,13 @@
-"""Measures training throughput beside that of three other libraries.
+"""Compares training throughput with that of three other libraries.
 
 python benchmarks/training_throughput.py
 
-Each system runs in a process and a virtual environment of its own, which is
-made at the first start (some 7 GB). The rounds go through all
-systems, so that a machine that slows down slows everybody. What a step is, is
-said in peers/workload.py. Needs Linux, gcc with Python's headers (for
-torch.compile) and Python 3.11, the last one for OpenNMT-tf. For PyTorch's
-smaller build without CUDA, set
-PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+Each system runs in its own process and its own virtual environment; the
+environments are created at the first start and take about 7 GB. Every round
+runs all systems, so that a machine that slows down affects all of them.
+peers/workload.py defines a step. Needs Linux, gcc with Python's headers (for
+torch.compile) and Python 3.11 (for OpenNMT-tf). For PyTorch's smaller build
+without CUDA, set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 """
 
 import argparse
@@ -52,7 +51,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """The mode in words."""
+        """Name of the mode in the tables."""
         return self.mode + (", MKL on AVX-512" if self.shim else "")
 
 
@@ -73,7 +72,7 @@ CONTENDERS = [
 
 
 def make_environment(folder: pathlib.Path, packages: list[str]) -> None:
-    """Creates a virtual environment with `packages`, unless it is there."""
+    """Creates a virtual environment with `packages` unless it exists."""
     stamp, wanted = folder / ".installed", "\n".join(packages)
     if stamp.exists() and stamp.read_text() == wanted:
         return
@@ -148,7 +147,7 @@ def table(results: list[dict], shape: str) -> str:
 
 
 def machine() -> str:
-    """Returns processor, cores and load in a line."""
+    """Returns processor, cores and load as one line of text."""
     names = [
         " ".join(line.split()).replace(" :", "")
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -166,8 +165,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", nargs="+", default=["small", "base"])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--repetitions", type=int, default=2, help="a round")
-    parser.add_argument("--steps", type=int, default=5, help="a repetition")
+    parser.add_argument("--repetitions", type=int, default=2, help="per round")
+    parser.add_argument("--steps", type=int, default=5, help="per repetition")
     parser.add_argument(
         "--venvs", type=pathlib.Path, default=pathlib.Path("runs/peers")
     )

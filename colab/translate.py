@@ -11,34 +11,44 @@
 # ---
 
 # %% [markdown]
-# # Train a translator with `model.fit`, export it, translate with it
+# # Train a translator with `model.fit`, export it and translate with it
 #
 # The Transformer of [Attention Is All You Need](https://arxiv.org/abs/1706.03762)
-# on the small English–German corpus that comes with the package. Four minutes
-# on two CPU cores; nothing is downloaded.
+# on the small English–German corpus that is bundled with the package. Training
+# takes a few minutes on two CPU cores and downloads nothing.
+
+# %% [markdown]
+# ## Install
 #
-# In Colab, put a checkout of the project into `/content/keras-transformer` and
-# run this first: `%pip install -q "/content/keras-transformer[plot]"`
+# `make install` has installed everything for a local Jupyter. Colab needs a
+# checkout of the project in `/content/keras-transformer` (clone it, or upload
+# and unpack an archive): the package is not on PyPI, and this notebook does not
+# contain it. Colab's TensorFlow is kept.
 
 # %%
 import os
+import sys
+
+if "google.colab" in sys.modules:
+    from importlib.metadata import version
+
+    # tensorflow-text requires a TensorFlow of its own version: unless the
+    # installed version is named, pip takes the newest of both.
+    installed = f"tensorflow=={version('tensorflow')}"
+    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {installed}
 
 # How long to train. The tests of the project set a few steps.
 EPOCHS = int(os.environ.get("EPOCHS", "5"))
 STEPS_PER_EPOCH = int(os.environ.get("STEPS_PER_EPOCH", "200"))
 
 # %%
-import keras
-
 import keras_transformer as kt
-
-keras.utils.set_random_seed(1)
 
 # %% [markdown]
 # ## Text
 #
-# A corpus has pairs of sentences in the splits `train`, `valid` and `test`.
-# `open_corpus` also takes your own files, or TensorFlow Datasets.
+# A corpus consists of sentence pairs in the splits `train`, `valid` and `test`.
+# `open_corpus` also reads your own files and TensorFlow Datasets.
 
 # %%
 corpus = kt.train.open_corpus(["embedded"])
@@ -46,10 +56,10 @@ for source, target in corpus.pairs("train").take(5).as_numpy_iterator():
     print(source.decode(), "|", target.decode())
 
 # %% [markdown]
-# ## Ids
+# ## Token ids
 #
-# One SentencePiece vocabulary for both languages. What is not in it is spelled
-# in bytes, so nothing is ever unknown.
+# Both languages share one SentencePiece vocabulary. Characters that are not in
+# it are encoded as bytes, so that there are no unknown tokens.
 
 # %%
 tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=2_000)
@@ -60,16 +70,16 @@ print([tokenizer.pieces(row) for row in ids.to_list()])
 # %% [markdown]
 # ## Batches
 #
-# Sentences of similar length come together, so that little padding is computed.
-# A batch has a budget of tokens rather than of sentences.
+# A batch contains sentences of similar length, to reduce padding, and has a
+# maximum number of tokens instead of a number of sentences.
 
 # %%
-budget = dict(batch_tokens=4_096, max_length=32)
+limits = dict(batch_tokens=4_096, max_length=32)
 train_batches = kt.train.training_batches(
-    corpus.pairs("train"), tokenizer, seed=1, **budget
+    corpus.pairs("train"), tokenizer, seed=1, **limits
 )
 valid_batches = kt.train.evaluation_batches(
-    corpus.pairs("valid"), tokenizer, **budget
+    corpus.pairs("valid"), tokenizer, **limits
 )
 inputs, labels = next(iter(train_batches))
 {name: x.shape for name, x in {**inputs, "labels": labels}.items()}
@@ -77,28 +87,34 @@ inputs, labels = next(iter(train_batches))
 # %% [markdown]
 # ## Model
 #
-# The paper's model, smaller. Its loss is smoothed, its learning rate rises over
-# the warm-up and then falls with the square root of the step.
+# A smaller version of the paper's model, with the paper's optimizer, learning
+# rate schedule and label smoothing. `open_strategy` uses all GPUs of the
+# machine, or one device if there are none; `fit` computes the same model on any
+# number of them.
 
 # %%
+import keras
+
+keras.utils.set_random_seed(1)
 config = kt.TransformerConfig.from_preset(
     "tiny", vocab_size=tokenizer.vocab_size, max_length=32
 )
-model = kt.Transformer(config)
-model.compile(
-    optimizer=kt.optimizers.adam(config.d_model, warmup_steps=400),
-    loss=kt.LabelSmoothedCrossEntropy(label_smoothing=0.1),
-    metrics=[kt.Perplexity(), kt.TokenAccuracy()],
-    jit_compile=False,  # XLA would compile anew for each length
-)
+strategy = kt.train.open_strategy()
+with strategy.scope():
+    model = kt.Transformer(config)
+    model.compile(
+        optimizer=kt.optimizers.adam(config.d_model, warmup_steps=400),
+        loss=kt.LabelSmoothedCrossEntropy(label_smoothing=0.1),
+        metrics=[kt.Perplexity(), kt.TokenAccuracy()],
+    )
 model.count_params()
 
 # %%
 history = model.fit(
     train_batches,
+    validation_data=valid_batches,
     epochs=EPOCHS,
     steps_per_epoch=STEPS_PER_EPOCH,
-    validation_data=valid_batches,
     shuffle=False,  # the batches are shuffled already
     verbose=2,
 )
@@ -106,8 +122,8 @@ history = model.fit(
 # %% [markdown]
 # ## Translate
 #
-# Beam search as in the paper: four hypotheses, length penalty 0.6. The score is
-# the log-probability over the length penalty.
+# Beam search with the parameters of the paper: four beams, length penalty 0.6.
+# The score is the log-probability divided by the length penalty.
 
 # %%
 translator = kt.Translator(
@@ -116,14 +132,14 @@ translator = kt.Translator(
     kt.BeamSearch(beam_size=4, alpha=0.6),
     num_translations=2,
 )
-for translation in translator.translate(["I am a student"]):
-    for text, score in zip(translation.texts, translation.scores, strict=True):
-        print(f"{score:7.3f}  {text}")
+(translation,) = translator.translate(["I am a student"])
+for text, score in zip(translation.texts, translation.scores, strict=True):
+    print(f"{score:7.3f}  {text}")
 
 # %% [markdown]
 # ## Evaluate
 #
-# BLEU and chrF of sacreBLEU on sentences that training has not seen.
+# sacreBLEU's BLEU and chrF on sentences that were not used for training.
 
 # %%
 from keras_transformer.train.evaluation import describe, evaluate
@@ -132,23 +148,22 @@ results, hypotheses = evaluate(translator, corpus, "test", target="de")
 print(describe(results))
 
 # %% [markdown]
-# ## Look at the attention
+# ## Plot the attention
 #
-# Row by row: where each German token looks in the English sentence, a picture a
-# head.
+# One map per head of the last decoder layer. Each row belongs to a position of
+# the German output and shows which English tokens it attends to while the next
+# token is predicted.
 
 # %%
 # %matplotlib inline
-from keras_transformer.plotting import attention_figure
-from keras_transformer.translation_attention import attention_of
-
-attention_figure(*attention_of(translator, "I am a student.", "cross"))
+attention = translator.attention("I am a student.")
+kt.plotting.translation_figure(attention, "cross")
 
 # %% [markdown]
 # ## Export
 #
-# One SavedModel takes text and returns text; TensorFlow Serving runs it as it
-# is. `save` loads what it wrote in a fresh process and compares.
+# One SavedModel takes text and returns text, in TensorFlow Serving for example.
+# `save` loads it in a new process and compares the translations.
 
 # %%
 import tempfile

@@ -1,31 +1,63 @@
-"""The Transformer of "Attention Is All You Need", in Keras 3.
+"""The Transformer of "Attention Is All You Need" in Keras 3.
 
     import keras_transformer as kt
 
-Names load when they are first used, so that the layers, the model, losses
-and schedules work where TensorFlow is not installed. With the first of them
-every class that Keras saves is registered: `from keras_transformer import
-Transformer` is enough before `keras.models.load_model`.
+Names are imported when they are first used: the layers, the model, losses,
+metrics and schedules work without TensorFlow, on the JAX and PyTorch backends
+of Keras. The first of the classes also registers all others with Keras, so
+that `from keras_transformer import Transformer` is enough before
+`keras.models.load_model`.
 """
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_transformer import decoding as decoding
+    from keras_transformer import export as export
+    from keras_transformer import layers as layers
+    from keras_transformer import losses as losses
+    from keras_transformer import masks as masks
+    from keras_transformer import metrics as metrics
+    from keras_transformer import optimizers as optimizers
+    from keras_transformer import plotting as plotting
+    from keras_transformer import presets as presets
+    from keras_transformer import run as run
+    from keras_transformer import schedules as schedules
+    from keras_transformer import text as text
+    from keras_transformer import train as train
+    from keras_transformer.config import TransformerConfig as TransformerConfig
+    from keras_transformer.decoding import BeamSearch as BeamSearch
+    from keras_transformer.errors import InputError as InputError
+    from keras_transformer.losses import (
+        LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,
+    )
+    from keras_transformer.metrics import Perplexity as Perplexity
+    from keras_transformer.metrics import TokenAccuracy as TokenAccuracy
+    from keras_transformer.metrics import TokenNLL as TokenNLL
+    from keras_transformer.model import Transformer as Transformer
+    from keras_transformer.run import Run as Run
+    from keras_transformer.schedules import (
+        WarmupInverseSquareRoot as WarmupInverseSquareRoot,
+    )
+    from keras_transformer.text import Tokenizer as Tokenizer
+    from keras_transformer.translator import Translator as Translator
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "BeamSearch": "keras_transformer.decoding",
-    "InputError": "keras_transformer.errors",
-    "Run": "keras_transformer.run",
-    "LabelSmoothedCrossEntropy": "keras_transformer.losses",
-    "Perplexity": "keras_transformer.metrics",
-    "TokenAccuracy": "keras_transformer.metrics",
-    "TokenNLL": "keras_transformer.metrics",
-    "Tokenizer": "keras_transformer.text",
-    "Transformer": "keras_transformer.model",
-    "TransformerConfig": "keras_transformer.config",
-    "Translator": "keras_transformer.translator",
-    "WarmupInverseSquareRoot": "keras_transformer.schedules",
+# The same names again, for `__getattr__`: module of each class, and modules.
+_CLASSES = {
+    "BeamSearch": "decoding",
+    "InputError": "errors",
+    "LabelSmoothedCrossEntropy": "losses",
+    "Perplexity": "metrics",
+    "Run": "run",
+    "TokenAccuracy": "metrics",
+    "TokenNLL": "metrics",
+    "Tokenizer": "text",
+    "Transformer": "model",
+    "TransformerConfig": "config",
+    "Translator": "translator",
+    "WarmupInverseSquareRoot": "schedules",
 }
 _MODULES = (
     "decoding",
@@ -35,7 +67,9 @@ _MODULES = (
     "masks",
     "metrics",
     "optimizers",
+    "plotting",
     "presets",
+    "run",
     "schedules",
     "text",
     "train",
@@ -43,16 +77,19 @@ _MODULES = (
 # What holds classes that `keras.models.load_model` may meet.
 _REGISTERED = ("model", "losses", "metrics", "schedules")
 
-__all__ = [*_HOME, *_MODULES]
+__all__ = [*_CLASSES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
+    # Here, so that it is not a public name of the package.
+    from keras_transformer.startup import import_quietly
+
     if name in _MODULES:
-        return importlib.import_module(f"keras_transformer.{name}")
-    if name in _HOME:
-        for module in _REGISTERED:
-            importlib.import_module(f"keras_transformer.{module}")
-        value = getattr(importlib.import_module(_HOME[name]), name)
+        return import_quietly(f"keras_transformer.{name}")
+    if name in _CLASSES:
+        for module in (*_REGISTERED, _CLASSES[name]):
+            home = import_quietly(f"keras_transformer.{module}")
+        value = getattr(home, name)
         globals()[name] = value
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,82 +1,384 @@
-"""What the README and the notebook show is run."""
+"""What the documents show is run, and what they name exists."""
 
+import contextlib
+import io
 import os
 import re
-from pathlib import Path
+import shlex
 
-import jupytext
-import nbclient
+import keras
 import numpy as np
 import pytest
+from documents import (
+    DOCUMENTS,
+    ROOT,
+    SOURCE_FOLDERS,
+    blocks,
+    prose,
+    read,
+    source_tree,
+)
 
-ROOT = Path(__file__).parent.parent
-NOTEBOOKS = sorted((ROOT / "colab").glob("*.py"))
+import keras_transformer as kt
+from keras_transformer.cli.parser import make_parser
+from keras_transformer.presets import PRESETS
+from keras_transformer.train import trainer
+from keras_transformer.train.log import COLUMNS
+from keras_transformer.train.run import TrainingRun
 
-
-def code_blocks(name):
-    text = (ROOT / name).read_text("utf-8")
-    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-
-
-def test_there_is_a_notebook():
-    assert NOTEBOOKS
-
-
-@pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_is_generated_from_its_source(source):
-    expected = jupytext.read(source)
-    notebook = jupytext.read(source.with_suffix(".ipynb"))
-    assert [(c.cell_type, c.source) for c in notebook.cells] == [
-        (c.cell_type, c.source) for c in expected.cells
-    ], "run `make notebook`"
-
-
-@pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs(source, tmp_path, monkeypatch):
-    monkeypatch.setenv("EPOCHS", "1")
-    monkeypatch.setenv("STEPS_PER_EPOCH", "20")
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    notebook = jupytext.read(source)
-    nbclient.NotebookClient(
-        notebook,
-        timeout=300,
-        kernel_name="python3",
-        resources={"metadata": {"path": tmp_path}},
-    ).execute()
-    outputs = [
-        output for cell in notebook.cells for output in cell.get("outputs", ())
-    ]
-    text = "".join(output.get("text", "") for output in outputs)
-    assert "BLEU" in text and "nan" not in text
-    assert any("image/png" in output.get("data", {}) for output in outputs)
+# What a command of a document needs beside the flags that it shows.
+ARGUMENTS = {
+    "train": "--data embedded --output RUN",
+    "evaluate": "RUN --data embedded",
+    "average": "RUN OUTPUT",
+    "translate": "RUN",
+    "export": "RUN OUTPUT",
+    "attention": "RUN SENTENCE --output attention.png",
+    "curve": "RUN --output curve.png",
+    "demo": "",
+    "presets": "",
+}
+OTHER_FLAGS = {"--logdir", "--no-deps", "--wheel-dir", "--help"}
 
 
-def test_readme_code_runs(tmp_path, monkeypatch, capsys):
-    program, layer = code_blocks("README.md")
-    shorter = program.replace(
-        "epochs=5, steps_per_epoch=200", "epochs=1, steps_per_epoch=2"
+def replaced(text, *pairs):
+    for old, new in pairs:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+@contextlib.contextmanager
+def inside(folder):
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+# === Python ===
+
+
+@pytest.fixture(scope="module")
+def readme(tmp_path_factory):
+    """The names that the README's program leaves, and its folder.
+
+    It trains a smaller model for one step, on two replicas.
+    """
+    program, _ = blocks("README.md", "python")
+    program = replaced(
+        program,
+        ("epochs=5, steps_per_epoch=200", "epochs=1, steps_per_epoch=1"),
+        ('"tiny", ', '"tiny", num_layers=1, '),
+        ("beam_size=4", "beam_size=4, extra_length=3"),
+        # There must be only one in a process.
+        (
+            "tf.distribute.MirroredStrategy()",
+            'kt.train.open_strategy("mirrored")',
+        ),
     )
-    assert shorter != program
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    exec(shorter, names)
-    assert os.path.exists("exported/1/saved_model.pb")
-    names["x"] = names["model"].embedding(np.arange(10)[None])
-    exec(layer, names)
-    assert names["y"].shape == (1, 10, 128)
+    folder = tmp_path_factory.mktemp("documents")
+    names, output = {}, io.StringIO()
+    with inside(folder), contextlib.redirect_stdout(output):
+        exec(program, names)
+    return folder, names, output.getvalue()
 
 
-def test_training_code_runs(tmp_path, monkeypatch):
-    (program,) = code_blocks("docs/training.md")
-    monkeypatch.chdir(tmp_path)
-    names = {}
+def test_readme_program(readme):
+    folder, names, output = readme
+    model = names["model"]
+    assert model.distribute_strategy.num_replicas_in_sync == 2
+    assert model.optimizer.iterations.numpy() == 1
+    history = {name: value[0] for name, value in model.history.history.items()}
+    # An untrained model of 2,000 tokens.
+    assert 1_000 < history["val_perplexity"] < 10_000
+    assert 0.0 <= history["val_accuracy"] < 0.5
+    assert output.endswith(f"\n{names['translator']('I am a student')}\n")
+    assert (folder / "exported" / "1" / "saved_model.pb").exists()
+
+
+def test_readme_layer():
+    _, program = blocks("README.md", "python")
+    x = np.random.default_rng(0).normal(size=(2, 10, 16)).astype("float32")
+    names = {"kt": kt, "x": x}
     exec(program, names)
-    assert names["run"].step == 20
-    assert names["model"].config == names["run"].config
+    y = names["y"]
+    assert y.shape == x.shape
+    # Causal: an output depends on the positions up to its own.
+    x[:, 6:] = 0.0
+    changed = np.abs(names["attention"](x, x, kt.masks.causal_mask(x)) - y)
+    assert changed[:, :6].max() < 1e-6
+    assert changed[:, 6:].max() > 1e-3
 
 
-def test_guide_code_runs():
-    _, layers = code_blocks("docs/guide.md")
+def test_guide_programs(readme):
+    folder, made, _ = readme
+    model, translator = made["model"], made["translator"]
+    run = TrainingRun.create(
+        folder / "runs" / "demo",
+        model.config,
+        {},
+        made["tokenizer"],
+        model=model,
+        step=1,
+    )
+    run.save_best(model, 1, 0.0)
     names = {}
-    exec(layers, names)
-    assert names["model"](np.array([[5, 6, 7]])).shape == (1, 256)
+    with inside(folder):
+        for program in blocks("docs/guide.md", "python"):
+            # tests/layers/test_block.py registers these names too.
+            exec(program.replace("my_project", "guide"), names)
+
+    assert len(names["translation"].texts) == 4
+    assert names["translation"].scores == sorted(
+        names["translation"].scores, reverse=True
+    )
+    (expected,) = translator.translate(["Where is the station?"])
+    outputs = names["outputs"]
+    assert outputs["translations"][0, 0] == expected.texts[0].encode()
+    np.testing.assert_allclose(
+        outputs["scores"][0], expected.scores, rtol=1e-4, atol=1e-4
+    )
+    assert outputs["truncated"][0] == expected.truncated
+    heads = model.config.num_heads
+    assert len(names["figure"].axes) == heads + 1  # and the color bar
+    assert (folder / "attention.png").stat().st_size > 10_000
+
+    short, padded = np.array([[5, 6, 7]]), np.array([[5, 6, 7, 0, 0]])
+    classify, predict = names["classifier"], names["language_model"]
+    np.testing.assert_allclose(classify(short), classify(padded), atol=1e-5)
+    assert classify(short).shape == (1, 2)
+    changed = np.abs(predict(short) - predict(np.array([[5, 6, 8]])))[0]
+    assert changed[:2].max() < 1e-5 < changed[2].max()
+    layer = names["model"].decoder.layers[1]
+    assert type(layer.feed_forward_norm) is names["PreNorm"]
+    assert type(layer.feed_forward) is names["GatedFeedForward"]
+
+
+def test_sublayers_of_the_guide_are_those_that_are_tested():
+    tested = read("tests/layers/test_block.py")
+    shown = [b for b in blocks("docs/guide.md", "python") if "my_project" in b]
+    assert len(shown) == 2
+    for block in shown:
+        assert block in tested
+        assert len(block.splitlines()) < 15
+
+
+def test_migration_table():
+    table = read("docs/guide.md").partition("| `mha = ")[2].partition("\n\n")[0]
+    rows = [re.findall("`([^`]*)`", row) for row in table.splitlines()[2:]]
+    constructors, *calls, weights = rows
+    random = np.random.default_rng(0)
+    d_model = 16
+    x, y = (
+        random.normal(size=(2, n, d_model)).astype("float32") for n in (5, 7)
+    )
+    mask, padding = random.random((2, 5, 7)) < 0.6, random.random((2, 7)) < 0.6
+    mask[:, :, 0] = padding[:, 0] = True
+    names = dict(kt=kt, x=x, y=y, mask=mask, padding=padding, d_model=d_model)
+    for name, layers, constructor in zip(
+        ("mha", "attention"),
+        (keras.layers, kt.layers),
+        constructors,
+        strict=True,
+    ):
+        names[name] = eval(constructor, vars(layers))
+        names[name](x, y)
+    for statement in weights:
+        exec(statement, names)
+    assert len(calls) == 5
+    for theirs, ours in calls:
+        expected, found = eval(theirs, names), eval(ours, names)
+        assert isinstance(expected, tuple) == isinstance(found, tuple)
+        pairs = zip(
+            keras.tree.flatten(expected),
+            keras.tree.flatten(found),
+            strict=True,
+        )
+        for a, b in pairs:
+            np.testing.assert_allclose(a, b, atol=1e-5, err_msg=ours)
+
+
+def test_training_programs(readme, monkeypatch):
+    folder, made, _ = readme
+    calls = []
+
+    class Trained:
+        def load_model(self):
+            return made["model"]
+
+    def train(corpus, output, preset, recipe):
+        calls.append((corpus.name, output, preset, recipe))
+        return Trained()
+
+    monkeypatch.setattr(trainer, "train", train)
+    of_program, of_fit = blocks("docs/training.md", "python")
+    names = dict(made)
+    exec(of_program, names)
+    recipe = kt.train.Recipe.from_preset("tiny", steps=20, steps_per_epoch=10)
+    assert calls == [("embedded", "runs/short", "tiny", recipe)]
+    shorter = replaced(
+        of_fit, ("epochs=5", "epochs=1"), ("epoch=200", "epoch=1")
+    )
+    with inside(folder):
+        exec(shorter, names)
+    results, history = names["results"], made["model"].history.history
+    assert sorted(results) == ["accuracy", "loss", "perplexity"]
+    assert results["loss"] == pytest.approx(history["val_loss"][0], rel=1e-5)
+    assert (folder / "best.keras").exists()
+
+
+def test_every_program_is_run():
+    counts = {d: len(blocks(d, "python")) for d in DOCUMENTS}
+    tested = ("README.md", "docs/guide.md", "docs/training.md")
+    assert [d for d, count in counts.items() if count] == sorted(tested)
+
+
+# === Commands ===
+
+
+def commands(name):
+    """Returns the commands in the code blocks of a document, as words."""
+    found = []
+    for block in blocks(name):
+        if block == source_tree():
+            continue
+        for line in block.replace("\\\n", " ").splitlines():
+            for command in re.split(r" \| ", line):
+                words = shlex.split(command, comments=True)
+                if "<" in words:
+                    words = words[: words.index("<")]
+                while words and re.match(r"[A-Z_]+=", words[0]):
+                    del words[0]
+                found.append(words)
+    return [words for words in found if words]
+
+
+def inline_code(name):
+    return re.findall(r"`([^`\n]+)`", prose(name))
+
+
+def parse(words):
+    """Returns what the parser makes of a command; None if it refuses it."""
+    try:
+        return make_parser().parse_args(words)
+    except SystemExit as error:
+        return "help" if error.code == 0 else None
+
+
+def flags_of(command):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        parse([command, "--help"])
+    return set(re.findall(r"--[\w-]+", output.getvalue()))
+
+
+def check_command(words):
+    program, *arguments = words
+    if program == "keras-transformer":
+        options = parse(arguments)
+        assert options is not None, words
+        # argparse accepts abbreviations.
+        flags = {word for word in arguments if word.startswith("--")}
+        assert flags <= flags_of(arguments[0]), words
+        if arguments[0] == "train" and options != "help":
+            assert options.preset in PRESETS, words
+    elif program == "make":
+        for target in arguments:
+            assert re.search(rf"^{target}:", read("Makefile"), re.M), words
+    elif program == "python":
+        script = read(arguments[0])
+        for flag in arguments[1:]:
+            assert not flag.startswith("--") or f'"{flag}"' in script, words
+    elif program == "pip":
+        for extra in re.findall(r"[\[,](\w+)(?=[,\]])", " ".join(arguments)):
+            assert f'"{extra}": ' in read("setup.py"), words
+    else:
+        assert program in ("source", "echo", "tensorboard"), words
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_exist(name):
+    for words in commands(name):
+        check_command(words)
+    for code in inline_code(name):
+        words = shlex.split(code) if '"' in code else code.split()
+        if words[0] in ("make", "pip", "python", "tensorboard"):
+            check_command(words)
+        elif words[0] == "keras-transformer" and len(words) > 1:
+            assert words[1] in ARGUMENTS, code
+            if len(words) > 2:
+                check_command(words)
+
+
+def test_commands_are_found():
+    assert sum(len(commands(name)) for name in DOCUMENTS) > 40
+    assert ["keras-transformer", "translate", "runs/mine"] in commands(
+        "README.md"
+    )
+    complete = ["train", *ARGUMENTS["train"].split()]
+    assert parse(complete) is not None
+    assert parse([*complete, "--accumulate", "2"]) is None
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_flags_exist_and_accept_their_values(name):
+    for code in inline_code(name):
+        words = code.split()
+        if not words[0].startswith("--"):
+            continue
+        users = [c for c in ARGUMENTS if words[0] in flags_of(c)]
+        assert users or words[0] in OTHER_FLAGS, code
+        if users and len(words) > 1:
+            parsed = [parse([c, *ARGUMENTS[c].split(), *words]) for c in users]
+            assert any(parsed), code
+
+
+# === Names ===
+
+
+def anchor(heading):
+    """Returns the anchor that hosts of Markdown derive from a heading."""
+    text = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return text.replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_exist(name):
+    for target in re.findall(r"\]\(([^)]+)\)", prose(name)):
+        if target.startswith("https://"):
+            continue
+        path, _, fragment = target.partition("#")
+        path = (ROOT / name).parent / path if path else ROOT / name
+        assert path.exists(), target
+        if fragment:
+            headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.M)
+            assert fragment in map(anchor, headings), target
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_files_exist(name):
+    folders = "|".join(
+        (*SOURCE_FOLDERS, "tests", "benchmarks", "colab", "docs")
+    )
+    pattern = rf"(?<![\w/])(?:{folders})/[\w/*-]+\.(?:py|ipynb|md|png)\b"
+    for path in re.findall(pattern, read(name)):
+        assert any(ROOT.glob(path)), path
+
+
+def test_tables_name_what_is_written():
+    training, guide = read("docs/training.md"), read("docs/guide.md")
+    for column in COLUMNS:
+        assert re.search(rf"^\|.*`{column}`", training, re.M), column
+    for file in ("config.json", "state.npz", "log.csv", "results.json"):
+        assert f"| `{file}` |" in guide
+
+
+def test_the_distribution_has_its_own_name():
+    for name in DOCUMENTS:
+        assert not re.search(r"pip install [\"']?keras.transformer", read(name))
+    assert f"dist/keras_transformer_nmt-{kt.__version__}-py3" in read(
+        "README.md"
+    )

@@ -1,29 +1,35 @@
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import jedi
 import pytest
 
 import keras_transformer as kt
 
-WITHOUT_TENSORFLOW = """
+BLOCK_TENSORFLOW = """
 import sys
 
 class NoTensorFlow:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in ("tensorflow", "tensorflow_text"):
-            raise ModuleNotFoundError(name)
+            raise ModuleNotFoundError(name, name=name)
 
 sys.meta_path.insert(0, NoTensorFlow())
 """
-USE_EVERYTHING_PORTABLE = """
+USE_WHAT_NEEDS_NO_TENSORFLOW = """
+import keras
 import numpy as np
+from keras_transformer import Transformer
+
+model = keras.models.load_model(sys.argv[1])
+assert isinstance(model, Transformer)
+
 import keras_transformer as kt
 
-config = kt.TransformerConfig.from_preset(
-    "tiny", vocab_size=20, d_model=8, d_ff=8, num_layers=1, dropout=0.0
-)
-model = kt.Transformer(config)
+config = model.config
 assert model.count_params() == config.num_parameters
 labels = np.array([[5, 6, 3]])
 batch = {"source": labels, "target": np.array([[2, 5, 6]])}
@@ -32,62 +38,87 @@ model.compile(
     kt.LabelSmoothedCrossEntropy(),
     metrics=[kt.TokenNLL(), kt.Perplexity(), kt.TokenAccuracy()],
 )
-first = model.train_on_batch(batch, labels)[0]
-for _ in range(10):
-    last = model.train_on_batch(batch, labels)[0]
-assert last < first
+losses = [model.train_on_batch(batch, labels)[0] for _ in range(10)]
+assert losses[-1] < losses[0]
 
 x = kt.layers.EncoderLayer(num_heads=2, d_ff=8)(model.embedding(labels))
 assert x.shape == (1, 3, 8)
 assert kt.masks.padding_mask(labels, 0).shape == (1, 1, 3)
 assert kt.WarmupInverseSquareRoot(8)(0) > 0
 assert "base" in kt.presets.PRESETS
+assert kt.plotting.attention_figure
+
+for name in ("BeamSearch", "Translator", "export"):
+    try:
+        getattr(kt, name)
+    except ImportError as error:
+        assert "package tensorflow, which is not installed" in str(error)
+        assert 'pip install "keras-transformer-nmt[tensorflow]"' in str(error)
+    else:
+        raise AssertionError(name)
 assert not [name for name in sys.modules if name.startswith("tensorflow")]
 """
 
 
-def run(code, **environment):
-    """Runs a program in a Python of its own."""
+def run_python(code, *arguments, **environment):
+    """Runs a program in a new process; returns what it printed."""
     result = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
     )
     assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
-def test_layers_model_and_training_work_without_tensorflow():
-    pytest.importorskip("jax")
-    run(
-        WITHOUT_TENSORFLOW + USE_EVERYTHING_PORTABLE,
+def test_layers_model_and_training_work_without_tensorflow(tmp_path):
+    model = kt.Transformer(
+        kt.TransformerConfig(
+            vocab_size=20,
+            num_layers=1,
+            d_model=8,
+            d_ff=8,
+            num_heads=1,
+            dropout=0.0,
+        )
+    )
+    model.compile(
+        kt.optimizers.adam(8, warmup_steps=4),
+        kt.LabelSmoothedCrossEntropy(),
+        metrics=[kt.TokenAccuracy()],
+    )
+    model.save(tmp_path / "model.keras")
+    run_python(
+        BLOCK_TENSORFLOW + USE_WHAT_NEEDS_NO_TENSORFLOW,
+        str(tmp_path / "model.keras"),
         KERAS_BACKEND="jax",
         JAX_PLATFORMS="cpu",
+        JAX_DISABLE_MOST_OPTIMIZATIONS="1",
     )
 
 
-def test_what_needs_tensorflow_says_so_when_it_is_used():
+def test_a_machine_without_tensorflow_is_told_about_the_extra():
     code = """
 import keras_transformer as kt
-for name in ("BeamSearch", "Translator"):
-    try:
-        getattr(kt, name)
-    except ModuleNotFoundError as error:
-        assert "tensorflow" in str(error)
-    else:
-        raise AssertionError(name)
+try:
+    kt.Transformer
+except ImportError as error:
+    print(error)
 """
-    run(WITHOUT_TENSORFLOW + code, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
+    message = run_python(BLOCK_TENSORFLOW + code, KERAS_BACKEND="tensorflow")
+    assert 'pip install "keras-transformer-nmt[tensorflow]"' in message
+    assert "set KERAS_BACKEND" in message
 
 
-def test_importing_the_package_loads_neither_keras_nor_tensorflow():
-    run(
+def test_importing_the_package_imports_neither_keras_nor_tensorflow():
+    run_python(
         "import sys, keras_transformer\n"
         "assert not {'keras', 'tensorflow'} & set(sys.modules)"
     )
 
 
-def test_every_public_name_is_listed_and_loads():
+def test_every_public_name_is_listed_and_can_be_imported():
     assert set(kt.__all__) <= set(dir(kt))
     for name in kt.__all__:
         assert getattr(kt, name) is not None
@@ -95,27 +126,42 @@ def test_every_public_name_is_listed_and_loads():
     assert kt.layers.Encoder.__module__ == "keras_transformer.layers.encoder"
 
 
+def test_editors_see_the_public_names():
+    """Without running the package: names, and the class behind a name."""
+    code = "import keras_transformer as kt\nkt."
+    completions = {
+        completion.name: completion
+        for completion in jedi.Script(code).complete()
+    }
+    assert set(kt.__all__) <= set(completions)
+    search = completions["BeamSearch"].infer()[0]
+    assert search.full_name.startswith("keras_transformer.decoding.")
+
+
+def test_type_checkers_see_the_same_names_as_python():
+    tree = ast.parse(Path(kt.__file__).read_text("utf-8"))
+    (block,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.If)
+        and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    names = {}
+    for statement in block.body:
+        for alias in statement.names:
+            # A package with types re-exports only what is renamed to itself.
+            assert alias.name == alias.asname
+            names[alias.name] = statement.module
+    assert set(names) == set(kt.__all__)
+    for name, module in names.items():
+        assert getattr(sys.modules[module], name) is getattr(kt, name)
+
+
+def test_the_package_is_marked_as_typed():
+    assert Path(kt.__file__).with_name("py.typed").exists()
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'keras_transformer'.*'Bert'"):
         kt.Bert  # noqa: B018
     assert not hasattr(kt, "nothing")
-
-
-def test_importing_a_class_registers_all_for_loading(tmp_path):
-    model = kt.Transformer(
-        kt.TransformerConfig(
-            vocab_size=9, num_layers=1, d_model=4, d_ff=4, num_heads=1
-        )
-    )
-    model.compile(
-        kt.optimizers.adam(4, warmup_steps=4),
-        kt.LabelSmoothedCrossEntropy(),
-        metrics=[kt.TokenAccuracy()],
-    )
-    model.save(tmp_path / "model.keras")
-    run(
-        "import keras\n"
-        "from keras_transformer import Transformer\n"
-        f"model = keras.models.load_model({str(tmp_path / 'model.keras')!r})\n"
-        "assert isinstance(model, Transformer)\n"
-    )

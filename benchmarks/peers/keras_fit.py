@@ -11,7 +11,7 @@ import workload
 
 
 class _Clock(keras.callbacks.Callback):
-    """Notes how long each epoch takes."""
+    """Measures the duration of each epoch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class _Clock(keras.callbacks.Callback):
 
 
 def batches(options: argparse.Namespace) -> tf.data.Dataset:
-    """Returns the batch over and over, `({"source", "target"}, labels)`."""
+    """Returns one batch, repeated: `({"source", "target"}, labels)`."""
     source, target = workload.random_ids(options.shape)
     batch = ({"source": source, "target": target}, target)
     return tf.data.Dataset.from_tensors(batch).repeat()
@@ -38,11 +38,11 @@ def fit_and_report(
     system: str,
     version: str,
 ) -> None:
-    """Fits and prints the result; a repetition is an epoch.
+    """Calls `fit` and prints the result; a repetition is an epoch.
 
     Args:
         model: Compiled; takes `{"source": ids, "target": ids}`.
-        data: What `fit` takes, without end.
+        data: What `fit` takes, endless.
         options: From `workload.parse_options`.
         system: Name of the system.
         version: Its version.

@@ -1,10 +1,10 @@
-"""Training throughput of an encoder-decoder made of KerasHub's layers.
+"""Training throughput of an encoder-decoder of KerasHub's layers.
 
 `python kerashub.py --shape small --steps 10` in an environment with keras-hub
 
-KerasHub's layers apply their one dropout rate to the attention weights too;
-here it is taken off, since the other systems do not. Their projections have
-biases, which ours lack.
+KerasHub's layers apply their dropout rate to the attention scores too. This is
+switched off here, since the other systems do not. Their projections have
+biases; ours have none.
 """
 
 import os
@@ -21,7 +21,7 @@ from keras import ops
 
 
 def smoothed_cross_entropy(labels: Any, logits: Any) -> Any:
-    """Cross-entropy a token; e / (V - 1) goes to each other token.
+    """Returns the cross-entropy per token; each other token has e / (V - 1).
 
     Keras has label smoothing only for one-hot labels.
     """

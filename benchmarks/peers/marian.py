@@ -3,7 +3,7 @@
 `python marian.py --shape small --steps 10` in an environment with PyTorch and
 transformers
 
-Its projections have biases, which ours lack.
+Its projections have biases; ours have none.
 """
 
 import argparse

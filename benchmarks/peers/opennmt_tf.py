@@ -3,8 +3,8 @@
 `python opennmt_tf.py --shape small --steps 10` in an environment with
 OpenNMT-tf
 
-The loss, the gradients and the update are those of its `Model.train`, in one
-`tf.function`, as its own training loop has them.
+Loss, gradients and update are those of its `Model.train`, in one `tf.function`
+as in its own training loop.
 """
 
 import os

@@ -1,10 +1,11 @@
-"""What every system trains on, and how it reports: no library but NumPy.
+"""What every system trains on, and how it reports. Needs NumPy only.
 
-A step is forward, loss, backward and an update by Adam(0.9, 0.98, 1e-9).
+A step is forward pass, loss, backward pass and an update by
+Adam(0.9, 0.98, 1e-9).
 Every system is an encoder-decoder with one matrix for both embeddings and the
 output, sinusoidal positions, post-norm, ReLU, dropout of 0.1 on embeddings
 and residuals, and label smoothing of 0.1. The ids are random, without
-padding, and the same in every step, so the loss has to fall.
+padding, and the same in every step, so that the loss must decrease.
 """
 
 import argparse
@@ -26,7 +27,7 @@ FIRST_ID = 4  # ids 0 to 3 are padding, unknown, start and end
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """An architecture and its batch: `sentences` of `length` each side."""
+    """An architecture and its batch: `sentences` of `length` per side."""
 
     vocab_size: int
     num_layers: int
@@ -58,7 +59,7 @@ def parse_options(
     parser.add_argument("--mode", choices=modes, default=modes[0])
     parser.add_argument("--dtype", choices=dtypes, default=dtypes[0])
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=10, help="a repetition")
+    parser.add_argument("--steps", type=int, default=10, help="per repetition")
     options = parser.parse_args()
     options.shape_name, options.shape = options.shape, SHAPES[options.shape]
     return options
@@ -84,8 +85,8 @@ def time_steps(
         options: From `parse_options`.
 
     Returns:
-        The seconds of each repetition that counts, and the last loss of each,
-        the one that warms up included.
+        The seconds of each repetition that counts, and the last loss of every
+        repetition, including the one that warms up.
     """
     seconds, losses = [], []
     for _ in range(1 + options.repetitions):
@@ -113,7 +114,7 @@ def report(
         version: Its version and its engine's.
         parameters: Number of trainable parameters.
         seconds: Of each repetition.
-        losses: One a repetition, that of the warm-up first.
+        losses: One per repetition, that of the warm-up first.
     """
     tokens = options.steps * options.shape.sentences * options.shape.length
     # That of `resource` starts with the peak of the parent process.

@@ -1,0 +1,48 @@
+"""The rules of CONTRIBUTING.md are true."""
+
+from documents import ROOT, SOURCE_FOLDERS, read, source_tree
+
+
+def test_tree_lists_every_file():
+    listed, folders = set(), []
+    for line in source_tree().splitlines():
+        name, text = line.split(maxsplit=1)
+        assert text
+        depth = (len(line) - len(line.lstrip())) // 2
+        folders[depth:] = [name]
+        path = "".join(folders)
+        assert (ROOT / path).exists(), path
+        listed.add(path)
+    for folder in SOURCE_FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            if path.name != "__init__.py":
+                assert path.relative_to(ROOT).as_posix() in listed
+
+
+def test_no_file_has_more_than_400_lines():
+    for folder in (*SOURCE_FOLDERS, "tests", "benchmarks", "colab"):
+        for path in (ROOT / folder).rglob("*.py"):
+            assert len(path.read_text("utf-8").splitlines()) <= 400, path
+
+
+def test_tests_mirror_the_tree():
+    exceptions = read("CONTRIBUTING.md")
+    test_files = set()
+    for folder in SOURCE_FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            source = path.relative_to(ROOT).as_posix()
+            test = path_of_test(source)
+            test_files.add(test)
+            tested = path.name.startswith("__") or (ROOT / test).exists()
+            assert tested or f"`{source}`" in exceptions, source
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        # A long file may be split: test_commands_translate.py.
+        first_part = name.rpartition("_")[0] + ".py"
+        mirrored = test_files & {name, first_part}
+        assert mirrored or f"`{name}`" in exceptions, name
+
+
+def path_of_test(source):
+    folder, _, name = source.removeprefix("keras_transformer/").rpartition("/")
+    return "/".join(filter(None, ("tests", folder, f"test_{name}")))
