@@ -1,5 +1,7 @@
 """The rules of CONTRIBUTING.md are true."""
 
+import ast
+
 from documents import ROOT, SOURCE_FOLDERS, read, source_tree
 
 
@@ -46,3 +48,53 @@ def test_tests_mirror_the_tree():
 def path_of_test(source):
     folder, _, name = source.removeprefix("keras_transformer/").rpartition("/")
     return "/".join(filter(None, ("tests", folder, f"test_{name}")))
+
+
+def imported_modules(path):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+def importers(module, pattern):
+    """Returns the files that match a pattern and import a module."""
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.glob(pattern)
+        for name in imported_modules(path)
+        if name == module or name.startswith(f"{module}.")
+    }
+
+
+def test_data_flow_one_way():
+    for program in ("train", "export"):
+        found = importers(
+            f"keras_transformer.{program}", "keras_transformer/**/*.py"
+        )
+        assert {path.rpartition("/")[0] for path in found} == {
+            "keras_transformer/cli"
+        }
+    assert not importers("keras_transformer.export", "train/**/*.py")
+    for folder in ("layers", "decoding"):
+        pattern = f"keras_transformer/{folder}/*.py"
+        assert not importers("keras_transformer.model", pattern)
+    assert not importers(
+        "keras_transformer.decoding", "keras_transformer/model.py"
+    )
+
+
+def test_tensorflow_is_imported_in_few_places():
+    found = importers("tensorflow", "keras_transformer/**/*.py")
+    assert found == {
+        f"keras_transformer/{name}.py"
+        for name in (
+            "decoding/beam_search",
+            "distributed_fit",
+            "fused",
+            "startup",
+            "text/tokenizer",
+            "translator",
+        )
+    }
