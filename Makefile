@@ -13,9 +13,11 @@ PIP_INSTALL := -m pip install --disable-pip-version-check
 # Two processes, one TensorFlow thread each (tests/conftest.py).
 PYTEST := -m pytest -n 2 --dist loadfile
 
-# What must run on every Keras backend.
-PORTABLE_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
-	tests/test_schedules.py tests/test_metrics.py
+# Values, gradients and mixed precision on every Keras backend, and agreement
+# with the NumPy reference. Saving and docstrings do not depend on the backend.
+PORTABLE_TESTS := tests/layers tests/test_masks.py tests/test_model.py \
+	tests/test_losses.py tests/test_schedules.py tests/test_metrics.py \
+	tests/test_reference.py -k "not docstrings and not saved" -m "not slow"
 
 # The ends of the version ranges in setup.py. Both exist for Python 3.11 and
 # 3.12 only.

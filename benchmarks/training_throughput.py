@@ -24,7 +24,7 @@ import sys
 PEERS = pathlib.Path(__file__).parent / "peers"
 # The environment of each peer.
 PACKAGES = {
-    "ours": ["-e", str(pathlib.Path(__file__).parents[1])],
+    "ours": ["-e", f"{pathlib.Path(__file__).parents[1]}[tensorflow]"],
     "opennmt-tf": ["OpenNMT-tf==2.32.0", "tensorflow-cpu==2.13.1"],
     "keras-hub": [
         "keras-hub==0.32.0",
