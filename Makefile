@@ -26,7 +26,8 @@ NEWEST := tensorflow==2.21.* tensorflow-text==2.21.* keras==3.15.*
 MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/test_keras_overrides.py tests/test_distributed_fit.py \
 	tests/test_translator.py tests/text/test_tokenizer.py tests/export \
-	tests/cli/test_commands.py
+	tests/cli/test_commands.py tests/train/test_state.py \
+	tests/train/test_trainer.py
 
 export KERAS_BACKEND := tensorflow
 
@@ -96,6 +97,9 @@ clean: ## Remove environments, caches and build output, but no runs
 .venvs/oldest/.matrix: PINS := $(OLDEST)
 .venvs/newest/.matrix: PINS := $(NEWEST)
 .venvs/%/.matrix: setup.py pyproject.toml Makefile | $(PY)
+	@$(PY) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' \
+		|| { echo "make matrix needs Python 3.11 or 3.12: make clean, then" \
+			"make matrix PYTHON=/path/to/python3.12" >&2; exit 1; }
 	$(PY) -m venv $(@D)
 	$(@D)/bin/python $(PIP_INSTALL) $(PINS) pytest pytest-xdist \
 		-e ".[tensorflow,plot]"

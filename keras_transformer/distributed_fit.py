@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_transformer.keras_overrides import (
     BuiltWithoutData,
     expect_reduced_gradients,
+    optimizer_strategy,
 )
 from keras_transformer.losses import token_weights
 
@@ -28,9 +29,11 @@ class DistributedFit(BuiltWithoutData):
     batch: the same on one replica and on many, for shares of any size.
 
     The compiled optimizer, loss and metrics are used as in Keras. The loss
-    must give a value per token (its `call`); each value is weighted by
-    `sample_weight` where there is one, and padding by 0. `fit` also logs
-    `gradient_norm`, the mean norm of the gradient before clipping.
+    must give a value per token (its `call`, not `compute_loss`); each value is
+    weighted by `sample_weight` where there is one, and padding by 0. So are
+    the values of `weighted_metrics`; Keras passes no weights to `metrics`,
+    among which those of this package ignore padding by themselves. `fit` also
+    logs `gradient_norm`, the mean norm of the gradient before clipping.
 
     A subclass has a `config.pad_id` and is built by its constructor.
     """
@@ -67,12 +70,11 @@ class DistributedFit(BuiltWithoutData):
             ValueError: If an argument cannot be honoured exactly.
         """
         replicas = self.distribute_strategy.num_replicas_in_sync
-        for name, value, works in (
-            ("steps_per_execution", steps_per_execution, 1),
-            ("jit_compile", jit_compile, (False, "auto")),
+        for name, value, supported in (
+            ("steps_per_execution", steps_per_execution, (1,)),
+            ("jit_compile", jit_compile, (False, None, "auto")),
         ):
-            works = works if isinstance(works, tuple) else (works,)
-            if replicas > 1 and value not in works:
+            if replicas > 1 and value not in supported:
                 raise ValueError(
                     f"Keras does not support {name} on several replicas. "
                     f"Received: {name}={value}, {replicas} replicas; leave "
@@ -83,8 +85,26 @@ class DistributedFit(BuiltWithoutData):
                 "gradient_accumulation_steps must be positive. Received: "
                 f"gradient_accumulation_steps={gradient_accumulation_steps}"
             )
-        optimizer = keras.optimizers.get(optimizer)
+        if kwargs.get("loss_weights") is not None:
+            raise ValueError(
+                "A Transformer has one loss. Received: "
+                f"loss_weights={kwargs['loss_weights']}"
+            )
+        pad_id = getattr(loss, "pad_id", self.config.pad_id)
+        if pad_id != self.config.pad_id:
+            raise ValueError(
+                "The loss and the model must have the same pad_id. Received: "
+                f"{pad_id} of the loss, {self.config.pad_id} of the model"
+            )
+        with self.distribute_strategy.scope():
+            optimizer = keras.optimizers.get(optimizer)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
+        if optimizer_strategy(inner) is not self.distribute_strategy:
+            raise ValueError(
+                "The optimizer must be created in the scope of the strategy "
+                "that the model was created in. Create it within `with "
+                "strategy.scope():`."
+            )
         if inner.gradient_accumulation_steps:
             raise ValueError(
                 "The optimizer must not accumulate gradients: it would average "
@@ -132,7 +152,7 @@ class DistributedFit(BuiltWithoutData):
             float32 `[B, T]` and `[B, T, V]`.
         """
         logits = self(inputs, training=training)
-        return tf.cast(self._token_loss(labels, logits), tf.float32), logits
+        return self._token_loss(labels, tf.cast(logits, tf.float32)), logits
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Updates the weights with a replica's share of a batch.
@@ -146,8 +166,8 @@ class DistributedFit(BuiltWithoutData):
         inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(
             data
         )
-        share, tokens = self._token_share(labels, sample_weight)
-        batch = (inputs, labels, sample_weight, share)
+        weights, share, tokens = self._token_weights(labels, sample_weight)
+        batch = (inputs, labels, weights, share)
         gradients, loss = self._gradients(batch)
         context = tf.distribute.get_replica_context()
         gradients, loss = context.all_reduce(_SUM, [gradients, loss])
@@ -167,30 +187,30 @@ class DistributedFit(BuiltWithoutData):
         inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(
             data
         )
-        share, tokens = self._token_share(labels, sample_weight)
+        weights, share, tokens = self._token_weights(labels, sample_weight)
         losses, logits = self.token_losses(inputs, labels, training=False)
         loss = tf.reduce_sum(losses * share) + self._regularization(parts=1)
         loss = tf.distribute.get_replica_context().all_reduce(_SUM, loss)
         self._track(self._loss_metric(), loss, tokens)
-        self.compute_metrics(inputs, labels, logits, sample_weight)
+        self.compute_metrics(inputs, labels, logits, weights)
         return self._results(
             [m for m in self.metrics if m is not self._gradient_norm]
         )
 
-    def _token_share(
+    def _token_weights(
         self, labels: tf.Tensor, sample_weight: Any
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns each token's share of the global batch, and its weight.
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns the weight of each token here and in the global batch.
 
         Returns:
-            float32 `[B, T]`, which sums to 1 over all replicas, and the sum
-            of the token weights over all replicas.
+            The weights, float32 `[B, T]`; the same divided by their sum over
+            all replicas; and that sum.
         """
         weights = token_weights(labels, self.config.pad_id, sample_weight)
         total = tf.distribute.get_replica_context().all_reduce(
             _SUM, tf.reduce_sum(weights)
         )
-        return tf.math.divide_no_nan(weights, total), total
+        return weights, tf.math.divide_no_nan(weights, total), total
 
     def _gradients(self, batch: tuple) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns this replica's part of the gradients and of the loss."""
@@ -204,9 +224,7 @@ class DistributedFit(BuiltWithoutData):
         ) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
             more, part_loss = self._part_gradients(
-                tf.nest.map_structure(
-                    lambda x: None if x is None else x[chosen], batch
-                )
+                tf.nest.map_structure(lambda x: x[chosen], batch)
             )
             total = [a + b for a, b in zip(gradients, more, strict=True)]
             return part + 1, total, loss + part_loss
@@ -227,7 +245,7 @@ class DistributedFit(BuiltWithoutData):
     def _part_gradients(
         self, batch: tuple
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        inputs, labels, sample_weight, share = batch
+        inputs, labels, weights, share = batch
         parts = self.gradient_accumulation_steps
         with tf.GradientTape() as tape:
             losses, logits = self.token_losses(inputs, labels, training=True)
@@ -238,7 +256,7 @@ class DistributedFit(BuiltWithoutData):
             [variable.value for variable in self.trainable_variables],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        self.compute_metrics(inputs, labels, logits, sample_weight)
+        self.compute_metrics(inputs, labels, logits, weights)
         # Of the tied embedding: rows that were looked up plus a matrix.
         return [tf.convert_to_tensor(g) for g in gradients], loss
 
@@ -276,9 +294,8 @@ class DistributedFit(BuiltWithoutData):
         if context.num_replicas_in_sync == 1:
             return read(context.strategy)
         results = context.merge_call(read)
-        if isinstance(
-            context.strategy, tf.distribute.MultiWorkerMirroredStrategy
-        ):
+        resolver = context.strategy.cluster_resolver
+        if resolver and resolver.cluster_spec().num_tasks("worker") > 1:
             # Keras averages them over their first axis, which scalars lack.
             results = {k: v[tf.newaxis] for k, v in results.items()}
         return results

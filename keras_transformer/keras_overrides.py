@@ -1,4 +1,4 @@
-"""The private methods of Keras that this library overrides, and no others.
+"""The private methods of Keras that this library overrides or uses.
 
 tests/test_keras_overrides.py fails when Keras changes one of them.
 """
@@ -37,3 +37,11 @@ def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
             optimizer inside it.
     """
     optimizer._all_reduce_sum_gradients = list
+
+
+def optimizer_strategy(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Returns the `tf.distribute.Strategy` that an optimizer belongs to.
+
+    Keras would mix its variables with those of the model's strategy.
+    """
+    return optimizer._distribution_strategy

@@ -175,8 +175,12 @@ class Transformer(DistributedFit):
         On TensorFlow `fit` and `evaluate` call it. The paper's loss is fused
         with the projection to logits.
         """
-        fusible = type(self.loss) is LabelSmoothedCrossEntropy
-        if not fusible or type(self).call is not Transformer.call:
+        fusible = (
+            type(self.loss) is LabelSmoothedCrossEntropy
+            and type(self.embedding) is TiedEmbedding
+            and type(self).call is Transformer.call
+        )
+        if not fusible:
             return super().token_losses(inputs, labels, training)
         states = self.states(inputs, training)
         losses, logits = fused_linear_cross_entropy(

@@ -1,23 +1,22 @@
 """`fit` and `evaluate` on one replica and on many."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import replicas
 import tensorflow as tf
-from helpers import free_ports
 from replicas import compiled_model, dataset, global_batches
 
 import keras_transformer as kt
 from keras_transformer.train.strategy import open_strategy
 
 STRATEGIES = ("single", "mirrored")
+SLOW_IF_MIRRORED = (
+    "single",
+    pytest.param("mirrored", marks=pytest.mark.slow),
+)
 
 
 @pytest.fixture(scope="module")
@@ -130,18 +129,28 @@ def test_validation_and_evaluation_are_means_over_tokens(trained):
 
 
 def test_clipping_and_accumulation_are_over_the_global_batch(trained):
-    norms = trained("single")[1]["gradient_norm"]
-    one = trained("single", clip_norm=0.5)
-    two = trained("mirrored", clip_norm=0.5, gradient_accumulation_steps=3)
-    assert_same_training(two, one)
+    free = trained("single")
+    clipped = trained("single", clip_norm=0.5)
+    parts = trained("single", clip_norm=0.5, gradient_accumulation_steps=3)
+    assert_same_training(parts, clipped)
     # The logged norm is that before clipping, which took effect.
-    assert one[2][0]["gradient_norm"] == pytest.approx(
-        trained("single")[2][0]["gradient_norm"]
+    norms = [result[2][0]["gradient_norm"] for result in (clipped, free)]
+    assert norms[0] == pytest.approx(norms[1])
+    assert norms[0] > 0.5
+    assert clipped[1]["gradient_norm"] != pytest.approx(
+        free[1]["gradient_norm"], rel=1e-2
     )
-    assert one[2][0]["gradient_norm"] > 0.5
-    assert one[1]["gradient_norm"] != pytest.approx(norms, rel=1e-2)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [1, 3])
+def test_clipping_and_accumulation_on_two_replicas(trained, parts):
+    options = dict(clip_norm=0.5, gradient_accumulation_steps=parts)
+    one = trained("single", clip_norm=0.5)
+    assert_same_training(trained("mirrored", **options), one)
+
+
+@pytest.mark.slow
 def test_replicas_stay_equal_under_dropout_and_mixed_precision():
     model = compiled_model(
         open_strategy("mirrored"),
@@ -159,7 +168,7 @@ def test_replicas_stay_equal_under_dropout_and_mixed_precision():
             np.testing.assert_array_equal(copies[0], copies[1], variable.path)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", SLOW_IF_MIRRORED)
 def test_a_float16_gradient_that_overflows_updates_nothing(strategy):
     model = compiled_model(
         open_strategy(strategy), dtype="mixed_float16", clip_norm=0.5
@@ -180,18 +189,19 @@ def test_a_float16_gradient_that_overflows_updates_nothing(strategy):
     assert np.abs(model.get_weights()[0] - before[0]).max() > 1e-3
 
 
-def test_the_compiled_loss_and_optimizer_are_used():
+@pytest.mark.parametrize("strategy", SLOW_IF_MIRRORED)
+def test_the_compiled_loss_and_optimizer_are_used(strategy):
     """Those of Keras, over target tokens alone."""
     models = [
         compiled_model(
-            open_strategy(strategy),
+            open_strategy(name),
             optimizer=lambda: keras.optimizers.SGD(0.5, momentum=0.9),
             loss=loss,
         )
-        for strategy, loss in (
+        for name, loss in (
             ("single", kt.LabelSmoothedCrossEntropy(0.0)),
             (
-                "mirrored",
+                strategy,
                 keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             ),
         )
@@ -229,22 +239,32 @@ def test_metrics_by_name_under_a_strategy():
             "adam",
             kt.LabelSmoothedCrossEntropy(0.1),
             metrics=[kt.TokenAccuracy(name="tokens")],
-            weighted_metrics=["accuracy"],
+            weighted_metrics=["accuracy"],  # of tokens, not of padding
         )
-    weights = [
-        (inputs, labels, (labels > 0).astype("float32"))
-        for inputs, labels, _ in global_batches()
-    ]
-    inputs, labels, weights = weights[0]
-    logs = model.test_on_batch(inputs, labels, weights, return_dict=True)
-    assert logs["accuracy"] == pytest.approx(logs["tokens"])
+    inputs, labels, _ = next(global_batches())
+    logs = model.test_on_batch(inputs, labels, return_dict=True)
+    assert float(logs["accuracy"]) == pytest.approx(float(logs["tokens"]))
     best = model.predict(inputs, verbose=0).argmax(axis=-1)
-    expected = ((best == labels) * weights).sum() / weights.sum()
-    assert logs["accuracy"] == pytest.approx(expected)
+    expected = ((best == labels) & (labels > 0)).sum() / (labels > 0).sum()
+    assert float(logs["accuracy"]) == pytest.approx(expected)
 
 
-def test_callbacks_of_keras_and_predict(tmp_path):
-    model = compiled_model(open_strategy("mirrored"))
+def test_a_loss_of_keras_is_computed_in_float32():
+    model = kt.Transformer(
+        kt.TransformerConfig(**replicas.CONFIG), dtype="mixed_bfloat16"
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss)
+    inputs, labels, _ = next(global_batches())
+    losses, logits = model.token_losses(inputs, labels, training=False)
+    log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32)).numpy()
+    chosen = np.take_along_axis(log_probs, labels[..., None], axis=-1)
+    np.testing.assert_allclose(losses, -chosen[..., 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("strategy", SLOW_IF_MIRRORED)
+def test_callbacks_of_keras_and_predict(strategy, tmp_path):
+    model = compiled_model(open_strategy(strategy))
     model.fit(
         dataset(),
         validation_data=dataset(),
@@ -317,6 +337,12 @@ def test_a_subclass_with_another_call_trains_through_it():
             dict(loss=kt.LabelSmoothedCrossEntropy(reduction="sum")),
             "with reduction='sum'; leave the reduction out",
         ),
+        (
+            "single",
+            dict(loss=kt.LabelSmoothedCrossEntropy(pad_id=5)),
+            "Received: 5 of the loss, 0 of the model",
+        ),
+        ("single", dict(loss_weights=[2.0]), r"loss_weights=\[2.0\]"),
     ],
 )
 def test_what_cannot_be_exact_is_refused(strategy, options, message):
@@ -324,56 +350,16 @@ def test_what_cannot_be_exact_is_refused(strategy, options, message):
         compiled_model(open_strategy(strategy), **options)
 
 
+def test_an_optimizer_of_another_strategy_is_refused():
+    optimizer = keras.optimizers.SGD(1.0)  # not in the scope
+    with pytest.raises(ValueError, match="created in the scope"):
+        compiled_model(open_strategy("mirrored"), optimizer=lambda: optimizer)
+    with open_strategy("mirrored").scope():
+        model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
+    model.compile("sgd", kt.LabelSmoothedCrossEntropy())  # made in its scope
+
+
 def test_compile_without_a_loss_is_refused():
     model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
     with pytest.raises(ValueError, match="needs a loss.*loss=None"):
         model.compile("sgd")
-
-
-def run_program(output, count, tf_config=None):
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment.pop("TF_CONFIG", None)
-    if tf_config:
-        environment["TF_CONFIG"] = json.dumps(tf_config)
-    return subprocess.Popen(
-        [sys.executable, Path(replicas.__file__), output, str(count)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def assert_same_as_one(output, processes, expected):
-    for process in processes:
-        printed, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, printed
-    found = np.load(output)
-    model, history, _ = expected
-    # One epoch there, two here: the history tells; weights are of epoch 1.
-    for name, values in history.items():
-        np.testing.assert_allclose(found[name], values[:1], atol=2e-6)
-    assert len(model.get_weights()) == sum("weight_" in n for n in found.files)
-
-
-@pytest.mark.slow
-def test_more_replicas_than_rows(trained, tmp_path):
-    """In a process of its own: a process has one mirrored strategy."""
-    output = tmp_path / "result.npz"
-    processes = [run_program(output, 3)]
-    assert_same_as_one(output, processes, trained("single"))
-
-
-def test_two_workers_train_as_one(trained, tmp_path):
-    """Each worker has other batches; together they are the global ones."""
-    output = tmp_path / "result.npz"
-    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
-    processes = [
-        run_program(
-            output,
-            1,
-            {"cluster": cluster, "task": {"type": "worker", "index": index}},
-        )
-        for index in range(2)
-    ]
-    assert_same_as_one(output, processes, trained("single"))

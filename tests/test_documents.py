@@ -73,11 +73,6 @@ def readme(tmp_path_factory):
         ("epochs=5, steps_per_epoch=200", "epochs=1, steps_per_epoch=1"),
         ('"tiny", ', '"tiny", num_layers=1, '),
         ("beam_size=4", "beam_size=4, extra_length=3"),
-        # There must be only one in a process.
-        (
-            "tf.distribute.MirroredStrategy()",
-            'kt.train.open_strategy("mirrored")',
-        ),
     )
     folder = tmp_path_factory.mktemp("documents")
     names, output = {}, io.StringIO()

@@ -96,3 +96,13 @@ def test_fused_adam_is_saved_as_such():
     loaded = keras.optimizers.deserialize(saved)
     assert type(loaded) is FusedAdam
     assert (float(loaded.learning_rate), loaded.beta_2) == (0.5, 0.98)
+
+
+def test_amsgrad_is_keras_amsgrad():
+    variables = [keras.Variable(np.ones(3, "float32")) for _ in range(2)]
+    kinds = (FusedAdam, keras.optimizers.Adam)
+    optimizers = [kind(0.1, amsgrad=True) for kind in kinds]
+    for scale in (5.0, 0.1, 0.1):
+        for optimizer, variable in zip(optimizers, variables, strict=True):
+            optimizer.apply([tf.constant([1.0, 2.0, 3.0]) * scale], [variable])
+    np.testing.assert_allclose(variables[0], variables[1], rtol=1e-6)

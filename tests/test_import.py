@@ -126,6 +126,7 @@ def test_every_public_name_is_listed_and_can_be_imported():
     assert kt.layers.Encoder.__module__ == "keras_transformer.layers.encoder"
 
 
+@pytest.mark.slow
 def test_editors_see_the_public_names():
     """Without running the package: names, and the class behind a name."""
     code = "import keras_transformer as kt\nkt."

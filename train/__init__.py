@@ -4,7 +4,6 @@ Names load when they are first used, so that the command line can describe a
 `Recipe` without importing TensorFlow.
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,8 +43,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_HOME[name]}")
-    return getattr(module, name)
+    from keras_transformer.startup import import_quietly
+
+    return getattr(import_quietly(f"{__name__}.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

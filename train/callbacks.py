@@ -308,6 +308,7 @@ class Checkpoints(keras.callbacks.Callback):
         self.counter = counter
         self.gather_positions = gather_positions
         self._terminated = False
+        self._handles_signals = False
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         main_thread = threading.current_thread() is threading.main_thread()
@@ -323,8 +324,7 @@ class Checkpoints(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if self._terminated:
             self._save_state()
-            print(f"training: terminated; saved step {self.counter.step:,}")
-            raise SystemExit(128 + signal.SIGTERM)
+            self._exit()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         if self.run is not None:
@@ -333,6 +333,12 @@ class Checkpoints(keras.callbacks.Callback):
             if "val_bleu" in logs:
                 self.run.save_best(self.model, step, logs["val_bleu"])
         self._save_state()
+        if self._terminated:
+            self._exit()
+
+    def _exit(self) -> None:
+        print(f"training: terminated; saved step {self.counter.step:,}")
+        raise SystemExit(128 + signal.SIGTERM)
 
     def _save_state(self) -> None:
         positions = self.gather_positions()

@@ -66,10 +66,13 @@ def read_log(path: Path) -> list[dict[str, float]]:
             reader = csv.DictReader(file)
             if "step" not in (reader.fieldnames or ()):
                 raise ValueError(f"columns {reader.fieldnames} without step")
-            return [
+            rows = [
                 {name: float(row[name]) for name in COLUMNS if row.get(name)}
                 for row in reader
             ]
+            if not all("step" in row for row in rows):
+                raise ValueError("a row without step")
+            return rows
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{path} must be a training log. Received: {error}. Move it away: "

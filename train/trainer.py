@@ -336,7 +336,11 @@ def _past_losses(run: TrainingRun | None, step: int) -> list[float]:
     if run is None:
         return []
     rows = read_log(run.log_path)
-    return [row["val_loss"] for row in rows if row["step"] <= step]
+    return [
+        row["val_loss"]
+        for row in rows
+        if row["step"] <= step and "val_loss" in row
+    ]
 
 
 def _chief_callbacks(

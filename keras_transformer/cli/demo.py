@@ -8,6 +8,7 @@ from keras_transformer.run import Run
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.evaluation import describe, evaluate, record
 from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.run import check_free
 from keras_transformer.train.trainer import train
 from keras_transformer.translator import Translator
 
@@ -28,11 +29,13 @@ def run_demo(output: str | os.PathLike | None = None) -> Run:
     Raises:
         InputError: If `output` exists and is not empty.
     """
+    output = output or _free_folder()
+    check_free(output)
     corpus = open_corpus(["embedded"])
     recipe = Recipe.from_preset(_PRESET, max_length=32, steps_per_epoch=250)
 
     print("== 1/4 train on the bundled English-German corpus")
-    run = train(corpus, output or _free_folder(), _PRESET, recipe)
+    run = train(corpus, output, _PRESET, recipe)
 
     print("\n== 2/4 translate 500 held-out sentences with beam search")
     translator = Translator.open(run.path)

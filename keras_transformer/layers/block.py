@@ -28,7 +28,8 @@ class Block(keras.layers.Layer):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
-        attention_class: `MultiHeadAttention` or a subclass.
+        attention_class: `MultiHeadAttention` or a subclass, which overrides
+            `attend` or `project_memory`.
         feed_forward_class: `FeedForward` or a layer with its arguments.
         residual_class: `Residual` or a subclass. Each of the three may also
             be the name under which Keras registered the class.
@@ -58,6 +59,12 @@ class Block(keras.layers.Layer):
         self.d_v = d_v
         self.dropout = dropout
         self.attention_class = _layer_class("attention_class", attention_class)
+        if self.attention_class.call is not MultiHeadAttention.call:
+            raise ValueError(
+                "Encoder and decoder layers do not use `call` of their "
+                "attention, but its `project_memory` and `attend`. Override "
+                f"these. Received: attention_class={attention_class}"
+            )
         self.feed_forward_class = _layer_class(
             "feed_forward_class", feed_forward_class
         )

@@ -15,7 +15,7 @@ from helpers import free_ports
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.state import load_state, load_step
 
-STEPS = 24
+STEPS = 12
 
 
 def command(folder, *flags):

@@ -1,8 +1,16 @@
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+import replicas
 import tensorflow as tf
+from helpers import free_ports
+from replicas import compiled_model, dataset
 
 from keras_transformer.errors import InputError
 from keras_transformer.train.strategy import open_strategy, worker
@@ -17,7 +25,7 @@ def test_one_device_is_the_default(monkeypatch):
         assert worker(strategy) == (0, 1)
 
 
-def test_a_single_worker_is_no_cluster(monkeypatch):
+def test_a_cluster_of_one_worker(monkeypatch):
     config = {
         "cluster": {"worker": ["localhost:1"]},
         "task": {"type": "worker", "index": 0},
@@ -49,7 +57,7 @@ WORKERS = {"worker": ["a:1", "b:1"]}
     ],
 )
 @pytest.mark.parametrize("name", ["auto", "multiworker"])
-def test_tf_config_that_is_none(monkeypatch, name, config):
+def test_an_invalid_tf_config_is_refused(monkeypatch, name, config):
     text = json.dumps(config)
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(InputError, match=f"Received: {re.escape(text)}$"):
@@ -63,3 +71,59 @@ def test_workers_without_tf_config(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(InputError, match="needs the environment variable"):
         open_strategy("multiworker")
+
+
+def run_program(output, count, tf_config=None):
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.pop("TF_CONFIG", None)
+    if tf_config:
+        environment["TF_CONFIG"] = json.dumps(tf_config)
+    return subprocess.Popen(
+        [sys.executable, Path(replicas.__file__), output, str(count)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """The history of one replica, in this process."""
+    model = compiled_model(open_strategy("single"))
+    return model.fit(
+        dataset(), validation_data=dataset(), verbose=0, shuffle=False
+    ).history
+
+
+def assert_same_history(output, processes, expected):
+    for process in processes:
+        printed, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, printed
+    found = np.load(output)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_more_replicas_than_rows(expected, tmp_path):
+    """In a process of its own: a process has one mirrored strategy."""
+    output = tmp_path / "result.npz"
+    processes = [run_program(output, 3)]
+    assert_same_history(output, processes, expected)
+
+
+@pytest.mark.slow
+def test_two_workers_train_as_one(expected, tmp_path):
+    """Each worker has other batches; together they are the global ones."""
+    output = tmp_path / "result.npz"
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
+    processes = [
+        run_program(
+            output,
+            1,
+            {"cluster": cluster, "task": {"type": "worker", "index": index}},
+        )
+        for index in range(2)
+    ]
+    assert_same_history(output, processes, expected)

@@ -80,7 +80,9 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     corpus, tmp_path, monkeypatch, capsys
 ):
     """To the last bit, wherever it is interrupted, by whatever."""
-    settings = dict(steps_per_epoch=5, deterministic=True, bleu_sentences=5)
+    # Tests compute with one thread (tests/conftest.py), which is deterministic;
+    # the flag would slow down all tests that follow in this process.
+    settings = dict(steps_per_epoch=5, bleu_sentences=5)
     whole = train_digits(corpus, tmp_path / "whole", steps=20, **settings)
     stopped = tmp_path / "stopped"
 
@@ -138,9 +140,7 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
 def test_interrupted_training_on_two_replicas(
     corpus, tmp_path, monkeypatch, how
 ):
-    settings = dict(
-        steps=20, steps_per_epoch=5, deterministic=True, strategy="mirrored"
-    )
+    settings = dict(steps=20, steps_per_epoch=5, strategy="mirrored")
     whole = train_digits(corpus, tmp_path / "whole", **settings, **how)
     with monkeypatch.context() as patched, pytest.raises(Stop):
         place = (callbacks.CheckFinite, "on_train_batch_end")
