@@ -1,4 +1,8 @@
+import gc
 import os
+
+# Full collections of a process that has traced many graphs take seconds.
+gc.set_threshold(100_000, 20, 100)
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Tests run in several processes, so that each computes with one thread.
