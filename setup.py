@@ -30,6 +30,7 @@ TEST = [
     *TFDS,
     "ipykernel",
     "jax",
+    "jedi",
     "jupytext>=1.16",
     "nbclient>=0.10",
     "pytest>=8",
