@@ -33,6 +33,15 @@ if keras.backend.backend() == "tensorflow":
     )
 
 
+# With these at the end one of two processes would run alone for a minute.
+_LONGEST = ("test_trainer.py", "test_kill.py", "test_distributed_fit.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Runs the longest files first; the order is the same in all processes."""
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
+
+
 @pytest.fixture(autouse=True)
 def _same_start():
     """No test depends on what ran before it, nor on a user's settings."""

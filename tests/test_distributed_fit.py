@@ -211,12 +211,13 @@ def test_the_compiled_loss_and_optimizer_are_used(strategy):
     assert results[0][1]["loss"] == pytest.approx(results[0][1]["nll"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
         dict(steps_per_execution=2),
         dict(run_eagerly=True),
-        pytest.param(dict(jit_compile=True), marks=pytest.mark.slow),
+        dict(jit_compile=True),
     ],
 )
 def test_ways_to_run_a_step_change_nothing(trained, options):
