@@ -33,13 +33,12 @@ if keras.backend.backend() == "tensorflow":
     )
 
 
-# With these at the end one of two processes would run alone for a minute.
-_LONGEST = ("test_trainer.py", "test_kill.py", "test_distributed_fit.py")
-
-
-def pytest_collection_modifyitems(items):
-    """Runs the longest files first; the order is the same in all processes."""
-    items.sort(key=lambda item: item.path.name not in _LONGEST)
+@pytest.fixture(autouse=True, scope="module")
+def _fast_collections():
+    """What a file leaves behind is not searched for garbage again."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

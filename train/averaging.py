@@ -37,8 +37,7 @@ def average(
     if len(paths) < last:
         raise InputError(
             f"{run.path} has {len(run.checkpoints())} checkpoints. Received: "
-            f"last={last}, by default as many as training keeps. Choose "
-            "fewer, with --last on the command line."
+            f"last={last}. Choose fewer, with --last on the command line."
         )
     model, sums = Transformer(run.config), None
     for path in paths:

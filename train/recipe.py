@@ -72,7 +72,7 @@ class Recipe:
     )
     clip_norm: float | None = described(
         POSITIVE_NUMBER,
-        "maximum global norm of the gradient; None means no clipping",
+        "maximum global norm of the gradient; by default there is no clipping",
         default=None,
     )
     max_to_keep: int = described(
@@ -83,7 +83,7 @@ class Recipe:
     patience: int | None = described(
         POSITIVE_INTEGER,
         "epochs without a lower validation loss after which training stops; "
-        "None means that it never stops early",
+        "by default it never stops early",
         default=None,
     )
     bleu_sentences: int = described(
