@@ -67,7 +67,7 @@ class DistributedFit(BuiltWithoutData):
             **kwargs: Other arguments of `keras.Model.compile`.
 
         Raises:
-            ValueError: If an argument cannot be honoured exactly.
+            ValueError: If an argument cannot be honored exactly.
         """
         replicas = self.distribute_strategy.num_replicas_in_sync
         for name, value, supported in (
@@ -295,7 +295,8 @@ class DistributedFit(BuiltWithoutData):
             return read(context.strategy)
         results = context.merge_call(read)
         resolver = context.strategy.cluster_resolver
-        if resolver and resolver.cluster_spec().num_tasks("worker") > 1:
+        cluster = resolver.cluster_spec().as_dict() if resolver else {}
+        if len(cluster.get("worker", ())) > 1:
             # Keras averages them over their first axis, which scalars lack.
             results = {k: v[tf.newaxis] for k, v in results.items()}
         return results

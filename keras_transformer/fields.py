@@ -41,6 +41,10 @@ NON_NEGATIVE_INTEGER = Rule(
 POSITIVE_NUMBER = Rule(
     "a positive, finite number", lambda value: _is_number(value) and value > 0
 )
+NON_NEGATIVE_NUMBER = Rule(
+    "a non-negative, finite number",
+    lambda value: _is_number(value) and value >= 0,
+)
 FRACTION = Rule(
     "a number in [0, 1)", lambda value: _is_number(value) and 0 <= value < 1
 )

@@ -1,8 +1,4 @@
-import gc
 import os
-
-# Full collections of a process that has traced many graphs take seconds.
-gc.set_threshold(100_000, 20, 100)
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Tests run in several processes, so that each computes with one thread.
@@ -31,14 +27,6 @@ if keras.backend.backend() == "tensorflow":
         tf.config.list_physical_devices("CPU")[0],
         [tf.config.LogicalDeviceConfiguration()] * 2,
     )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _fast_collections():
-    """What a file leaves behind is not searched for garbage again."""
-    yield
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.train.bleu import corpus_scores
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.state import get_state, save_state
+from keras_transformer.train.strategy import worker
 from keras_transformer.translator import Translator
 
 _SAMPLES = 3
@@ -312,9 +313,8 @@ class Checkpoints(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         main_thread = threading.current_thread() is threading.main_thread()
-        self._handles_signals = main_thread and (
-            self.model.distribute_strategy.cluster_resolver is None
-        )
+        workers = worker(self.model.distribute_strategy)[1]
+        self._handles_signals = main_thread and workers == 1
         if self._handles_signals:
             self._handler = signal.signal(signal.SIGTERM, self._terminate)
 

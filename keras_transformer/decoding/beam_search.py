@@ -12,9 +12,8 @@ import tensorflow as tf
 from keras_transformer.decoding.scoring import length_penalty
 from keras_transformer.fields import (
     NON_NEGATIVE_INTEGER,
+    NON_NEGATIVE_NUMBER,
     POSITIVE_INTEGER,
-    POSITIVE_NUMBER,
-    Rule,
     check_fields,
     described,
     document_fields,
@@ -22,13 +21,6 @@ from keras_transformer.fields import (
 
 # step(ids [B, K], parents [B, K], cache, index) -> (log_probs [B, K, V], cache)
 Step = Callable[[tf.Tensor, tf.Tensor, Any, tf.Tensor], tuple[tf.Tensor, Any]]
-
-_NON_NEGATIVE_NUMBER = Rule(
-    "a non-negative, finite number",
-    lambda value: (
-        POSITIVE_NUMBER.accepts(value) or (value == 0 and value is not False)
-    ),
-)
 
 
 class SearchResult(NamedTuple):
@@ -72,7 +64,7 @@ class BeamSearch:
         POSITIVE_INTEGER, "hypotheses kept per sentence, K", default=4
     )
     alpha: float = described(
-        _NON_NEGATIVE_NUMBER, "exponent of the length penalty", default=0.6
+        NON_NEGATIVE_NUMBER, "exponent of the length penalty", default=0.6
     )
     extra_length: int = described(
         NON_NEGATIVE_INTEGER,

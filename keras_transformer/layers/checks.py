@@ -2,14 +2,13 @@
 
 from typing import Any
 
+from keras_transformer.fields import FRACTION, POSITIVE_INTEGER, Rule
+
 
 def check_positive(**arguments: Any) -> None:
     """Raises a ValueError unless every argument is a positive integer."""
     for name, value in arguments.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"{name} must be a positive integer. Received: {name}={value!r}"
-            )
+        _check(POSITIVE_INTEGER, name, value)
 
 
 def check_head_sizes(num_heads: Any, d_k: Any, d_v: Any) -> None:
@@ -23,8 +22,11 @@ def check_head_sizes(num_heads: Any, d_k: Any, d_v: Any) -> None:
 
 def check_dropout(dropout: Any) -> None:
     """Raises a ValueError unless `dropout` is a rate."""
-    is_number = isinstance(dropout, int | float)
-    if not is_number or isinstance(dropout, bool) or not 0.0 <= dropout < 1.0:
+    _check(FRACTION, "dropout", dropout)
+
+
+def _check(rule: Rule, name: str, value: Any) -> None:
+    if not rule.accepts(value):
         raise ValueError(
-            f"dropout must be a number in [0, 1). Received: dropout={dropout!r}"
+            f"{name} must be {rule.expected}. Received: {name}={value!r}"
         )

@@ -377,3 +377,16 @@ def test_a_language_without_validation_needs_no_package(tmp_path):
     corpus = open_corpus([str(tmp_path)], "en", "ja")
     recipe = Recipe.from_preset("tiny", bleu_sentences=5)
     trainer._check(Job(corpus, tmp_path / "run", "tiny", recipe, {}, None, 1))
+
+
+def test_an_error_before_the_first_update_is_reported_as_it_is(
+    corpus, run, monkeypatch
+):
+    """Callbacks, TensorBoard among them, have not started then."""
+
+    def fail(*_, **__):
+        raise InputError("no batches")
+
+    monkeypatch.setattr(pipeline, "TrainingStream", fail)
+    with pytest.raises(InputError, match="^no batches$"):
+        train_digits(corpus, run.path, steps=2, tensorboard=True)
