@@ -259,11 +259,8 @@ def _fit(
             )
             is_done()
     except BaseException as error:
-        for callback in chain:
-            # Keras does not end them: a bar would stay open, and SIGTERM
-            # would still be handled. Those of Keras may not have started.
-            if isinstance(callback, callbacks.Progress | callbacks.Checkpoints):
-                callback.on_train_end()
+        for callback in chain:  # Keras does not, and a bar would stay open
+            callback.on_train_end()
         if isinstance(error, KeyboardInterrupt | OSError | tf.errors.OpError):
             print(
                 f"training: stopped at step {counter.step:,}; the same command "
