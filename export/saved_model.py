@@ -57,7 +57,7 @@ def save(
     path = Path(path)
     if path.exists():
         raise InputError(
-            f"{path} must not exist. Choose another folder; for TensorFlow "
+            f"{path} already exists. Choose another folder; for TensorFlow "
             "Serving, the next version number."
         )
     _check_weights(translator)

@@ -49,12 +49,12 @@ class TransformerConfig:
     )
     d_k: int | None = described(
         POSITIVE_INTEGER,
-        "width of one head's queries and keys; None means d_model / num_heads",
+        "width of one head's queries and keys; by default d_model / num_heads",
         default=None,
     )
     d_v: int | None = described(
         POSITIVE_INTEGER,
-        "width of one head's values; None means d_model / num_heads",
+        "width of one head's values; by default d_model / num_heads",
         default=None,
     )
     dropout: float = described(

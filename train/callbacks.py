@@ -233,7 +233,7 @@ class Progress(keras.callbacks.Callback):
             ("loss", "loss", ".3f"),
             ("perplexity", "perplexity", ".2f"),
             ("val_loss", "validation loss", ".3f"),
-            ("val_perplexity", "perplexity", ".2f"),
+            ("val_perplexity", "validation perplexity", ".2f"),
             ("val_bleu", "BLEU", ".2f"),
             ("tokens_per_second", "tokens/s", ",.0f"),
         ):

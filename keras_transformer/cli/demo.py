@@ -46,13 +46,23 @@ def run_demo(output: str | os.PathLike | None = None) -> Run:
     exported = run.path / "exported" / "1"
     print(f"\n== 3/4 export a SavedModel to {exported} and check it")
     save(translator, exported)
+    print("A new process loaded it and translated as the run does.")
 
     print("\n== 4/4 translate with the SavedModel in a new process")
     held_out = list(corpus.pairs("test").take(2).as_numpy_iterator())
     sources = [_SENTENCE, *(source.decode() for source, _ in held_out)]
+    references = ["", *(reference.decode() for _, reference in held_out)]
     translations = translate_in_subprocess(exported, sources)
-    for source, translation in zip(sources, translations, strict=True):
+    for source, translation, reference in zip(
+        sources, translations, references, strict=True
+    ):
         print(f"  {source}\n    -> {translation.texts[0]}")
+        if reference:
+            print(f"    reference: {reference}")
+    print(
+        "\nThe corpus has simple sentences and a small vocabulary: the model "
+        "cannot translate\nanything else."
+    )
     print(_next_steps(run.path))
     return run
 

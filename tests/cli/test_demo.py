@@ -46,8 +46,11 @@ def test_the_steps_of_the_demo(calls, trained, run_cli):
     code, out, _ = run_cli("demo", "--output", "runs/mine")
     assert code == 0
     sentences = ["I am a student"]
-    pairs = open_corpus(["embedded"]).pairs("test").take(2)
-    sentences += [source.decode() for source, _ in pairs.as_numpy_iterator()]
+    held_out = open_corpus(["embedded"]).pairs("test").take(2)
+    references = []
+    for source, reference in held_out.as_numpy_iterator():
+        sentences.append(source.decode())
+        references.append(reference.decode())
     exported = trained.run / "exported" / "1"
     assert calls == [
         ("train", "embedded", "runs/mine", "tiny", 1_000),
@@ -61,6 +64,9 @@ def test_the_steps_of_the_demo(calls, trained, run_cli):
     assert "the results" in out
     for sentence in sentences:
         assert f"  {sentence}\n    -> {sentence.upper()}\n" in out
+    for reference in references:
+        assert f"\n    reference: {reference}\n" in out
+    assert out.count("reference: ") == 2
     assert f"keras-transformer translate {trained.run}\n" in out
 
 

@@ -213,7 +213,7 @@ def test_never_overwrites(translator, tmp_path, kind):
     if kind == "folder":
         (path / "saved_model.pb").write_text("precious")
     before = listing(tmp_path)
-    with pytest.raises(InputError, match=f"{path} must not exist"):
+    with pytest.raises(InputError, match=f"{path} already exists"):
         save(translator, path)
     assert listing(tmp_path) == before
     if kind != "empty folder":

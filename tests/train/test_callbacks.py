@@ -151,7 +151,8 @@ def test_the_line_of_an_epoch(clock, capsys):
     counter, progress = progress_of(10, 40)
     clock.seconds += 60
     counter.step = 20
-    logs = {"loss": 1.5, "perplexity": 3.25, "val_bleu": 12.345}
+    logs = {"loss": 1.5, "perplexity": 3.25, "val_perplexity": 4.5}
+    logs["val_bleu"] = 12.345
     progress.on_epoch_end(0, {**logs, "tokens_per_second": 5000.4})
     clock.seconds += 60
     counter.step = 40
@@ -159,8 +160,8 @@ def test_the_line_of_an_epoch(clock, capsys):
     progress.on_train_end()
     # 10 steps took a minute, and 20 are left.
     assert capsys.readouterr().out.splitlines() == [
-        "step 20/40  loss 1.500  perplexity 3.25  BLEU 12.35  "
-        "tokens/s 5,000  left 02:00",
+        "step 20/40  loss 1.500  perplexity 3.25  validation perplexity 4.50  "
+        "BLEU 12.35  tokens/s 5,000  left 02:00",
         "step 40/40  loss 1.250",
     ]
 
