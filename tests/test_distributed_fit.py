@@ -60,7 +60,7 @@ def assert_same_training(found, expected, atol=1e-5):
     for name, values in expected[1].items():
         np.testing.assert_allclose(found[1][name], values, rtol=1e-5, atol=atol)
     for ours, theirs in zip(found[2], expected[2], strict=True):
-        assert ours == pytest.approx(theirs, abs=atol)
+        assert ours == pytest.approx(theirs, rel=1e-5, abs=atol)
 
 
 def test_replicas_of_the_strategies():
