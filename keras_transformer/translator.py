@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_transformer.decoding import BeamSearch, SearchResult, sequence_scores
 from keras_transformer.errors import InputError
+from keras_transformer.fast_decoder import FastDecoder
 from keras_transformer.fields import POSITIVE_INTEGER
 from keras_transformer.model import Transformer
 from keras_transformer.run import Run
@@ -329,19 +330,28 @@ class Translator:
             source: Ids `[B, S]` with their end tokens, padded.
         """
         config = self.model.config
+        memory = self.model.encode(source)
+        is_token = tf.cast(source != config.pad_id, tf.int32)
+        max_lengths = self._max_lengths(tf.reduce_sum(is_token, axis=1))
+        beam_size = self.search.beam_size
+        if FastDecoder.supports(self.model):
+            decoder = FastDecoder(
+                self.model, memory, tf.reduce_max(max_lengths)
+            )
+            cache = decoder.init_cache(tf.shape(source)[0], beam_size)
+        else:
+            decoder = self.model
+            cache = self.model.init_cache(memory, beam_size)
 
         def step(ids, parents, cache, index):
-            logits, cache = self.model.decode_step(ids, parents, cache, index)
+            logits, cache = decoder.decode_step(ids, parents, cache, index)
             logits = tf.cast(logits, tf.float32)  # [B, K, V]
             return tf.nn.log_softmax(logits), cache
 
-        memory = self.model.encode(source)
-        is_token = tf.cast(source != config.pad_id, tf.int32)
-        lengths = tf.reduce_sum(is_token, axis=1)
         return self.search(
             step,
-            self.model.init_cache(memory, self.search.beam_size),
-            self._max_lengths(lengths),
+            cache,
+            max_lengths,
             bos_id=config.bos_id,
             eos_id=config.eos_id,
             pad_id=config.pad_id,

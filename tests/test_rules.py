@@ -92,6 +92,7 @@ def test_tensorflow_is_imported_in_few_places():
         for name in (
             "decoding/beam_search",
             "distributed_fit",
+            "fast_decoder",
             "fused",
             "startup",
             "text/tokenizer",

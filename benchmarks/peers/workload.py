@@ -1,11 +1,15 @@
-"""What every system trains on, and how it reports. Needs NumPy only.
+"""What every system computes, and how it reports. Needs NumPy only.
 
-A step is forward pass, loss, backward pass and an update by
+Training: a step is forward pass, loss, backward pass and an update by
 Adam(0.9, 0.98, 1e-9).
 Every system is an encoder-decoder with one matrix for both embeddings and the
 output, sinusoidal positions, post-norm, ReLU, dropout of 0.1 on embeddings
 and residuals, and label smoothing of 0.1. The ids are random, without
 padding, and the same in every step, so that the loss must decrease.
+
+Decoding: from ids of sources to ids of translations, with random weights and
+beam 4. Every source has 32 tokens, and every translation is forced to have 32,
+the end token included.
 """
 
 import argparse
@@ -22,6 +26,7 @@ DROPOUT = 0.1
 LABEL_SMOOTHING = 0.1
 LEARNING_RATE = 1e-4
 BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-9
+BEAM_SIZE, ALPHA = 4, 0.6
 FIRST_ID = 4  # ids 0 to 3 are padding, unknown, start and end
 
 
@@ -49,17 +54,43 @@ def parse_options(
     modes: Iterable[str],
     dtypes: Iterable[str] = ("float32",),
 ) -> argparse.Namespace:
-    """Returns the command's options; `modes` and `dtypes` default to the first.
+    """Returns the options of training; the first mode and dtype are defaults.
 
     `shape` is replaced by its `Shape`, whose name is in `shape_name`.
     """
+    parser = _parser(description, modes, dtypes)
+    parser.add_argument("--steps", type=int, default=10, help="per repetition")
+    return _parse(parser)
+
+
+def parse_decoding_options(
+    description: str,
+    modes: Iterable[str],
+    dtypes: Iterable[str] = ("float32",),
+) -> argparse.Namespace:
+    """Returns the options of decoding; see `parse_options`."""
+    parser = _parser(description, modes, dtypes)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--lengths", type=int, nargs="+", default=[32])
+    parser.add_argument(
+        "--calls", type=int, default=4, help="per repetition at batch 1"
+    )
+    return _parse(parser)
+
+
+def _parser(
+    description: str, modes: Iterable[str], dtypes: Iterable[str]
+) -> argparse.ArgumentParser:
     modes, dtypes = list(modes), list(dtypes)
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--shape", choices=SHAPES, default="small")
     parser.add_argument("--mode", choices=modes, default=modes[0])
     parser.add_argument("--dtype", choices=dtypes, default=dtypes[0])
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=10, help="per repetition")
+    return parser
+
+
+def _parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     options = parser.parse_args()
     options.shape_name, options.shape = options.shape, SHAPES[options.shape]
     return options
@@ -117,9 +148,6 @@ def report(
         losses: One per repetition, that of the warm-up first.
     """
     tokens = options.steps * options.shape.sentences * options.shape.length
-    # That of `resource` starts with the peak of the parent process.
-    status = pathlib.Path("/proc/self/status").read_text()
-    peak = int(re.search(r"VmHWM:\s*(\d+)", status)[1])  # KiB
     result = {
         "system": system,
         "version": version,
@@ -129,6 +157,65 @@ def report(
         "parameters": parameters,
         "losses": [round(loss, 4) for loss in losses],
         "tokens_per_second": [round(tokens / s, 1) for s in seconds],
-        "peak_rss_mib": round(peak / 1024),
+        "peak_rss_mib": _peak_rss_mib(),
     }
     print(json.dumps(result), flush=True)
+
+
+def time_decoding(
+    make_translate: Callable[[int], Callable[[np.ndarray], np.ndarray]],
+    options: argparse.Namespace,
+    system: str,
+    version: str,
+) -> None:
+    """Measures every batch size and length, and prints a line of JSON of each.
+
+    Args:
+        make_translate: Returns, for a length, a function that maps sources
+            `[batch, 32]` to the best translations, `[batch, length]`.
+        options: From `parse_decoding_options`.
+        system: Name of the system.
+        version: Its version and its engine's.
+    """
+    shape = options.shape
+    for length in options.lengths:
+        translate = make_translate(length)
+        for batch in options.batches:
+            source = np.random.default_rng(0).integers(
+                FIRST_ID, shape.vocab_size, (batch, shape.length), "int32"
+            )
+            for _ in range(2):
+                found = np.asarray(translate(source))
+                if found.shape != (batch, length):
+                    raise ValueError(
+                        f"{system} must return {length} tokens for each of "
+                        f"{batch} sources. Received: shape {found.shape}"
+                    )
+            calls = max(1, options.calls // batch)
+            seconds, latencies = [], []
+            for _ in range(options.repetitions):
+                for _ in range(calls):
+                    start = time.perf_counter()
+                    translate(source)
+                    latencies.append(time.perf_counter() - start)
+                seconds.append(sum(latencies[-calls:]))
+            tokens = calls * batch * length
+            result = {
+                "system": system,
+                "version": version,
+                "mode": options.mode,
+                "shape": options.shape_name,
+                "dtype": options.dtype,
+                "batch": batch,
+                "length": length,
+                "tokens_per_second": [round(tokens / s, 2) for s in seconds],
+                "milliseconds": [round(1e3 * s, 2) for s in latencies],
+                "peak_rss_mib": _peak_rss_mib(),
+            }
+            print(json.dumps(result), flush=True)
+
+
+def _peak_rss_mib() -> int:
+    # That of `resource` starts with the peak of the parent process.
+    status = pathlib.Path("/proc/self/status").read_text()
+    return round(int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1024)

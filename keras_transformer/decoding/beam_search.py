@@ -118,10 +118,11 @@ class BeamSearch:
             log_probs, cache = step(
                 state.last_ids, state.parents, state.cache, state.index
             )
-            log_probs = self._allowed(
-                log_probs, state.index + 1 >= max_lengths, eos_id, banned
+            at_limit = state.index + 1 >= max_lengths
+            values, tokens = self._continuations(
+                tf.cast(log_probs, tf.float32), at_limit, eos_id, banned
             )
-            state = self._advance(state, log_probs, eos_id, pad_id)
+            state = self._advance(state, values, tokens, eos_id, pad_id)
             return state._replace(cache=cache)
 
         def unfinished(*state: Any) -> tf.Tensor:
@@ -156,33 +157,65 @@ class BeamSearch:
             finished_lengths=tf.zeros(beams, tf.int32),
         )
 
-    def _allowed(
+    def _continuations(
         self,
         log_probs: tf.Tensor,
         at_limit: tf.Tensor,
         eos_id: int,
         banned: list[int],
-    ) -> tf.Tensor:
-        """Sets banned ids to -inf and, at a limit, all but the end token."""
-        vocab = tf.range(tf.shape(log_probs)[-1])
-        is_banned = tf.reduce_any(vocab[:, None] == banned, axis=-1)  # [V]
-        is_banned |= at_limit[:, None] & (vocab != eos_id)  # [B, V]
-        return tf.where(
-            is_banned[:, None], -float("inf"), tf.cast(log_probs, tf.float32)
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the best C allowed tokens of each hypothesis.
+
+        Only operations over the vocabulary cost time, and this has one of
+        them: what is banned is removed from the best tokens.
+
+        Args:
+            log_probs: `[B, K, V]`.
+            at_limit: `[B]`, True where only the end token is allowed.
+            eos_id: Id of the end token.
+            banned: Ids that are not allowed.
+
+        Returns:
+            Log-probabilities and ids, `[B, K, C]`. The log-probability of a
+            token that is not allowed is -inf.
+        """
+        # Of all hypotheses together, 2K will be needed.
+        count = tf.minimum(
+            2 * self.beam_size + len(banned), tf.shape(log_probs)[-1]
+        )
+        values, tokens = tf.math.top_k(log_probs, count)
+        is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
+        values = tf.where(is_banned, -float("inf"), values)
+        only_end = tf.concat(
+            [
+                log_probs[:, :, eos_id, None],
+                tf.fill(tf.shape(values[:, :, 1:]), -float("inf")),
+            ],
+            axis=2,
+        )
+        at_limit = at_limit[:, None, None]
+        return (
+            tf.where(at_limit, only_end, values),
+            tf.where(at_limit, eos_id, tokens),
         )
 
     def _advance(
-        self, state: _State, log_probs: tf.Tensor, eos_id: int, pad_id: int
+        self,
+        state: _State,
+        values: tf.Tensor,
+        tokens: tf.Tensor,
+        eos_id: int,
+        pad_id: int,
     ) -> _State:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.beam_size
-        vocab_size = tf.shape(log_probs)[-1]
-        candidates = state.live_log_probs[:, :, None] + log_probs  # [B, K, V]
-        candidates = tf.reshape(candidates, [-1, beam_size * vocab_size])
+        count = tf.shape(values)[2]  # C
+        flat = [-1, beam_size * count]
+        candidates = tf.reshape(state.live_log_probs[:, :, None] + values, flat)
         # At most K of the best 2K end here, so at least K stay live.
         log_probs, indices = tf.math.top_k(candidates, 2 * beam_size)
-        parents = indices // vocab_size  # [B, 2K]
-        tokens = indices % vocab_size
+        parents = indices // count  # [B, 2K]
+        tokens = tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1)
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
         ended = tokens == eos_id

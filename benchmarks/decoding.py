@@ -1,0 +1,110 @@
+"""Compares decoding speed with that of four other libraries.
+
+python benchmarks/decoding.py
+
+From ids of sources to ids of translations, beam 4; peers/workload.py defines
+the work. Each system runs in its own process and its own virtual environment
+(about 7 GB, created at the first start). Every round runs all systems. All
+use oneDNN (`TF_ENABLE_ONEDNN_OPTS=1`) where it is TensorFlow's choice.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterable
+
+import contender
+from contender import Contender
+
+CONTENDERS = [
+    Contender("ours_decoding.py", "ours", "graph"),
+    Contender("marian_decoding.py", "marian", "eager"),
+    Contender("kerashub_decoding.py", "keras-hub", "xla"),
+    Contender("opennmt_tf_decoding.py", "opennmt-tf", "graph"),
+    Contender("ctranslate2_decoding.py", "ctranslate2", "threads"),
+    Contender("ctranslate2_decoding.py", "ctranslate2", "workers"),
+    Contender("ours_decoding.py", "ours", "graph", "bfloat16"),
+    Contender("ctranslate2_decoding.py", "ctranslate2", "threads", "int8"),
+    Contender("ctranslate2_decoding.py", "ctranslate2", "workers", "int8"),
+]
+
+
+def table(results: list[dict], shape: str, batches: Iterable[int]) -> str:
+    """Returns the medians of a shape as a Markdown table."""
+    rows: dict[tuple, list[dict]] = {}
+    for result in results:
+        if result["shape"] == shape:
+            key = tuple(result[n] for n in ("system", "mode", "dtype"))
+            rows.setdefault(key, []).append(result)
+    columns = [f"batch {batch}" for batch in batches]
+    lines = [
+        f"| {shape} | dtype | {' | '.join(columns)} | p50 | p99 | peak MiB |",
+        "|---" * (len(columns) + 5) + "|",
+    ]
+    for (system, mode, dtype), row in rows.items():
+        cells = []
+        for batch in batches:
+            speeds = [
+                speed
+                for result in row
+                if result["batch"] == batch
+                for speed in result["tokens_per_second"]
+            ]
+            cells.append(
+                f"{statistics.median(speeds):,.0f} "
+                f"({min(speeds):,.0f} to {max(speeds):,.0f})"
+            )
+        latencies = sorted(
+            milliseconds
+            for result in row
+            if result["batch"] == 1
+            for milliseconds in result["milliseconds"]
+        )
+        p99 = latencies[int(0.99 * (len(latencies) - 1))]
+        cells.append(f"{statistics.median(latencies):,.0f} ms")
+        cells.append(f"{p99:,.0f} ms")
+        cells.append(f"{max(result['peak_rss_mib'] for result in row):,}")
+        lines.append(f"| {system} ({mode}) | {dtype} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Runs all systems and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    contender.add_options(parser)
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 8, 32])
+    parser.add_argument("--repetitions", type=int, default=5, help="per round")
+    options = parser.parse_args()
+    options.venvs = options.venvs.resolve()
+    contender.prepare(CONTENDERS, options.venvs)
+    results: list[dict] = []
+    failed = []
+    for _ in range(options.rounds):
+        for shape in options.shapes:
+            for system in CONTENDERS:
+                found = system.run(
+                    options.venvs,
+                    [
+                        f"--shape={shape}",
+                        f"--repetitions={options.repetitions}",
+                        "--batches",
+                        *map(str, options.batches),
+                    ],
+                )
+                if found is None:
+                    failed.append(f"{system.script}, {system.label}, {shape}")
+                    continue
+                results += found
+                for result in found:
+                    print(json.dumps(result), file=sys.stderr, flush=True)
+    for line in dict.fromkeys(f"{r['system']} {r['version']}" for r in results):
+        print(f"- {line}")
+    for line in failed:
+        print(f"- FAILED: {line}")
+    for shape in options.shapes:
+        print("\n" + table(results, shape, options.batches))
+
+
+if __name__ == "__main__":
+    main()

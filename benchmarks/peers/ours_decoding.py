@@ -1,0 +1,71 @@
+"""Decoding speed of this library: `Translator.search_ids` as a graph.
+
+python benchmarks/peers/ours_decoding.py --shape small --batches 1 8 32
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import types
+from collections.abc import Callable
+from importlib.metadata import version
+
+import keras
+import numpy as np
+import tensorflow as tf
+import workload
+
+import keras_transformer as kt
+
+
+def main() -> None:
+    """Decodes and prints the results."""
+    options = workload.parse_decoding_options(
+        __doc__, modes=["graph"], dtypes=["float32", "bfloat16"]
+    )
+    shape = options.shape
+    keras.utils.set_random_seed(0)
+    config = kt.TransformerConfig(
+        vocab_size=shape.vocab_size,
+        num_layers=shape.num_layers,
+        d_model=shape.d_model,
+        d_ff=shape.d_ff,
+        num_heads=shape.num_heads,
+        max_length=256,
+    )
+    model = kt.Transformer(config, dtype=options.dtype)
+    # Ids go in and come out: only the special ids of a tokenizer are needed.
+    ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
+    tokenizer = types.SimpleNamespace(vocab_size=shape.vocab_size, **ids)
+
+    def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
+        # Of random weights no hypothesis ends before its maximum length.
+        search = kt.BeamSearch(
+            workload.BEAM_SIZE,
+            workload.ALPHA,
+            extra_length=length - shape.length,
+        )
+        translator = kt.Translator(model, tokenizer, search)
+        find = tf.function(
+            translator.search_ids,
+            input_signature=[tf.TensorSpec([None, None], tf.int32)],
+        )
+
+        def translate(source: np.ndarray) -> np.ndarray:
+            found = find(tf.constant(source))
+            return found.ids[:, 0, : min(found.lengths[:, 0])].numpy()
+
+        return translate
+
+    workload.time_decoding(
+        make_translate,
+        options,
+        "ours",
+        f"{version('keras-transformer-nmt')}, Keras {keras.__version__}, "
+        f"TensorFlow {tf.__version__}",
+    )
+
+
+if __name__ == "__main__":
+    main()

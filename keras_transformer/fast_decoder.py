@@ -1,0 +1,266 @@
+"""Decodes one token per hypothesis in few TensorFlow operations.
+
+The search uses it in place of `Transformer.decode_step`, which computes the
+same. Training does not know it.
+
+Letters: B = batch, K = hypotheses decoded side by side (the beam), N = B * K,
+S = source length, P = positions decoded so far, H = heads, w = width of a
+head, V = vocabulary.
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.layers import (
+    Decoder,
+    DecoderLayer,
+    FeedForward,
+    MultiHeadAttention,
+    Residual,
+    TiedEmbedding,
+)
+from keras_transformer.model import Memory, Transformer
+
+_MASKED = -1e9  # exp() of it is exactly 0 in float32
+
+
+class FastCache(NamedTuple):
+    """What decoding keeps between steps."""
+
+    # Keys and values of each layer, [2, B, H, P*K, w]. Those of all K
+    # hypotheses lie side by side, so that they are never reordered.
+    layers: tuple[tf.Tensor, ...]
+    ancestry: tf.Tensor  # [B, K, P*K] boolean, True = own past
+
+
+class _Layer(NamedTuple):
+    """The weights of a layer, and its keys and values of the memory.
+
+    What a step reads as it is stored is a variable. A tensor is made once,
+    before the loop of the search.
+    """
+
+    qkv: Any  # [d_model, 3*H*w]; queries times 1 / sqrt(d_k)
+    self_output: Any  # [H*w, d_model]
+    self_norm: keras.layers.LayerNormalization
+    query: Any  # [d_model, H*w], times 1 / sqrt(d_k)
+    cross_key: Any  # [B, H, w, S]
+    cross_value: Any  # [B, H, S, w]
+    cross_output: Any  # [H*w, d_model]
+    cross_norm: keras.layers.LayerNormalization
+    inner: tuple[Any, Any]  # kernel [d_model, d_ff], bias [d_ff]
+    outer: tuple[Any, Any]  # kernel [d_ff, d_model], bias [d_model]
+    norm: keras.layers.LayerNormalization
+
+
+class FastDecoder:
+    """Decodes with the weights that a model has now, for one batch of sources.
+
+    Products have two dimensions and no transposes. Queries, keys and values
+    are one product, which also scales the scores. Masks are computed once for
+    all layers. If d_k and d_v differ, the narrower is widened with zeros,
+    which changes nothing.
+
+    Args:
+        model: The model; see `supports`.
+        memory: From `model.encode`.
+        max_length: Scalar, the number of positions to decode at most.
+    """
+
+    def __init__(
+        self, model: Transformer, memory: Memory, max_length: Any
+    ) -> None:
+        self._dtype = model.compute_dtype
+        self._d_model = model.config.d_model
+        self._heads = model.config.num_heads
+        self._width = max(model.config.d_k, model.config.d_v)
+        self._embeddings = model.embedding.embeddings.value
+        # Without oneDNN TensorFlow multiplies by a transposed matrix up to
+        # twenty times slower.
+        self._output = tf.transpose(tf.cast(self._embeddings, self._dtype))
+        positions = model.target_positions.vectors(tf.range(max_length))
+        self._positions = tf.cast(positions, self._dtype)
+        self._memory_mask = memory.mask[:, None]  # [B, 1, 1, S]
+        self._layers = [
+            self._prepare(layer, memory) for layer in model.decoder.layers
+        ]
+
+    @staticmethod
+    def supports(model: Transformer) -> bool:
+        """Returns whether the model's decoder is the paper's.
+
+        What a subclass computes, only `Transformer.decode_step` knows.
+        """
+        decoder = model.decoder
+        method = getattr(model.decode_step, "__func__", None)
+        return (
+            method is Transformer.decode_step
+            and type(model.embedding) is TiedEmbedding
+            and type(decoder) is Decoder
+            and decoder.attention_class is MultiHeadAttention
+            and decoder.feed_forward_class is FeedForward
+            and decoder.residual_class is Residual
+        )
+
+    def init_cache(self, batch: Any, beam_size: int) -> FastCache:
+        """Returns the cache before the first step.
+
+        Args:
+            batch: B, a scalar.
+            beam_size: K.
+        """
+        shape = [2, batch, self._heads, 0, self._width]
+        empty = tf.zeros(shape, self._dtype)
+        ancestry = tf.zeros([batch, beam_size, 0], tf.bool)
+        return FastCache((empty,) * len(self._layers), ancestry)
+
+    def decode_step(
+        self, ids: tf.Tensor, parents: tf.Tensor, cache: FastCache, index: Any
+    ) -> tuple[tf.Tensor, FastCache]:
+        """Decodes one more token of each hypothesis.
+
+        Args:
+            ids: `[B, K]`, the token at position `index` of each hypothesis.
+            parents: `[B, K]`, which hypothesis of the previous step each one
+                continues.
+            cache: From `init_cache` or the previous step.
+            index: P, the position of `ids`; 0 for the first.
+
+        Returns:
+            Logits `[B, K, V]` of the next token, and the new cache.
+        """
+        beam_size = ids.shape[1]
+        x = tf.gather(self._embeddings, tf.reshape(ids, [-1]))  # [N, d_model]
+        x = tf.cast(x, self._dtype) * self._d_model**0.5
+        x += tf.gather(self._positions, index)
+        ancestry = _grow_ancestry(cache.ancestry, parents)
+        mask = ancestry[:, None]  # [B, 1, K, (P+1)*K]
+        grown = []
+        for layer, past in zip(self._layers, cache.layers, strict=True):
+            heads = self._split(tf.matmul(x, layer.qkv), 3, beam_size)
+            keys_and_values = tf.concat([past, heads[1:]], axis=3)
+            key, value = tf.unstack(keys_and_values)
+            scores = tf.matmul(heads[0], key, transpose_b=True)
+            output = self._attend(scores, mask, value)
+            output = tf.matmul(output, layer.self_output)
+            x = self._normalize(x + output, layer.self_norm)
+
+            query = self._split(tf.matmul(x, layer.query), 1, beam_size)[0]
+            scores = tf.matmul(query, layer.cross_key)
+            output = self._attend(scores, self._memory_mask, layer.cross_value)
+            output = tf.matmul(output, layer.cross_output)
+            x = self._normalize(x + output, layer.cross_norm)
+
+            output = _linear(tf.nn.relu(_linear(x, *layer.inner)), *layer.outer)
+            x = self._normalize(x + output, layer.norm)
+            grown.append(keys_and_values)
+        logits = tf.matmul(x, self._output)  # [N, V]
+        logits = tf.reshape(logits, [-1, beam_size, self._output.shape[1]])
+        return logits, FastCache(tuple(grown), ancestry)
+
+    def _split(self, x: tf.Tensor, count: int, beam_size: int) -> tf.Tensor:
+        """`[N, count*H*w]` -> `[count, B, H, K, w]`."""
+        shape = [-1, beam_size, count, self._heads, self._width]
+        return tf.transpose(tf.reshape(x, shape), [2, 0, 3, 1, 4])
+
+    def _attend(
+        self, scores: tf.Tensor, mask: tf.Tensor, value: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the outputs of the heads side by side, `[N, H*w]`."""
+        scores = tf.where(mask, tf.cast(scores, tf.float32), _MASKED)
+        scores = tf.cast(tf.nn.softmax(scores), self._dtype)
+        output = tf.matmul(scores, value)  # [B, H, K, w]
+        output = tf.transpose(output, [0, 2, 1, 3])
+        return tf.reshape(output, [-1, self._heads * self._width])
+
+    def _normalize(
+        self, x: tf.Tensor, norm: keras.layers.LayerNormalization
+    ) -> tf.Tensor:
+        x = tf.cast(x, tf.float32)
+        gamma = tf.cast(norm.gamma.value, tf.float32)
+        beta = tf.cast(norm.beta.value, tf.float32)
+        mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+        x = tf.nn.batch_normalization(
+            x, mean, variance, beta, gamma, norm.epsilon
+        )
+        return tf.cast(x, self._dtype)
+
+    def _prepare(self, layer: DecoderLayer, memory: Memory) -> _Layer:
+        own, cross = layer.self_attention, layer.cross_attention
+        key, value = cross.project_memory(memory.states)
+        # A source that is masked completely gives 0.
+        value = tf.where(memory.mask[:, :, :, None], value, 0)
+        scale = key.shape[-1] ** -0.5
+        qkv = [
+            self._columns(own.query_projection) * scale,
+            self._columns(own.key_projection),
+            self._columns(own.value_projection),
+        ]
+        return _Layer(
+            qkv=tf.concat(qkv, axis=1),
+            self_output=self._rows(own.output_projection),
+            self_norm=layer.self_attention_norm.norm,
+            query=self._columns(cross.query_projection) * scale,
+            cross_key=tf.transpose(self._widen(key, 3), [0, 1, 3, 2]),
+            cross_value=self._widen(value, 3),
+            cross_output=self._rows(cross.output_projection),
+            cross_norm=layer.cross_attention_norm.norm,
+            inner=self._dense(layer.feed_forward.inner),
+            outer=self._dense(layer.feed_forward.outer),
+            norm=layer.feed_forward_norm.norm,
+        )
+
+    def _columns(self, projection: keras.layers.Dense) -> tf.Tensor:
+        """Returns a kernel `[d_model, H*d]` as `[d_model, H*w]`."""
+        kernel = tf.cast(projection.kernel.value, self._dtype)
+        width = kernel.shape[1] // self._heads
+        heads = tf.reshape(kernel, [-1, self._heads, width])
+        heads = self._widen(heads, axis=2)
+        return tf.reshape(heads, [-1, self._heads * self._width])
+
+    def _rows(self, projection: keras.layers.Dense) -> Any:
+        """Returns a kernel `[H*d, d_model]` as `[H*w, d_model]`."""
+        kernel = self._in_compute_dtype(projection.kernel)
+        width = kernel.shape[0] // self._heads
+        if width == self._width:
+            return kernel
+        heads = tf.reshape(kernel, [self._heads, width, -1])
+        heads = self._widen(heads, axis=1)
+        return tf.reshape(heads, [self._heads * self._width, -1])
+
+    def _widen(self, heads: tf.Tensor, axis: int) -> tf.Tensor:
+        """Appends zeros, so that `axis` has the length w."""
+        missing = self._width - heads.shape[axis]
+        if not missing:
+            return heads
+        return tf.pad(
+            heads,
+            [[0, missing * (i == axis)] for i in range(len(heads.shape))],
+        )
+
+    def _dense(self, dense: keras.layers.Dense) -> tuple[Any, Any]:
+        return (
+            self._in_compute_dtype(dense.kernel),
+            self._in_compute_dtype(dense.bias),
+        )
+
+    def _in_compute_dtype(self, variable: keras.Variable) -> Any:
+        """Returns a variable, or a tensor if it must be converted."""
+        if variable.dtype == self._dtype:
+            return variable.value
+        return tf.cast(variable.value, self._dtype)
+
+
+def _linear(x: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
+    # Three operations with a ReLU, which TensorFlow makes one.
+    return tf.nn.bias_add(tf.matmul(x, kernel), bias)
+
+
+def _grow_ancestry(ancestry: tf.Tensor, parents: tf.Tensor) -> tf.Tensor:
+    """`[B, K, P*K]` -> `[B, K, (P+1)*K]`: adds this step to the parents'."""
+    past = tf.gather(ancestry, parents, batch_dims=1)
+    batch, beam_size = tf.shape(parents)[0], parents.shape[1]
+    own = tf.eye(beam_size, batch_shape=[batch], dtype=tf.bool)
+    return tf.concat([past, own], axis=2)
