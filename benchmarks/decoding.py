@@ -19,12 +19,14 @@ from contender import Contender
 
 CONTENDERS = [
     Contender("ours_decoding.py", "ours", "graph"),
+    Contender("ours_decoding.py", "ours", "workers"),
     Contender("marian_decoding.py", "marian", "eager"),
     Contender("kerashub_decoding.py", "keras-hub", "xla"),
     Contender("opennmt_tf_decoding.py", "opennmt-tf", "graph"),
     Contender("ctranslate2_decoding.py", "ctranslate2", "threads"),
     Contender("ctranslate2_decoding.py", "ctranslate2", "workers"),
     Contender("ours_decoding.py", "ours", "graph", "bfloat16"),
+    Contender("ours_decoding.py", "ours", "workers", "bfloat16"),
     Contender("ctranslate2_decoding.py", "ctranslate2", "threads", "int8"),
     Contender("ctranslate2_decoding.py", "ctranslate2", "workers", "int8"),
 ]

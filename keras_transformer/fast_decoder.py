@@ -8,6 +8,7 @@ S = source length, P = positions decoded so far, H = heads, w = width of a
 head, V = vocabulary.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import keras
@@ -67,22 +68,39 @@ class FastDecoder:
         model: The model; see `supports`.
         memory: From `model.encode`.
         max_length: Scalar, the number of positions to decode at most.
+        beam_size: K.
     """
 
     def __init__(
-        self, model: Transformer, memory: Memory, max_length: Any
+        self,
+        model: Transformer,
+        memory: Memory,
+        max_length: Any,
+        beam_size: int,
     ) -> None:
         self._dtype = model.compute_dtype
         self._d_model = model.config.d_model
         self._heads = model.config.num_heads
         self._width = max(model.config.d_k, model.config.d_v)
-        self._embeddings = model.embedding.embeddings.value
+        # A tensor: a variable that is looked up in is copied at every reading.
+        self._embeddings = tf.convert_to_tensor(
+            model.embedding.embeddings.value
+        )
         # Without oneDNN TensorFlow multiplies by a transposed matrix up to
         # twenty times slower.
         self._output = tf.transpose(tf.cast(self._embeddings, self._dtype))
         positions = model.target_positions.vectors(tf.range(max_length))
         self._positions = tf.cast(positions, self._dtype)
         self._memory_mask = memory.mask[:, None]  # [B, 1, 1, S]
+        self._beam_size = beam_size
+        self._batch = tf.shape(memory.states)[0]
+        # Rows of heads are put in order by an index, made once: a transpose
+        # takes several times as long.
+        self._to_heads = {
+            count: self._order([beam_size, count, self._heads], [2, 0, 3, 1])
+            for count in (1, 3)
+        }
+        self._to_joint = self._order([self._heads, beam_size], [0, 2, 1])
         self._layers = [
             self._prepare(layer, memory) for layer in model.decoder.layers
         ]
@@ -104,16 +122,11 @@ class FastDecoder:
             and decoder.residual_class is Residual
         )
 
-    def init_cache(self, batch: Any, beam_size: int) -> FastCache:
-        """Returns the cache before the first step.
-
-        Args:
-            batch: B, a scalar.
-            beam_size: K.
-        """
-        shape = [2, batch, self._heads, 0, self._width]
+    def init_cache(self) -> FastCache:
+        """Returns the cache before the first step."""
+        shape = [2, self._batch, self._heads, 0, self._width]
         empty = tf.zeros(shape, self._dtype)
-        ancestry = tf.zeros([batch, beam_size, 0], tf.bool)
+        ancestry = tf.zeros([self._batch, self._beam_size, 0], tf.bool)
         return FastCache((empty,) * len(self._layers), ancestry)
 
     def decode_step(
@@ -131,7 +144,6 @@ class FastDecoder:
         Returns:
             Logits `[B, K, V]` of the next token, and the new cache.
         """
-        beam_size = ids.shape[1]
         x = tf.gather(self._embeddings, tf.reshape(ids, [-1]))  # [N, d_model]
         x = tf.cast(x, self._dtype) * self._d_model**0.5
         x += tf.gather(self._positions, index)
@@ -139,7 +151,7 @@ class FastDecoder:
         mask = ancestry[:, None]  # [B, 1, K, (P+1)*K]
         grown = []
         for layer, past in zip(self._layers, cache.layers, strict=True):
-            heads = self._split(tf.matmul(x, layer.qkv), 3, beam_size)
+            heads = self._split(tf.matmul(x, layer.qkv), 3)
             keys_and_values = tf.concat([past, heads[1:]], axis=3)
             key, value = tf.unstack(keys_and_values)
             scores = tf.matmul(heads[0], key, transpose_b=True)
@@ -147,7 +159,7 @@ class FastDecoder:
             output = tf.matmul(output, layer.self_output)
             x = self._normalize(x + output, layer.self_norm)
 
-            query = self._split(tf.matmul(x, layer.query), 1, beam_size)[0]
+            query = self._split(tf.matmul(x, layer.query), 1)[0]
             scores = tf.matmul(query, layer.cross_key)
             output = self._attend(scores, self._memory_mask, layer.cross_value)
             output = tf.matmul(output, layer.cross_output)
@@ -157,23 +169,34 @@ class FastDecoder:
             x = self._normalize(x + output, layer.norm)
             grown.append(keys_and_values)
         logits = tf.matmul(x, self._output)  # [N, V]
-        logits = tf.reshape(logits, [-1, beam_size, self._output.shape[1]])
+        shape = [-1, self._beam_size, self._output.shape[1]]
+        logits = tf.reshape(logits, shape)
         return logits, FastCache(tuple(grown), ancestry)
 
-    def _split(self, x: tf.Tensor, count: int, beam_size: int) -> tf.Tensor:
+    def _order(self, shape: list[int], permutation: list[int]) -> tf.Tensor:
+        """Returns the rows of `[B, *shape]` in the order of a transpose."""
+        rows = tf.range(self._batch * math.prod(shape))
+        rows = tf.reshape(rows, [self._batch, *shape])
+        return tf.reshape(tf.transpose(rows, permutation), [-1])
+
+    def _split(self, x: tf.Tensor, count: int) -> tf.Tensor:
         """`[N, count*H*w]` -> `[count, B, H, K, w]`."""
-        shape = [-1, beam_size, count, self._heads, self._width]
-        return tf.transpose(tf.reshape(x, shape), [2, 0, 3, 1, 4])
+        rows = tf.reshape(x, [-1, self._width])
+        shape = [count, -1, self._heads, self._beam_size, self._width]
+        return tf.reshape(tf.gather(rows, self._to_heads[count]), shape)
 
     def _attend(
         self, scores: tf.Tensor, mask: tf.Tensor, value: tf.Tensor
     ) -> tf.Tensor:
         """Returns the outputs of the heads side by side, `[N, H*w]`."""
         scores = tf.where(mask, tf.cast(scores, tf.float32), _MASKED)
-        scores = tf.cast(tf.nn.softmax(scores), self._dtype)
-        output = tf.matmul(scores, value)  # [B, H, K, w]
-        output = tf.transpose(output, [0, 2, 1, 3])
-        return tf.reshape(output, [-1, self._heads * self._width])
+        # Softmax as five operations: oneDNN's one wakes a thread, which takes
+        # longer than all of them.
+        scores = tf.exp(scores - tf.reduce_max(scores, axis=-1, keepdims=True))
+        scores /= tf.reduce_sum(scores, axis=-1, keepdims=True)
+        output = tf.matmul(tf.cast(scores, self._dtype), value)  # [B, H, K, w]
+        rows = tf.gather(tf.reshape(output, [-1, self._width]), self._to_joint)
+        return tf.reshape(rows, [-1, self._heads * self._width])
 
     def _normalize(
         self, x: tf.Tensor, norm: keras.layers.LayerNormalization

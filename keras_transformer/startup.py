@@ -1,4 +1,4 @@
-"""Imports TensorFlow without the messages that it prints at every start."""
+"""Imports TensorFlow quietly, and knows the machine."""
 
 import contextlib
 import importlib
@@ -95,6 +95,14 @@ def import_tensorflow_quietly() -> None:
             "Training, search and export need Keras on TensorFlow. Received: "
             f"KERAS_BACKEND={backend}. Set it to tensorflow, or unset it."
         )
+
+
+def available_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    # A container may use fewer cores than the machine has. macOS cannot say.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def import_quietly(module: str) -> types.ModuleType:

@@ -4,8 +4,10 @@ Letters: B = batch, K = beam size, n = translations returned, S = source
 length, T = target length, H = attention heads, V = vocabulary.
 """
 
+import math
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -160,15 +162,20 @@ class Translator:
 
     @overload
     def translate(
-        self, texts: str | bytes, batch_tokens: int = 2048
+        self, texts: str | bytes, batch_tokens: int = 2048, workers: int = 1
     ) -> Translation: ...
 
     @overload
     def translate(
-        self, texts: Iterable[str | bytes], batch_tokens: int = 2048
+        self,
+        texts: Iterable[str | bytes],
+        batch_tokens: int = 2048,
+        workers: int = 1,
     ) -> list[Translation]: ...
 
-    def translate(self, texts: Any, batch_tokens: int = 2048) -> Any:
+    def translate(
+        self, texts: Any, batch_tokens: int = 2048, workers: int = 1
+    ) -> Any:
         """Translates texts, in batches of similar length.
 
         Args:
@@ -177,18 +184,37 @@ class Translator:
                 tensor.
             batch_tokens: Source tokens in a batch, padding included; less
                 takes less memory. A batch has at most 128 texts.
+            workers: Batches translated at the same time. On CPU, as many
+                workers as cores are up to twice as fast as one if each uses
+                one thread: set the environment variable
+                `TF_NUM_INTRAOP_THREADS=1` before TensorFlow is imported.
 
         Returns:
             A `Translation` for a single text, else a list with one
             `Translation` per text, in the order of the texts.
 
         Raises:
-            InputError: If a text is not a string, or not valid Unicode.
+            InputError: If a text is not a string, or not valid Unicode, or
+                `workers` is not a positive integer.
         """
+        if not POSITIVE_INTEGER.accepts(workers):
+            raise InputError(
+                f"workers must be {POSITIVE_INTEGER.expected}. Received: "
+                f"workers={workers!r}"
+            )
         texts, is_single = read_texts(texts)
         translations: list = [None] * len(texts)
-        for batch in self._batches(texts, batch_tokens):
-            outputs = self._translate(tf.constant([texts[i] for i in batch]))
+        batches = self._batches(texts, batch_tokens, workers)
+
+        def translate_batch(batch: list[int]) -> dict[str, tf.Tensor]:
+            return self._translate(tf.constant([texts[i] for i in batch]))
+
+        if workers == 1:
+            results = list(map(translate_batch, batches))
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                results = list(pool.map(translate_batch, batches))
+        for batch, outputs in zip(batches, results, strict=True):
             rows = zip(
                 batch,
                 outputs["translations"].numpy(),
@@ -335,10 +361,9 @@ class Translator:
         max_lengths = self._max_lengths(tf.reduce_sum(is_token, axis=1))
         beam_size = self.search.beam_size
         if FastDecoder.supports(self.model):
-            decoder = FastDecoder(
-                self.model, memory, tf.reduce_max(max_lengths)
-            )
-            cache = decoder.init_cache(tf.shape(source)[0], beam_size)
+            longest = tf.reduce_max(max_lengths)
+            decoder = FastDecoder(self.model, memory, longest, beam_size)
+            cache = decoder.init_cache()
         else:
             decoder = self.model
             cache = self.model.init_cache(memory, beam_size)
@@ -383,8 +408,11 @@ class Translator:
             "truncated": cut | (at_limit & ~empty),
         }
 
-    def _batches(self, texts: list[str], batch_tokens: int) -> list[list[int]]:
+    def _batches(
+        self, texts: list[str], batch_tokens: int, workers: int = 1
+    ) -> list[list[int]]:
         """Groups indices of texts of similar length, longest first."""
+        largest = min(_MAX_BATCH_SIZE, math.ceil(len(texts) / workers))
         ids = self.tokenizer.tokenize(tf.constant(texts, tf.string))
         limit = self.model.config.max_length
         lengths = np.minimum(ids.row_lengths().numpy() + 1, limit)
@@ -394,7 +422,7 @@ class Translator:
             if room < 1:
                 batches.append([])
                 # Each sentence needs K rows of V log-probabilities.
-                room = min(batch_tokens // int(lengths[i]), _MAX_BATCH_SIZE)
+                room = min(batch_tokens // int(lengths[i]), largest)
             batches[-1].append(int(i))
             room -= 1
         return batches

@@ -61,8 +61,8 @@ def decode(decoder, cache, beam_size, batch=2):
 def decode_both(model, beam_size, source=SOURCE):
     memory = model.encode(source)
     expected, _ = decode(model, model.init_cache(memory, beam_size), beam_size)
-    fast = FastDecoder(model, memory, STEPS)
-    found, cache = decode(fast, fast.init_cache(2, beam_size), beam_size)
+    fast = FastDecoder(model, memory, STEPS, beam_size)
+    found, cache = decode(fast, fast.init_cache(), beam_size)
     return found, expected, cache
 
 

@@ -1,5 +1,7 @@
 """Text in, text out: input types, order, difficult texts, scores, attention."""
 
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -63,6 +65,30 @@ def test_order_is_kept_across_batches(translator, pairs, batch_tokens):
     assert len(batches) == {1: 48, 24: 18, 100: 5, 10_000: 1}[batch_tokens]
     found = translator.translate(sources, batch_tokens=batch_tokens)
     assert [t.texts[0] for t in found] == [pairs[source] for source in sources]
+
+
+def test_workers_translate_at_the_same_time(translator, pairs, monkeypatch):
+    sources = list(pairs)
+    expected = translator.translate(sources)
+    at_once = threading.Barrier(3)
+    translate = translator._translate
+
+    def wait_for_the_others(text):
+        at_once.wait(timeout=60)
+        return translate(text)
+
+    monkeypatch.setattr(translator, "_translate", wait_for_the_others)
+    found = translator.translate(sources, workers=3)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("workers", [0, 1.0])
+def test_invalid_number_of_workers(translator, workers):
+    with pytest.raises(
+        InputError, match=f"integer. Received: workers={workers}"
+    ):
+        translator.translate("dog", workers=workers)
 
 
 def test_translation_does_not_depend_on_the_batch(translator, pairs):

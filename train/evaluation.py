@@ -25,6 +25,7 @@ def evaluate(
     corpus: Corpus,
     split: str,
     target: str | None = None,
+    workers: int = 1,
 ) -> tuple[dict[str, Any], list[str]]:
     """Translates a split and compares the translations with its references.
 
@@ -33,6 +34,7 @@ def evaluate(
         corpus: The corpus.
         split: Name of the split.
         target: Language code of the references, for tokenized BLEU.
+        workers: As in `Translator.translate`.
 
     Returns:
         The results as plain values, and the translations in the order of the
@@ -49,7 +51,7 @@ def evaluate(
     target = target or "en"
     corpus_scores([""], [""], target)  # fails early if a package is missing
     start = time.monotonic()
-    translations = translator.translate(sources)
+    translations = translator.translate(sources, workers=workers)
     seconds = time.monotonic() - start
     hypotheses = [translation.texts[0] for translation in translations]
     scores = corpus_scores(hypotheses, references, target=target)

@@ -1,5 +1,9 @@
 """Decoding speed of this library: `Translator.search_ids` as a graph.
 
+Mode `workers`: one thread per operation, and as many parts of a batch at the
+same time as there are cores. So do `keras-transformer translate` and
+`evaluate`.
+
 python benchmarks/peers/ours_decoding.py --shape small --batches 1 8 32
 """
 
@@ -7,23 +11,30 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import concurrent.futures
 import types
 from collections.abc import Callable
 from importlib.metadata import version
 
-import keras
 import numpy as np
-import tensorflow as tf
 import workload
-
-import keras_transformer as kt
 
 
 def main() -> None:
     """Decodes and prints the results."""
     options = workload.parse_decoding_options(
-        __doc__, modes=["graph"], dtypes=["float32", "bfloat16"]
+        __doc__, modes=["graph", "workers"], dtypes=["float32", "bfloat16"]
     )
+    workers = 1
+    if options.mode == "workers":
+        os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
+        workers = len(os.sched_getaffinity(0))
+    # TensorFlow reads the number of threads when it is imported.
+    import keras
+    import tensorflow as tf
+
+    import keras_transformer as kt
+
     shape = options.shape
     keras.utils.set_random_seed(0)
     config = kt.TransformerConfig(
@@ -39,6 +50,8 @@ def main() -> None:
     ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
     tokenizer = types.SimpleNamespace(vocab_size=shape.vocab_size, **ids)
 
+    pool = concurrent.futures.ThreadPoolExecutor(workers)
+
     def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
         # Of random weights no hypothesis ends before its maximum length.
         search = kt.BeamSearch(
@@ -52,9 +65,13 @@ def main() -> None:
             input_signature=[tf.TensorSpec([None, None], tf.int32)],
         )
 
-        def translate(source: np.ndarray) -> np.ndarray:
+        def translate_part(source: np.ndarray) -> np.ndarray:
             found = find(tf.constant(source))
             return found.ids[:, 0, : min(found.lengths[:, 0])].numpy()
+
+        def translate(source: np.ndarray) -> np.ndarray:
+            parts = np.array_split(source, min(workers, len(source)))
+            return np.concatenate(list(pool.map(translate_part, parts)))
 
         return translate
 

@@ -14,6 +14,7 @@ from keras_transformer.cli import terminal
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.presets import PRESETS
+from keras_transformer.startup import available_cores
 from keras_transformer.train.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def evaluate(options: argparse.Namespace) -> None:
     translator = Translator(model, run.tokenizer, search)
     print(f"translating {options.split} of {corpus.name}")
     results, hypotheses = evaluation.evaluate(
-        translator, corpus, options.split, target
+        translator, corpus, options.split, target, _workers()
     )
     # Before they are recorded, so that a full disk does not lose them.
     print(evaluation.describe(results))
@@ -100,9 +101,10 @@ def translate(options: argparse.Namespace) -> None:
         options, options.n_best if print_scores else 1
     )
     limit = translator.model.config.max_length
+    workers = _workers()
     number = 0
     for lines in terminal.read_lines():
-        for translation in translator.translate(lines):
+        for translation in translator.translate(lines, workers=workers):
             number += 1
             texts = [_one_line(text) for text in translation.texts]
             if print_scores:
@@ -219,6 +221,14 @@ def _open_translator(
     return Translator.open(
         options.run, options.checkpoint, _search(options), num_translations
     )
+
+
+def _workers() -> int:
+    """Returns how many batches to translate at the same time."""
+    import tensorflow as tf
+
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    return 1 if has_gpu else available_cores()
 
 
 def _language_pair(

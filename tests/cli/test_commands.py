@@ -10,6 +10,7 @@ from commands import check_refused, write_corpus
 
 from keras_transformer import cli
 from keras_transformer.presets import PRESETS
+from keras_transformer.startup import available_cores
 from keras_transformer.train.recipe import Recipe
 
 RESULTS = {
@@ -175,9 +176,9 @@ def evaluate_call(monkeypatch):
     """Replaces the measurement; holds the arguments of the last call."""
     call = {}
 
-    def evaluate(translator, corpus, split, target):
+    def evaluate(translator, corpus, split, target, workers):
         call.update(translator=translator, corpus=corpus)
-        call.update(split=split, target=target)
+        call.update(split=split, target=target, workers=workers)
         return RESULTS, ["a", "b", "c"]
 
     monkeypatch.setattr("keras_transformer.train.evaluation.evaluate", evaluate)
@@ -194,6 +195,7 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, evaluate_call):
     search = evaluate_call["translator"].search
     assert (search.beam_size, search.alpha, search.extra_length) == (2, 1.0, 7)
     assert (evaluate_call["split"], evaluate_call["target"]) == ("valid", "de")
+    assert evaluate_call["workers"] == available_cores()
     *_, results = json.loads((trained.run / "results.json").read_text())
     assert results["checkpoint"] == "step-00000001.weights.h5"
     assert results["step"] == 1

@@ -1,5 +1,6 @@
 """The commands that translate with a trained run."""
 
+import os
 import types
 
 import numpy as np
@@ -8,6 +9,7 @@ from commands import Chunks, check_refused, set_stdin
 
 from keras_transformer import plotting
 from keras_transformer.decoding import BeamSearch
+from keras_transformer.startup import available_cores
 from keras_transformer.translator import (
     Translation,
     TranslationAttention,
@@ -24,7 +26,8 @@ class FakeTranslator:
         self.run, self.checkpoint = run, checkpoint
         self.search, self.num_translations = search, num_translations
 
-    def translate(self, texts):
+    def translate(self, texts, workers):
+        self.workers = workers
         return [
             Translation(
                 [f"{text.upper()}\n{i}" for i in range(self.num_translations)],
@@ -60,6 +63,21 @@ def fake_translators(monkeypatch):
 
 
 # === translate ===
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("3", "3")])
+def test_batches_are_translated_by_one_thread_each(
+    run_cli, fake_translators, monkeypatch, before, after
+):
+    name = "TF_NUM_INTRAOP_THREADS"
+    # TensorFlow has read it already, so that the change has no effect here.
+    monkeypatch.setenv(name, before or "")
+    if before is None:
+        monkeypatch.delenv(name)
+    set_stdin(monkeypatch, Chunks([b"a\n"]))
+    assert run_cli("translate", "runs/mine").code == 0
+    assert os.environ[name] == after
+    assert fake_translators[0].workers == available_cores()
 
 
 def test_translate_translates(run_cli, trained, monkeypatch):

@@ -1,10 +1,10 @@
 """What the readers of all corpus formats share."""
 
-import os
 from collections.abc import Sequence
 from typing import BinaryIO
 
 from keras_transformer.errors import InputError
+from keras_transformer.startup import available_cores
 
 SPLITS = ("train", "valid", "test")
 
@@ -13,15 +13,8 @@ SPLITS = ("train", "valid", "test")
 READ_BATCH = 1024
 
 
-def _available_cores() -> int:
-    # A container may use fewer cores than the machine has. macOS cannot say.
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 # A fixed number, because tf.data does not tune the datasets inside `flat_map`.
-NUM_PARALLEL_CALLS = _available_cores()
+NUM_PARALLEL_CALLS = available_cores()
 
 
 def open_file(path: str) -> BinaryIO:
