@@ -5,13 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
+from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
 from keras_transformer.text import read_texts
 from keras_transformer.translator import Translation, Translator
@@ -27,14 +29,17 @@ def save(
     translator: Translator,
     path: str | os.PathLike,
     probes: Iterable[str] = PROBES,
+    include: Collection[str] = tuple(SIGNATURES),
+    signatures: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a SavedModel that takes strings and returns translations.
 
     Its signature `serving_default` takes `text`, a string tensor `[B]`, and
     returns `translations` `[B, n]`, `scores` float32 `[B, n]`, best first,
-    and `truncated` bool `[B]`. It needs TensorFlow and tensorflow-text only:
-    TensorFlow Serving has both, and in Python `import tensorflow_text` comes
-    before loading.
+    and booleans `[B]`: `source_truncated` and `at_length_limit`.
+    `keras_transformer.export.signatures` lists the others. The model needs
+    TensorFlow and tensorflow-text only: TensorFlow Serving has both, and in
+    Python `import tensorflow_text` comes before loading.
 
     The model is written to a temporary folder, loaded in a new process, and
     moved to `path` only if its translations and scores of the probes are
@@ -45,13 +50,17 @@ def save(
         path: Folder to create. TensorFlow Serving expects its name to be a
             version number, as in `models/en-de/1`.
         probes: Texts to verify the model with.
+        include: Names of the signatures to write; `serving_default` is
+            needed. Fewer make the model faster to load.
+        signatures: Further signatures by name: instances of `tf.function`
+            with an input signature.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists, or the model has weights or scores that
-            are not finite.
+        InputError: If `path` exists, the model has weights or scores that are
+            not finite, or names of signatures are unknown or taken.
         RuntimeError: If the new process fails, or its results differ.
     """
     path = Path(path)
@@ -60,14 +69,23 @@ def save(
             f"{path} already exists. Choose another folder; for TensorFlow "
             "Serving, the next version number."
         )
+    added = dict(signatures or {})
+    taken = sorted(set(added) & set(SIGNATURES))
+    if taken:
+        raise InputError(
+            "A signature of your own must have a name of its own. Received: "
+            f"{', '.join(taken)}"
+        )
     _check_weights(translator)
+    module = Signatures(translator)
+    functions = {**module.make(include), **added}
     probes, _ = read_texts(probes, "probes")
     expected = translator.translate(probes)
     _check_scores(expected, probes)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        _write(translator, partial)
+        _write(module, functions, partial)
         _compare(translate_in_subprocess(partial, probes), expected, probes)
         os.replace(partial, path)
     finally:
@@ -119,7 +137,7 @@ def translate_in_subprocess(
 
 def _check_weights(translator: Translator) -> None:
     """Raises InputError if a weight is NaN or infinite."""
-    weights = translator.model.weights
+    weights = [w for model in translator.models for w in model.weights]
     invalid = [
         weight.path
         for weight in weights
@@ -147,15 +165,11 @@ def _check_scores(
             )
 
 
-def _write(translator: Translator, path: Path) -> None:
-    module = tf.Module()
-    # Bare variables and ops: the Keras model itself would be written twice.
-    module.weights = [weight.value for weight in translator.model.weights]
-    module.tokenizer = translator.tokenizer.ops
-    module.translate = translator.make_function()
-    tf.saved_model.save(
-        module, path, signatures={"serving_default": module.translate}
-    )
+def _write(module: tf.Module, functions: dict[str, Any], path: Path) -> None:
+    # The attributes of the module are bare variables and ops: the Keras model
+    # itself would be written twice.
+    module.functions = functions
+    tf.saved_model.save(module, path, signatures=functions)
 
 
 def _compare(

@@ -3,8 +3,8 @@
 Usage: python translate_saved_model.py FOLDER
 Reads a JSON object from standard input: `sys_path`, where to import
 TensorFlow from, and `texts`. Prints a JSON list of [translations, scores,
-truncated] as its last line. Exits with code 3 if TensorFlow or
-tensorflow-text cannot be imported.
+source_truncated, at_length_limit] as its last line. Exits with code 3 if
+TensorFlow or tensorflow-text cannot be imported.
 """
 
 import json
@@ -32,7 +32,8 @@ def main() -> None:
     rows = zip(
         outputs["translations"].numpy().tolist(),
         outputs["scores"].numpy().tolist(),
-        outputs["truncated"].numpy().tolist(),
+        outputs["source_truncated"].numpy().tolist(),
+        outputs["at_length_limit"].numpy().tolist(),
         strict=True,
     )
     # What a server does not have must not have helped.
@@ -42,8 +43,8 @@ def main() -> None:
     print(
         json.dumps(
             [
-                ([t.decode("utf-8", "replace") for t in texts], scores, cut)
-                for texts, scores, cut in rows
+                ([t.decode("utf-8", "replace") for t in texts], scores, *flags)
+                for texts, scores, *flags in rows
             ]
         )
     )

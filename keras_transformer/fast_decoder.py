@@ -68,7 +68,7 @@ class FastDecoder:
         model: The model; see `supports`.
         memory: From `model.encode`.
         max_length: Scalar, the number of positions to decode at most.
-        beam_size: K.
+        beam_size: K, an integer or a scalar tensor.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FastDecoder:
         model: Transformer,
         memory: Memory,
         max_length: Any,
-        beam_size: int,
+        beam_size: int | tf.Tensor,
     ) -> None:
         self._dtype = model.compute_dtype
         self._d_model = model.config.d_model
@@ -173,9 +173,9 @@ class FastDecoder:
         logits = tf.reshape(logits, shape)
         return logits, FastCache(tuple(grown), ancestry)
 
-    def _order(self, shape: list[int], permutation: list[int]) -> tf.Tensor:
+    def _order(self, shape: list[Any], permutation: list[int]) -> tf.Tensor:
         """Returns the rows of `[B, *shape]` in the order of a transpose."""
-        rows = tf.range(self._batch * math.prod(shape))
+        rows = tf.range(math.prod(shape, start=self._batch))
         rows = tf.reshape(rows, [self._batch, *shape])
         return tf.reshape(tf.transpose(rows, permutation), [-1])
 
@@ -284,6 +284,6 @@ def _linear(x: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
 def _grow_ancestry(ancestry: tf.Tensor, parents: tf.Tensor) -> tf.Tensor:
     """`[B, K, P*K]` -> `[B, K, (P+1)*K]`: adds this step to the parents'."""
     past = tf.gather(ancestry, parents, batch_dims=1)
-    batch, beam_size = tf.shape(parents)[0], parents.shape[1]
+    batch, beam_size = tf.unstack(tf.shape(parents))
     own = tf.eye(beam_size, batch_shape=[batch], dtype=tf.bool)
     return tf.concat([past, own], axis=2)

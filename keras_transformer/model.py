@@ -320,7 +320,7 @@ class Transformer(DistributedFit):
 
 def _grow_ancestry(ancestry: Any, parents: Any) -> Any:
     """`[B, K, P*K]` -> `[B, K, (P+1)*K]`: adds this step to the parents'."""
-    slots = ops.arange(parents.shape[1], dtype=parents.dtype)
+    slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
     chosen = ops.equal(parents[:, :, None], slots)  # [B, K, parent]
     past = ops.any(
         ops.logical_and(chosen[..., None], ancestry[:, None]), axis=2

@@ -105,6 +105,18 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+def decoding_workers() -> int:
+    """Returns how many batches to translate at the same time.
+
+    A GPU computes one after the other. Of several cores, each is to have a
+    batch of its own.
+    """
+    import tensorflow as tf
+
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    return 1 if has_gpu else available_cores()
+
+
 def import_quietly(module: str) -> types.ModuleType:
     """Imports a module of this package when one of its names is first used.
 

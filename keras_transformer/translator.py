@@ -1,24 +1,24 @@
 """Translates text: text -> ids -> search -> text.
 
 Letters: B = batch, K = beam size, n = translations returned, S = source
-length, T = target length, H = attention heads, V = vocabulary.
+length, T = target length, H = attention heads.
 """
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.decoding import BeamSearch, SearchResult, sequence_scores
+from keras_transformer.decoding import BeamSearch
 from keras_transformer.errors import InputError
-from keras_transformer.fast_decoder import FastDecoder
 from keras_transformer.fields import POSITIVE_INTEGER
 from keras_transformer.model import Transformer
 from keras_transformer.run import Run
+from keras_transformer.tensor_translator import TensorTranslator
 from keras_transformer.text import Tokenizer, read_texts
 
 _MAX_BATCH_SIZE = 128
@@ -29,7 +29,8 @@ class Translation(NamedTuple):
 
     texts: list[str]  # best first
     scores: list[float]  # log P / length penalty of each text
-    truncated: bool  # the source was cut, or the best text met its limit
+    source_truncated: bool  # the source was longer than the model reads
+    at_length_limit: bool  # the best text has as many tokens as it may have
 
 
 class TranslationAttention(NamedTuple):
@@ -51,13 +52,14 @@ class Translator:
     """Translates text with a model, its tokenizer and a search.
 
     A source that is longer than the model's `max_length` is cut, and a
-    translation ends at the limit of the search; `truncated` reports both. A
-    source without tokens (empty or blank) has the translation "" with score
+    translation ends at the limit of the search; a `Translation` reports both.
+    A source without tokens (empty or blank) has the translation "" with score
     0. If the vocabulary is so small that the search finds fewer than n
     hypotheses, the remaining texts are empty and their scores -inf.
 
     Args:
-        model: The Transformer.
+        model: The Transformer, or several whose probabilities are averaged
+            (an ensemble). They share the tokenizer.
         tokenizer: The tokenizer that the model was trained with.
         search: The search. Default: `BeamSearch()`, the paper's.
         num_translations: n, at most the beam size.
@@ -76,7 +78,7 @@ class Translator:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Sequence[Transformer],
         tokenizer: Tokenizer,
         search: BeamSearch | None = None,
         num_translations: int = 1,
@@ -91,25 +93,25 @@ class Translator:
                 f"Received: num_translations={num_translations}, "
                 f"beam_size={search.beam_size}"
             )
-        names = ("vocab_size", "pad_id", "bos_id", "eos_id")
-        of_model = [getattr(model.config, name) for name in names]
-        of_tokenizer = [getattr(tokenizer, name) for name in names]
-        if of_model != of_tokenizer:
-            raise InputError(
-                "The tokenizer must be the one that the model was trained "
-                f"with. Received: ({', '.join(names)}) = {of_tokenizer} of "
-                f"the tokenizer, {of_model} of the model"
-            )
-        self.model = model
+        models = [model] if isinstance(model, Transformer) else list(model)
+        self.tensors = TensorTranslator(models, tokenizer, search)
+        self.model = models[0]
+        self.models = models
         self.tokenizer = tokenizer
         self.search = search
         self.num_translations = num_translations
-        self._translate = self.make_function()
+        self._translate = tf.function(
+            self._translate_tensors,
+            input_signature=[
+                tf.TensorSpec([None], tf.string, name="text"),
+                tf.TensorSpec([None], tf.string, name="prefix"),
+            ],
+        )
 
     @classmethod
     def open(
         cls,
-        run: str | os.PathLike,
+        run: str | os.PathLike | Sequence[str | os.PathLike],
         checkpoint: str | int | None = None,
         search: BeamSearch | None = None,
         num_translations: int = 1,
@@ -117,28 +119,30 @@ class Translator:
         """Returns the translator of a run folder that training wrote.
 
         Args:
-            run: The folder.
+            run: The folder, or several with the same tokenizer, whose models
+                translate together.
             checkpoint: A step, `"best"` (by validation BLEU) or `"last"`,
                 the default.
             search: As in `Translator`.
             num_translations: As in `Translator`.
 
         Raises:
-            InputError: If the folder is not a run or lacks the checkpoint.
+            InputError: If a folder is not a run or lacks the checkpoint, or
+                the tokenizers differ.
         """
-        opened = Run.open(run)
-        model = opened.load_model(opened.find_checkpoint(checkpoint))
-        return cls(model, opened.tokenizer, search, num_translations)
-
-    def make_function(self) -> tf.types.experimental.PolymorphicFunction:
-        """Returns the graph function that a SavedModel serves.
-
-        It takes `text`, a string tensor `[B]`, and returns `translations`
-        `[B, n]`, `scores` float32 `[B, n]`, best first, and `truncated`
-        bool `[B]`.
-        """
-        text = tf.TensorSpec([None], tf.string, name="text")
-        return tf.function(self._translate_batch, input_signature=[text])
+        paths = [run] if isinstance(run, str | os.PathLike) else run
+        runs = [Run.open(path) for path in paths]
+        if len({opened.tokenizer.model for opened in runs}) > 1:
+            raise InputError(
+                "Runs that translate together must have the same tokenizer: "
+                "train the second with --init-from. Received: "
+                f"{', '.join(str(opened.path) for opened in runs)}"
+            )
+        models = [
+            opened.load_model(opened.find_checkpoint(checkpoint))
+            for opened in runs
+        ]
+        return cls(models, runs[0].tokenizer, search, num_translations)
 
     @overload
     def __call__(self, texts: str | bytes) -> str: ...
@@ -162,7 +166,11 @@ class Translator:
 
     @overload
     def translate(
-        self, texts: str | bytes, batch_tokens: int = 2048, workers: int = 1
+        self,
+        texts: str | bytes,
+        batch_tokens: int = 2048,
+        workers: int = 1,
+        prefixes: str | bytes | None = None,
     ) -> Translation: ...
 
     @overload
@@ -171,10 +179,15 @@ class Translator:
         texts: Iterable[str | bytes],
         batch_tokens: int = 2048,
         workers: int = 1,
+        prefixes: Iterable[str | bytes] | None = None,
     ) -> list[Translation]: ...
 
     def translate(
-        self, texts: Any, batch_tokens: int = 2048, workers: int = 1
+        self,
+        texts: Any,
+        batch_tokens: int = 2048,
+        workers: int = 1,
+        prefixes: Any = None,
     ) -> Any:
         """Translates texts, in batches of similar length.
 
@@ -188,14 +201,17 @@ class Translator:
                 workers as cores are up to twice as fast as one if each uses
                 one thread: set the environment variable
                 `TF_NUM_INTRAOP_THREADS=1` before TensorFlow is imported.
+            prefixes: What each translation must begin with, one text per
+                text; "" for nothing.
 
         Returns:
             A `Translation` for a single text, else a list with one
             `Translation` per text, in the order of the texts.
 
         Raises:
-            InputError: If a text is not a string, or not valid Unicode, or
-                `workers` is not a positive integer.
+            InputError: If a text is not a string, or not valid Unicode,
+                `workers` is not a positive integer, or the numbers of texts
+                and prefixes differ.
         """
         if not POSITIVE_INTEGER.accepts(workers):
             raise InputError(
@@ -203,11 +219,24 @@ class Translator:
                 f"workers={workers!r}"
             )
         texts, is_single = read_texts(texts)
+        prefixes, _ = (
+            read_texts(prefixes, "prefixes")
+            if prefixes is not None
+            else ([""] * len(texts), False)
+        )
+        if len(prefixes) != len(texts):
+            raise InputError(
+                "Each text must have one prefix. Received: "
+                f"{len(texts)} texts, {len(prefixes)} prefixes"
+            )
         translations: list = [None] * len(texts)
         batches = self._batches(texts, batch_tokens, workers)
 
         def translate_batch(batch: list[int]) -> dict[str, tf.Tensor]:
-            return self._translate(tf.constant([texts[i] for i in batch]))
+            return self._translate(
+                tf.constant([texts[i] for i in batch]),
+                tf.constant([prefixes[i] for i in batch]),
+            )
 
         if workers == 1:
             results = list(map(translate_batch, batches))
@@ -219,15 +248,14 @@ class Translator:
                 batch,
                 outputs["translations"].numpy(),
                 outputs["scores"].numpy(),
-                outputs["truncated"].numpy(),
+                outputs["source_truncated"].numpy().tolist(),
+                outputs["at_length_limit"].numpy().tolist(),
                 strict=True,
             )
-            for i, candidates, scores, truncated in rows:
+            for i, candidates, scores, *flags in rows:
                 # A model may spell bytes that are not UTF-8.
                 decoded = [t.decode("utf-8", "replace") for t in candidates]
-                translations[i] = Translation(
-                    decoded, scores.tolist(), bool(truncated)
-                )
+                translations[i] = Translation(decoded, scores.tolist(), *flags)
         return translations[0] if is_single else translations
 
     def score(
@@ -236,7 +264,7 @@ class Translator:
         """Returns the scores that the search would give to given targets.
 
         The tokenizer decides how a target is split into tokens. The search
-        may have produced the same text from other tokens: `score_ids` gives
+        may have produced the same text from other tokens: `ids.scores` gives
         the score of ids.
 
         Args:
@@ -261,20 +289,20 @@ class Translator:
             )
         scores = np.zeros(len(sources))
         for batch in self._batches(targets, batch_tokens):
-            source, lengths, source_cut = self.source_ids(
+            source, lengths, source_cut = self.tensors.source_ids(
                 tf.constant([sources[i] for i in batch])
             )
-            labels, _, label_cut = self.source_ids(
+            labels, _, label_cut = self.tensors.source_ids(
                 tf.constant([targets[i] for i in batch])
             )
             cut = (source_cut | label_cut).numpy()
             if cut.any():
                 raise InputError(
                     "A text to score must have at most "
-                    f"{self.model.config.max_length - 1} tokens. Received: "
+                    f"{self.tensors.ids.max_length - 1} tokens. Received: "
                     f"a longer source or target at index {batch[cut.argmax()]}"
                 )
-            found = self.score_ids(source, labels)
+            found = self.tensors.ids.scores(source, labels)
             scores[batch] = tf.where(lengths == 1, 0.0, found)
         return float(scores[0]) if is_single else scores.tolist()
 
@@ -285,7 +313,8 @@ class Translator:
             text: One text, as in `translate`.
 
         Returns:
-            A `TranslationAttention`, of the best translation.
+            A `TranslationAttention`, of the best translation. Of several
+            models it is the attention of the first.
 
         Raises:
             InputError: If there is not exactly one text, or it has no tokens
@@ -297,116 +326,28 @@ class Translator:
                 "Attention is computed for one text at a time. Received: "
                 f"{len(texts)} texts"
             )
-        source, lengths, cut = self.source_ids(tf.constant(texts))
+        source, lengths, cut = self.tensors.source_ids(tf.constant(texts))
         if cut[0] or lengths[0] == 1:
             received = "a longer text" if cut[0] else "a text without tokens"
             raise InputError(
                 "Attention is computed for a text of 1 to "
-                f"{self.model.config.max_length - 1} tokens. Received: "
+                f"{self.tensors.ids.max_length - 1} tokens. Received: "
                 f"{received}"
             )
-        result = self.search_ids(source)
+        result = self.tensors.ids.search(source)
         best = result.ids[:, 0, : result.lengths[0, 0]]
-        target = self._decoder_input(best)
-        scores = self.model.attention_scores(source, target)
+        target = self.tensors.ids.decoder_input(best)
+        scores = self.tensors.ids.models[0].attention_scores(source, target)
         return TranslationAttention(
             self.tokenizer.pieces(source[0]),
             self.tokenizer.pieces(target[0]),
             *([layer[0].numpy() for layer in kind] for kind in scores),
         )
 
-    def score_ids(self, source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Returns the scores of labels, float32 `[B]`.
-
-        Args:
-            source: Ids `[B, S]` with their end tokens, padded.
-            labels: Ids `[B, T]` with their end tokens, padded.
-        """
-        config = self.model.config
-        target = self._decoder_input(labels)
-        logits = self.model({"source": source, "target": target})
-        return sequence_scores(labels, logits, self.search.alpha, config.pad_id)
-
-    def source_ids(
-        self, text: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the ids that the model reads of texts.
-
-        Args:
-            text: String tensor `[B]`.
-
-        Returns:
-            Ids `[B, S]` with their end tokens, padded; their lengths `[B]`,
-            the end token included; and bool `[B]`, True where a text was
-            cut at the model's `max_length`.
-        """
-        config = self.model.config
-        ids = self.tokenizer.tokenize(text)
-        cut = ids.row_lengths() > config.max_length - 1
-        ids = ids[:, : config.max_length - 1]
-        end = tf.fill([ids.nrows(), 1], config.eos_id)
-        ids = tf.concat([ids, end], axis=1)
-        lengths = tf.cast(ids.row_lengths(), tf.int32)
-        return ids.to_tensor(config.pad_id), lengths, cut
-
-    def search_ids(self, source: tf.Tensor) -> SearchResult:
-        """Searches for translations of source ids.
-
-        Args:
-            source: Ids `[B, S]` with their end tokens, padded.
-        """
-        config = self.model.config
-        memory = self.model.encode(source)
-        is_token = tf.cast(source != config.pad_id, tf.int32)
-        max_lengths = self._max_lengths(tf.reduce_sum(is_token, axis=1))
-        beam_size = self.search.beam_size
-        if FastDecoder.supports(self.model):
-            longest = tf.reduce_max(max_lengths)
-            decoder = FastDecoder(self.model, memory, longest, beam_size)
-            cache = decoder.init_cache()
-        else:
-            decoder = self.model
-            cache = self.model.init_cache(memory, beam_size)
-
-        def step(ids, parents, cache, index):
-            logits, cache = decoder.decode_step(ids, parents, cache, index)
-            logits = tf.cast(logits, tf.float32)  # [B, K, V]
-            return tf.nn.log_softmax(logits), cache
-
-        return self.search(
-            step,
-            cache,
-            max_lengths,
-            bos_id=config.bos_id,
-            eos_id=config.eos_id,
-            pad_id=config.pad_id,
-            banned_ids=(self.tokenizer.unk_id,),
-        )
-
-    def _max_lengths(self, source_lengths: tf.Tensor) -> tf.Tensor:
-        limit = self.model.config.max_length
-        extra_length = min(self.search.extra_length, limit)
-        return tf.minimum(source_lengths + extra_length, limit)
-
-    def _decoder_input(self, labels: tf.Tensor) -> tf.Tensor:
-        """Returns what the decoder reads to predict labels `[B, T]`."""
-        bos = tf.fill([tf.shape(labels)[0], 1], self.model.config.bos_id)
-        return tf.concat([bos, labels[:, :-1]], axis=1)
-
-    def _translate_batch(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        # A server does not check the rank, and the tokenizer flattens.
-        text = tf.ensure_shape(text, [None])
-        source, lengths, cut = self.source_ids(text)
-        result = self.search_ids(source)
-        n = self.num_translations
-        empty = lengths == 1  # nothing but the end token
-        at_limit = result.lengths[:, 0] >= self._max_lengths(lengths)
-        translations = self.tokenizer.detokenize(result.ids[:, :n])
-        return {
-            "translations": tf.where(empty[:, None], "", translations),
-            "scores": tf.where(empty[:, None], 0.0, result.scores[:, :n]),
-            "truncated": cut | (at_limit & ~empty),
-        }
+    def _translate_tensors(
+        self, text: tf.Tensor, prefix: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        return self.tensors.translate(text, self.num_translations, prefix)
 
     def _batches(
         self, texts: list[str], batch_tokens: int, workers: int = 1
@@ -414,7 +355,7 @@ class Translator:
         """Groups indices of texts of similar length, longest first."""
         largest = min(_MAX_BATCH_SIZE, math.ceil(len(texts) / workers))
         ids = self.tokenizer.tokenize(tf.constant(texts, tf.string))
-        limit = self.model.config.max_length
+        limit = self.tensors.ids.max_length
         lengths = np.minimum(ids.row_lengths().numpy() + 1, limit)
         batches: list[list[int]] = []
         room = 0

@@ -136,7 +136,7 @@ def test_guide_programs(readme):
     np.testing.assert_allclose(
         outputs["scores"][0], expected.scores, rtol=1e-4, atol=1e-4
     )
-    assert outputs["truncated"][0] == expected.truncated
+    assert outputs["source_truncated"][0] == expected.source_truncated
     heads = model.config.num_heads
     assert len(names["figure"].axes) == heads + 1  # and the color bar
     assert (folder / "attention.png").stat().st_size > 10_000

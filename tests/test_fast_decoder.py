@@ -156,13 +156,13 @@ def test_only_the_decoder_of_the_paper_is_supported(monkeypatch):
 
 
 def test_the_search_finds_the_same_with_both(monkeypatch, translator, pairs):
-    source, *_ = translator.source_ids(tf.constant(list(pairs)))
+    source, *_ = translator.tensors.source_ids(tf.constant(list(pairs)))
     assert FastDecoder.supports(translator.model)
-    found = translator.search_ids(source)
+    found = translator.tensors.ids.search(source)
     monkeypatch.setattr(
         FastDecoder, "supports", staticmethod(lambda model: False)
     )
-    expected = translator.search_ids(source)
+    expected = translator.tensors.ids.search(source)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
     np.testing.assert_array_equal(found.lengths, expected.lengths)
@@ -177,6 +177,6 @@ def test_the_search_decodes_with_it(monkeypatch, translator):
         return decode_step(self, ids, parents, cache, index)
 
     monkeypatch.setattr(FastDecoder, "decode_step", count)
-    source, *_ = translator.source_ids(tf.constant(["dog"]))
-    translator.search_ids(source)
+    source, *_ = translator.tensors.source_ids(tf.constant(["dog"]))
+    translator.tensors.ids.search(source)
     assert len(steps) > 1 and set(steps) == {(1, 4)}

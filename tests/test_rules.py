@@ -94,7 +94,9 @@ def test_tensorflow_is_imported_in_few_places():
             "distributed_fit",
             "fast_decoder",
             "fused",
+            "id_translator",
             "startup",
+            "tensor_translator",
             "text/tokenizer",
             "translator",
         )

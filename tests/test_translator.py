@@ -26,19 +26,8 @@ DIFFICULT = {
 def assert_same(ours, theirs):
     """Batches of another shape are added up in another order."""
     assert ours.texts == theirs.texts
-    assert ours.truncated == theirs.truncated
+    assert ours[2:] == theirs[2:]
     np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-4, atol=1e-5)
-
-
-def edit_logits(monkeypatch, model, edit):
-    """Makes `model.decode_step` return `edit(logits)`; logits `[B, K, V]`."""
-    decode_step = model.decode_step
-
-    def edited(ids, parents, cache, index):
-        logits, cache = decode_step(ids, parents, cache, index)
-        return edit(logits), cache
-
-    monkeypatch.setattr(model, "decode_step", edited)
 
 
 # === Translations ===
@@ -53,7 +42,8 @@ def test_results_are_plain_python_values(translator):
     (translation,) = translator.translate(["dog"])
     assert [type(text) for text in translation.texts] == [str] * 3
     assert [type(score) for score in translation.scores] == [float] * 3
-    assert translation.truncated is False
+    assert translation.source_truncated is False
+    assert translation.at_length_limit is False
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 24, 100, 10_000])
@@ -73,9 +63,9 @@ def test_workers_translate_at_the_same_time(translator, pairs, monkeypatch):
     at_once = threading.Barrier(3)
     translate = translator._translate
 
-    def wait_for_the_others(text):
+    def wait_for_the_others(*tensors):
         at_once.wait(timeout=60)
-        return translate(text)
+        return translate(*tensors)
 
     monkeypatch.setattr(translator, "_translate", wait_for_the_others)
     found = translator.translate(sources, workers=3)
@@ -102,7 +92,7 @@ def test_translation_does_not_depend_on_the_batch(translator, pairs):
 @pytest.mark.parametrize("text", ["", " \t\n "])
 def test_text_without_tokens(translator, text):
     (translation,) = translator.translate([text])
-    assert translation == (["", "", ""], [0.0, 0.0, 0.0], False)
+    assert translation == (["", "", ""], [0.0, 0.0, 0.0], False, False)
 
 
 @pytest.mark.parametrize("name", DIFFICULT)
@@ -111,10 +101,10 @@ def test_difficult_text_beside_others(translator, name):
     before, difficult, after = translator.translate(texts)
     assert (before.texts[0], after.texts[0]) == ("Hund", "Baum")
     assert len(difficult.texts) == 3 and np.isfinite(difficult.scores).all()
-    assert not before.truncated and not after.truncated
+    assert before[2:] == after[2:] == (False, False)
     if name.startswith("100,000"):
         assert len(DIFFICULT[name]) == 100_000
-        assert difficult.truncated
+        assert difficult.source_truncated
 
 
 def test_n_best(model, tokenizer):
@@ -138,6 +128,33 @@ def test_tokenizer_of_another_model(model, pairs):
     other = kt.Tokenizer.train([*pairs, *pairs.values()], vocab_size=320)
     with pytest.raises(InputError, match="320, 0, 2, 3.* of the tokenizer"):
         kt.Translator(model, other)
+
+
+def test_a_prefix_per_text(translator):
+    texts = ["dog", "cat", "The red dog sleeps."]
+    prefixes = ["", "Baum", "Kat"]
+    found = translator.translate(texts, prefixes=prefixes)
+    assert found[0].texts[0] == "Hund"
+    for prefix, translation in zip(prefixes, found, strict=True):
+        assert all(text.startswith(prefix) for text in translation.texts)
+        assert translation.scores == sorted(translation.scores, reverse=True)
+    alone = translator.translate(texts[1], prefixes=prefixes[1])
+    assert_same(alone, found[1])
+
+
+def test_a_prefix_of_any_length(translator):
+    (translation,) = translator.translate(["dog"], prefixes=["Hund " * 100])
+    assert translation.at_length_limit
+    assert translation.texts[0].startswith("Hund Hund")
+    limit = translator.model.config.max_length
+    ids = translator.tokenizer.tokenize(translation.texts[:1])
+    assert ids.row_lengths()[0] < limit
+
+
+@pytest.mark.parametrize("prefixes", ["Hund", ["a"], ["a", "b", "c"]])
+def test_each_text_has_a_prefix(translator, prefixes):
+    with pytest.raises(InputError, match="2 texts, [13] prefixes"):
+        translator.translate(["dog", "cat"], prefixes=prefixes)
 
 
 # === Input types ===
@@ -196,8 +213,9 @@ def test_translation_at_its_limit_is_reported(model, tokenizer):
     # No longer than the source: "Haus" fits, "Hund" does not.
     strict = kt.Translator(model, tokenizer, kt.BeamSearch(extra_length=0))
     fits, cut = strict.translate(["house", "dog"])
-    assert fits.texts == ["Haus"] and not fits.truncated
-    assert cut.texts != ["Hund"] and cut.truncated
+    assert fits == (["Haus"], fits.scores, False, False)
+    assert cut.texts != ["Hund"]
+    assert not cut.source_truncated and cut.at_length_limit
 
 
 def test_source_at_the_length_of_the_model_is_not_cut(translator):
@@ -210,64 +228,14 @@ def test_source_at_the_length_of_the_model_is_not_cut(translator):
         return translator.tokenizer.detokenize(ids[None])
 
     for count, expected in ((limit - 1, False), (limit, True)):
-        ids, lengths, cut = translator.source_ids(text_of(count))
+        ids, lengths, cut = translator.tensors.source_ids(text_of(count))
         assert ids.shape == (1, limit)
         assert lengths.numpy() == [limit]
         assert ids[0, -1] == translator.model.config.eos_id
         assert cut.numpy() == [expected]
 
 
-@pytest.mark.parametrize("extra_length", [1, 5, 1000, 10**12])
-def test_output_never_exceeds_its_limits(
-    model, tokenizer, monkeypatch, extra_length
-):
-    # The end token is never chosen before it must be.
-    eos_id, limit = model.config.eos_id, model.config.max_length
-    never = tf.one_hot(eos_id, tokenizer.vocab_size, -1e4, 0.0)
-    edit_logits(monkeypatch, model, lambda logits: logits + never)
-    search = kt.BeamSearch(beam_size=2, extra_length=extra_length)
-    translator = kt.Translator(model, tokenizer, search)
-    source, lengths, _ = translator.source_ids(tf.constant(["dog"]))
-    result = translator.search_ids(source)
-    expected = min(int(lengths[0]) + extra_length, limit)
-    assert result.lengths.numpy().tolist() == [[expected, expected]]
-    assert result.ids.shape == (1, 2, expected)
-    assert (result.ids[:, :, -1].numpy() == eos_id).all()
-
-
-def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
-    special = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id]
-    likely = tf.reduce_sum(tf.one_hot(special, tokenizer.vocab_size), axis=0)
-    edit_logits(monkeypatch, model, lambda logits: logits + 50.0 * likely)
-    translator = kt.Translator(model, tokenizer)
-    source, _, _ = translator.source_ids(tf.constant(["dog", "cat"]))
-    result = translator.search_ids(source)
-    for hypotheses, lengths in zip(*map(np.array, result[::2]), strict=True):
-        for ids, length in zip(hypotheses, lengths, strict=True):
-            assert length > 0
-            assert not set(special) & set(ids[:length].tolist())
-
-
 # === Scores ===
-
-
-@pytest.mark.parametrize("beam_size, alpha", [(1, 0.6), (4, 0.0), (4, 1.0)])
-def test_scores_are_those_of_force_decoding(
-    model, tokenizer, pairs, beam_size, alpha
-):
-    search = kt.BeamSearch(beam_size, alpha, extra_length=12)
-    translator = kt.Translator(model, tokenizer, search, beam_size)
-    texts = [*list(pairs)[::5], "cat dog", "no such sentence"]
-    source, _, _ = translator.source_ids(tf.constant(texts))
-    result = translator.search_ids(source)
-    assert result.ids.shape[:2] == (len(texts), beam_size)
-    for beam in range(beam_size):
-        np.testing.assert_allclose(
-            translator.score_ids(source, result.ids[:, beam]),
-            result.scores[:, beam],
-            rtol=1e-4,
-            atol=1e-5,
-        )
 
 
 def test_score_of_a_translation_is_the_reported_one(translator, pairs):

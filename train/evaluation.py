@@ -60,7 +60,9 @@ def evaluate(
         "data": corpus.name,
         "split": split,
         "sentences": len(rows),
-        "truncated": sum(t.truncated for t in translations),
+        "truncated": sum(
+            t.source_truncated or t.at_length_limit for t in translations
+        ),
         **scores,
         "nll": nll,
         "perplexity": None if nll is None else math.exp(nll),

@@ -1,4 +1,4 @@
-"""Decoding speed of this library: `Translator.search_ids` as a graph.
+"""Decoding speed of this library: `IdTranslator.search` as a graph.
 
 Mode `workers`: one thread per operation, and as many parts of a batch at the
 same time as there are cores. So do `keras-transformer translate` and
@@ -61,7 +61,7 @@ def main() -> None:
         )
         translator = kt.Translator(model, tokenizer, search)
         find = tf.function(
-            translator.search_ids,
+            translator.tensors.ids.search,
             input_signature=[tf.TensorSpec([None, None], tf.int32)],
         )
 

@@ -14,7 +14,7 @@ from keras_transformer.cli import terminal
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.presets import PRESETS
-from keras_transformer.startup import available_cores
+from keras_transformer.startup import decoding_workers
 from keras_transformer.train.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def evaluate(options: argparse.Namespace) -> None:
     translator = Translator(model, run.tokenizer, search)
     print(f"translating {options.split} of {corpus.name}")
     results, hypotheses = evaluation.evaluate(
-        translator, corpus, options.split, target, _workers()
+        translator, corpus, options.split, target, decoding_workers()
     )
     # Before they are recorded, so that a full disk does not lose them.
     print(evaluation.describe(results))
@@ -101,7 +101,7 @@ def translate(options: argparse.Namespace) -> None:
         options, options.n_best if print_scores else 1
     )
     limit = translator.model.config.max_length
-    workers = _workers()
+    workers = decoding_workers()
     number = 0
     for lines in terminal.read_lines():
         for translation in translator.translate(lines, workers=workers):
@@ -112,13 +112,17 @@ def translate(options: argparse.Namespace) -> None:
                     print(f"{number}\t{score:.4f}\t{text}")
             else:
                 print(texts[0])
-            if translation.truncated:
+            if translation.source_truncated:
                 terminal.report(
-                    f"line {number} was truncated: it or its translation "
-                    f"exceeds {limit} tokens, the model's maximum length, or "
-                    "the translation exceeds the source by "
-                    f"{translator.search.extra_length} tokens, the limit of "
-                    "--extra-length"
+                    f"line {number} was truncated: it has more than "
+                    f"{limit - 1} tokens, which is all that the model reads"
+                )
+            if translation.at_length_limit:
+                terminal.report(
+                    f"the translation of line {number} may be incomplete: it "
+                    f"has as many tokens as it may have, {limit} or those of "
+                    f"the line and {translator.search.extra_length} more "
+                    "(--extra-length)"
                 )
 
 
@@ -221,14 +225,6 @@ def _open_translator(
     return Translator.open(
         options.run, options.checkpoint, _search(options), num_translations
     )
-
-
-def _workers() -> int:
-    """Returns how many batches to translate at the same time."""
-    import tensorflow as tf
-
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    return 1 if has_gpu else available_cores()
 
 
 def _language_pair(

@@ -1,9 +1,19 @@
 """Search and scoring, which depend on a step function and not on a model."""
 
-from keras_transformer.decoding.beam_search import BeamSearch, SearchResult
+from keras_transformer.decoding.beam_search import (
+    BeamSearch,
+    SearchResult,
+    beam_search,
+)
 from keras_transformer.decoding.scoring import (
     length_penalty,
     sequence_scores,
 )
 
-__all__ = ["BeamSearch", "SearchResult", "length_penalty", "sequence_scores"]
+__all__ = [
+    "BeamSearch",
+    "SearchResult",
+    "beam_search",
+    "length_penalty",
+    "sequence_scores",
+]

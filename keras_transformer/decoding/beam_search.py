@@ -85,61 +85,114 @@ class BeamSearch:
         eos_id: int,
         pad_id: int,
         banned_ids: tuple[int, ...] = (),
+        prefix: tf.Tensor | None = None,
     ) -> SearchResult:
-        """Searches for the best continuations of `bos_id`.
-
-        Args:
-            step: Called with the last ids `[B, K]`, the slot of the previous
-                step that each hypothesis continues (`parents`, `[B, K]`), the
-                cache, and the index of the position (a scalar). Returns
-                natural-log probabilities `[B, K, V]` of the next token, and
-                the cache. The search never reorders the cache; `parents` is
-                all that the step needs to find a hypothesis' past in it.
-            cache: Initial cache of the step, a nested structure of tensors.
-                An axis of length 0 may grow from step to step.
-            max_lengths: Maximum length of each hypothesis, the end token
-                included, int32 `[B]`.
-            bos_id: Id of the input of the first step.
-            eos_id: Id of the end token.
-            pad_id: Id that follows the end token in the result.
-            banned_ids: Ids that no hypothesis may contain, besides `pad_id`
-                and `bos_id`.
-
-        Returns:
-            A `SearchResult`. Of two hypotheses with the same score, the one
-            that finished earlier comes first.
-        """
-        max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
-        state = self._start(cache, tf.shape(max_lengths)[0], bos_id)
-        banned = sorted({pad_id, bos_id, *banned_ids})
-
-        def body(*state: Any) -> _State:
-            state = _State(*state)
-            log_probs, cache = step(
-                state.last_ids, state.parents, state.cache, state.index
-            )
-            at_limit = state.index + 1 >= max_lengths
-            values, tokens = self._continuations(
-                tf.cast(log_probs, tf.float32), at_limit, eos_id, banned
-            )
-            state = self._advance(state, values, tokens, eos_id, pad_id)
-            return state._replace(cache=cache)
-
-        def unfinished(*state: Any) -> tf.Tensor:
-            state = _State(*state)
-            return tf.reduce_any(self._can_win(state, max_lengths))
-
-        state = tf.while_loop(
-            unfinished, body, state, shape_invariants=_invariants(state)
+        """Searches as `beam_search` does."""
+        return beam_search(
+            step,
+            cache,
+            max_lengths,
+            self.beam_size,
+            self.alpha,
+            bos_id=bos_id,
+            eos_id=eos_id,
+            pad_id=pad_id,
+            banned_ids=banned_ids,
+            prefix=prefix,
         )
-        state = _State(*state)
-        scores = state.finished_scores
-        lengths = tf.where(tf.math.is_inf(scores), 0, state.finished_lengths)
-        in_use = tf.range(state.index) < lengths[:, :, None]
-        ids = tf.where(in_use, state.finished_ids, pad_id)
-        return SearchResult(ids, scores, lengths)
 
-    def _start(self, cache: Any, batch: tf.Tensor, bos_id: int) -> _State:
+
+def beam_search(
+    step: Step,
+    cache: Any,
+    max_lengths: tf.Tensor,
+    beam_size: int | tf.Tensor,
+    alpha: float | tf.Tensor,
+    *,
+    bos_id: int,
+    eos_id: int,
+    pad_id: int,
+    banned_ids: tuple[int, ...] = (),
+    prefix: tf.Tensor | None = None,
+) -> SearchResult:
+    """Searches for the best continuations of `bos_id`.
+
+    Args:
+        step: Called with the last ids `[B, K]`, the slot of the previous step
+            that each hypothesis continues (`parents`, `[B, K]`), the cache,
+            and the index of the position (a scalar). Returns natural-log
+            probabilities `[B, K, V]` of the next token, and the cache. The
+            search never reorders the cache; `parents` is all that the step
+            needs to find a hypothesis' past in it.
+        cache: Initial cache of the step, a nested structure of tensors. An
+            axis of length 0 may grow from step to step.
+        max_lengths: Maximum length of each hypothesis, the end token
+            included, int32 `[B]`.
+        beam_size: K, as in `BeamSearch`; an integer or a scalar tensor.
+        alpha: As in `BeamSearch`; a number or a scalar tensor.
+        bos_id: Id of the input of the first step.
+        eos_id: Id of the end token.
+        pad_id: Id that follows the end token in the result.
+        banned_ids: Ids that no hypothesis may contain, besides `pad_id` and
+            `bos_id`, unless the prefix has them.
+        prefix: Ids `[B, p]`, padded with `pad_id`, with which every
+            hypothesis of a row must begin.
+
+    Returns:
+        A `SearchResult`. Of two hypotheses with the same score, the one that
+        finished earlier comes first.
+    """
+    max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
+    batch = tf.shape(max_lengths)[0]
+    banned = sorted({pad_id, bos_id, *banned_ids})
+    search = _Search(beam_size, alpha, eos_id, pad_id, banned)
+    state = search.start(cache, batch, bos_id)
+    if prefix is None:
+        prefix = tf.zeros([batch, 0], tf.int32)
+    # After the prefix, padding: any token is allowed.
+    prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=pad_id)
+    last = tf.shape(prefix)[1] - 1
+
+    def body(*state: Any) -> _State:
+        state = _State(*state)
+        log_probs, cache = step(
+            state.last_ids, state.parents, state.cache, state.index
+        )
+        forced = tf.where(
+            state.index + 1 >= max_lengths,
+            eos_id,
+            prefix[:, tf.minimum(state.index, last)],
+        )
+        values, tokens = search.continuations(
+            tf.cast(log_probs, tf.float32), forced
+        )
+        state = search.advance(state, values, tokens)
+        return state._replace(cache=cache)
+
+    def unfinished(*state: Any) -> tf.Tensor:
+        return tf.reduce_any(search.can_win(_State(*state), max_lengths))
+
+    state = tf.while_loop(
+        unfinished, body, state, shape_invariants=_invariants(state)
+    )
+    state = _State(*state)
+    scores = state.finished_scores
+    lengths = tf.where(tf.math.is_inf(scores), 0, state.finished_lengths)
+    in_use = tf.range(state.index) < lengths[:, :, None]
+    ids = tf.where(in_use, state.finished_ids, pad_id)
+    return SearchResult(ids, scores, lengths)
+
+
+class _Search(NamedTuple):
+    """What stays the same in all steps."""
+
+    beam_size: int | tf.Tensor
+    alpha: float | tf.Tensor
+    eos_id: int
+    pad_id: int
+    banned: list[int]
+
+    def start(self, cache: Any, batch: tf.Tensor, bos_id: int) -> _State:
         beams = tf.stack([batch, self.beam_size])
         empty = tf.fill(beams, -float("inf"))
         no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
@@ -157,12 +210,8 @@ class BeamSearch:
             finished_lengths=tf.zeros(beams, tf.int32),
         )
 
-    def _continuations(
-        self,
-        log_probs: tf.Tensor,
-        at_limit: tf.Tensor,
-        eos_id: int,
-        banned: list[int],
+    def continuations(
+        self, log_probs: tf.Tensor, forced: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the best C allowed tokens of each hypothesis.
 
@@ -171,9 +220,8 @@ class BeamSearch:
 
         Args:
             log_probs: `[B, K, V]`.
-            at_limit: `[B]`, True where only the end token is allowed.
-            eos_id: Id of the end token.
-            banned: Ids that are not allowed.
+            forced: `[B]`, the only token that is allowed; padding where any
+                token is.
 
         Returns:
             Log-probabilities and ids, `[B, K, C]`. The log-probability of a
@@ -181,31 +229,29 @@ class BeamSearch:
         """
         # Of all hypotheses together, 2K will be needed.
         count = tf.minimum(
-            2 * self.beam_size + len(banned), tf.shape(log_probs)[-1]
+            2 * self.beam_size + len(self.banned), tf.shape(log_probs)[-1]
         )
         values, tokens = tf.math.top_k(log_probs, count)
-        is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
+        is_banned = tf.reduce_any(tokens[..., None] == self.banned, axis=-1)
         values = tf.where(is_banned, -float("inf"), values)
-        only_end = tf.concat(
+        only = tf.concat(
             [
-                log_probs[:, :, eos_id, None],
+                tf.gather(log_probs, forced, axis=2, batch_dims=1)[..., None],
                 tf.fill(tf.shape(values[:, :, 1:]), -float("inf")),
             ],
             axis=2,
         )
-        at_limit = at_limit[:, None, None]
+        forced = forced[:, None, None]
         return (
-            tf.where(at_limit, only_end, values),
-            tf.where(at_limit, eos_id, tokens),
+            tf.where(forced != self.pad_id, only, values),
+            tf.where(forced != self.pad_id, forced, tokens),
         )
 
-    def _advance(
+    def advance(
         self,
         state: _State,
         values: tf.Tensor,
         tokens: tf.Tensor,
-        eos_id: int,
-        pad_id: int,
     ) -> _State:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.beam_size
@@ -218,7 +264,7 @@ class BeamSearch:
         tokens = tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1)
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
-        ended = tokens == eos_id
+        ended = tokens == self.eos_id
 
         length = state.index + 1
         new_scores = tf.where(
@@ -227,7 +273,9 @@ class BeamSearch:
             -float("inf"),
         )
         frozen_ids = tf.pad(
-            state.finished_ids, [[0, 0], [0, 0], [0, 1]], constant_values=pad_id
+            state.finished_ids,
+            [[0, 0], [0, 0], [0, 1]],
+            constant_values=self.pad_id,
         )
         # Hypotheses that finished earlier come first, so that they win ties.
         scores = tf.concat([state.finished_scores, new_scores], axis=1)
@@ -236,9 +284,9 @@ class BeamSearch:
         new_lengths = tf.fill(tf.shape(new_scores), length)
         lengths = tf.concat([state.finished_lengths, new_lengths], axis=1)
 
-        if beam_size == 1:
-            # Greedy: the first end token ends the search.
-            ended |= tf.math.is_finite(finished_scores)
+        # Greedy: the first end token ends the search.
+        is_greedy = tf.equal(beam_size, 1)
+        ended |= is_greedy & tf.math.is_finite(finished_scores[:, :1])
         log_probs = tf.where(ended, -float("inf"), log_probs)
         live, chosen = tf.math.top_k(log_probs, beam_size)
         return state._replace(
@@ -252,7 +300,7 @@ class BeamSearch:
             finished_lengths=tf.gather(lengths, best, batch_dims=1),
         )
 
-    def _can_win(self, state: _State, max_lengths: tf.Tensor) -> tf.Tensor:
+    def can_win(self, state: _State, max_lengths: tf.Tensor) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`.
 
         log P never increases, and the length penalty that divides it grows

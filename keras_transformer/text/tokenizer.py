@@ -246,6 +246,37 @@ class Tokenizer:
         """Returns the vocabulary entry of each id; "▁" stands for a space."""
         return [self._processor.IdToPiece(int(i)) for i in ids]
 
+    def joined_pieces(self, ids: "tf.Tensor") -> "tf.Tensor":
+        """Returns vocabulary entries, joined by spaces, which none contains.
+
+        Args:
+            ids: Integer tensor `[..., T]`. Padding is left out.
+
+        Returns:
+            String tensor `[...]`.
+        """
+        import tensorflow as tf
+
+        pieces = self.ops.id_to_string(tf.cast(ids, tf.int32))
+        is_token = ids != self.pad_id
+        pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")
+        return tf.strings.strip(tf.strings.reduce_join(pieces, axis=-1))
+
+    def ids_of_pieces(self, pieces: "tf.Tensor") -> "tf.RaggedTensor":
+        """Returns the ids of what `joined_pieces` returned.
+
+        Args:
+            pieces: String tensor `[B]`. What is not in the vocabulary is
+                unknown.
+
+        Returns:
+            int32 ragged tensor `[B, (T)]`.
+        """
+        import tensorflow as tf
+
+        split = tf.strings.split(pieces)
+        return split.with_values(self.ops.string_to_id(split.values))
+
     def detokenize(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
         """Returns the texts of ids, each up to its first end token.
 

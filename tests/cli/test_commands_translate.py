@@ -32,7 +32,8 @@ class FakeTranslator:
             Translation(
                 [f"{text.upper()}\n{i}" for i in range(self.num_translations)],
                 [-float(i) for i in range(self.num_translations)],
-                truncated=text == "long",
+                source_truncated=text == "long",
+                at_length_limit=text in ("long", "limit"),
             )
             for text in texts
         ]
@@ -94,13 +95,18 @@ def test_translate_translates(run_cli, trained, monkeypatch):
 def test_translate_prints_a_line_per_line(
     run_cli, monkeypatch, fake_translators
 ):
-    set_stdin(monkeypatch, Chunks([b"a cat\n\nlong\n"]))
+    set_stdin(monkeypatch, Chunks([b"a cat\n\nlong\nlimit\n"]))
     code, out, err = run_cli("translate", "runs/x", "--extra-length", 7)
-    assert (code, out) == (0, "A CAT 0\n 0\nLONG 0\n")
+    assert (code, out) == (0, "A CAT 0\n 0\nLONG 0\nLIMIT 0\n")
+    cut = "truncated: it has more than 31 tokens, which is all that the model"
+    limit = (
+        "may be incomplete: it has as many tokens as it may have, 32 or those "
+        "of the line and 7 more (--extra-length)"
+    )
     assert err == (
-        "keras-transformer: line 3 was truncated: it or its translation "
-        "exceeds 32 tokens, the model's maximum length, or the translation "
-        "exceeds the source by 7 tokens, the limit of --extra-length\n"
+        f"keras-transformer: line 3 was {cut} reads\n"
+        f"keras-transformer: the translation of line 3 {limit}\n"
+        f"keras-transformer: the translation of line 4 {limit}\n"
     )
 
 

@@ -24,7 +24,9 @@ def calls(trained, monkeypatch):
 
     def translate(path, texts):
         calls.append(("translate", path, texts))
-        return [Translation([text.upper()], [0.0], False) for text in texts]
+        return [
+            Translation([text.upper()], [0.0], False, False) for text in texts
+        ]
 
     def evaluate(translator, corpus, split, target):
         calls.append(("evaluate", corpus.name, split, target))

@@ -27,7 +27,8 @@ def translate(text):
     return dict(
         translations=Output([[t.upper().encode()] for t in text]),
         scores=Output([[-1.0] for _ in text]),
-        truncated=Output([False for _ in text]),
+        source_truncated=Output([False for _ in text]),
+        at_length_limit=Output([True for _ in text]),
     )
 """
 
@@ -50,8 +51,8 @@ def test_process_finds_tensorflow_wherever_this_one_does(fake_tensorflow):
     fake_tensorflow()
     found = translate_in_subprocess("folder", ["dog", "Käse 🙂"])
     assert found == [
-        Translation(["DOG"], [-1.0], False),
-        Translation(["KÄSE 🙂"], [-1.0], False),
+        Translation(["DOG"], [-1.0], False, True),
+        Translation(["KÄSE 🙂"], [-1.0], False, True),
     ]
 
 

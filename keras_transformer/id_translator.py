@@ -1,0 +1,204 @@
+"""Translates ids, with one model or several: ids -> search -> hypotheses.
+
+Letters: B = batch, K = beam size, S = source length, T = target length,
+p = prefix length, V = vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from keras_transformer.config import TransformerConfig
+from keras_transformer.decoding import (
+    BeamSearch,
+    SearchResult,
+    beam_search,
+    sequence_scores,
+)
+from keras_transformer.errors import InputError
+from keras_transformer.fast_decoder import FastDecoder
+from keras_transformer.model import Memory, Transformer
+
+_SHARED = ("vocab_size", "pad_id", "bos_id", "eos_id")
+
+
+class IdTranslator:
+    """Translates ids with a model, or with the mean of several models.
+
+    Several models (an ensemble) are decoded side by side, and their
+    probabilities of the next token are averaged.
+
+    Args:
+        models: The Transformers. They share vocabulary and special ids.
+        search: The search.
+        unk_id: Id of unknown text, which no translation contains.
+
+    Raises:
+        InputError: If there is no model, or their vocabularies differ.
+    """
+
+    def __init__(
+        self, models: Sequence[Transformer], search: BeamSearch, unk_id: int
+    ) -> None:
+        if not models:
+            raise InputError("A translator needs a model. Received: none")
+        found = {
+            tuple(getattr(model.config, name) for name in _SHARED)
+            for model in models
+        }
+        if len(found) > 1:
+            raise InputError(
+                "Models that translate together must have the same "
+                f"{', '.join(_SHARED)}. Received: {sorted(found)}"
+            )
+        self.models = tuple(models)
+        self.default_search = search
+        self.unk_id = unk_id
+
+    @property
+    def config(self) -> TransformerConfig:
+        """The configuration of the first model."""
+        return self.models[0].config
+
+    @property
+    def max_length(self) -> int:
+        """Longest source and longest target that all models take."""
+        return min(model.config.max_length for model in self.models)
+
+    def max_lengths(
+        self, source: tf.Tensor, extra_length: int | tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns the maximum length of each translation, `[B]`.
+
+        Args:
+            source: Ids `[B, S]` with their end tokens, padded.
+            extra_length: As in `search`.
+        """
+        if extra_length is None:
+            extra_length = self.default_search.extra_length
+        is_token = tf.cast(source != self.config.pad_id, tf.int32)
+        if not tf.is_tensor(extra_length):  # and may be too large for one
+            extra_length = min(extra_length, self.max_length)
+        extra_length = tf.minimum(extra_length, self.max_length)
+        return tf.minimum(
+            tf.reduce_sum(is_token, axis=1) + extra_length, self.max_length
+        )
+
+    def search(
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        *,
+        beam_size: int | tf.Tensor | None = None,
+        alpha: float | tf.Tensor | None = None,
+        extra_length: int | tf.Tensor | None = None,
+    ) -> SearchResult:
+        """Searches for translations.
+
+        Args:
+            source: Ids `[B, S]` with their end tokens, padded.
+            prefix: Ids `[B, p]`, padded, with which the translations begin.
+                They may be `extra_length` longer than source and prefix.
+            beam_size: Default: that of the search, as for the next two. Each
+                may be a scalar tensor.
+            alpha: Exponent of the length penalty.
+            extra_length: Tokens that a translation may have more than its
+                source.
+        """
+        config, search = self.config, self.default_search
+        beam_size = search.beam_size if beam_size is None else beam_size
+        alpha = search.alpha if alpha is None else alpha
+        max_lengths = self.max_lengths(source, extra_length)
+        if prefix is not None:
+            is_token = tf.cast(prefix != config.pad_id, tf.int32)
+            max_lengths = tf.minimum(
+                max_lengths + tf.reduce_sum(is_token, axis=1), self.max_length
+            )
+        # Of an empty batch the maximum is negative.
+        longest = tf.maximum(tf.reduce_max(max_lengths), 0)
+        decoders, caches = zip(
+            *(
+                _start(model, model.encode(source), longest, beam_size)
+                for model in self.models
+            ),
+            strict=True,
+        )
+
+        def step(
+            ids: tf.Tensor, parents: tf.Tensor, caches: Any, index: tf.Tensor
+        ) -> tuple[tf.Tensor, Any]:
+            logits, caches = zip(
+                *(
+                    decoder.decode_step(ids, parents, cache, index)
+                    for decoder, cache in zip(decoders, caches, strict=True)
+                ),
+                strict=True,
+            )
+            return _mean_log_probs(logits), caches
+
+        return beam_search(
+            step,
+            caches,
+            max_lengths,
+            beam_size,
+            alpha,
+            bos_id=config.bos_id,
+            eos_id=config.eos_id,
+            pad_id=config.pad_id,
+            banned_ids=(self.unk_id,),
+            prefix=prefix,
+        )
+
+    def log_probs(self, source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Returns natural-log probabilities of all tokens, `[B, T, V]`.
+
+        Args:
+            source: Ids `[B, S]` with their end tokens, padded.
+            labels: Ids `[B, T]` with their end tokens, padded, which the
+                decoders are fed with.
+        """
+        inputs = {"source": source, "target": self.decoder_input(labels)}
+        return _mean_log_probs([model(inputs) for model in self.models])
+
+    def scores(
+        self, source: tf.Tensor, labels: tf.Tensor, alpha: float | None = None
+    ) -> tf.Tensor:
+        """Returns the scores that the search gives to labels, float32 `[B]`.
+
+        Args:
+            source: As in `log_probs`.
+            labels: As in `log_probs`.
+            alpha: As in `search`.
+        """
+        alpha = self.default_search.alpha if alpha is None else alpha
+        log_probs = self.log_probs(source, labels)
+        return sequence_scores(labels, log_probs, alpha, self.config.pad_id)
+
+    def decoder_input(self, labels: tf.Tensor) -> tf.Tensor:
+        """Returns what a decoder reads to predict labels `[B, T]`."""
+        bos = tf.fill([tf.shape(labels)[0], 1], self.config.bos_id)
+        return tf.concat([bos, labels], axis=1)[:, :-1]
+
+
+def _start(
+    model: Transformer,
+    memory: Memory,
+    longest: tf.Tensor,
+    beam_size: int | tf.Tensor,
+) -> tuple[Any, Any]:
+    """Returns a decoder and its cache."""
+    if FastDecoder.supports(model):
+        decoder = FastDecoder(model, memory, longest, beam_size)
+        return decoder, decoder.init_cache()
+    return model, model.init_cache(memory, beam_size)
+
+
+def _mean_log_probs(logits: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns the log of the mean of the models' probabilities."""
+    log_probs = [tf.nn.log_softmax(tf.cast(z, tf.float32)) for z in logits]
+    if len(log_probs) == 1:
+        return log_probs[0]
+    total = tf.reduce_logsumexp(tf.stack(log_probs), axis=0)
+    return total - math.log(len(log_probs))

@@ -1,0 +1,140 @@
+"""Translates string tensors: text -> ids -> search -> text.
+
+`Translator` calls it with Python's texts; an exported model consists of it.
+
+Letters: B = batch, K = beam size, n = translations returned, S = source
+length.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_transformer.decoding import BeamSearch, SearchResult
+from keras_transformer.errors import InputError
+from keras_transformer.id_translator import IdTranslator
+from keras_transformer.model import Transformer
+from keras_transformer.text import Tokenizer
+
+
+class Hypotheses(NamedTuple):
+    """What the search found for a batch of texts, as tensors."""
+
+    result: SearchResult
+    is_empty: tf.Tensor  # [B] boolean, True where the source has no tokens
+    source_truncated: tf.Tensor  # [B] boolean
+    at_length_limit: tf.Tensor  # [B] boolean, of the best hypothesis
+
+
+class TensorTranslator:
+    """Translates string tensors.
+
+    Args:
+        models: As in `IdTranslator`.
+        tokenizer: The tokenizer that the models were trained with.
+        search: The search.
+
+    Raises:
+        InputError: If the tokenizer does not fit the models.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        tokenizer: Tokenizer,
+        search: BeamSearch,
+    ) -> None:
+        self.ids = IdTranslator(models, search, tokenizer.unk_id)
+        names = ("vocab_size", "pad_id", "bos_id", "eos_id")
+        of_model = [getattr(self.ids.config, name) for name in names]
+        of_tokenizer = [getattr(tokenizer, name) for name in names]
+        if of_model != of_tokenizer:
+            raise InputError(
+                "The tokenizer must be the one that the model was trained "
+                f"with. Received: ({', '.join(names)}) = {of_tokenizer} of "
+                f"the tokenizer, {of_model} of the model"
+            )
+        self.tokenizer = tokenizer
+
+    def source_ids(
+        self, text: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns the ids that the model reads of texts.
+
+        Args:
+            text: String tensor `[B]`.
+
+        Returns:
+            Ids `[B, S]` with their end tokens, padded; their lengths `[B]`,
+            the end token included; and bool `[B]`, True where a text was
+            cut at the model's `max_length`.
+        """
+        config, limit = self.ids.config, self.ids.max_length - 1
+        ids = self.tokenizer.tokenize(text)
+        cut = ids.row_lengths() > limit
+        ids = ids[:, :limit]
+        end = tf.fill([ids.nrows(), 1], config.eos_id)
+        ids = tf.concat([ids, end], axis=1)
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
+        return ids.to_tensor(config.pad_id), lengths, cut
+
+    def hypotheses(
+        self, text: tf.Tensor, prefix: tf.Tensor | None = None, **options: Any
+    ) -> Hypotheses:
+        """Searches for translations of texts, in a graph or eagerly.
+
+        Args:
+            text: String tensor `[B]`.
+            prefix: String tensor `[B]`, what each translation begins with.
+            **options: `beam_size`, `alpha` and `extra_length`, as in
+                `IdTranslator.search`.
+        """
+        # A server does not check the rank, and the tokenizer flattens.
+        text = tf.ensure_shape(text, [None])
+        source, lengths, cut = self.source_ids(text)
+        if prefix is not None:
+            ids = self.tokenizer.tokenize(tf.ensure_shape(prefix, [None]))
+            # There is room for a token and the end token after it.
+            ids = ids[:, : max(self.ids.max_length - 2, 0)]
+            prefix = ids.to_tensor(self.ids.config.pad_id)
+        result = self.ids.search(source, prefix, **options)
+        limits = self.ids.max_lengths(source, options.get("extra_length"))
+        if prefix is not None:
+            limits = tf.minimum(
+                limits + tf.cast(ids.row_lengths(), tf.int32),
+                self.ids.max_length,
+            )
+        is_empty = lengths == 1  # nothing but the end token
+        at_limit = (result.lengths[:, 0] >= limits) & ~is_empty
+        return Hypotheses(result, is_empty, cut, at_limit)
+
+    def translate(
+        self,
+        text: tf.Tensor,
+        num_translations: int,
+        prefix: tf.Tensor | None = None,
+        **options: Any,
+    ) -> dict[str, tf.Tensor]:
+        """Translates a batch of texts, in a graph or eagerly.
+
+        Args:
+            text: String tensor `[B]`.
+            num_translations: n.
+            prefix: As in `hypotheses`.
+            **options: As in `hypotheses`.
+
+        Returns:
+            `translations` `[B, n]`, `scores` float32 `[B, n]`, best first,
+            and boolean `source_truncated` and `at_length_limit`, `[B]`.
+        """
+        n = num_translations
+        found = self.hypotheses(text, prefix, **options)
+        is_empty = found.is_empty[:, None]
+        texts = self.tokenizer.detokenize(found.result.ids[:, :n])
+        return {
+            "translations": tf.where(is_empty, "", texts),
+            "scores": tf.where(is_empty, 0.0, found.result.scores[:, :n]),
+            "source_truncated": found.source_truncated,
+            "at_length_limit": found.at_length_limit,
+        }

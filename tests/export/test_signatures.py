@@ -1,0 +1,301 @@
+"""Every signature of an exported model, compared with the translator."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+
+import keras_transformer as kt
+from keras_transformer.errors import InputError
+from keras_transformer.export import signatures
+from keras_transformer.export.signatures import SIGNATURES, Signatures
+
+TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat sleeps."]
+
+
+@pytest.fixture(scope="module")
+def loaded(exported):
+    return tf.saved_model.load(exported)
+
+
+@pytest.fixture(scope="module")
+def call(loaded):
+    """Returns the outputs of a signature as arrays, strings decoded."""
+
+    def call(name, **inputs):
+        inputs = {key: tf.constant(value) for key, value in inputs.items()}
+        outputs = {
+            key: value.numpy()
+            for key, value in loaded.signatures[name](**inputs).items()
+        }
+        return {
+            key: np.char.decode(value.astype("S"), "utf-8")
+            if value.dtype == object
+            else value
+            for key, value in outputs.items()
+        }
+
+    return call
+
+
+def search_of(translator, **values):
+    search = dict(beam_size=4, alpha=0.6, extra_length=12) | values
+    return kt.Translator(
+        translator.model,
+        translator.tokenizer,
+        kt.BeamSearch(**search),
+        search["beam_size"],
+    )
+
+
+def assert_translations(outputs, expected):
+    assert outputs["translations"].tolist() == [t.texts for t in expected]
+    np.testing.assert_allclose(
+        outputs["scores"], [t.scores for t in expected], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_inputs_and_outputs_of_every_signature(loaded):
+    found = {}
+    for name, signature in loaded.signatures.items():
+        _, inputs = signature.structured_input_signature
+        assert inputs == {spec.name: spec for spec in SIGNATURES[name]}
+        found[name] = sorted(signature.structured_outputs)
+    flags = ["at_length_limit", "source_truncated"]
+    translations = sorted([*flags, "scores", "translations"])
+    assert found == {
+        "serving_default": translations,
+        "translate_nbest": sorted([*translations, "lengths", "pieces"]),
+        "greedy": translations,
+        "translate_prefix": translations,
+        "translate_with_options": translations,
+        "score": [
+            "lengths",
+            "log_probs",
+            "perplexities",
+            "pieces",
+            "scores",
+            "source_truncated",
+            "token_log_probs",
+            "translation_truncated",
+        ],
+        "attention": ["attention", "source_pieces", "target_pieces"],
+        "tokenize": ["ids", "lengths", "pieces"],
+        "detokenize": ["text"],
+    }
+
+
+def test_nbest_has_all_hypotheses_with_their_pieces(call, translator):
+    outputs = call("translate_nbest", text=TEXTS)
+    expected = search_of(translator).translate(TEXTS)
+    assert_translations(outputs, expected)
+    for texts, pieces, lengths in zip(
+        outputs["translations"],
+        outputs["pieces"],
+        outputs["lengths"],
+        strict=True,
+    ):
+        for text, joined, length in zip(texts, pieces, lengths, strict=True):
+            # The end token is a piece; "\u2581" stands for a space.
+            words = joined.split()
+            assert len(words) == length
+            if words:
+                assert words[-1] == "</s>"
+                spelled = "".join(words[:-1]).replace("\u2581", " ")
+                assert spelled.strip() == text or "<0x" in spelled
+    assert outputs["lengths"][2].tolist() == [0] * 4
+
+
+def test_greedy(call, translator):
+    outputs = call("greedy", text=TEXTS)
+    expected = search_of(translator, beam_size=1).translate(TEXTS)
+    assert outputs["translations"].tolist() == [t.texts[0] for t in expected]
+    np.testing.assert_allclose(
+        outputs["scores"], [t.scores[0] for t in expected], atol=1e-5
+    )
+
+
+def test_prefix(call, translator):
+    texts, prefixes = ["dog", "dog", "The red cat sleeps."], ["", "Katze", "H"]
+    outputs = call("translate_prefix", text=texts, prefix=prefixes)
+    expected = translator.translate(texts, prefixes=prefixes)
+    assert_translations(outputs, expected)
+    assert expected[0].texts[0] == "Hund"
+    for prefix, translation in zip(prefixes, expected, strict=True):
+        assert all(text.startswith(prefix) for text in translation.texts)
+    # Scores are those of the whole translation.
+    source, _, _ = translator.tensors.source_ids(tf.constant(["dog"]))
+    result = translator.tensors.ids.search(
+        source, translator.tokenizer.tokenize(["Katze"]).to_tensor()
+    )
+    found = translator.tensors.ids.scores(source, result.ids[:, 0])
+    np.testing.assert_allclose(found, result.scores[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(beam_size=1, alpha=0.6, extra_length=12),
+        dict(beam_size=5, alpha=0.0, extra_length=12),
+        dict(beam_size=3, alpha=2.0, extra_length=0),
+    ],
+)
+def test_options_of_a_request(call, translator, options):
+    outputs = call("translate_with_options", text=TEXTS, **options)
+    expected = search_of(translator, **options).translate(TEXTS)
+    assert_translations(outputs, expected)
+    found = outputs["at_length_limit"].tolist()
+    assert found == [t.at_length_limit for t in expected]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(beam_size=0), "beam_size must be from 1 to 64"),
+        (dict(beam_size=65), "beam_size must be from 1 to 64"),
+        (dict(alpha=-1.0), "alpha must be"),
+        (dict(alpha=np.float32("nan")), "alpha must be"),
+        (dict(extra_length=-1), "extra_length must not be negative"),
+    ],
+)
+def test_invalid_options_are_refused(call, change, message):
+    options = dict(beam_size=4, alpha=0.6, extra_length=12) | change
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        call("translate_with_options", text=["dog"], **options)
+
+
+def test_score(call, translator):
+    texts = ["dog", "cat", "The old tree sleeps."]
+    translations = ["Hund", "Hund", "Baum schläft, der alte."]
+    outputs = call("score", text=texts, translation=translations)
+    np.testing.assert_allclose(
+        outputs["scores"], translator.score(texts, translations), atol=1e-5
+    )
+    lengths = outputs["lengths"]
+    for i, translation in enumerate(translations):
+        tokens = translator.tokenizer.tokenize([translation]).row_lengths()[0]
+        assert lengths[i] == tokens + 1  # the end token
+        assert len(outputs["pieces"][i].split()) == lengths[i]
+        assert (outputs["token_log_probs"][i, lengths[i] :] == 0).all()
+    log_probs = outputs["token_log_probs"].sum(axis=1)
+    np.testing.assert_allclose(outputs["log_probs"], log_probs, atol=1e-5)
+    np.testing.assert_allclose(
+        outputs["perplexities"], np.exp(-log_probs / lengths), rtol=1e-4
+    )
+    # A wrong translation is less likely than the right one.
+    assert outputs["perplexities"][1] > 10 * outputs["perplexities"][0]
+    assert not outputs["translation_truncated"].any()
+
+
+def test_score_needs_a_translation_per_text(call):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one translation"):
+        call("score", text=["dog", "cat"], translation=["Hund"])
+
+
+def test_attention(call, translator):
+    texts = ["The red cat sleeps.", "dog"]
+    outputs = call("attention", text=texts)
+    for i, text in enumerate(texts):
+        expected = translator.attention(text)
+        assert outputs["source_pieces"][i].split() == expected.source_tokens
+        # The translation's pieces: row t predicts the piece t.
+        pieces = outputs["target_pieces"][i].split()
+        assert pieces == [*expected.target_tokens[1:], "</s>"]
+        (cross,) = expected.cross
+        rows, columns = cross.shape[1:]
+        found = outputs["attention"][i, 0, :, :rows, :columns]
+        np.testing.assert_allclose(found, cross, atol=1e-5)
+
+
+def test_tokenize_and_detokenize_are_inverse(call, translator):
+    outputs = call("tokenize", text=TEXTS)
+    ragged = translator.tokenizer.tokenize(TEXTS)
+    assert outputs["ids"].tolist() == ragged.to_tensor().numpy().tolist()
+    assert outputs["lengths"].tolist() == ragged.row_lengths().numpy().tolist()
+    for ids, pieces in zip(ragged.to_list(), outputs["pieces"], strict=True):
+        assert pieces.split() == translator.tokenizer.pieces(ids)
+    found = call("detokenize", pieces=outputs["pieces"])["text"].tolist()
+    assert found == TEXTS
+    assert call("detokenize", pieces=["no-piece"])["text"].tolist() != [""]
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_other_ranks_are_refused_and_empty_batches_are_not(loaded, name):
+    signature = loaded.signatures[name]
+    options = dict(beam_size=2, alpha=0.6, extra_length=5)
+    inputs = {
+        spec.name: options.get(spec.name, []) for spec in SIGNATURES[name]
+    }
+
+    def call(strings):
+        return signature(
+            **{
+                spec.name: tf.constant(
+                    options.get(spec.name, strings), spec.dtype
+                )
+                for spec in SIGNATURES[name]
+            }
+        )
+
+    assert inputs
+    for value in call([]).values():
+        assert value.shape[0] == 0
+    for strings in ("dog", [["dog"], ["cat"]]):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            call(strings)
+
+
+def test_a_large_batch_is_decoded_in_slices(translator, pairs, monkeypatch):
+    texts = tf.constant([*pairs, ""])
+    vocab_size = translator.tokenizer.vocab_size
+    expected = Signatures(translator).make(["serving_default", "score"])
+    monkeypatch.setattr(signatures, "_LARGEST", 4 * 7 * vocab_size)
+    batches = []
+    translate = translator.tensors.translate
+
+    def watch(text, *args, **options):
+        text = tf.py_function(
+            lambda x: batches.append(len(x)) or x, [text], tf.string
+        )
+        return translate(tf.ensure_shape(text, [None]), *args, **options)
+
+    monkeypatch.setattr(translator.tensors, "translate", watch)
+    sliced = Signatures(translator).make(["serving_default", "score"])
+    found = sliced["serving_default"](texts)
+    assert batches == [7, 7, 7, 4]
+    for name, value in expected["serving_default"](texts).items():
+        if value.dtype == tf.float32:
+            np.testing.assert_allclose(found[name], value, atol=1e-5)
+        else:
+            assert found[name].numpy().tolist() == value.numpy().tolist()
+    translations = tf.constant([*pairs.values(), "Hund"])
+    found = sliced["score"](texts, translations)
+    for name, value in expected["score"](texts, translations).items():
+        if value.dtype == tf.float32:
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("include", [[], ["greedy"], ["serving_default", "no"]])
+def test_serving_default_is_needed_and_names_are_known(translator, include):
+    with pytest.raises(InputError, match="must contain serving_default"):
+        Signatures(translator).make(include)
+
+
+def test_a_signature_of_your_own(translator, tmp_path):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def shout(text):
+        return {"text": tf.strings.upper(text)}
+
+    path = kt.export.save(
+        translator,
+        tmp_path / "1",
+        probes=["dog"],
+        include=["serving_default"],
+        signatures={"shout": shout},
+    )
+    loaded = tf.saved_model.load(path).signatures
+    assert set(loaded) == {"serving_default", "shout"}
+    found = loaded["shout"](text=tf.constant(["dog"]))
+    assert found["text"].numpy().tolist() == [b"DOG"]
+    with pytest.raises(InputError, match="name of its own. Received: score"):
+        kt.export.save(translator, tmp_path / "2", signatures={"score": shout})
