@@ -102,7 +102,7 @@ clean: ## Remove environments, caches and build output, but no runs
 			"make matrix PYTHON=/path/to/python3.12" >&2; exit 1; }
 	$(PY) -m venv $(@D)
 	$(@D)/bin/python $(PIP_INSTALL) $(PINS) pytest pytest-xdist \
-		-e ".[tensorflow,plot,tensorboard]"
+		-e ".[tensorflow,plot,tensorboard,serving]"
 	@touch $@
 
 $(PY):

@@ -23,11 +23,14 @@ PLOT = ["matplotlib>=3.8"]
 TENSORBOARD = ["tensorboard"]
 # importlib_resources: TensorFlow Datasets 4.9.10 imports it undeclared.
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
+# Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
+SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 TEST = [
     *TENSORFLOW,
     *PLOT,
     *TENSORBOARD,
     *TFDS,
+    *SERVING,
     "ipykernel",
     "jax",
     "jedi",
@@ -74,6 +77,7 @@ setup(
         "plot": PLOT,
         "tensorboard": TENSORBOARD,
         "tfds": TFDS,
+        "serving": SERVING,
         "torch": ["torch>=2.6,<2.14"],
         "test": TEST,
     },

@@ -1,7 +1,10 @@
 """Writes a `Translator` as a SavedModel and verifies it in a new process."""
 
+import dataclasses
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,13 +14,18 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
+from keras_transformer import __version__
 from keras_transformer.errors import InputError
 from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
+from keras_transformer.files import write_json
 from keras_transformer.text import read_texts
 from keras_transformer.translator import Translation, Translator
 
+_NOT_SERVED = re.compile("Xla|PyFunc")
+METADATA_FILE = "assets.extra/keras_transformer.json"
 PROBES = (
     "I am a student.",
     "",
@@ -31,6 +39,7 @@ def save(
     probes: Iterable[str] = PROBES,
     include: Collection[str] = tuple(SIGNATURES),
     signatures: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a SavedModel that takes strings and returns translations.
 
@@ -54,13 +63,17 @@ def save(
             needed. Fewer make the model faster to load.
         signatures: Further signatures by name: instances of `tf.function`
             with an input signature.
+        metadata: What to add to `assets.extra/keras_transformer.json`, which
+            has versions, the tokenizer's SHA-256, the search and the names of
+            the signatures: values that JSON can hold.
 
     Returns:
         The folder.
 
     Raises:
         InputError: If `path` exists, the model has weights or scores that are
-            not finite, or names of signatures are unknown or taken.
+            not finite, names of signatures are unknown or taken, or the graph
+            has an operation that TensorFlow Serving does not have.
         RuntimeError: If the new process fails, or its results differ.
     """
     path = Path(path)
@@ -86,6 +99,12 @@ def save(
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         _write(module, functions, partial)
+        _check_operations(partial)
+        (partial / METADATA_FILE).parent.mkdir(exist_ok=True)
+        write_json(
+            partial / METADATA_FILE,
+            {**_metadata(translator, functions), **(metadata or {})},
+        )
         _compare(translate_in_subprocess(partial, probes), expected, probes)
         os.replace(partial, path)
     finally:
@@ -170,6 +189,52 @@ def _write(module: tf.Module, functions: dict[str, Any], path: Path) -> None:
     # itself would be written twice.
     module.functions = functions
     tf.saved_model.save(module, path, signatures=functions)
+
+
+def _check_operations(path: Path) -> None:
+    """Raises InputError if TensorFlow Serving lacks an operation.
+
+    It has the public operations of TensorFlow and, of tensorflow-text, those
+    of SentencePiece in every release. It starts without XLA, and has no
+    Python.
+    """
+    model = saved_model_pb2.SavedModel.FromString(
+        (path / "saved_model.pb").read_bytes()
+    )
+    graph = model.meta_graphs[0].graph_def
+    nodes = [*graph.node]
+    for function in graph.library.function:
+        nodes += function.node_def
+    own_functions = {f.signature.name for f in graph.library.function}
+    missing = sorted(
+        operation
+        for operation in {node.op for node in nodes} - own_functions
+        if _NOT_SERVED.search(operation)
+        or not (
+            hasattr(tf.raw_ops, operation)
+            or operation.startswith("Sentencepiece")
+        )
+    )
+    if missing:
+        raise InputError(
+            "A model to export must have operations of stock TensorFlow "
+            f"Serving only. Received: {', '.join(missing)}"
+        )
+
+
+def _metadata(
+    translator: Translator, functions: Mapping[str, Any]
+) -> dict[str, Any]:
+    digest = hashlib.sha256(translator.tokenizer.model).hexdigest()
+    return {
+        "keras_transformer": __version__,
+        "tensorflow": tf.__version__,
+        "tokenizer_sha256": digest,
+        "models": len(translator.models),
+        "search": dataclasses.asdict(translator.search),
+        "num_translations": translator.num_translations,
+        "signatures": sorted(functions),
+    }
 
 
 def _compare(

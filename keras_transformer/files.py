@@ -1,9 +1,11 @@
 """Atomic writing of files."""
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -35,6 +37,13 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_json(path: str | os.PathLike, values: Any) -> None:
+    """Writes JSON atomically."""
+    text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+    with atomic_write(path) as partial:
+        partial.write_text(text, "utf-8")
 
 
 def reserve_disk_space(path: Path, size: int) -> None:

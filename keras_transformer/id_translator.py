@@ -176,6 +176,17 @@ class IdTranslator:
         log_probs = self.log_probs(source, labels)
         return sequence_scores(labels, log_probs, alpha, self.config.pad_id)
 
+    def perplexities(self, source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Returns the perplexity per token of labels, float32 `[B]`.
+
+        Args:
+            source: As in `log_probs`.
+            labels: As in `log_probs`.
+        """
+        is_token = tf.cast(labels != self.config.pad_id, tf.float32)
+        log_probs = self.scores(source, labels, alpha=0.0)
+        return tf.exp(-log_probs / tf.reduce_sum(is_token, axis=1))
+
     def decoder_input(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns what a decoder reads to predict labels `[B, T]`."""
         bos = tf.fill([tf.shape(labels)[0], 1], self.config.bos_id)

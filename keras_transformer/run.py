@@ -125,6 +125,34 @@ class Run:
         """Path of the log, with a row per epoch."""
         return self.path / "log.csv"
 
+    def metadata(self, checkpoint: Path) -> dict[str, Any]:
+        """Returns what a reader of an exported checkpoint wants to know.
+
+        Args:
+            checkpoint: From `find_checkpoint`.
+
+        Returns:
+            Name and id of the run, checkpoint and step, languages, recipe,
+            and the newest figures of `results.json` for the checkpoint, by
+            split.
+        """
+        results: dict[str, Any] = {}
+        file = self.path / "results.json"
+        rows = json.loads(file.read_text("utf-8")) if file.exists() else []
+        for row in rows:
+            if row.get("checkpoint") == checkpoint.name:
+                results[row["split"]] = row
+        return {
+            "run": self.path.resolve().name,
+            "run_id": self.id,
+            "checkpoint": checkpoint.name,
+            "step": step_of(checkpoint),
+            "source": self.recipe.get("source"),
+            "target": self.recipe.get("target"),
+            "recipe": self.recipe,
+            "results": results,
+        }
+
     def find_checkpoint(self, name: str | int | None = None) -> Path:
         """Returns a checkpoint by name.
 

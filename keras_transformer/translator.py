@@ -6,7 +6,7 @@ length, T = target length, H = attention heads.
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, overload
 
@@ -279,6 +279,29 @@ class Translator:
             InputError: If the numbers of sources and targets differ, a text
                 is not valid, or one is longer than the model's `max_length`.
         """
+        return self._measure(
+            self.tensors.ids.scores, sources, targets, batch_tokens
+        )
+
+    def perplexity(
+        self, sources: Any, targets: Any, batch_tokens: int = 2048
+    ) -> float | list[float]:
+        """Returns the perplexity per token of given targets.
+
+        Arguments, result and errors are those of `score`. An empty source has
+        the perplexity 0.
+        """
+        return self._measure(
+            self.tensors.ids.perplexities, sources, targets, batch_tokens
+        )
+
+    def _measure(
+        self,
+        measure: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        sources: Any,
+        targets: Any,
+        batch_tokens: int,
+    ) -> float | list[float]:
         sources, is_single = read_texts(sources, "sources")
         targets, is_single_target = read_texts(targets, "targets")
         if len(sources) != len(targets) or is_single != is_single_target:
@@ -287,7 +310,7 @@ class Translator:
                 f"lists of the same length. Received: {len(sources)} sources, "
                 f"{len(targets)} targets"
             )
-        scores = np.zeros(len(sources))
+        values = np.zeros(len(sources))
         for batch in self._batches(targets, batch_tokens):
             source, lengths, source_cut = self.tensors.source_ids(
                 tf.constant([sources[i] for i in batch])
@@ -302,9 +325,8 @@ class Translator:
                     f"{self.tensors.ids.max_length - 1} tokens. Received: "
                     f"a longer source or target at index {batch[cut.argmax()]}"
                 )
-            found = self.tensors.ids.scores(source, labels)
-            scores[batch] = tf.where(lengths == 1, 0.0, found)
-        return float(scores[0]) if is_single else scores.tolist()
+            values[batch] = tf.where(lengths == 1, 0.0, measure(source, labels))
+        return float(values[0]) if is_single else values.tolist()
 
     def attention(self, text: Any) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.

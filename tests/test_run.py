@@ -83,3 +83,24 @@ def test_an_unknown_setting_is_refused(run):
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match="depth"):
         Run.open(run.path)
+
+
+def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
+    run.save_checkpoint(model, 7, 3)
+    run.save_checkpoint(model, 8, 3)
+    seventh, eighth = run.checkpoints()
+    rows = [
+        {"checkpoint": seventh.name, "split": "test", "bleu": 1.0},
+        {"checkpoint": seventh.name, "split": "test", "bleu": 2.0},
+        {"checkpoint": seventh.name, "split": "valid", "bleu": 3.0},
+        {"checkpoint": eighth.name, "split": "test", "bleu": 4.0},
+    ]
+    (run.path / "results.json").write_text(json.dumps(rows))
+    found = run.metadata(seventh)
+    assert (found["run"], found["run_id"]) == ("run", run.id)
+    assert (found["checkpoint"], found["step"]) == (seventh.name, 7)
+    assert found["recipe"] == run.recipe
+    assert found["results"] == {"test": rows[1], "valid": rows[2]}
+    assert run.metadata(eighth)["results"] == {"test": rows[3]}
+    (run.path / "results.json").unlink()
+    assert run.metadata(seventh)["results"] == {}

@@ -130,27 +130,6 @@ def test_tokenizer_of_another_model(model, pairs):
         kt.Translator(model, other)
 
 
-def test_a_prefix_per_text(translator):
-    texts = ["dog", "cat", "The red dog sleeps."]
-    prefixes = ["", "Baum", "Kat"]
-    found = translator.translate(texts, prefixes=prefixes)
-    assert found[0].texts[0] == "Hund"
-    for prefix, translation in zip(prefixes, found, strict=True):
-        assert all(text.startswith(prefix) for text in translation.texts)
-        assert translation.scores == sorted(translation.scores, reverse=True)
-    alone = translator.translate(texts[1], prefixes=prefixes[1])
-    assert_same(alone, found[1])
-
-
-def test_a_prefix_of_any_length(translator):
-    (translation,) = translator.translate(["dog"], prefixes=["Hund " * 100])
-    assert translation.at_length_limit
-    assert translation.texts[0].startswith("Hund Hund")
-    limit = translator.model.config.max_length
-    ids = translator.tokenizer.tokenize(translation.texts[:1])
-    assert ids.row_lengths()[0] < limit
-
-
 @pytest.mark.parametrize("prefixes", ["Hund", ["a"], ["a", "b", "c"]])
 def test_each_text_has_a_prefix(translator, prefixes):
     with pytest.raises(InputError, match="2 texts, [13] prefixes"):
@@ -252,6 +231,17 @@ def test_score_of_a_translation_is_the_reported_one(translator, pairs):
     assert scores[0] == 0.0
     right, wrong = translator.score(["dog", "dog"], ["Hund", "Katze"])
     assert wrong < right < 0.0
+
+
+def test_perplexity_is_that_of_the_log_probability(model, tokenizer):
+    translator = kt.Translator(model, tokenizer, kt.BeamSearch(alpha=0.0))
+    texts, targets = ["dog", "The red cat", ""], ["Hund", "Katze", "Baum"]
+    log_probs = np.array(translator.score(texts, targets))
+    lengths = tokenizer.tokenize(targets).row_lengths().numpy() + 1
+    expected = np.exp(-log_probs / lengths) * [1, 1, 0]  # empty: 0
+    found = translator.perplexity(texts, targets)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert translator.perplexity("dog", "Hund") == pytest.approx(found[0], 1e-4)
 
 
 @pytest.mark.parametrize(

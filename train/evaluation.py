@@ -9,12 +9,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.files import atomic_write
+from keras_transformer.files import atomic_write, write_json
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.train.bleu import corpus_scores
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.run import TrainingRun, write_json
+from keras_transformer.train.run import TrainingRun
 from keras_transformer.translator import Translator
 
 _BATCH_TOKENS = 8_192

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
-import json
 import math
 import os
 import sys
@@ -21,7 +20,7 @@ import keras
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write, reserve_disk_space
+from keras_transformer.files import atomic_write, reserve_disk_space, write_json
 from keras_transformer.run import FORMAT, Run, step_of, tokenizer_digest
 from keras_transformer.text import Tokenizer
 
@@ -217,10 +216,3 @@ def check_free(path: str | os.PathLike) -> None:
 def _finished_files(folder: Path) -> set[str]:
     names = {entry.name for entry in folder.glob("*")}
     return {name for name in names if not name.startswith(".partial-")}
-
-
-def write_json(path: str | os.PathLike, values: Any) -> None:
-    """Writes JSON atomically."""
-    text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-    with atomic_write(path) as partial:
-        partial.write_text(text, "utf-8")

@@ -7,6 +7,7 @@ TensorFlow is imported by the commands that need it, so that `--help` and
 import argparse
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from keras_transformer.cli import terminal
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.presets import PRESETS
-from keras_transformer.startup import decoding_workers
+from keras_transformer.startup import available_cores, decoding_workers
 from keras_transformer.train.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -98,13 +99,16 @@ def translate(options: argparse.Namespace) -> None:
     """Translates standard input line by line."""
     print_scores = options.n_best is not None
     translator = _open_translator(
-        options, options.n_best if print_scores else 1
+        options.runs, options, options.n_best if print_scores else 1
     )
-    limit = translator.model.config.max_length
+    limit = translator.tensors.ids.max_length
     workers = decoding_workers()
     number = 0
     for lines in terminal.read_lines():
-        for translation in translator.translate(lines, workers=workers):
+        prefixes = [options.prefix] * len(lines)
+        for translation in translator.translate(
+            lines, workers=workers, prefixes=prefixes
+        ):
             number += 1
             texts = [_one_line(text) for text in translation.texts]
             if print_scores:
@@ -126,23 +130,67 @@ def translate(options: argparse.Namespace) -> None:
                 )
 
 
+def score(options: argparse.Namespace) -> None:
+    """Scores the translations that standard input has beside their sources."""
+    from keras_transformer.decoding import BeamSearch
+    from keras_transformer.translator import Translator
+
+    translator = Translator.open(
+        options.runs, options.checkpoint, BeamSearch(alpha=options.alpha)
+    )
+    number = 0
+    for lines in terminal.read_lines():
+        pairs = []
+        for line in lines:
+            number += 1
+            pair = line.split("\t")
+            if len(pair) != 2:
+                raise InputError(
+                    "Each line must be a source, a tab and its translation. "
+                    f"Received: line {number} with {len(pair) - 1} tabs"
+                )
+            pairs.append(pair)
+        sources, targets = zip(*pairs, strict=True)
+        scores = translator.score(sources, targets)
+        perplexities = translator.perplexity(sources, targets)
+        for value, perplexity in zip(scores, perplexities, strict=True):
+            print(f"{value:.4f}\t{perplexity:.4f}")
+
+
 def export(options: argparse.Namespace) -> None:
     """Writes a SavedModel."""
     from keras_transformer.export import save
+    from keras_transformer.export.serving_kit import write_kit
+    from keras_transformer.export.signatures import SIGNATURES
+    from keras_transformer.run import Run
 
-    translator = _open_translator(options, options.n_best)
+    translator = _open_translator(options.runs, options, options.n_best)
     output = Path(options.output)
     if not output.name.isdecimal():
         terminal.report(
             "warning: TensorFlow Serving only loads models from folders that "
             f"are named by a version number, such as {output / '1'}"
         )
-    print(f"exporting {options.run}")
-    path = save(translator, options.output)
+    print(f"exporting {', '.join(options.runs)}")
+    runs = [Run.open(run) for run in options.runs]
+    path = save(
+        translator,
+        options.output,
+        include=options.signatures or tuple(SIGNATURES),
+        metadata={
+            "runs": [
+                run.metadata(run.find_checkpoint(options.checkpoint))
+                for run in runs
+            ]
+        },
+    )
     print(
         f"{path} holds a SavedModel, which was loaded in a new process and "
         "translates as the run does"
     )
+    if options.serving_kit:
+        for file in write_kit(path, available_cores()):
+            print(f"wrote {file}")
 
 
 def presets(options: argparse.Namespace) -> None:
@@ -175,7 +223,7 @@ def attention(options: argparse.Namespace) -> None:
     """Plots the attention of a layer while a sentence is translated."""
     from keras_transformer.plotting import save_figure, translation_figure
 
-    found = _open_translator(options).attention(options.sentence)
+    found = _open_translator([options.run], options).attention(options.sentence)
     figure = translation_figure(found, options.kind, options.layer)
     save_figure(figure, options.output)
     print(f"the attention is plotted in {options.output}")
@@ -218,12 +266,12 @@ def _search(options: argparse.Namespace) -> "BeamSearch":
 
 
 def _open_translator(
-    options: argparse.Namespace, num_translations: int = 1
+    runs: Sequence[str], options: argparse.Namespace, num_translations: int = 1
 ) -> "Translator":
     from keras_transformer.translator import Translator
 
     return Translator.open(
-        options.run, options.checkpoint, _search(options), num_translations
+        runs, options.checkpoint, _search(options), num_translations
     )
 
 

@@ -33,6 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
         ("evaluate", _add_evaluate, "measure BLEU on a split"),
         ("average", _add_average, "average the last checkpoints of a run"),
         ("translate", _add_translate, "translate standard input line by line"),
+        ("score", _add_score, "score given translations"),
         ("export", _add_export, "write a SavedModel"),
         ("presets", _add_nothing, "list the presets and their parameters"),
         ("attention", _add_attention, "plot the attention of a layer"),
@@ -140,7 +141,7 @@ def _add_average(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:
-    _add_run(parser)
+    _add_runs(parser)
     _add_checkpoint(parser)
     _add_search(parser)
     parser.add_argument(
@@ -150,10 +151,28 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
         help="print N translations per line, each as line number, score and "
         "text, separated by tabs",
     )
+    parser.add_argument(
+        "--prefix",
+        default="",
+        metavar="TEXT",
+        help="what every translation must begin with",
+    )
+
+
+def _add_score(parser: argparse.ArgumentParser) -> None:
+    _add_runs(parser)
+    _add_checkpoint(parser)
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        default=0.6,
+        metavar="FLOAT",
+        help="exponent of the length penalty (default: %(default)s)",
+    )
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    _add_run(parser)
+    _add_runs(parser)
     parser.add_argument("output", help="new folder, e.g. exported/1")
     _add_checkpoint(parser)
     _add_search(parser)
@@ -163,6 +182,18 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         default=1,
         metavar="N",
         help="translations returned per text (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--signatures",
+        nargs="+",
+        metavar="NAME",
+        help="signatures to write; serving_default is needed (default: all)",
+    )
+    parser.add_argument(
+        "--serving-kit",
+        action="store_true",
+        help="also write warm-up requests, settings and instructions for "
+        "TensorFlow Serving",
     )
 
 
@@ -206,6 +237,16 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", help="folder that `train` wrote")
+
+
+def _add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="run",
+        help="folder that `train` wrote; the probabilities of several runs "
+        "with the same tokenizer are averaged",
+    )
 
 
 def _add_checkpoint(parser: argparse.ArgumentParser) -> None:

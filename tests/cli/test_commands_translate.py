@@ -9,6 +9,8 @@ from commands import Chunks, check_refused, set_stdin
 
 from keras_transformer import plotting
 from keras_transformer.decoding import BeamSearch
+from keras_transformer.export import serving_kit
+from keras_transformer.export.signatures import SIGNATURES
 from keras_transformer.startup import available_cores
 from keras_transformer.translator import (
     Translation,
@@ -20,14 +22,14 @@ from keras_transformer.translator import (
 class FakeTranslator:
     """Translates into upper case; stands for `Translator`."""
 
-    model = types.SimpleNamespace(config=types.SimpleNamespace(max_length=32))
+    tensors = types.SimpleNamespace(ids=types.SimpleNamespace(max_length=32))
 
     def __init__(self, run, checkpoint, search, num_translations):
         self.run, self.checkpoint = run, checkpoint
         self.search, self.num_translations = search, num_translations
 
-    def translate(self, texts, workers):
-        self.workers = workers
+    def translate(self, texts, workers, prefixes):
+        self.workers, self.prefixes = workers, prefixes
         return [
             Translation(
                 [f"{text.upper()}\n{i}" for i in range(self.num_translations)],
@@ -132,9 +134,21 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, fake_translators):
     )
     assert code == 0
     (translator,) = fake_translators
-    assert (translator.run, translator.checkpoint) == ("runs/x", "best")
+    assert (translator.run, translator.checkpoint) == (["runs/x"], "best")
     assert translator.search == BeamSearch(3, 1.0, 7)
     assert translator.num_translations == 2
+
+
+def test_translate_with_a_prefix(run_cli, monkeypatch, fake_translators):
+    set_stdin(monkeypatch, Chunks([b"a\nb\n"]))
+    assert run_cli("translate", "runs/x", "--prefix", "Der").code == 0
+    assert fake_translators[0].prefixes == ["Der", "Der"]
+
+
+def test_translate_with_several_runs(run_cli, monkeypatch, fake_translators):
+    set_stdin(monkeypatch, Chunks([b"a\n"]))
+    assert run_cli("translate", "runs/x", "runs/y").code == 0
+    assert fake_translators[0].run == ["runs/x", "runs/y"]
 
 
 def test_translate_answers_at_once(
@@ -178,6 +192,29 @@ def test_translate_refuses_a_folder_that_is_not_a_run(run_cli, tmp_path):
     check_refused(result, "config.json", f"Received: {tmp_path}")
 
 
+# === score ===
+
+
+def test_score_prints_score_and_perplexity(run_cli, monkeypatch, trained):
+    set_stdin(monkeypatch, Chunks([b"the cat\tdie Katze\n\tx\n"]))
+    code, out, err = run_cli("score", trained.run, "--alpha", 1)
+    assert (code, err) == (0, "")
+    translator = Translator.open(trained.run, search=BeamSearch(alpha=1.0))
+    expected = [
+        f"{translator.score(*pair):.4f}\t{translator.perplexity(*pair):.4f}"
+        for pair in (("the cat", "die Katze"), ("", "x"))
+    ]
+    assert out.splitlines() == expected
+    assert expected[1] == "0.0000\t0.0000"
+
+
+@pytest.mark.parametrize(("line", "tabs"), [("a", 0), ("a\tb\tc", 2)])
+def test_score_needs_two_columns(run_cli, monkeypatch, trained, line, tabs):
+    set_stdin(monkeypatch, Chunks([f"a\tb\n{line}\n".encode()]))
+    result = run_cli("score", trained.run)
+    check_refused(result, "a tab and its translation", f"line 2 with {tabs}")
+
+
 # === export ===
 
 
@@ -186,29 +223,60 @@ def save_call(monkeypatch):
     """Replaces the export; holds the arguments of the last call."""
     call = {}
 
-    def save(translator, path):
+    def save(translator, path, include, metadata):
         call.update(translator=translator, path=path)
+        call.update(include=include, metadata=metadata)
         return path
 
     monkeypatch.setattr("keras_transformer.export.save", save)
     return call
 
 
-def test_export_passes_its_flags_on(run_cli, save_call, fake_translators):
+def test_export_passes_its_flags_on(
+    run_cli, save_call, fake_translators, trained
+):
     flags = ("--beam-size", 3, "--n-best", 2, "--extra-length", 7)
-    code, out, err = run_cli("export", "runs/x", "exported/1", *flags)
+    runs = (trained.run, trained.run)
+    code, out, err = run_cli(
+        *("export", *runs, "exported/1", *flags),
+        *("--checkpoint", 1, "--signatures", "serving_default", "greedy"),
+    )
     assert (code, err) == (0, "")
+    assert save_call["include"] == ["serving_default", "greedy"]
+    first, _ = save_call["metadata"]["runs"]
+    assert (first["run"], first["step"]) == (trained.run.name, 1)
+    assert (first["source"], first["target"]) == ("en", "de")
+    assert fake_translators[0].run == [str(run) for run in runs]
     assert save_call["path"] == "exported/1"
     translator = save_call["translator"]
     assert translator.num_translations == 2
     assert translator.search == BeamSearch(3, 0.6, 7)
-    assert out.startswith("exporting runs/x\nexported/1 holds a SavedModel")
+    names = ", ".join(map(str, runs))
+    assert out.startswith(f"exporting {names}\nexported/1 holds a SavedModel")
+
+
+def test_export_writes_all_signatures_and_no_kit_by_default(
+    run_cli, save_call, fake_translators, trained, monkeypatch
+):
+    kits = []
+
+    def write_kit(path, cores):
+        kits.append((path, cores))
+        return ["a", "b"]
+
+    monkeypatch.setattr(serving_kit, "write_kit", write_kit)
+    assert run_cli("export", trained.run, "exported/1").code == 0
+    assert save_call["include"] == tuple(SIGNATURES)
+    assert kits == []
+    result = run_cli("export", trained.run, "exported/2", "--serving-kit")
+    assert kits == [("exported/2", available_cores())]
+    assert result.out.endswith("wrote a\nwrote b\n")
 
 
 def test_export_warns_of_a_folder_that_is_not_a_version(
-    run_cli, save_call, fake_translators
+    run_cli, save_call, fake_translators, trained
 ):
-    code, _, err = run_cli("export", "runs/x", "exported/x/")
+    code, _, err = run_cli("export", trained.run, "exported/x/")
     assert code == 0
     assert err.startswith("keras-transformer: warning: TensorFlow Serving ")
     assert err.endswith("version number, such as exported/x/1\n")

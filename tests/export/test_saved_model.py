@@ -1,5 +1,7 @@
 """The SavedModel: what it returns, who can load it, and what it contains."""
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+from tensorflow.compiler.tf2xla.python import xla as tfxla
 from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_transformer as kt
@@ -112,6 +115,39 @@ def test_bytes_that_are_not_utf_8(loaded):
     outputs = translate(text=tf.constant([b"\xff\xfe", b"dog"]))
     assert outputs["translations"][1, 0] == b"Hund"
     assert np.isfinite(outputs["scores"]).all()
+
+
+def test_metadata(exported, translator):
+    found = json.loads((exported / saved_model.METADATA_FILE).read_text())
+    assert found["keras_transformer"] == kt.__version__
+    assert found["tensorflow"] == tf.__version__
+    model = translator.tokenizer.model
+    assert found["tokenizer_sha256"] == hashlib.sha256(model).hexdigest()
+    search = {"beam_size": 4, "alpha": 0.6, "extra_length": 12}
+    assert (found["search"], found["num_translations"]) == (search, 3)
+    assert found["signatures"] == sorted(SIGNATURES)
+
+
+@pytest.mark.parametrize("operation", ["XlaDynamicUpdateSlice", "PyFunc"])
+def test_operations_that_a_server_lacks_are_refused(
+    translator, tmp_path, operation
+):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def bad(text):
+        if operation == "PyFunc":
+            y = tf.numpy_function(lambda x: x, [text], tf.string)
+            return {"text": tf.ensure_shape(y, [None])}
+        length = tf.strings.length(text)
+        return {"y": tfxla.dynamic_update_slice(length, length[:1], [0])}
+
+    with pytest.raises(InputError, match=f"only. Received: {operation}"):
+        save(
+            translator,
+            tmp_path / "1",
+            include=["serving_default"],
+            signatures={"bad": bad},
+        )
+    assert listing(tmp_path) == []
 
 
 # === The same translations, whoever loads it ===
@@ -228,6 +264,7 @@ def test_never_overwrites(translator, tmp_path, kind):
 def fake_export(monkeypatch, saved):
     """Replaces writing, and loading in a new process, which returns `saved`."""
     monkeypatch.setattr(saved_model, "_write", lambda *args: args[-1].mkdir())
+    monkeypatch.setattr(saved_model, "_check_operations", lambda path: None)
     monkeypatch.setattr(
         saved_model, "translate_in_subprocess", lambda _, texts: saved
     )
@@ -237,7 +274,8 @@ def test_same_translations_are_accepted(translator, tmp_path, monkeypatch):
     probes = ["", "dog"]
     fake_export(monkeypatch, translator.translate(probes))
     assert save(translator, tmp_path / "a" / "1", probes) == tmp_path / "a/1"
-    assert listing(tmp_path) == ["a", "a/1"]
+    metadata = f"a/1/{saved_model.METADATA_FILE}"
+    assert listing(tmp_path) == ["a", "a/1", "a/1/assets.extra", metadata]
 
 
 @pytest.mark.parametrize("difference", ["texts", "scores"])
