@@ -64,10 +64,11 @@ matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the ver
 	.venvs/oldest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
 	.venvs/newest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
 
-bench: .venv/.test ## Measure speed and memory beside other libraries, for an hour
+bench: .venv/.test ## Measure speed and memory beside other libraries, for two hours
 	$(PY) benchmarks/input_pipeline.py
 	$(PY) benchmarks/products.py
 	$(PY) benchmarks/training_throughput.py
+	$(PY) benchmarks/decoding.py
 
 lint: .venv/.test ## Check style and format
 	$(PY) -m ruff check .

@@ -32,13 +32,18 @@ ARGUMENTS = {
     "evaluate": "RUN --data embedded",
     "average": "RUN OUTPUT",
     "translate": "RUN",
+    "score": "RUN",
     "export": "RUN OUTPUT",
     "attention": "RUN SENTENCE --output attention.png",
     "curve": "RUN --output curve.png",
     "demo": "",
     "presets": "",
 }
-OTHER_FLAGS = {"--logdir", "--no-deps", "--wheel-dir", "--help"}
+OTHER_FLAGS = {
+    *("--logdir", "--no-deps", "--wheel-dir", "--help"),
+    # of TensorFlow Serving
+    *("--tensorflow_intra_op_parallelism", "--enable_batching"),
+}
 
 
 def replaced(text, *pairs):
