@@ -14,11 +14,11 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from tensorflow.compiler.tf2xla.python import xla as tfxla
 from tensorflow.core.protobuf import saved_model_pb2
+from translation_fixtures import EXPORTED
 
 import keras_transformer as kt
 from keras_transformer.errors import InputError
 from keras_transformer.export import save, saved_model
-from keras_transformer.export.signatures import SIGNATURES
 from keras_transformer.translator import Translation
 
 TEXTS = [
@@ -76,7 +76,7 @@ def assert_same(found, expected):
 
 
 def test_signature(loaded):
-    assert set(loaded.signatures) == set(SIGNATURES)
+    assert set(loaded.signatures) == set(EXPORTED)
     signature = loaded.signatures["serving_default"]
     (_, inputs) = signature.structured_input_signature
     assert inputs == {"text": tf.TensorSpec([None], tf.string, "text")}
@@ -125,7 +125,7 @@ def test_metadata(exported, translator):
     assert found["tokenizer_sha256"] == hashlib.sha256(model).hexdigest()
     search = {"beam_size": 4, "alpha": 0.6, "extra_length": 12}
     assert (found["search"], found["num_translations"]) == (search, 3)
-    assert found["signatures"] == sorted(SIGNATURES)
+    assert found["signatures"] == sorted(EXPORTED)
 
 
 @pytest.mark.parametrize("operation", ["XlaDynamicUpdateSlice", "PyFunc"])

@@ -59,13 +59,8 @@ def test_warm_up_requests_can_be_replayed(served, files):
         outputs = signatures[name](text=tf.constant(text))
         assert all(len(value) == len(text) for value in outputs.values())
         names.add(name)
-    assert names == {
-        "serving_default",
-        "translate_nbest",
-        "greedy",
-        "attention",
-        "tokenize",
-    }
+    # `detokenize` takes pieces.
+    assert names == {"serving_default", "greedy"}
 
 
 def test_a_file_that_exists_is_kept(served, files):

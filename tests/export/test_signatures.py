@@ -14,8 +14,10 @@ TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat sleeps."]
 
 
 @pytest.fixture(scope="module")
-def loaded(exported):
-    return tf.saved_model.load(exported)
+def loaded(translator, tmp_path_factory):
+    """A model with all signatures, which is the default."""
+    path = kt.export.save(translator, tmp_path_factory.mktemp("all") / "1")
+    return tf.saved_model.load(path)
 
 
 @pytest.fixture(scope="module")
