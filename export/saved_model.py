@@ -1,7 +1,6 @@
 """Writes a `Translator` as a SavedModel and verifies it in a new process."""
 
 import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from keras_transformer.errors import InputError
 from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
 from keras_transformer.files import write_json
+from keras_transformer.run import tokenizer_digest
 from keras_transformer.text import read_texts
 from keras_transformer.translator import Translation, Translator
 
@@ -154,6 +154,12 @@ def translate_in_subprocess(
     return [Translation(*row) for row in rows]
 
 
+def read_meta_graph(path: Path) -> Any:
+    """Returns the `MetaGraphDef` of a SavedModel: graph and signatures."""
+    content = (path / "saved_model.pb").read_bytes()
+    return saved_model_pb2.SavedModel.FromString(content).meta_graphs[0]
+
+
 def _check_weights(translator: Translator) -> None:
     """Raises InputError if a weight is NaN or infinite."""
     weights = [w for model in translator.models for w in model.weights]
@@ -198,10 +204,7 @@ def _check_operations(path: Path) -> None:
     of SentencePiece in every release. It starts without XLA, and has no
     Python.
     """
-    model = saved_model_pb2.SavedModel.FromString(
-        (path / "saved_model.pb").read_bytes()
-    )
-    graph = model.meta_graphs[0].graph_def
+    graph = read_meta_graph(path).graph_def
     nodes = [*graph.node]
     for function in graph.library.function:
         nodes += function.node_def
@@ -225,11 +228,10 @@ def _check_operations(path: Path) -> None:
 def _metadata(
     translator: Translator, functions: Mapping[str, Any]
 ) -> dict[str, Any]:
-    digest = hashlib.sha256(translator.tokenizer.model).hexdigest()
     return {
         "keras_transformer": __version__,
         "tensorflow": tf.__version__,
-        "tokenizer_sha256": digest,
+        "tokenizer_sha256": tokenizer_digest(translator.tokenizer),
         "models": len(translator.models),
         "search": dataclasses.asdict(translator.search),
         "num_translations": translator.num_translations,

@@ -4,12 +4,14 @@ The model is `NAME/VERSION`, such as `models/en-de/1`. Warm-up requests are
 part of the model; everything else is written to `NAME`.
 """
 
+import itertools
 from pathlib import Path
 from string import Template
 
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
+from keras_transformer.export.saved_model import read_meta_graph
 from keras_transformer.files import atomic_write
 
 IMAGE = "tensorflow/serving:2.20.0"
@@ -97,6 +99,30 @@ without `--enable_batching`.
 """
 
 
+def check_kit(path: str | Path) -> None:
+    """Checks, before a model is written, that a kit can be.
+
+    Args:
+        path: The model, `NAME/VERSION`.
+
+    Raises:
+        InputError: If the package tensorflow-serving-api is not installed, or
+            the version is not a number.
+    """
+    if not Path(path).name.isdecimal():
+        raise InputError(
+            "TensorFlow Serving loads models from folders that are named by a "
+            f"version number, such as models/en-de/1. Received: {path}"
+        )
+    try:
+        from tensorflow_serving.apis import prediction_log_pb2  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "tensorflow-serving-api is not installed. Run "
+            'pip install "keras-transformer-nmt[serving]"'
+        ) from error
+
+
 def write_kit(path: str | Path, cores: int) -> list[Path]:
     """Writes warm-up requests, settings and instructions for a saved model.
 
@@ -108,75 +134,52 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
         The files that were written. A file that exists is kept.
 
     Raises:
-        InputError: If the package tensorflow-serving-api is not installed, or
-            the version is not a number.
+        InputError: As `check_kit`.
     """
+    check_kit(path)
     path = Path(path)
-    if not path.name.isdecimal():
-        raise InputError(
-            "TensorFlow Serving loads models from folders that are named by a "
-            f"version number, such as models/en-de/1. Received: {path}"
-        )
-    values = dict(name=path.resolve().parent.name, image=IMAGE, cores=cores)
-    contents = {
-        path / WARMUP_FILE: _warmup_records(path),
-        **{
-            path.parent / name: Template(text).substitute(values).encode()
-            for name, text in (
-                ("batching.config", _BATCHING),
-                ("monitoring.config", _MONITORING),
-                ("compose.yaml", _COMPOSE),
-                ("README.md", _README),
-            )
-        },
-    }
-    written = [file for file in contents if not file.exists()]
-    for file in written:
-        file.parent.mkdir(exist_ok=True)
-        with atomic_write(file) as partial:
-            partial.write_bytes(contents[file])
+    name, written = path.resolve().parent.name, []
+    warmup = path / WARMUP_FILE
+    if not warmup.exists():
+        warmup.parent.mkdir(exist_ok=True)
+        with atomic_write(warmup) as partial:
+            _write_warmup(partial, name, _signatures_of_texts(path))
+        written.append(warmup)
+    for file, text in (
+        ("batching.config", _BATCHING),
+        ("monitoring.config", _MONITORING),
+        ("compose.yaml", _COMPOSE),
+        ("README.md", _README),
+    ):
+        file = path.parent / file
+        if not file.exists():
+            values = dict(name=name, image=IMAGE, cores=cores)
+            with atomic_write(file) as partial:
+                partial.write_text(Template(text).substitute(values), "utf-8")
+            written.append(file)
     return written
 
 
-def _warmup_records(path: Path) -> bytes:
-    """Returns a TFRecord file of requests to every signature of texts alone."""
-    try:
-        from tensorflow_serving.apis import prediction_log_pb2
-    except ImportError as error:
-        raise InputError(
-            "tensorflow-serving-api is not installed. Run "
-            'pip install "keras-transformer-nmt[serving]"'
-        ) from error
-    records = []
-    for name in _signatures_of_texts(path):
-        for text in _WARMUP_TEXTS:
-            for batch in _WARMUP_BATCHES:
-                log = prediction_log_pb2.PredictionLog()
-                request = log.predict_log.request
-                request.model_spec.name = path.resolve().parent.name
-                request.model_spec.signature_name = name
-                request.inputs["text"].CopyFrom(
-                    tf.make_tensor_proto([text] * batch)
-                )
-                records.append(log.SerializeToString())
-    file = path.with_name(f".{path.name}.warmup.partial")
-    try:
-        with tf.io.TFRecordWriter(str(file)) as writer:
-            for record in records:
-                writer.write(record)
-        return file.read_bytes()
-    finally:
-        file.unlink(missing_ok=True)
+def _write_warmup(file: Path, name: str, signatures: list[str]) -> None:
+    """Writes a TFRecord file of requests to a model's signatures."""
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for signature, text, batch in itertools.product(
+            signatures, _WARMUP_TEXTS, _WARMUP_BATCHES
+        ):
+            log = prediction_log_pb2.PredictionLog()
+            request = log.predict_log.request
+            request.model_spec.name = name
+            request.model_spec.signature_name = signature
+            tensor = tf.make_tensor_proto([text] * batch)
+            request.inputs["text"].CopyFrom(tensor)
+            writer.write(log.SerializeToString())
 
 
 def _signatures_of_texts(path: Path) -> list[str]:
     """Returns the names of signatures whose only input is `text`."""
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    model = saved_model_pb2.SavedModel.FromString(
-        (path / "saved_model.pb").read_bytes()
-    )
-    signatures = model.meta_graphs[0].signature_def
+    signatures = read_meta_graph(path).signature_def
     return sorted(
         name
         for name, signature in signatures.items()

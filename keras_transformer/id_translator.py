@@ -21,7 +21,8 @@ from keras_transformer.errors import InputError
 from keras_transformer.fast_decoder import FastDecoder
 from keras_transformer.model import Memory, Transformer
 
-_SHARED = ("vocab_size", "pad_id", "bos_id", "eos_id")
+# What models and tokenizers that work together have in common.
+VOCABULARY_FIELDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
 
 
 class IdTranslator:
@@ -45,13 +46,13 @@ class IdTranslator:
         if not models:
             raise InputError("A translator needs a model. Received: none")
         found = {
-            tuple(getattr(model.config, name) for name in _SHARED)
+            tuple(getattr(model.config, name) for name in VOCABULARY_FIELDS)
             for model in models
         }
         if len(found) > 1:
             raise InputError(
                 "Models that translate together must have the same "
-                f"{', '.join(_SHARED)}. Received: {sorted(found)}"
+                f"{', '.join(VOCABULARY_FIELDS)}. Received: {sorted(found)}"
             )
         self.models = tuple(models)
         self.default_search = search
@@ -68,23 +69,28 @@ class IdTranslator:
         return min(model.config.max_length for model in self.models)
 
     def max_lengths(
-        self, source: tf.Tensor, extra_length: int | tf.Tensor | None = None
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        extra_length: int | tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Returns the maximum length of each translation, `[B]`.
 
         Args:
-            source: Ids `[B, S]` with their end tokens, padded.
-            extra_length: As in `search`.
+            source: As in `search`, as for the others.
+            prefix: Ids `[B, p]`, padded.
+            extra_length: An integer or a scalar tensor.
         """
         if extra_length is None:
             extra_length = self.default_search.extra_length
-        is_token = tf.cast(source != self.config.pad_id, tf.int32)
-        if not tf.is_tensor(extra_length):  # and may be too large for one
-            extra_length = min(extra_length, self.max_length)
-        extra_length = tf.minimum(extra_length, self.max_length)
-        return tf.minimum(
-            tf.reduce_sum(is_token, axis=1) + extra_length, self.max_length
-        )
+        # Neither an integer nor the sum may exceed int32.
+        least = tf.minimum if tf.is_tensor(extra_length) else min
+        lengths = least(extra_length, self.max_length)
+        for ids in (source, prefix):
+            if ids is not None:
+                is_token = tf.cast(ids != self.config.pad_id, tf.int32)
+                lengths += tf.reduce_sum(is_token, axis=1)
+        return tf.minimum(lengths, self.max_length)
 
     def search(
         self,
@@ -110,12 +116,7 @@ class IdTranslator:
         config, search = self.config, self.default_search
         beam_size = search.beam_size if beam_size is None else beam_size
         alpha = search.alpha if alpha is None else alpha
-        max_lengths = self.max_lengths(source, extra_length)
-        if prefix is not None:
-            is_token = tf.cast(prefix != config.pad_id, tf.int32)
-            max_lengths = tf.minimum(
-                max_lengths + tf.reduce_sum(is_token, axis=1), self.max_length
-            )
+        max_lengths = self.max_lengths(source, prefix, extra_length)
         # Of an empty batch the maximum is negative.
         longest = tf.maximum(tf.reduce_max(max_lengths), 0)
         decoders, caches = zip(

@@ -13,7 +13,10 @@ import tensorflow as tf
 
 from keras_transformer.decoding import BeamSearch, SearchResult
 from keras_transformer.errors import InputError
-from keras_transformer.id_translator import IdTranslator
+from keras_transformer.id_translator import (
+    VOCABULARY_FIELDS,
+    IdTranslator,
+)
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
 
@@ -46,7 +49,7 @@ class TensorTranslator:
         search: BeamSearch,
     ) -> None:
         self.ids = IdTranslator(models, search, tokenizer.unk_id)
-        names = ("vocab_size", "pad_id", "bos_id", "eos_id")
+        names = VOCABULARY_FIELDS
         of_model = [getattr(self.ids.config, name) for name in names]
         of_tokenizer = [getattr(tokenizer, name) for name in names]
         if of_model != of_tokenizer:
@@ -99,12 +102,9 @@ class TensorTranslator:
             ids = ids[:, : max(self.ids.max_length - 2, 0)]
             prefix = ids.to_tensor(self.ids.config.pad_id)
         result = self.ids.search(source, prefix, **options)
-        limits = self.ids.max_lengths(source, options.get("extra_length"))
-        if prefix is not None:
-            limits = tf.minimum(
-                limits + tf.cast(ids.row_lengths(), tf.int32),
-                self.ids.max_length,
-            )
+        limits = self.ids.max_lengths(
+            source, prefix, options.get("extra_length")
+        )
         is_empty = lengths == 1  # nothing but the end token
         at_limit = (result.lengths[:, 0] >= limits) & ~is_empty
         return Hypotheses(result, is_empty, cut, at_limit)

@@ -160,10 +160,12 @@ def score(options: argparse.Namespace) -> None:
 def export(options: argparse.Namespace) -> None:
     """Writes a SavedModel."""
     from keras_transformer.export import save
-    from keras_transformer.export.serving_kit import write_kit
+    from keras_transformer.export.serving_kit import check_kit, write_kit
     from keras_transformer.export.signatures import SIGNATURES
     from keras_transformer.run import Run
 
+    if options.serving_kit:
+        check_kit(options.output)
     translator = _open_translator(options.runs, options, options.n_best)
     output = Path(options.output)
     if not output.name.isdecimal():

@@ -162,13 +162,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
 def _add_score(parser: argparse.ArgumentParser) -> None:
     _add_runs(parser)
     _add_checkpoint(parser)
-    parser.add_argument(
-        "--alpha",
-        type=float,
-        default=0.6,
-        metavar="FLOAT",
-        help="exponent of the length penalty (default: %(default)s)",
-    )
+    _add_alpha(parser)
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -275,6 +269,16 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_alpha(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        default=0.6,
+        metavar="FLOAT",
+        help="exponent of the length penalty (default: %(default)s)",
+    )
+
+
 def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--beam-size",
@@ -284,13 +288,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         help="hypotheses kept by the search; 1 is greedy (default: "
         "%(default)s)",
     )
-    parser.add_argument(
-        "--alpha",
-        type=float,
-        default=0.6,
-        metavar="FLOAT",
-        help="exponent of the length penalty (default: %(default)s)",
-    )
+    _add_alpha(parser)
     parser.add_argument(
         "--extra-length",
         type=int,

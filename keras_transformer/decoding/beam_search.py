@@ -76,29 +76,11 @@ class BeamSearch:
         check_fields(self)
 
     def __call__(
-        self,
-        step: Step,
-        cache: Any,
-        max_lengths: tf.Tensor,
-        *,
-        bos_id: int,
-        eos_id: int,
-        pad_id: int,
-        banned_ids: tuple[int, ...] = (),
-        prefix: tf.Tensor | None = None,
+        self, step: Step, cache: Any, max_lengths: tf.Tensor, **arguments: Any
     ) -> SearchResult:
-        """Searches as `beam_search` does."""
+        """Calls `beam_search` with this beam size and alpha."""
         return beam_search(
-            step,
-            cache,
-            max_lengths,
-            self.beam_size,
-            self.alpha,
-            bos_id=bos_id,
-            eos_id=eos_id,
-            pad_id=pad_id,
-            banned_ids=banned_ids,
-            prefix=prefix,
+            step, cache, max_lengths, self.beam_size, self.alpha, **arguments
         )
 
 

@@ -273,6 +273,14 @@ def test_export_writes_all_signatures_and_no_kit_by_default(
     assert result.out.endswith("wrote a\nwrote b\n")
 
 
+def test_a_kit_that_cannot_be_written_is_refused_before_the_export(
+    run_cli, save_call, fake_translators, trained
+):
+    result = run_cli("export", trained.run, "exported/x", "--serving-kit")
+    check_refused(result, "named by a version number", "exported/x")
+    assert not save_call and not fake_translators
+
+
 def test_export_warns_of_a_folder_that_is_not_a_version(
     run_cli, save_call, fake_translators, trained
 ):
