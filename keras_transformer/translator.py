@@ -280,7 +280,7 @@ class Translator:
                 is not valid, or one is longer than the model's `max_length`.
         """
         return self._measure(
-            self.tensors.ids.scores, sources, targets, batch_tokens
+            self.tensors.ids.scores, 0.0, sources, targets, batch_tokens
         )
 
     def perplexity(
@@ -289,15 +289,16 @@ class Translator:
         """Returns the perplexity per token of given targets.
 
         Arguments, result and errors are those of `score`. An empty source has
-        the perplexity 0.
+        the perplexity 1: its translation is certain.
         """
         return self._measure(
-            self.tensors.ids.perplexities, sources, targets, batch_tokens
+            self.tensors.ids.perplexities, 1.0, sources, targets, batch_tokens
         )
 
     def _measure(
         self,
         measure: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        of_empty: float,
         sources: Any,
         targets: Any,
         batch_tokens: int,
@@ -325,7 +326,8 @@ class Translator:
                     f"{self.tensors.ids.max_length - 1} tokens. Received: "
                     f"a longer source or target at index {batch[cut.argmax()]}"
                 )
-            values[batch] = tf.where(lengths == 1, 0.0, measure(source, labels))
+            found = measure(source, labels)
+            values[batch] = tf.where(lengths == 1, of_empty, found)
         return float(values[0]) if is_single else values.tolist()
 
     def attention(self, text: Any) -> TranslationAttention:

@@ -15,13 +15,9 @@ import workload
 import keras_transformer as kt
 
 
-def main() -> None:
-    """Trains and prints the result."""
-    options = workload.parse_options(
-        __doc__, modes=["graph"], dtypes=["float32", "mixed_bfloat16"]
-    )
-    shape = options.shape
-    config = kt.TransformerConfig(
+def build_config(shape: workload.Shape) -> kt.TransformerConfig:
+    """Returns the architecture."""
+    return kt.TransformerConfig(
         vocab_size=shape.vocab_size,
         num_layers=shape.num_layers,
         d_model=shape.d_model,
@@ -29,9 +25,17 @@ def main() -> None:
         num_heads=shape.num_heads,
         dropout=workload.DROPOUT,
     )
+
+
+def main() -> None:
+    """Trains and prints the result."""
+    options = workload.parse_options(
+        __doc__, modes=["graph"], dtypes=["float32", "mixed_bfloat16"]
+    )
+    shape = options.shape
     # The learning rate rises to that of the others.
     steps = options.steps * (1 + options.repetitions)
-    model = kt.Transformer(config, dtype=options.dtype)
+    model = kt.Transformer(build_config(shape), dtype=options.dtype)
     model.compile(
         kt.optimizers.adam(
             shape.d_model,

@@ -32,20 +32,13 @@ def main() -> None:
     # TensorFlow reads the number of threads when it is imported.
     import keras
     import tensorflow as tf
+    from ours import build_config
 
     import keras_transformer as kt
 
     shape = options.shape
     keras.utils.set_random_seed(0)
-    config = kt.TransformerConfig(
-        vocab_size=shape.vocab_size,
-        num_layers=shape.num_layers,
-        d_model=shape.d_model,
-        d_ff=shape.d_ff,
-        num_heads=shape.num_heads,
-        max_length=256,
-    )
-    model = kt.Transformer(config, dtype=options.dtype)
+    model = kt.Transformer(build_config(shape), dtype=options.dtype)
     # Ids go in and come out: only the special ids of a tokenizer are needed.
     ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
     tokenizer = types.SimpleNamespace(vocab_size=shape.vocab_size, **ids)

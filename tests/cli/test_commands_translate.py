@@ -205,7 +205,7 @@ def test_score_prints_score_and_perplexity(run_cli, monkeypatch, trained):
         for pair in (("the cat", "die Katze"), ("", "x"))
     ]
     assert out.splitlines() == expected
-    assert expected[1] == "0.0000\t0.0000"
+    assert expected[1] == "0.0000\t1.0000"
 
 
 @pytest.mark.parametrize(("line", "tabs"), [("a", 0), ("a\tb\tc", 2)])
