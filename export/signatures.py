@@ -16,8 +16,8 @@ length, S = source length, L = decoder layers, H = heads.
 | `detokenize` | `pieces` | texts |
 
 `text`, `prefix`, `translation` and `pieces` are string tensors `[B]`. Pieces
-are joined by spaces. The options are scalars: `beam_size`, `alpha` and
-`extra_length`.
+are joined by spaces. The options are scalars: `beam_size`, `alpha`,
+`extra_length` and `length_factor`.
 """
 
 from collections.abc import Callable, Collection
@@ -115,7 +115,9 @@ class Signatures(tf.Module):
         beam_size: tf.Tensor,
         alpha: tf.Tensor,
         extra_length: tf.Tensor,
+        length_factor: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
+        is_number = tf.math.is_finite
         checks = [
             tf.debugging.Assert(valid, [message, value])
             for valid, message, value in (
@@ -125,7 +127,7 @@ class Signatures(tf.Module):
                     beam_size,
                 ),
                 (
-                    (alpha >= 0) & tf.math.is_finite(alpha),
+                    (alpha >= 0) & is_number(alpha),
                     "alpha must be a non-negative, finite number. Received:",
                     alpha,
                 ),
@@ -133,6 +135,12 @@ class Signatures(tf.Module):
                     extra_length >= 0,
                     "extra_length must not be negative. Received:",
                     extra_length,
+                ),
+                (
+                    (length_factor >= 0) & is_number(length_factor),
+                    "length_factor must be a non-negative, finite number. "
+                    "Received:",
+                    length_factor,
                 ),
             )
         ]
@@ -145,6 +153,7 @@ class Signatures(tf.Module):
                 beam_size=beam_size,
                 alpha=alpha,
                 extra_length=extra_length,
+                length_factor=length_factor,
             ),
             self._rows(beam_size),
             text,
@@ -184,26 +193,19 @@ class Signatures(tf.Module):
         with tf.control_dependencies([check]):
             source = tf.identity(source)
 
-        def score(source: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
-            log_probs = ids.log_probs(source, labels)
-            of_labels = tf.gather(log_probs, labels, axis=2, batch_dims=2)
-            is_token = labels != ids.config.pad_id
-            alpha = ids.default_search.alpha
-            return {
-                "token_log_probs": tf.where(is_token, of_labels, 0.0),
-                "scores": sequence_scores(
-                    labels, log_probs, alpha, ids.config.pad_id
-                ),
-            }
-
         values = tf.maximum(tf.shape(labels)[1], 1) * ids.config.vocab_size
-        rows = tf.maximum(_LARGEST // values, 1)
-        outputs = self._in_slices(score, rows, source, labels)
-        log_probs = tf.reduce_sum(outputs["token_log_probs"], axis=1)
+        outputs = self._in_slices(
+            lambda *batch: {"token_log_probs": ids.token_log_probs(*batch)},
+            tf.maximum(_LARGEST // values, 1),
+            source,
+            labels,
+        )
+        scores = sequence_scores(
+            outputs["token_log_probs"], lengths, ids.default_search.alpha
+        )
         return {
             **outputs,
-            "log_probs": log_probs,
-            "perplexities": tf.exp(-log_probs / tf.cast(lengths, tf.float32)),
+            **scores._asdict(),
             "lengths": lengths,
             "pieces": self._tensors.tokenizer.joined_pieces(labels),
             "source_truncated": source_truncated,
@@ -302,6 +304,7 @@ SIGNATURES: dict[str, list[tf.TensorSpec]] = {
         tf.TensorSpec([], tf.int32, name="beam_size"),
         tf.TensorSpec([], tf.float32, name="alpha"),
         tf.TensorSpec([], tf.int32, name="extra_length"),
+        tf.TensorSpec([], tf.float32, name="length_factor"),
     ],
     "score": [_strings("text"), _strings("translation")],
     "attention": [_strings("text")],

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from keras_transformer import text as text
     from keras_transformer import train as train
     from keras_transformer.config import TransformerConfig as TransformerConfig
-    from keras_transformer.decoding import BeamSearch as BeamSearch
     from keras_transformer.errors import InputError as InputError
     from keras_transformer.losses import (
         LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from keras_transformer.schedules import (
         WarmupInverseSquareRoot as WarmupInverseSquareRoot,
     )
+    from keras_transformer.search import BeamSearch as BeamSearch
     from keras_transformer.text import Tokenizer as Tokenizer
     from keras_transformer.translator import Translator as Translator
 
@@ -46,7 +46,7 @@ __version__ = "0.1.0"
 
 # The same names again, for `__getattr__`: module of each class, and modules.
 _CLASSES = {
-    "BeamSearch": "decoding",
+    "BeamSearch": "search",
     "InputError": "errors",
     "LabelSmoothedCrossEntropy": "losses",
     "Perplexity": "metrics",

@@ -4,6 +4,7 @@ Letters: B = batch, K = beam size, S = source length, T = target length,
 p = prefix length, V = vocabulary.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +13,14 @@ import tensorflow as tf
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding import (
-    BeamSearch,
     SearchResult,
     beam_search,
-    sequence_scores,
+    token_log_probs,
 )
 from keras_transformer.errors import InputError
 from keras_transformer.fast_decoder import FastDecoder
 from keras_transformer.model import Memory, Transformer
+from keras_transformer.search import BeamSearch
 
 # What models and tokenizers that work together have in common.
 VOCABULARY_FIELDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
@@ -69,54 +70,46 @@ class IdTranslator:
         return min(model.config.max_length for model in self.models)
 
     def max_lengths(
-        self,
-        source: tf.Tensor,
-        prefix: tf.Tensor | None = None,
-        extra_length: int | tf.Tensor | None = None,
+        self, source: tf.Tensor, prefix: tf.Tensor | None, **options: Any
     ) -> tf.Tensor:
         """Returns the maximum length of each translation, `[B]`.
 
         Args:
             source: As in `search`, as for the others.
             prefix: Ids `[B, p]`, padded.
-            extra_length: An integer or a scalar tensor.
+            **options: As in `search`.
         """
-        if extra_length is None:
-            extra_length = self.default_search.extra_length
-        # Neither an integer nor the sum may exceed int32.
-        least = tf.minimum if tf.is_tensor(extra_length) else min
-        lengths = least(extra_length, self.max_length)
-        for ids in (source, prefix):
-            if ids is not None:
-                is_token = tf.cast(ids != self.config.pad_id, tf.int32)
-                lengths += tf.reduce_sum(is_token, axis=1)
-        return tf.minimum(lengths, self.max_length)
+        options = {**dataclasses.asdict(self.default_search), **options}
+        limit, extra = self.max_length, options["extra_length"]
+        # Neither a term nor the sum may exceed int32.
+        extra = (tf.minimum if tf.is_tensor(extra) else min)(extra, limit)
+        tokens = tf.cast(self._count_tokens(source), tf.float32)
+        lengths = tf.minimum(options["length_factor"] * tokens, float(limit))
+        lengths = tf.cast(lengths, tf.int32) + extra
+        if prefix is not None:
+            lengths += self._count_tokens(prefix)
+        return tf.minimum(lengths, limit)
+
+    def _count_tokens(self, ids: tf.Tensor) -> tf.Tensor:
+        is_token = tf.cast(ids != self.config.pad_id, tf.int32)
+        return tf.reduce_sum(is_token, axis=1)
 
     def search(
-        self,
-        source: tf.Tensor,
-        prefix: tf.Tensor | None = None,
-        *,
-        beam_size: int | tf.Tensor | None = None,
-        alpha: float | tf.Tensor | None = None,
-        extra_length: int | tf.Tensor | None = None,
+        self, source: tf.Tensor, prefix: tf.Tensor | None = None, **options: Any
     ) -> SearchResult:
         """Searches for translations.
 
         Args:
             source: Ids `[B, S]` with their end tokens, padded.
             prefix: Ids `[B, p]`, padded, with which the translations begin.
-                They may be `extra_length` longer than source and prefix.
-            beam_size: Default: that of the search, as for the next two. Each
-                may be a scalar tensor.
-            alpha: Exponent of the length penalty.
-            extra_length: Tokens that a translation may have more than its
-                source.
+                The maximum length of each is longer by its prefix.
+            **options: Fields of `BeamSearch`, numbers or scalar tensors, in
+                place of those of the translator's search.
         """
-        config, search = self.config, self.default_search
-        beam_size = search.beam_size if beam_size is None else beam_size
-        alpha = search.alpha if alpha is None else alpha
-        max_lengths = self.max_lengths(source, prefix, extra_length)
+        config = self.config
+        options = {**dataclasses.asdict(self.default_search), **options}
+        beam_size = options["beam_size"]
+        max_lengths = self.max_lengths(source, prefix, **options)
         # Of an empty batch the maximum is negative.
         longest = tf.maximum(tf.reduce_max(max_lengths), 0)
         decoders, caches = zip(
@@ -144,7 +137,7 @@ class IdTranslator:
             caches,
             max_lengths,
             beam_size,
-            alpha,
+            options["alpha"],
             bos_id=config.bos_id,
             eos_id=config.eos_id,
             pad_id=config.pad_id,
@@ -152,41 +145,27 @@ class IdTranslator:
             prefix=prefix,
         )
 
-    def log_probs(self, source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Returns natural-log probabilities of all tokens, `[B, T, V]`.
+    def token_log_probs(
+        self, source: tf.Tensor, labels: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the log-probability of each token of given translations.
 
         Args:
             source: Ids `[B, S]` with their end tokens, padded.
             labels: Ids `[B, T]` with their end tokens, padded, which the
                 decoders are fed with.
+
+        Returns:
+            Natural logarithms, float32 `[B, T]`; 0 for padding, and for a
+            source with no token but the end token, whose translation is
+            certain.
         """
+        pad_id = self.config.pad_id
         inputs = {"source": source, "target": self.decoder_input(labels)}
-        return _mean_log_probs([model(inputs) for model in self.models])
-
-    def scores(
-        self, source: tf.Tensor, labels: tf.Tensor, alpha: float | None = None
-    ) -> tf.Tensor:
-        """Returns the scores that the search gives to labels, float32 `[B]`.
-
-        Args:
-            source: As in `log_probs`.
-            labels: As in `log_probs`.
-            alpha: As in `search`.
-        """
-        alpha = self.default_search.alpha if alpha is None else alpha
-        log_probs = self.log_probs(source, labels)
-        return sequence_scores(labels, log_probs, alpha, self.config.pad_id)
-
-    def perplexities(self, source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Returns the perplexity per token of labels, float32 `[B]`.
-
-        Args:
-            source: As in `log_probs`.
-            labels: As in `log_probs`.
-        """
-        is_token = tf.cast(labels != self.config.pad_id, tf.float32)
-        log_probs = self.scores(source, labels, alpha=0.0)
-        return tf.exp(-log_probs / tf.reduce_sum(is_token, axis=1))
+        logits = _mean_log_probs([model(inputs) for model in self.models])
+        log_probs = token_log_probs(labels, logits, pad_id)
+        has_tokens = self._count_tokens(source) > 1
+        return tf.where(has_tokens[:, None], log_probs, 0.0)
 
     def decoder_input(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns what a decoder reads to predict labels `[B, T]`."""

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.decoding import BeamSearch, SearchResult
+from keras_transformer.decoding import SearchResult
 from keras_transformer.errors import InputError
 from keras_transformer.id_translator import (
     VOCABULARY_FIELDS,
     IdTranslator,
 )
 from keras_transformer.model import Transformer
+from keras_transformer.search import BeamSearch
 from keras_transformer.text import Tokenizer
 
 
@@ -90,8 +91,7 @@ class TensorTranslator:
         Args:
             text: String tensor `[B]`.
             prefix: String tensor `[B]`, what each translation begins with.
-            **options: `beam_size`, `alpha` and `extra_length`, as in
-                `IdTranslator.search`.
+            **options: As in `IdTranslator.search`.
         """
         # A server does not check the rank, and the tokenizer flattens.
         text = tf.ensure_shape(text, [None])
@@ -102,9 +102,7 @@ class TensorTranslator:
             ids = ids[:, : max(self.ids.max_length - 2, 0)]
             prefix = ids.to_tensor(self.ids.config.pad_id)
         result = self.ids.search(source, prefix, **options)
-        limits = self.ids.max_lengths(
-            source, prefix, options.get("extra_length")
-        )
+        limits = self.ids.max_lengths(source, prefix, **options)
         is_empty = lengths == 1  # nothing but the end token
         at_limit = (result.lengths[:, 0] >= limits) & ~is_empty
         return Hypotheses(result, is_empty, cut, at_limit)

@@ -6,18 +6,19 @@ length, T = target length, H = attention heads.
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.decoding import BeamSearch
+from keras_transformer.decoding import sequence_scores
 from keras_transformer.errors import InputError
 from keras_transformer.fields import POSITIVE_INTEGER
 from keras_transformer.model import Transformer
 from keras_transformer.run import Run
+from keras_transformer.search import BeamSearch
 from keras_transformer.tensor_translator import TensorTranslator
 from keras_transformer.text import Tokenizer, read_texts
 
@@ -31,6 +32,14 @@ class Translation(NamedTuple):
     scores: list[float]  # log P / length penalty of each text
     source_truncated: bool  # the source was longer than the model reads
     at_length_limit: bool  # the best text has as many tokens as it may have
+
+
+class Score(NamedTuple):
+    """How likely a given translation is."""
+
+    score: float  # log P / length penalty, by which the search ranks
+    log_prob: float  # log P, a natural logarithm
+    perplexity: float  # exp(-log P / number of tokens), the end token included
 
 
 class TranslationAttention(NamedTuple):
@@ -260,49 +269,26 @@ class Translator:
 
     def score(
         self, sources: Any, targets: Any, batch_tokens: int = 2048
-    ) -> float | list[float]:
-        """Returns the scores that the search would give to given targets.
+    ) -> Score | list[Score]:
+        """Returns how likely given translations are.
 
         The tokenizer decides how a target is split into tokens. The search
-        may have produced the same text from other tokens: `ids.scores` gives
-        the score of ids.
+        may have produced the same text from other tokens: its score is then
+        another.
 
         Args:
-            sources: As in `translate`. An empty source has the score 0.
+            sources: As in `translate`. The translation of an empty source is
+                certain: its log-probability is 0.
             targets: The translation of each source.
             batch_tokens: As in `translate`, of the targets.
 
         Returns:
-            A float for a single pair, else a list of floats.
+            A `Score` for a single pair, else a list with one per pair.
 
         Raises:
             InputError: If the numbers of sources and targets differ, a text
                 is not valid, or one is longer than the model's `max_length`.
         """
-        return self._measure(
-            self.tensors.ids.scores, 0.0, sources, targets, batch_tokens
-        )
-
-    def perplexity(
-        self, sources: Any, targets: Any, batch_tokens: int = 2048
-    ) -> float | list[float]:
-        """Returns the perplexity per token of given targets.
-
-        Arguments, result and errors are those of `score`. An empty source has
-        the perplexity 1: its translation is certain.
-        """
-        return self._measure(
-            self.tensors.ids.perplexities, 1.0, sources, targets, batch_tokens
-        )
-
-    def _measure(
-        self,
-        measure: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-        of_empty: float,
-        sources: Any,
-        targets: Any,
-        batch_tokens: int,
-    ) -> float | list[float]:
         sources, is_single = read_texts(sources, "sources")
         targets, is_single_target = read_texts(targets, "targets")
         if len(sources) != len(targets) or is_single != is_single_target:
@@ -311,12 +297,12 @@ class Translator:
                 f"lists of the same length. Received: {len(sources)} sources, "
                 f"{len(targets)} targets"
             )
-        values = np.zeros(len(sources))
+        found: list = [None] * len(sources)
         for batch in self._batches(targets, batch_tokens):
-            source, lengths, source_cut = self.tensors.source_ids(
+            source, _, source_cut = self.tensors.source_ids(
                 tf.constant([sources[i] for i in batch])
             )
-            labels, _, label_cut = self.tensors.source_ids(
+            labels, lengths, label_cut = self.tensors.source_ids(
                 tf.constant([targets[i] for i in batch])
             )
             cut = (source_cut | label_cut).numpy()
@@ -326,9 +312,12 @@ class Translator:
                     f"{self.tensors.ids.max_length - 1} tokens. Received: "
                     f"a longer source or target at index {batch[cut.argmax()]}"
                 )
-            found = measure(source, labels)
-            values[batch] = tf.where(lengths == 1, of_empty, found)
-        return float(values[0]) if is_single else values.tolist()
+            log_probs = self.tensors.ids.token_log_probs(source, labels)
+            scores = sequence_scores(log_probs, lengths, self.search.alpha)
+            rows = zip(*(x.numpy().tolist() for x in scores), strict=True)
+            for i, row in zip(batch, rows, strict=True):
+                found[i] = Score(*row)
+        return found[0] if is_single else found
 
     def attention(self, text: Any) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
+from keras_transformer.decoding import sequence_scores
 from keras_transformer.errors import InputError
 
 
@@ -39,6 +40,29 @@ def test_output_never_exceeds_its_limits(
     assert (result.ids[:, :, -1].numpy() == eos_id).all()
 
 
+@pytest.mark.parametrize(
+    ("factor", "extra", "expected"),
+    [(1.0, 2, 7), (1.5, 0, 7), (0.0, 3, 3), (2.0, 5, 15), (1e30, 0, 24)],
+)
+def test_length_limit_is_a_multiple_of_the_source(
+    translator, factor, extra, expected
+):
+    source = tf.constant([[5, 6, 7, 8, 3, 0, 0]])  # 5 tokens
+    ids = translator.tensors.ids
+    limits = ids.max_lengths(
+        source, None, length_factor=factor, extra_length=extra
+    )
+    assert limits.numpy().tolist() == [expected]
+    options = dict(
+        length_factor=tf.constant(factor), extra_length=tf.constant(extra)
+    )
+    limits = ids.max_lengths(source, None, **options)
+    assert limits.numpy().tolist() == [expected]
+    prefix = tf.constant([[5, 6, 0]])
+    limits = ids.max_lengths(source, prefix, **options)
+    assert limits.numpy().tolist() == [min(expected + 2, 24)]
+
+
 def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
     special = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id]
     likely = tf.reduce_sum(tf.one_hot(special, tokenizer.vocab_size), axis=0)
@@ -63,8 +87,12 @@ def test_scores_are_those_of_force_decoding(
     result = translator.tensors.ids.search(source)
     assert result.ids.shape[:2] == (len(texts), beam_size)
     for beam in range(beam_size):
+        log_probs = translator.tensors.ids.token_log_probs(
+            source, result.ids[:, beam]
+        )
+        found = sequence_scores(log_probs, result.lengths[:, beam], alpha)
         np.testing.assert_allclose(
-            translator.tensors.ids.scores(source, result.ids[:, beam]),
+            found.scores,
             result.scores[:, beam],
             rtol=1e-4,
             atol=1e-5,

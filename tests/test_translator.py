@@ -146,7 +146,7 @@ def test_single_text(translator, text):
     assert translator(text) == "Katze"
     translation = translator.translate(text)
     assert translation.texts[0] == "Katze" and len(translation.scores) == 3
-    assert translator.score(text, "Katze") == pytest.approx(
+    assert translator.score(text, "Katze").score == pytest.approx(
         translation.scores[0], rel=1e-4
     )
 
@@ -221,7 +221,7 @@ def test_score_of_a_translation_is_the_reported_one(translator, pairs):
     sources = ["", *pairs]
     found = translator.translate(sources)
     best = [translation.texts[0] for translation in found]
-    scores = translator.score(sources, best)
+    scores = [score.score for score in translator.score(sources, best)]
     np.testing.assert_allclose(
         scores,
         [translation.scores[0] for translation in found],
@@ -230,19 +230,26 @@ def test_score_of_a_translation_is_the_reported_one(translator, pairs):
     )
     assert scores[0] == 0.0
     right, wrong = translator.score(["dog", "dog"], ["Hund", "Katze"])
-    assert wrong < right < 0.0
+    assert wrong.score < right.score < 0.0
 
 
-def test_perplexity_is_that_of_the_log_probability(model, tokenizer):
-    translator = kt.Translator(model, tokenizer, kt.BeamSearch(alpha=0.0))
+def test_log_probability_and_perplexity(model, tokenizer):
     texts, targets = ["dog", "The red cat", ""], ["Hund", "Katze", "Baum"]
-    log_probs = np.array(translator.score(texts, targets))
+    translator = kt.Translator(model, tokenizer, kt.BeamSearch(alpha=0.5))
+    found = translator.score(texts, targets)
+    unpenalized = kt.Translator(model, tokenizer, kt.BeamSearch(alpha=0.0))
     lengths = tokenizer.tokenize(targets).row_lengths().numpy() + 1
-    expected = np.exp(-log_probs / lengths)
-    assert expected[2] == 1.0  # of an empty source
-    found = translator.perplexity(texts, targets)
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
-    assert translator.perplexity("dog", "Hund") == pytest.approx(found[0], 1e-4)
+    for score, plain, length in zip(
+        found, unpenalized.score(texts, targets), lengths, strict=True
+    ):
+        assert plain.score == plain.log_prob
+        assert score.log_prob == pytest.approx(plain.score, rel=1e-5)
+        penalty = ((5 + length) / 6) ** 0.5
+        assert score.score == pytest.approx(score.log_prob / penalty, rel=1e-5)
+        expected = np.exp(-score.log_prob / length)
+        assert score.perplexity == pytest.approx(expected, rel=1e-4)
+    assert found[2] == (0.0, 0.0, 1.0)  # of an empty source
+    assert translator.score("dog", "Hund") == pytest.approx(found[0], rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -272,8 +279,8 @@ def test_lengths_of_one_cause_no_warning(model, tokenizer):
     # Keras warns about a softmax over an axis of length 1.
     translator = kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=1))
     assert translator("") == ""
-    assert translator.score("", "") == 0.0
-    assert translator.score("dog", "") < 0.0
+    assert translator.score("", "").score == 0.0
+    assert translator.score("dog", "").score < 0.0
 
 
 # === Attention ===

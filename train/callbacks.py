@@ -16,8 +16,8 @@ import keras
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_transformer.decoding import BeamSearch
 from keras_transformer.errors import InputError
+from keras_transformer.search import BeamSearch
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.bleu import corpus_scores
 from keras_transformer.train.run import TrainingRun

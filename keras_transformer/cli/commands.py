@@ -15,11 +15,11 @@ from keras_transformer.cli import terminal
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.presets import PRESETS
+from keras_transformer.search import BeamSearch
 from keras_transformer.startup import available_cores, decoding_workers
 from keras_transformer.train.recipe import Recipe
 
 if TYPE_CHECKING:
-    from keras_transformer.decoding import BeamSearch
     from keras_transformer.run import Run
     from keras_transformer.translator import Translator
 
@@ -124,19 +124,17 @@ def translate(options: argparse.Namespace) -> None:
             if translation.at_length_limit:
                 terminal.report(
                     f"the translation of line {number} may be incomplete: it "
-                    f"has as many tokens as it may have, {limit} or those of "
-                    f"the line and {translator.search.extra_length} more "
-                    "(--extra-length)"
+                    f"has as many tokens as it may have, {limit} or fewer "
+                    "(--extra-length, --length-factor)"
                 )
 
 
 def score(options: argparse.Namespace) -> None:
     """Scores the translations that standard input has beside their sources."""
-    from keras_transformer.decoding import BeamSearch
     from keras_transformer.translator import Translator
 
     translator = Translator.open(
-        options.runs, options.checkpoint, BeamSearch(alpha=options.alpha)
+        options.runs, options.checkpoint, _search(options)
     )
     number = 0
     for lines in terminal.read_lines():
@@ -151,10 +149,8 @@ def score(options: argparse.Namespace) -> None:
                 )
             pairs.append(pair)
         sources, targets = zip(*pairs, strict=True)
-        scores = translator.score(sources, targets)
-        perplexities = translator.perplexity(sources, targets)
-        for value, perplexity in zip(scores, perplexities, strict=True):
-            print(f"{value:.4f}\t{perplexity:.4f}")
+        for score in translator.score(sources, targets):
+            print(f"{score.score:.4f}\t{score.perplexity:.4f}")
 
 
 def export(options: argparse.Namespace) -> None:
@@ -257,16 +253,6 @@ def _given_values(options: argparse.Namespace, cls: type) -> dict:
     return {name: given[name] for name in names if name in given}
 
 
-def _search(options: argparse.Namespace) -> "BeamSearch":
-    from keras_transformer.decoding import BeamSearch
-
-    return BeamSearch(
-        beam_size=options.beam_size,
-        alpha=options.alpha,
-        extra_length=options.extra_length,
-    )
-
-
 def _open_translator(
     runs: Sequence[str], options: argparse.Namespace, num_translations: int = 1
 ) -> "Translator":
@@ -275,6 +261,10 @@ def _open_translator(
     return Translator.open(
         runs, options.checkpoint, _search(options), num_translations
     )
+
+
+def _search(options: argparse.Namespace) -> BeamSearch:
+    return BeamSearch(**_given_values(options, BeamSearch))
 
 
 def _language_pair(

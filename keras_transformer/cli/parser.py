@@ -1,6 +1,7 @@
 """The options of the command line.
 
-The flags of `train` are the fields of `Recipe` and `TransformerConfig`.
+The flags of `train` are the fields of `Recipe` and `TransformerConfig`, and
+those of the search the fields of `BeamSearch`.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from keras_transformer import __version__
 from keras_transformer.cli import commands
 from keras_transformer.config import TransformerConfig
 from keras_transformer.presets import PRESETS
+from keras_transformer.search import BeamSearch
 from keras_transformer.train.recipe import Recipe
 
 _STRATEGIES = ("auto", "single", "mirrored", "multiworker")
@@ -84,7 +86,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_field(
-    group: argparse._ArgumentGroup, cls: type, field: dataclasses.Field
+    group: argparse._ActionsContainer, cls: type, field: dataclasses.Field
 ) -> None:
     """Adds the flag of a dataclass field; it has no value unless given."""
     flag = "--" + field.name.replace("_", "-")
@@ -162,7 +164,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
 def _add_score(parser: argparse.ArgumentParser) -> None:
     _add_runs(parser)
     _add_checkpoint(parser)
-    _add_alpha(parser)
+    _add_search(parser, "alpha")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -269,31 +271,8 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_alpha(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--alpha",
-        type=float,
-        default=0.6,
-        metavar="FLOAT",
-        help="exponent of the length penalty (default: %(default)s)",
-    )
-
-
-def _add_search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--beam-size",
-        type=int,
-        default=4,
-        metavar="N",
-        help="hypotheses kept by the search; 1 is greedy (default: "
-        "%(default)s)",
-    )
-    _add_alpha(parser)
-    parser.add_argument(
-        "--extra-length",
-        type=int,
-        default=50,
-        metavar="N",
-        help="maximum length of a translation, in tokens beyond the length "
-        "of the source (default: %(default)s)",
-    )
+def _add_search(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Adds the flags of the fields of `BeamSearch`, or of some of them."""
+    for field in dataclasses.fields(BeamSearch):
+        if field.name in names or not names:
+            _add_field(parser, BeamSearch, field)

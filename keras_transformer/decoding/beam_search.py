@@ -3,21 +3,12 @@
 Letters: B = batch, K = beam size, V = vocabulary, t = tokens decoded so far.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_transformer.decoding.scoring import length_penalty
-from keras_transformer.fields import (
-    NON_NEGATIVE_INTEGER,
-    NON_NEGATIVE_NUMBER,
-    POSITIVE_INTEGER,
-    check_fields,
-    described,
-    document_fields,
-)
 
 # step(ids [B, K], parents [B, K], cache, index) -> (log_probs [B, K, V], cache)
 Step = Callable[[tf.Tensor, tf.Tensor, Any, tf.Tensor], tuple[tf.Tensor, Any]]
@@ -45,45 +36,6 @@ class _State(NamedTuple):
     finished_lengths: tf.Tensor  # [B, K]
 
 
-@document_fields
-@dataclasses.dataclass(frozen=True)
-class BeamSearch:
-    """Finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha.
-
-    n counts the tokens, the end token included. Each step keeps the K best
-    continuations of the live hypotheses. A continuation with the end token is
-    finished if it is among the K best, and its score never changes again. The
-    search of a sentence stops when K hypotheses are finished and no live one
-    can still score better than the worst of them, or at the maximum length.
-    The last token at the maximum length is always the end token, so every
-    hypothesis ends with one. With beam size 1 the search is greedy: it takes
-    the best token until that is the end token.
-    """
-
-    beam_size: int = described(
-        POSITIVE_INTEGER, "hypotheses kept per sentence, K", default=4
-    )
-    alpha: float = described(
-        NON_NEGATIVE_NUMBER, "exponent of the length penalty", default=0.6
-    )
-    extra_length: int = described(
-        NON_NEGATIVE_INTEGER,
-        "a translation has at most source length + this many tokens",
-        default=50,
-    )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def __call__(
-        self, step: Step, cache: Any, max_lengths: tf.Tensor, **arguments: Any
-    ) -> SearchResult:
-        """Calls `beam_search` with this beam size and alpha."""
-        return beam_search(
-            step, cache, max_lengths, self.beam_size, self.alpha, **arguments
-        )
-
-
 def beam_search(
     step: Step,
     cache: Any,
@@ -97,7 +49,7 @@ def beam_search(
     banned_ids: tuple[int, ...] = (),
     prefix: tf.Tensor | None = None,
 ) -> SearchResult:
-    """Searches for the best continuations of `bos_id`.
+    """Searches for the best continuations of `bos_id`; see `BeamSearch`.
 
     Args:
         step: Called with the last ids `[B, K]`, the slot of the previous step

@@ -8,9 +8,9 @@ import pytest
 from commands import Chunks, check_refused, set_stdin
 
 from keras_transformer import plotting
-from keras_transformer.decoding import BeamSearch
 from keras_transformer.export import serving_kit
 from keras_transformer.export.signatures import SIGNATURES
+from keras_transformer.search import BeamSearch
 from keras_transformer.startup import available_cores
 from keras_transformer.translator import (
     Translation,
@@ -200,10 +200,8 @@ def test_score_prints_score_and_perplexity(run_cli, monkeypatch, trained):
     code, out, err = run_cli("score", trained.run, "--alpha", 1)
     assert (code, err) == (0, "")
     translator = Translator.open(trained.run, search=BeamSearch(alpha=1.0))
-    expected = [
-        f"{translator.score(*pair):.4f}\t{translator.perplexity(*pair):.4f}"
-        for pair in (("the cat", "die Katze"), ("", "x"))
-    ]
+    scores = translator.score(["the cat", ""], ["die Katze", "x"])
+    expected = [f"{s.score:.4f}\t{s.perplexity:.4f}" for s in scores]
     assert out.splitlines() == expected
     assert expected[1] == "0.0000\t1.0000"
 

@@ -1,4 +1,4 @@
-import inspect
+import dataclasses
 import os
 import subprocess
 import sys
@@ -8,6 +8,7 @@ import pytest
 from keras_transformer.cli import commands
 from keras_transformer.cli.parser import make_parser
 from keras_transformer.presets import PRESETS
+from keras_transformer.search import BeamSearch
 from keras_transformer.train.recipe import Recipe
 
 TRAIN = ("train", "--data", "embedded", "--output", "run")
@@ -126,23 +127,34 @@ def test_help_of_train_names_presets_choices_and_defaults(show_help):
         assert expected in text
 
 
-def test_defaults_of_the_search_are_those_of_beam_search(parse, show_help):
-    from keras_transformer.decoding import BeamSearch
-
-    for words in (
+@pytest.mark.parametrize(
+    "words",
+    [
         ["translate", "run"],
         ["export", "run", "output"],
         ["evaluate", "run", "--data", "embedded"],
         ["attention", "run", "text", "--output", "picture.png"],
-    ):
-        parsed = parse(*words)
-        names = inspect.signature(BeamSearch).parameters
-        assert BeamSearch(**{name: parsed[name] for name in names}) == (
-            BeamSearch()
-        )
+    ],
+)
+def test_flags_of_the_search_are_the_fields_of_beam_search(parse, words):
+    values = dict(beam_size=3, alpha=0.5, extra_length=7, length_factor=1.5)
+    names = [field.name for field in dataclasses.fields(BeamSearch)]
+    assert sorted(values) == sorted(names)
+    flags = [
+        word
+        for name, value in values.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    parsed = parse(*words, *flags)
+    assert {name: parsed[name] for name in names} == values
+    # Without a flag, the default is that of `BeamSearch`.
+    assert not set(names) & set(parse(*words))
+
+
+def test_help_of_the_search_names_the_defaults(show_help):
     text = show_help("translate")
-    assert "--extra-length" in text
-    assert "(default: 50)" in text
+    assert "--extra-length INT" in text and "(default: 50)" in text
+    assert "--length-factor FLOAT" in text and "(default: 1.0)" in text
 
 
 def test_every_strategy_can_be_chosen(parse):

@@ -5,14 +5,13 @@ token after a prefix, so that all hypotheses can be enumerated.
 """
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.decoding import BeamSearch
-from keras_transformer.errors import InputError
+from keras_transformer.decoding import beam_search
+from keras_transformer.search import BeamSearch
 
 PAD, UNK, BOS, EOS, A, B = range(6)
 VOCAB = 6
@@ -66,10 +65,12 @@ def search_tables(search, tables, max_lengths, graph=False):
         return tf.gather(log_probs, node, batch_dims=1), node
 
     def run():
-        return search(
+        return beam_search(
             step,
             tf.zeros([len(tables), search.beam_size], tf.int32),
             tf.constant(max_lengths),
+            search.beam_size,
+            search.alpha,
             bos_id=BOS,
             eos_id=EOS,
             pad_id=PAD,
@@ -373,27 +374,15 @@ def test_banned_ids_are_never_chosen():
 
 def test_empty_batch():
     no_step, no_cache, no_lengths = None, (), tf.zeros([0], tf.int32)
-    result = BeamSearch(beam_size=3)(
-        no_step, no_cache, no_lengths, bos_id=BOS, eos_id=EOS, pad_id=PAD
+    result = beam_search(
+        no_step,
+        no_cache,
+        no_lengths,
+        beam_size=3,
+        alpha=0.6,
+        bos_id=BOS,
+        eos_id=EOS,
+        pad_id=PAD,
     )
     assert result.ids.shape == (0, 3, 0)
     assert result.scores.shape == result.lengths.shape == (0, 3)
-
-
-@pytest.mark.parametrize(
-    "argument, values",
-    [
-        ("beam_size", [0, -1, 2.0, True]),
-        ("alpha", [-0.1, math.nan, math.inf, True, "0.6"]),
-        ("extra_length", [-1, 1.5, False]),
-    ],
-)
-def test_invalid_arguments(argument, values):
-    for value in values:
-        message = f"Received: {argument}={value!r}"
-        with pytest.raises(InputError, match=message):
-            BeamSearch(**{argument: value})
-
-
-def test_defaults_are_those_of_the_paper():
-    assert BeamSearch() == BeamSearch(beam_size=4, alpha=0.6, extra_length=50)

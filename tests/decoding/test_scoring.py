@@ -7,9 +7,10 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.decoding import (
-    BeamSearch,
+    beam_search,
     length_penalty,
     sequence_scores,
+    token_log_probs,
 )
 
 PAD, BOS, EOS = 0, 1, 2
@@ -37,6 +38,12 @@ def test_length_penalty(length, alpha, expected):
     assert penalties.dtype == tf.float32
 
 
+def scores_of(labels, logits, alpha, pad_id=PAD):
+    lengths = (np.asarray(labels) != pad_id).sum(axis=1)
+    log_probs = token_log_probs(labels, logits, pad_id)
+    return sequence_scores(log_probs, lengths, alpha).scores
+
+
 def numpy_scores(labels, logits, alpha):
     scores = []
     for row, row_logits in zip(labels, logits, strict=True):
@@ -54,12 +61,12 @@ def test_sequence_scores_exclude_padding(alpha):
     labels = np.array([[4, 5, 6, EOS], [3, EOS, PAD, PAD], [EOS, 0, 0, 0]])
     logits = np.random.default_rng(0).normal(size=(3, 4, VOCAB)) * 3
     logits = logits.astype("float32")
-    scores = sequence_scores(labels, logits, alpha, pad_id=PAD)
+    scores = scores_of(labels, logits, alpha)
     assert scores.dtype == tf.float32
     expected = numpy_scores(labels, logits, alpha)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
     # More padding changes nothing.
-    wider = sequence_scores(
+    wider = scores_of(
         np.pad(labels, [(0, 0), (0, 2)]),
         np.pad(logits, [(0, 0), (0, 2), (0, 0)], constant_values=9.0),
         alpha,
@@ -70,7 +77,7 @@ def test_sequence_scores_exclude_padding(alpha):
 def test_sequence_scores_with_another_padding_id():
     labels = np.array([[0, 4, EOS, 6], [4, EOS, 6, 6]])
     logits = np.zeros((2, 4, VOCAB), "float32")
-    scores = sequence_scores(labels, logits, alpha=0.0, pad_id=6)
+    scores = scores_of(labels, logits, alpha=0.0, pad_id=6)
     expected = [-3 * math.log(VOCAB), -2 * math.log(VOCAB)]
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
@@ -79,7 +86,7 @@ def test_low_precision_logits_are_scored_in_float32():
     labels = np.full((1, 300), 3)
     logits = np.random.default_rng(0).normal(size=(1, 300, VOCAB))
     logits = tf.cast(logits, tf.bfloat16)
-    scores = sequence_scores(labels, logits, alpha=0.0)
+    scores = scores_of(labels, logits, alpha=0.0)
     assert scores.dtype == tf.float32
     expected = numpy_scores(labels, tf.cast(logits, tf.float32).numpy(), 0.0)
     # A sum in bfloat16 would be off by a hundredth.
@@ -95,10 +102,12 @@ def test_searched_scores_are_those_of_force_decoding(alpha):
     def step(ids, parents, cache, index):
         return tf.nn.log_softmax(tf.gather(table, ids)), cache
 
-    result = BeamSearch(beam_size=4, alpha=alpha)(
+    result = beam_search(
         step,
         tf.zeros([]),
         tf.constant([6, 3]),
+        beam_size=4,
+        alpha=alpha,
         bos_id=BOS,
         eos_id=EOS,
         pad_id=PAD,
@@ -108,5 +117,5 @@ def test_searched_scores_are_those_of_force_decoding(alpha):
     for beam in range(4):
         labels = result.ids[:, beam]  # [B, T]
         inputs = tf.concat([tf.fill([2, 1], BOS), labels[:, :-1]], axis=1)
-        scores = sequence_scores(labels, tf.gather(table, inputs), alpha, PAD)
+        scores = scores_of(labels, tf.gather(table, inputs), alpha)
         np.testing.assert_allclose(scores, result.scores[:, beam], rtol=1e-5)

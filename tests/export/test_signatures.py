@@ -6,6 +6,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 
 import keras_transformer as kt
+from keras_transformer.decoding import sequence_scores
 from keras_transformer.errors import InputError
 from keras_transformer.export import signatures
 from keras_transformer.export.signatures import SIGNATURES, Signatures
@@ -130,16 +131,17 @@ def test_prefix(call, translator):
     result = translator.tensors.ids.search(
         source, translator.tokenizer.tokenize(["Katze"]).to_tensor()
     )
-    found = translator.tensors.ids.scores(source, result.ids[:, 0])
-    np.testing.assert_allclose(found, result.scores[:, 0], atol=1e-5)
+    log_probs = translator.tensors.ids.token_log_probs(source, result.ids[:, 0])
+    score = sequence_scores(log_probs, result.lengths[:, 0], alpha=0.6).scores
+    np.testing.assert_allclose(score, result.scores[:, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        dict(beam_size=1, alpha=0.6, extra_length=12),
-        dict(beam_size=5, alpha=0.0, extra_length=12),
-        dict(beam_size=3, alpha=2.0, extra_length=0),
+        dict(beam_size=1, alpha=0.6, extra_length=12, length_factor=1.0),
+        dict(beam_size=5, alpha=0.0, extra_length=12, length_factor=0.0),
+        dict(beam_size=3, alpha=2.0, extra_length=0, length_factor=1.5),
     ],
 )
 def test_options_of_a_request(call, translator, options):
@@ -158,20 +160,26 @@ def test_options_of_a_request(call, translator, options):
         (dict(alpha=-1.0), "alpha must be"),
         (dict(alpha=np.float32("nan")), "alpha must be"),
         (dict(extra_length=-1), "extra_length must not be negative"),
+        (dict(length_factor=np.float32("inf")), "length_factor must be"),
     ],
 )
 def test_invalid_options_are_refused(call, change, message):
-    options = dict(beam_size=4, alpha=0.6, extra_length=12) | change
+    options = dict(beam_size=4, alpha=0.6, extra_length=12, length_factor=1.0)
+    options |= change
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         call("translate_with_options", text=["dog"], **options)
 
 
 def test_score(call, translator):
-    texts = ["dog", "cat", "The old tree sleeps."]
-    translations = ["Hund", "Hund", "Baum schläft, der alte."]
+    texts = ["dog", "cat", "The old tree sleeps.", ""]
+    translations = ["Hund", "Hund", "Baum schläft, der alte.", "Hund"]
     outputs = call("score", text=texts, translation=translations)
+    names = ["scores", "log_probs", "perplexities"]
     np.testing.assert_allclose(
-        outputs["scores"], translator.score(texts, translations), atol=1e-5
+        np.transpose([outputs[name] for name in names]),
+        translator.score(texts, translations),
+        rtol=1e-4,
+        atol=1e-5,
     )
     lengths = outputs["lengths"]
     for i, translation in enumerate(translations):
@@ -224,7 +232,7 @@ def test_tokenize_and_detokenize_are_inverse(call, translator):
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_other_ranks_are_refused_and_empty_batches_are_not(loaded, name):
     signature = loaded.signatures[name]
-    options = dict(beam_size=2, alpha=0.6, extra_length=5)
+    options = dict(beam_size=2, alpha=0.6, extra_length=5, length_factor=1.0)
     inputs = {
         spec.name: options.get(spec.name, []) for spec in SIGNATURES[name]
     }
