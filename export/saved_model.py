@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -13,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_transformer import __version__
 from keras_transformer.errors import InputError
+from keras_transformer.export.operations import oldest_serving
 from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
 from keras_transformer.files import write_json
@@ -24,7 +23,6 @@ from keras_transformer.run import tokenizer_digest
 from keras_transformer.text import read_texts
 from keras_transformer.translator import Translation, Translator
 
-_NOT_SERVED = re.compile("Xla|PyFunc")
 METADATA_FILE = "assets.extra/keras_transformer.json"
 PROBES = (
     "I am a student.",
@@ -64,8 +62,9 @@ def save(
         signatures: Further signatures by name: instances of `tf.function`
             with an input signature.
         metadata: What to add to `assets.extra/keras_transformer.json`, which
-            has versions, the tokenizer's SHA-256, the search and the names of
-            the signatures: values that JSON can hold.
+            has versions, the tokenizer's SHA-256, the dtype, the search, the
+            names of the signatures and the oldest release of TensorFlow
+            Serving that has all operations: values that JSON can hold.
 
     Returns:
         The folder.
@@ -99,12 +98,13 @@ def save(
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         _write(module, functions, partial)
-        _check_operations(partial)
+        about = {
+            **_metadata(translator, functions),
+            "oldest_tensorflow_serving": oldest_serving(partial),
+            **(metadata or {}),
+        }
         (partial / METADATA_FILE).parent.mkdir(exist_ok=True)
-        write_json(
-            partial / METADATA_FILE,
-            {**_metadata(translator, functions), **(metadata or {})},
-        )
+        write_json(partial / METADATA_FILE, about)
         _compare(translate_in_subprocess(partial, probes), expected, probes)
         os.replace(partial, path)
     finally:
@@ -154,12 +154,6 @@ def translate_in_subprocess(
     return [Translation(*row) for row in rows]
 
 
-def read_meta_graph(path: Path) -> Any:
-    """Returns the `MetaGraphDef` of a SavedModel: graph and signatures."""
-    content = (path / "saved_model.pb").read_bytes()
-    return saved_model_pb2.SavedModel.FromString(content).meta_graphs[0]
-
-
 def _check_weights(translator: Translator) -> None:
     """Raises InputError if a weight is NaN or infinite."""
     weights = [w for model in translator.models for w in model.weights]
@@ -197,34 +191,6 @@ def _write(module: tf.Module, functions: dict[str, Any], path: Path) -> None:
     tf.saved_model.save(module, path, signatures=functions)
 
 
-def _check_operations(path: Path) -> None:
-    """Raises InputError if TensorFlow Serving lacks an operation.
-
-    It has the public operations of TensorFlow and, of tensorflow-text, those
-    of SentencePiece in every release. It starts without XLA, and has no
-    Python.
-    """
-    graph = read_meta_graph(path).graph_def
-    nodes = [*graph.node]
-    for function in graph.library.function:
-        nodes += function.node_def
-    own_functions = {f.signature.name for f in graph.library.function}
-    missing = sorted(
-        operation
-        for operation in {node.op for node in nodes} - own_functions
-        if _NOT_SERVED.search(operation)
-        or not (
-            hasattr(tf.raw_ops, operation)
-            or operation.startswith("Sentencepiece")
-        )
-    )
-    if missing:
-        raise InputError(
-            "A model to export must have operations of stock TensorFlow "
-            f"Serving only. Received: {', '.join(missing)}"
-        )
-
-
 def _metadata(
     translator: Translator, functions: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -233,6 +199,7 @@ def _metadata(
         "tensorflow": tf.__version__,
         "tokenizer_sha256": tokenizer_digest(translator.tokenizer),
         "models": len(translator.models),
+        "dtype": translator.model.dtype_policy.name,
         "search": dataclasses.asdict(translator.search),
         "num_translations": translator.num_translations,
         "signatures": sorted(functions),

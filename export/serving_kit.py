@@ -11,7 +11,7 @@ from string import Template
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
-from keras_transformer.export.saved_model import read_meta_graph
+from keras_transformer.export.operations import read_meta_graph
 from keras_transformer.files import atomic_write
 
 IMAGE = "tensorflow/serving:2.20.0"

@@ -181,16 +181,21 @@ class Run:
             )
         return named[str(name or "last")]
 
-    def load_model(self, checkpoint: Path | None = None) -> Transformer:
+    def load_model(
+        self, checkpoint: Path | None = None, dtype: str | None = None
+    ) -> Transformer:
         """Returns the model with the weights of a checkpoint.
 
         Args:
             checkpoint: Path of the checkpoint. Default: the newest.
+            dtype: Keras dtype policy, to which the weights are converted:
+                `"bfloat16"` and `"float16"` take half the space. Default:
+                Keras' own default.
 
         Raises:
             InputError: If there is no checkpoint, or it cannot be read.
         """
-        model = Transformer(self.config)
+        model = Transformer(self.config, dtype=dtype)
         self.load_weights(model, checkpoint or self.find_checkpoint())
         return model
 

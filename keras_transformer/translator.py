@@ -124,6 +124,7 @@ class Translator:
         checkpoint: str | int | None = None,
         search: BeamSearch | None = None,
         num_translations: int = 1,
+        dtype: str | None = None,
     ) -> "Translator":
         """Returns the translator of a run folder that training wrote.
 
@@ -134,6 +135,8 @@ class Translator:
                 the default.
             search: As in `Translator`.
             num_translations: As in `Translator`.
+            dtype: Of weights and computation, as in `Run.load_model`. Softmax,
+                normalization and scores remain float32.
 
         Raises:
             InputError: If a folder is not a run or lacks the checkpoint, or
@@ -148,7 +151,7 @@ class Translator:
                 f"{', '.join(str(opened.path) for opened in runs)}"
             )
         models = [
-            opened.load_model(opened.find_checkpoint(checkpoint))
+            opened.load_model(opened.find_checkpoint(checkpoint), dtype)
             for opened in runs
         ]
         return cls(models, runs[0].tokenizer, search, num_translations)

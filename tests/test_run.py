@@ -27,6 +27,19 @@ def test_load_model_loads_the_checkpoint(run, model):
     assert run.step == 12
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_load_model_converts_the_weights(run, model, dtype):
+    run.save_checkpoint(model, 12, max_to_keep=5)
+    loaded = run.load_model(dtype=dtype)
+    assert loaded.dtype_policy.name == dtype
+    # Half a unit in the last place: 8 bits of bfloat16, 11 of float16.
+    tolerance = 2.0 ** {"bfloat16": -8, "float16": -11}[dtype]
+    for ours, theirs in zip(model.weights, loaded.weights, strict=True):
+        assert theirs.dtype == dtype
+        theirs = np.array(theirs.numpy(), "float32")
+        np.testing.assert_allclose(theirs, ours, tolerance, 1e-7)
+
+
 def test_find_checkpoint_by_name(run, model):
     run.save_checkpoint(model, 7, max_to_keep=5)
     run.save_checkpoint(model, 20, max_to_keep=5)

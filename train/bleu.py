@@ -1,24 +1,30 @@
-"""Scores of translations: BLEU, chrF, and tokenized BLEU as in the paper."""
+"""Scores of translations: BLEU, chrF, TER, and the paper's tokenized BLEU."""
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from keras_transformer.errors import InputError
+
+METRICS = ("bleu", "chrf", "tokenized_bleu", "ter")
+DEFAULT_METRICS = METRICS[:3]  # TER takes about a second per 100 sentences
 
 # A hyphen between two characters that are not spaces.
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 def corpus_scores(
-    hypotheses: Sequence[str], references: Sequence[str], target: str = "de"
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    target: str = "de",
+    metrics: Sequence[str] = DEFAULT_METRICS,
 ) -> dict[str, Any]:
     """Scores the translations of a corpus, with one reference per sentence.
 
-    BLEU and chrF come from sacreBLEU, with the signature that makes them
-    comparable between systems and papers: it fixes the tokenization.
+    BLEU, chrF and TER come from sacreBLEU, with the signature that makes
+    them comparable between systems and papers: it fixes the tokenization.
 
     The paper's Table 2 is of an older kind: 27.3 (base) and 28.4 (big) for
     English to German are *tokenized* BLEU, see `tokenized_bleu`. It is often
@@ -31,33 +37,43 @@ def corpus_scores(
         target: Code of the target language, such as `"de"`. It chooses the
             abbreviations that Moses keeps whole and, for Chinese, Japanese
             and Korean, sacreBLEU's tokenizer.
+        metrics: Of `METRICS`.
 
     Returns:
-        Plain values, ready for JSON: `bleu`, `bleu_signature`, `chrf`,
-        `chrf_signature` and `tokenized_bleu`. Scores run from 0 to 100.
+        Plain values, ready for JSON, by the name of the metric, and
+        signatures such as `bleu_signature`. BLEU and chrF run from 0 to 100;
+        of TER, the errors per 100 words, less is better.
 
     Raises:
-        InputError: If there are no sentences, the numbers of translations and
-            references differ, or sacreBLEU lacks a package for the language.
+        InputError: If a metric is unknown, there are no sentences, the numbers
+            of translations and references differ, or sacreBLEU lacks a package
+            for the language.
     """
     _check_lengths(hypotheses, references)
+    unknown = sorted(set(metrics) - set(METRICS))
+    if unknown or not metrics:
+        raise InputError(
+            f"Metrics must be some of {', '.join(METRICS)}. Received: "
+            f"{', '.join(unknown) or 'none'}"
+        )
     try:
-        bleu = BLEU(trg_lang=target)
+        scorers = {"bleu": BLEU(trg_lang=target), "chrf": CHRF(), "ter": TER()}
     except (ImportError, RuntimeError) as error:
         raise InputError(
             "sacreBLEU needs another package to split this language into "
             f"words. Received: target={target!r}. Install it with: "
             f'pip install "sacrebleu[{target}]"'
         ) from error
-    chrf = CHRF()
-    return {
-        "bleu": bleu.corpus_score(hypotheses, [references]).score,
-        # A signature is known after the first score only.
-        "bleu_signature": str(bleu.get_signature()),
-        "chrf": chrf.corpus_score(hypotheses, [references]).score,
-        "chrf_signature": str(chrf.get_signature()),
-        "tokenized_bleu": tokenized_bleu(hypotheses, references, target),
-    }
+    scores: dict[str, Any] = {}
+    for name in metrics:
+        if name == "tokenized_bleu":
+            scores[name] = tokenized_bleu(hypotheses, references, target)
+        else:
+            scorer = scorers[name]
+            scores[name] = scorer.corpus_score(hypotheses, [references]).score
+            # A signature is known after the first score only.
+            scores[f"{name}_signature"] = str(scorer.get_signature())
+    return scores
 
 
 def tokenized_bleu(

@@ -178,7 +178,9 @@ class ValidationBleu(keras.callbacks.Callback):
                 self.model, self.tokenizer, BeamSearch(beam_size=1)
             )
         hypotheses = self._translator(self.sources)
-        scores = corpus_scores(hypotheses, self.references, target=self.target)
+        scores = corpus_scores(
+            hypotheses, self.references, self.target, ["bleu"]
+        )
         logs["val_bleu"] = scores["bleu"]
         texts = zip(self.sources, hypotheses, self.references, strict=True)
         self.samples = list(texts)[:_SAMPLES]

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,19 @@ import tensorflow as tf
 
 from keras_transformer.files import atomic_write, write_json
 from keras_transformer.metrics import TokenNLL
-from keras_transformer.train.bleu import corpus_scores
+from keras_transformer.train.bleu import DEFAULT_METRICS, corpus_scores
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.translator import Translator
 
 _BATCH_TOKENS = 8_192
+_NAMES = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "ter": "TER",
+    "tokenized_bleu": "tokenized BLEU",
+}
 
 
 def evaluate(
@@ -26,6 +33,7 @@ def evaluate(
     split: str,
     target: str | None = None,
     workers: int = 1,
+    metrics: Sequence[str] = DEFAULT_METRICS,
 ) -> tuple[dict[str, Any], list[str]]:
     """Translates a split and compares the translations with its references.
 
@@ -35,13 +43,15 @@ def evaluate(
         split: Name of the split.
         target: Language code of the references, for tokenized BLEU.
         workers: As in `Translator.translate`.
+        metrics: As in `corpus_scores`.
 
     Returns:
         The results as plain values, and the translations in the order of the
         split.
 
     Raises:
-        InputError: If the split does not exist or cannot be read.
+        InputError: If the split does not exist or cannot be read, or a metric
+            is unknown.
     """
     corpus.check(split)
     pairs = corpus.pairs(split)
@@ -49,12 +59,12 @@ def evaluate(
     sources = [source.decode() for source, _ in rows]
     references = [reference.decode() for _, reference in rows]
     target = target or "en"
-    corpus_scores([""], [""], target)  # fails early if a package is missing
+    corpus_scores([""], [""], target, metrics)  # fails early if it must
     start = time.monotonic()
     translations = translator.translate(sources, workers=workers)
     seconds = time.monotonic() - start
     hypotheses = [translation.texts[0] for translation in translations]
-    scores = corpus_scores(hypotheses, references, target=target)
+    scores = corpus_scores(hypotheses, references, target, metrics)
     nll, scored = _nll(translator, pairs)
     results = {
         "data": corpus.name,
@@ -69,6 +79,7 @@ def evaluate(
         "perplexity_sentences": scored,
         "beam_size": translator.search.beam_size,
         "alpha": translator.search.alpha,
+        "dtype": translator.model.dtype_policy.name,
         "seconds": round(seconds, 2),
     }
     return results, hypotheses
@@ -80,10 +91,11 @@ def describe(results: dict[str, Any]) -> str:
         f"{results['split']}: {results['sentences']:,} sentences, beam "
         f"{results['beam_size']}, alpha {results['alpha']}, "
         f"{results['seconds']} s",
-        f"BLEU            {results['bleu']:6.2f}  {results['bleu_signature']}",
-        f"chrF            {results['chrf']:6.2f}  {results['chrf_signature']}",
-        f"tokenized BLEU  {results['tokenized_bleu']:6.2f}  as in the paper",
     ]
+    for metric, name in _NAMES.items():
+        if metric in results:
+            about = results.get(f"{metric}_signature", "as in the paper")
+            lines.append(f"{name:<15} {results[metric]:6.2f}  {about}")
     scored = results["perplexity_sentences"]
     if scored:
         lines.append(f"perplexity      {results['perplexity']:6.2f}  per token")

@@ -70,11 +70,17 @@ def evaluate(options: argparse.Namespace) -> None:
     source, target = _language_pair(options, run)
     corpus = open_corpus(options.data, source, target)
     checkpoint = run.find_checkpoint(options.checkpoint)
-    model, step = run.load_model(checkpoint), step_of(checkpoint)
+    step = step_of(checkpoint)  # training may replace it meanwhile
+    model = run.load_model(checkpoint, options.dtype)
     translator = Translator(model, run.tokenizer, search)
     print(f"translating {options.split} of {corpus.name}")
     results, hypotheses = evaluation.evaluate(
-        translator, corpus, options.split, target, decoding_workers()
+        translator,
+        corpus,
+        options.split,
+        target,
+        decoding_workers(),
+        options.metric,
     )
     # Before they are recorded, so that a full disk does not lose them.
     print(evaluation.describe(results))
@@ -98,9 +104,8 @@ def average(options: argparse.Namespace) -> None:
 def translate(options: argparse.Namespace) -> None:
     """Translates standard input line by line."""
     print_scores = options.n_best is not None
-    translator = _open_translator(
-        options.runs, options, options.n_best if print_scores else 1
-    )
+    n = options.n_best if print_scores else 1
+    translator = _open_translator(options.runs, options, n, options.dtype)
     limit = translator.tensors.ids.max_length
     workers = decoding_workers()
     number = 0
@@ -162,7 +167,9 @@ def export(options: argparse.Namespace) -> None:
 
     if options.serving_kit:
         check_kit(options.output)
-    translator = _open_translator(options.runs, options, options.n_best)
+    translator = _open_translator(
+        options.runs, options, options.n_best, options.dtype
+    )
     output = Path(options.output)
     if not output.name.isdecimal():
         terminal.report(
@@ -254,12 +261,15 @@ def _given_values(options: argparse.Namespace, cls: type) -> dict:
 
 
 def _open_translator(
-    runs: Sequence[str], options: argparse.Namespace, num_translations: int = 1
+    runs: Sequence[str],
+    options: argparse.Namespace,
+    num_translations: int = 1,
+    dtype: str | None = None,
 ) -> "Translator":
     from keras_transformer.translator import Translator
 
     return Translator.open(
-        runs, options.checkpoint, _search(options), num_translations
+        runs, options.checkpoint, _search(options), num_translations, dtype
     )
 
 

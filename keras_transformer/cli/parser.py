@@ -123,9 +123,18 @@ def _value_type(annotation: typing.Any) -> type:
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_run(parser)
     _add_checkpoint(parser)
+    _add_dtype(parser)
     _add_data(parser)
     parser.add_argument(
         "--split", default="test", help="split to measure (default: test)"
+    )
+    parser.add_argument(
+        "--metric",
+        nargs="+",
+        metavar="NAME",
+        default=["bleu", "chrf", "tokenized_bleu"],
+        help="some of bleu, chrf, tokenized_bleu and ter (default: all but "
+        "ter)",
     )
     _add_search(parser)
 
@@ -145,6 +154,7 @@ def _add_average(parser: argparse.ArgumentParser) -> None:
 def _add_translate(parser: argparse.ArgumentParser) -> None:
     _add_runs(parser)
     _add_checkpoint(parser)
+    _add_dtype(parser)
     _add_search(parser)
     parser.add_argument(
         "--n-best",
@@ -171,6 +181,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     _add_runs(parser)
     parser.add_argument("output", help="new folder, e.g. exported/1")
     _add_checkpoint(parser)
+    _add_dtype(parser)
     _add_search(parser)
     parser.add_argument(
         "--n-best",
@@ -268,6 +279,16 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--target", metavar="LANGUAGE", help="language code, e.g. de"
+    )
+
+
+def _add_dtype(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16"),
+        default="float32",
+        help="type of weights and computation; the 16-bit types take half the "
+        "space (default: %(default)s)",
     )
 
 

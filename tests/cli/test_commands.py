@@ -161,6 +161,8 @@ def test_evaluate_measures_and_records(run_cli, trained):
     assert results["split"] == "test"
     assert results["sentences"] == 3
     assert (results["step"], results["beam_size"]) == (2, 4)
+    assert {"bleu", "chrf", "tokenized_bleu"} < set(results)
+    assert "ter" not in results and results["dtype"] == "float32"
     # Of the three, one is empty and one too long to have a perplexity.
     assert results["perplexity_sentences"] == 1
     assert f"{results['bleu']:.2f}  {results['bleu_signature']}" in out
@@ -176,8 +178,8 @@ def evaluate_call(monkeypatch):
     """Replaces the measurement; holds the arguments of the last call."""
     call = {}
 
-    def evaluate(translator, corpus, split, target, workers):
-        call.update(translator=translator, corpus=corpus)
+    def evaluate(translator, corpus, split, target, workers, metrics):
+        call.update(translator=translator, corpus=corpus, metrics=metrics)
         call.update(split=split, target=target, workers=workers)
         return RESULTS, ["a", "b", "c"]
 
@@ -189,9 +191,13 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, evaluate_call):
     code, *_ = run_cli(
         *("evaluate", trained.run, "--data", trained.data, "--split", "valid"),
         *("--checkpoint", 1, "--beam-size", 2, "--alpha", 1),
-        *("--extra-length", 7),
+        *("--extra-length", 7, "--metric", "bleu", "ter"),
+        *("--dtype", "bfloat16"),
     )
     assert code == 0
+    assert evaluate_call["metrics"] == ["bleu", "ter"]
+    model = evaluate_call["translator"].model
+    assert model.dtype_policy.name == "bfloat16"
     search = evaluate_call["translator"].search
     assert (search.beam_size, search.alpha, search.extra_length) == (2, 1.0, 7)
     assert (evaluate_call["split"], evaluate_call["target"]) == ("valid", "de")

@@ -24,8 +24,8 @@ class FakeTranslator:
 
     tensors = types.SimpleNamespace(ids=types.SimpleNamespace(max_length=32))
 
-    def __init__(self, run, checkpoint, search, num_translations):
-        self.run, self.checkpoint = run, checkpoint
+    def __init__(self, run, checkpoint, search, num_translations, dtype):
+        self.run, self.checkpoint, self.dtype = run, checkpoint, dtype
         self.search, self.num_translations = search, num_translations
 
     def translate(self, texts, workers, prefixes):
@@ -57,8 +57,8 @@ def fake_translators(monkeypatch):
     """Replaces `Translator.open`; holds what it returned."""
     opened = []
 
-    def open(run, checkpoint=None, search=None, num_translations=1):
-        opened.append(FakeTranslator(run, checkpoint, search, num_translations))
+    def open(*arguments):
+        opened.append(FakeTranslator(*arguments))
         return opened[-1]
 
     monkeypatch.setattr(Translator, "open", open)
@@ -102,8 +102,8 @@ def test_translate_prints_a_line_per_line(
     assert (code, out) == (0, "A CAT 0\n 0\nLONG 0\nLIMIT 0\n")
     cut = "truncated: it has more than 31 tokens, which is all that the model"
     limit = (
-        "may be incomplete: it has as many tokens as it may have, 32 or those "
-        "of the line and 7 more (--extra-length)"
+        "may be incomplete: it has as many tokens as it may have, 32 or fewer "
+        "(--extra-length, --length-factor)"
     )
     assert err == (
         f"keras-transformer: line 3 was {cut} reads\n"
@@ -131,11 +131,13 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, fake_translators):
     code, *_ = run_cli(
         *("translate", "runs/x", "--checkpoint", "best", "--beam-size", 3),
         *("--alpha", 1, "--extra-length", 7, "--n-best", 2),
+        *("--length-factor", 1.5, "--dtype", "bfloat16"),
     )
     assert code == 0
     (translator,) = fake_translators
+    assert translator.dtype == "bfloat16"
     assert (translator.run, translator.checkpoint) == (["runs/x"], "best")
-    assert translator.search == BeamSearch(3, 1.0, 7)
+    assert translator.search == BeamSearch(3, 1.0, 7, 1.5)
     assert translator.num_translations == 2
 
 
@@ -238,6 +240,7 @@ def test_export_passes_its_flags_on(
     code, out, err = run_cli(
         *("export", *runs, "exported/1", *flags),
         *("--checkpoint", 1, "--signatures", "serving_default", "greedy"),
+        *("--dtype", "float16"),
     )
     assert (code, err) == (0, "")
     assert save_call["include"] == ["serving_default", "greedy"]
@@ -245,6 +248,7 @@ def test_export_passes_its_flags_on(
     assert (first["run"], first["step"]) == (trained.run.name, 1)
     assert (first["source"], first["target"]) == ("en", "de")
     assert fake_translators[0].run == [str(run) for run in runs]
+    assert fake_translators[0].dtype == "float16"
     assert save_call["path"] == "exported/1"
     translator = save_call["translator"]
     assert translator.num_translations == 2

@@ -1,5 +1,6 @@
 """The SavedModel: what it returns, who can load it, and what it contains."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -12,13 +13,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
-from tensorflow.compiler.tf2xla.python import xla as tfxla
-from tensorflow.core.protobuf import saved_model_pb2
 from translation_fixtures import EXPORTED
 
 import keras_transformer as kt
 from keras_transformer.errors import InputError
 from keras_transformer.export import save, saved_model
+from keras_transformer.export.operations import read_meta_graph
 from keras_transformer.translator import Translation
 
 TEXTS = [
@@ -38,10 +38,7 @@ def loaded(exported):
 @pytest.fixture(scope="module")
 def graph(exported):
     """Nodes of the exported graph and of its functions."""
-    model = saved_model_pb2.SavedModel.FromString(
-        (exported / "saved_model.pb").read_bytes()
-    )
-    (meta_graph,) = model.meta_graphs
+    meta_graph = read_meta_graph(exported)
     functions = meta_graph.graph_def.library.function
     nodes = [*meta_graph.graph_def.node]
     return nodes + [node for f in functions for node in f.node_def], functions
@@ -121,33 +118,14 @@ def test_metadata(exported, translator):
     found = json.loads((exported / saved_model.METADATA_FILE).read_text())
     assert found["keras_transformer"] == kt.__version__
     assert found["tensorflow"] == tf.__version__
+    assert found["oldest_tensorflow_serving"] == "2.12"
+    assert found["dtype"] == "float32"
     model = translator.tokenizer.model
     assert found["tokenizer_sha256"] == hashlib.sha256(model).hexdigest()
-    search = {"beam_size": 4, "alpha": 0.6, "extra_length": 12}
+    search = dataclasses.asdict(translator.search)
     assert (found["search"], found["num_translations"]) == (search, 3)
+    assert search["extra_length"] == 12
     assert found["signatures"] == sorted(EXPORTED)
-
-
-@pytest.mark.parametrize("operation", ["XlaDynamicUpdateSlice", "PyFunc"])
-def test_operations_that_a_server_lacks_are_refused(
-    translator, tmp_path, operation
-):
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
-    def bad(text):
-        if operation == "PyFunc":
-            y = tf.numpy_function(lambda x: x, [text], tf.string)
-            return {"text": tf.ensure_shape(y, [None])}
-        length = tf.strings.length(text)
-        return {"y": tfxla.dynamic_update_slice(length, length[:1], [0])}
-
-    with pytest.raises(InputError, match=f"only. Received: {operation}"):
-        save(
-            translator,
-            tmp_path / "1",
-            include=["serving_default"],
-            signatures={"bad": bad},
-        )
-    assert listing(tmp_path) == []
 
 
 # === The same translations, whoever loads it ===
@@ -264,7 +242,7 @@ def test_never_overwrites(translator, tmp_path, kind):
 def fake_export(monkeypatch, saved):
     """Replaces writing, and loading in a new process, which returns `saved`."""
     monkeypatch.setattr(saved_model, "_write", lambda *args: args[-1].mkdir())
-    monkeypatch.setattr(saved_model, "_check_operations", lambda path: None)
+    monkeypatch.setattr(saved_model, "oldest_serving", lambda path: "2.12")
     monkeypatch.setattr(
         saved_model, "translate_in_subprocess", lambda _, texts: saved
     )
@@ -291,6 +269,19 @@ def test_other_translations_are_refused(
     with pytest.raises(RuntimeError, match="translate 'dog' as the model"):
         save(translator, tmp_path / "models" / "1", probes=["", "dog"])
     assert listing(tmp_path) == ["models"]
+
+
+def test_leaves_nothing_of_a_model_that_no_server_can_run(
+    translator, tmp_path, monkeypatch
+):
+    def refuse(path):
+        raise InputError(f"No server has the operations of {path.name}.")
+
+    monkeypatch.setattr(saved_model, "_write", lambda *args: args[-1].mkdir())
+    monkeypatch.setattr(saved_model, "oldest_serving", refuse)
+    with pytest.raises(InputError, match="No server"):
+        save(translator, tmp_path / "1")
+    assert listing(tmp_path) == []
 
 
 def test_leaves_nothing_after_an_interrupt(translator, tmp_path, monkeypatch):

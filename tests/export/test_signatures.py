@@ -1,9 +1,12 @@
 """Every signature of an exported model, compared with the translator."""
 
+import fuzz
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import keras_transformer as kt
 from keras_transformer.decoding import sequence_scores
@@ -229,30 +232,95 @@ def test_tokenize_and_detokenize_are_inverse(call, translator):
     assert call("detokenize", pieces=["no-piece"])["text"].tolist() != [""]
 
 
+# === What a server does not check ===
+
+
 @pytest.mark.parametrize("name", SIGNATURES)
-def test_other_ranks_are_refused_and_empty_batches_are_not(loaded, name):
-    signature = loaded.signatures[name]
-    options = dict(beam_size=2, alpha=0.6, extra_length=5, length_factor=1.0)
-    inputs = {
-        spec.name: options.get(spec.name, []) for spec in SIGNATURES[name]
-    }
-
-    def call(strings):
-        return signature(
-            **{
-                spec.name: tf.constant(
-                    options.get(spec.name, strings), spec.dtype
-                )
-                for spec in SIGNATURES[name]
-            }
-        )
-
-    assert inputs
-    for value in call([]).values():
+def test_an_empty_batch(loaded, name):
+    strings = [[]] * fuzz.num_strings(name)
+    for value in fuzz.call(loaded.signatures, name, *strings).values():
         assert value.shape[0] == 0
-    for strings in ("dog", [["dog"], ["cat"]]):
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            call(strings)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_other_ranks_are_refused(loaded, name):
+    count = fuzz.num_strings(name)
+    for wrong in ("dog", [["dog"]], [[["dog"]]]):
+        for i in range(count):
+            strings = [["dog"]] * count
+            strings[i] = wrong
+            shape = ",".join("1" * np.ndim(wrong))
+            with pytest.raises(
+                tf.errors.InvalidArgumentError,
+                match=rf"\[{shape}\] is not compatible with expected shape",
+            ):
+                fuzz.call(loaded.signatures, name, *strings)
+
+
+@pytest.mark.parametrize("name", ["translate_prefix", "score"])
+@pytest.mark.parametrize("sizes", [(2, 1), (1, 2), (2, 3), (1, 0), (0, 1)])
+def test_inputs_of_other_batch_sizes_are_refused(loaded, name, sizes):
+    strings = [["dog"] * size for size in sizes]
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="Each text must have one"
+    ):
+        fuzz.call(loaded.signatures, name, *strings)
+
+
+# The same texts in every run.
+fixed = settings(derandomize=True, database=None, deadline=None)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+@pytest.mark.parametrize(
+    ("batches", "distinct"),
+    [(5, 100), pytest.param(100, 2_000, marks=pytest.mark.slow)],
+)
+def test_any_text_is_answered(loaded, name, batches, distinct):
+    count = fuzz.num_strings(name)
+    alone = fuzz.call(loaded.signatures, name, *[["dog"]] * count)
+    tested = set()
+
+    @settings(fixed, max_examples=batches)
+    @given(fuzz.batches)
+    @example(fuzz.LONG)
+    def check(texts):
+        strings = [*texts, "dog"], [*reversed(texts), "dog"]
+        outputs = fuzz.call(loaded.signatures, name, *strings[:count])
+        size = len(texts) + 1
+        fuzz.check_answer(name, outputs, B=size, n=3, K=4, L=1, H=4)
+        fuzz.check_last_row(name, outputs, alone)
+        tested.update(texts)
+
+    check()
+    assert len(tested) > distinct
+
+
+def test_any_option_is_answered_or_refused(loaded):
+    name = "translate_with_options"
+    refused = set()
+
+    @settings(fixed, max_examples=60)
+    @given(
+        st.fixed_dictionaries(
+            {key: st.sampled_from([*fuzz.OPTIONS[key]]) for key in fuzz.OPTIONS}
+        )
+    )
+    def check(options):
+        wrong = [k for k, v in options.items() if not fuzz.OPTIONS[k][v]]
+        try:
+            outputs = fuzz.call(
+                loaded.signatures, name, ["dog", "", "x" * 99], **options
+            )
+        except tf.errors.InvalidArgumentError as error:
+            assert any(f"{key} must" in error.message for key in wrong)
+            refused.update(wrong)
+        else:
+            assert not wrong
+            fuzz.check_answer(name, outputs, B=3, K=options["beam_size"])
+
+    check()
+    assert refused == set(fuzz.OPTIONS)
 
 
 def test_a_large_batch_is_decoded_in_slices(translator, pairs, monkeypatch):

@@ -141,6 +141,20 @@ def test_scores_are_plain_values_with_signatures():
     assert "tok:zh" in chinese["bleu_signature"]
 
 
+def test_metrics_are_chosen():
+    references = ["Der Hund schläft im alten Garten."]
+    scores = corpus_scores(
+        ["Der Hund schläft alten im Garten."], references, metrics=["ter"]
+    )
+    assert list(scores) == ["ter", "ter_signature"]
+    # One shift of 6 words, the full stop being part of the last.
+    assert scores["ter"] == pytest.approx(100 / 6)
+    with pytest.raises(InputError, match="ter. Received: meteor$"):
+        corpus_scores(["a"], ["a"], metrics=["bleu", "meteor"])
+    with pytest.raises(InputError, match="Received: none$"):
+        corpus_scores(["a"], ["a"], metrics=[])
+
+
 @pytest.mark.parametrize("score", [corpus_scores, tokenized_bleu])
 def test_sides_must_match(score):
     with pytest.raises(InputError, match="2 translations and 1 references"):

@@ -171,8 +171,9 @@ def test_the_log_the_best_checkpoint_and_tensorboard(
     scores = iter([1.0, 3.0, 2.0])
     references = []
 
-    def corpus_scores(hypotheses, given, target):
+    def corpus_scores(hypotheses, given, target, metrics):
         references.append(given)
+        assert metrics == ["bleu"]
         return {"bleu": next(scores)}
 
     monkeypatch.setattr(callbacks, "corpus_scores", corpus_scores)

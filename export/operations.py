@@ -1,0 +1,85 @@
+"""The operations of a SavedModel, and which TensorFlow Serving has them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_transformer.errors import InputError
+
+# A server starts without XLA, and has no Python.
+_NEVER_SERVED = re.compile("Xla|PyFunc")
+
+# Operations that a release has and the one before in this list does not, from
+# the operations that TensorFlow 2.12.1, 2.15.1, 2.18.1 and 2.21.0 register;
+# without those of XLA and of other devices. TensorFlow Serving has the version
+# numbers of the TensorFlow that it contains.
+OLDEST_RELEASE = "2.12"
+_ADDED = {
+    "2.15": """
+        CollectiveAllToAllV2 Conv DebugIdentityV3 DumpTensor FFTND IFFTND
+        IRFFTND RFFTND RaggedFillEmptyRows RaggedFillEmptyRowsGrad RelayoutLike
+        SegmentMaxV2 SegmentMinV2 SnapshotChunkDataset SparseSegmentMeanGradV2
+        SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2 StochasticCastToInt
+        TFRecordDatasetV2
+    """,
+    "2.18": """
+        CalibrationStatisticsSaver CheckPinned DatasetFingerprint GlobalIterId
+        GlobalShuffleDataset IndexFlatMapDataset IteratorGetModelProto
+        ListSnapshotChunksDataset UpdateTaskIdAndGlobalCoreArray
+        WeightedFlatMapDataset
+    """,
+    "2.21": "DecodeJxl DecodeWebP",
+}
+
+
+def read_meta_graph(path: Path) -> Any:
+    """Returns the `MetaGraphDef` of a SavedModel: graph and signatures."""
+    content = (path / "saved_model.pb").read_bytes()
+    return saved_model_pb2.SavedModel.FromString(content).meta_graphs[0]
+
+
+def oldest_serving(path: Path) -> str:
+    """Returns the oldest release of TensorFlow Serving that can run a model.
+
+    Every release has the public operations of its TensorFlow and, of
+    tensorflow-text, those of SentencePiece.
+
+    Args:
+        path: Folder of the SavedModel.
+
+    Returns:
+        One of a few releases from `OLDEST_RELEASE` on, as `"2.12"`; older ones
+        were not examined.
+
+    Raises:
+        InputError: If no release has all operations of the model.
+    """
+    graph = read_meta_graph(path).graph_def
+    nodes = [*graph.node]
+    for function in graph.library.function:
+        nodes += function.node_def
+    own_functions = {f.signature.name for f in graph.library.function}
+    operations = {node.op for node in nodes} - own_functions
+    missing = sorted(
+        operation
+        for operation in operations
+        if _NEVER_SERVED.search(operation)
+        or not (
+            hasattr(tf.raw_ops, operation)
+            or operation.startswith("Sentencepiece")
+        )
+    )
+    if missing:
+        raise InputError(
+            "A model to export must have operations of stock TensorFlow "
+            f"Serving only. Received: {', '.join(missing)}"
+        )
+    needed = [
+        release
+        for release, added in _ADDED.items()
+        if operations & set(added.split())
+    ]
+    return needed[-1] if needed else OLDEST_RELEASE
