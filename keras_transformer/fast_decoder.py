@@ -8,7 +8,6 @@ S = source length, P = positions decoded so far, H = heads, w = width of a
 head, V = vocabulary.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import keras
@@ -30,14 +29,17 @@ _MASKED = -1e9  # exp() of it is exactly 0 in float32
 class FastCache(NamedTuple):
     """What decoding keeps between steps."""
 
-    # Keys and values of each layer, [2, B, H, P*K, w]. Those of all K
-    # hypotheses lie side by side, so that they are never reordered.
-    layers: tuple[tf.Tensor, ...]
+    # Keys and values of each layer, [B, H, P*K, w]. Those of all K hypotheses
+    # lie side by side, so that they are never reordered.
+    layers: tuple[tuple[tf.Tensor, tf.Tensor], ...]
     ancestry: tf.Tensor  # [B, K, P*K] boolean, True = own past
+    # Keys [B, H, w, S] and values [B, H, S, w] of the memory, for each layer.
+    memory: tuple[tuple[tf.Tensor, tf.Tensor], ...]
+    memory_mask: tf.Tensor  # [B, 1, 1, S]
 
 
 class _Layer(NamedTuple):
-    """The weights of a layer, and its keys and values of the memory.
+    """The weights of a layer.
 
     What a step reads as it is stored is a variable. A tensor is made once,
     before the loop of the search.
@@ -47,8 +49,6 @@ class _Layer(NamedTuple):
     self_output: Any  # [H*w, d_model]
     self_norm: keras.layers.LayerNormalization
     query: Any  # [d_model, H*w], times 1 / sqrt(d_k)
-    cross_key: Any  # [B, H, w, S]
-    cross_value: Any  # [B, H, S, w]
     cross_output: Any  # [H*w, d_model]
     cross_norm: keras.layers.LayerNormalization
     inner: tuple[Any, Any]  # kernel [d_model, d_ff], bias [d_ff]
@@ -81,6 +81,7 @@ class FastDecoder:
         self._dtype = model.compute_dtype
         self._d_model = model.config.d_model
         self._heads = model.config.num_heads
+        self._d_k = model.config.d_k
         self._width = max(model.config.d_k, model.config.d_v)
         # A tensor: a variable that is looked up in is copied at every reading.
         self._embeddings = tf.convert_to_tensor(
@@ -91,19 +92,20 @@ class FastDecoder:
         self._output = tf.transpose(tf.cast(self._embeddings, self._dtype))
         positions = model.target_positions.vectors(tf.range(max_length))
         self._positions = tf.cast(positions, self._dtype)
-        self._memory_mask = memory.mask[:, None]  # [B, 1, 1, S]
         self._beam_size = beam_size
-        self._batch = tf.shape(memory.states)[0]
         # Rows of heads are put in order by an index, made once: a transpose
         # takes several times as long.
-        self._to_heads = {
-            count: self._order([beam_size, count, self._heads], [2, 0, 3, 1])
-            for count in (1, 3)
-        }
-        self._to_joint = self._order([self._heads, beam_size], [0, 2, 1])
-        self._layers = [
-            self._prepare(layer, memory) for layer in model.decoder.layers
-        ]
+        rows = tf.range(beam_size * 3 * self._heads)
+        rows = tf.reshape(rows, [beam_size, 3, self._heads])
+        self._qkv_to_heads = [_flat_transpose(rows[:, i]) for i in range(3)]
+        rows = tf.range(beam_size * self._heads)
+        self._to_heads = _flat_transpose(tf.reshape(rows, [beam_size, -1]))
+        self._to_joint = _flat_transpose(tf.reshape(rows, [-1, beam_size]))
+        self._layers = [self._prepare(layer) for layer in model.decoder.layers]
+        self._memory = tuple(
+            self._project(layer, memory) for layer in model.decoder.layers
+        )
+        self._memory_mask = memory.mask[:, None]
 
     @staticmethod
     def supports(model: Transformer) -> bool:
@@ -124,10 +126,14 @@ class FastDecoder:
 
     def init_cache(self) -> FastCache:
         """Returns the cache before the first step."""
-        shape = [2, self._batch, self._heads, 0, self._width]
-        empty = tf.zeros(shape, self._dtype)
-        ancestry = tf.zeros([self._batch, self._beam_size, 0], tf.bool)
-        return FastCache((empty,) * len(self._layers), ancestry)
+        batch = tf.shape(self._memory_mask)[0]
+        empty = tf.zeros([batch, self._heads, 0, self._width], self._dtype)
+        return FastCache(
+            layers=((empty, empty),) * len(self._layers),
+            ancestry=tf.zeros([batch, self._beam_size, 0], tf.bool),
+            memory=self._memory,
+            memory_mask=self._memory_mask,
+        )
 
     def decode_step(
         self, ids: tf.Tensor, parents: tf.Tensor, cache: FastCache, index: Any
@@ -150,40 +156,41 @@ class FastDecoder:
         ancestry = _grow_ancestry(cache.ancestry, parents)
         mask = ancestry[:, None]  # [B, 1, K, (P+1)*K]
         grown = []
-        for layer, past in zip(self._layers, cache.layers, strict=True):
-            heads = self._split(tf.matmul(x, layer.qkv), 3)
-            keys_and_values = tf.concat([past, heads[1:]], axis=3)
-            key, value = tf.unstack(keys_and_values)
-            scores = tf.matmul(heads[0], key, transpose_b=True)
+        for layer, past, memory in zip(
+            self._layers, cache.layers, cache.memory, strict=True
+        ):
+            qkv = tf.matmul(x, layer.qkv)
+            query, *new = (self._split(qkv, i) for i in self._qkv_to_heads)
+            key, value = (
+                tf.concat(pair, axis=2) for pair in zip(past, new, strict=True)
+            )
+            scores = tf.matmul(query, key, transpose_b=True)
             output = self._attend(scores, mask, value)
             output = tf.matmul(output, layer.self_output)
             x = self._normalize(x + output, layer.self_norm)
 
-            query = self._split(tf.matmul(x, layer.query), 1)[0]
-            scores = tf.matmul(query, layer.cross_key)
-            output = self._attend(scores, self._memory_mask, layer.cross_value)
+            query = self._split(tf.matmul(x, layer.query), self._to_heads)
+            memory_key, memory_value = memory
+            scores = tf.matmul(query, memory_key)
+            output = self._attend(scores, cache.memory_mask, memory_value)
             output = tf.matmul(output, layer.cross_output)
             x = self._normalize(x + output, layer.cross_norm)
 
             output = _linear(tf.nn.relu(_linear(x, *layer.inner)), *layer.outer)
             x = self._normalize(x + output, layer.norm)
-            grown.append(keys_and_values)
+            grown.append((key, value))
         logits = tf.matmul(x, self._output)  # [N, V]
         shape = [-1, self._beam_size, self._output.shape[1]]
         logits = tf.reshape(logits, shape)
-        return logits, FastCache(tuple(grown), ancestry)
+        cache = cache._replace(layers=tuple(grown), ancestry=ancestry)
+        return logits, cache
 
-    def _order(self, shape: list[Any], permutation: list[int]) -> tf.Tensor:
-        """Returns the rows of `[B, *shape]` in the order of a transpose."""
-        rows = tf.range(math.prod(shape, start=self._batch))
-        rows = tf.reshape(rows, [self._batch, *shape])
-        return tf.reshape(tf.transpose(rows, permutation), [-1])
-
-    def _split(self, x: tf.Tensor, count: int) -> tf.Tensor:
-        """`[N, count*H*w]` -> `[count, B, H, K, w]`."""
-        rows = tf.reshape(x, [-1, self._width])
-        shape = [count, -1, self._heads, self._beam_size, self._width]
-        return tf.reshape(tf.gather(rows, self._to_heads[count]), shape)
+    def _split(self, x: tf.Tensor, to_heads: tf.Tensor) -> tf.Tensor:
+        """`[N, H*w]` -> `[B, H, K, w]`, or a part of `[N, 3*H*w]`."""
+        rows = self._beam_size * (x.shape[1] // self._width)
+        x = tf.reshape(x, [-1, rows, self._width])
+        shape = [-1, self._heads, self._beam_size, self._width]
+        return tf.reshape(tf.gather(x, to_heads, axis=1), shape)
 
     def _attend(
         self, scores: tf.Tensor, mask: tf.Tensor, value: tf.Tensor
@@ -195,8 +202,10 @@ class FastDecoder:
         scores = tf.exp(scores - tf.reduce_max(scores, axis=-1, keepdims=True))
         scores /= tf.reduce_sum(scores, axis=-1, keepdims=True)
         output = tf.matmul(tf.cast(scores, self._dtype), value)  # [B, H, K, w]
-        rows = tf.gather(tf.reshape(output, [-1, self._width]), self._to_joint)
-        return tf.reshape(rows, [-1, self._heads * self._width])
+        rows = self._heads * self._beam_size
+        output = tf.reshape(output, [-1, rows, self._width])
+        output = tf.gather(output, self._to_joint, axis=1)  # [B, K*H, w]
+        return tf.reshape(output, [-1, self._heads * self._width])
 
     def _normalize(
         self, x: tf.Tensor, norm: keras.layers.LayerNormalization
@@ -210,12 +219,19 @@ class FastDecoder:
         )
         return tf.cast(x, self._dtype)
 
-    def _prepare(self, layer: DecoderLayer, memory: Memory) -> _Layer:
-        own, cross = layer.self_attention, layer.cross_attention
-        key, value = cross.project_memory(memory.states)
+    def _project(
+        self, layer: DecoderLayer, memory: Memory
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns a layer's keys and values of the memory."""
+        key, value = layer.cross_attention.project_memory(memory.states)
         # A source that is masked completely gives 0.
         value = tf.where(memory.mask[:, :, :, None], value, 0)
-        scale = key.shape[-1] ** -0.5
+        key = tf.transpose(self._widen(key, 3), [0, 1, 3, 2])
+        return key, self._widen(value, 3)
+
+    def _prepare(self, layer: DecoderLayer) -> _Layer:
+        own, cross = layer.self_attention, layer.cross_attention
+        scale = self._d_k**-0.5
         qkv = [
             self._columns(own.query_projection) * scale,
             self._columns(own.key_projection),
@@ -226,8 +242,6 @@ class FastDecoder:
             self_output=self._rows(own.output_projection),
             self_norm=layer.self_attention_norm.norm,
             query=self._columns(cross.query_projection) * scale,
-            cross_key=tf.transpose(self._widen(key, 3), [0, 1, 3, 2]),
-            cross_value=self._widen(value, 3),
             cross_output=self._rows(cross.output_projection),
             cross_norm=layer.cross_attention_norm.norm,
             inner=self._dense(layer.feed_forward.inner),
@@ -279,6 +293,10 @@ class FastDecoder:
 def _linear(x: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
     # Three operations with a ReLU, which TensorFlow makes one.
     return tf.nn.bias_add(tf.matmul(x, kernel), bias)
+
+
+def _flat_transpose(rows: tf.Tensor) -> tf.Tensor:
+    return tf.reshape(tf.transpose(rows), [-1])
 
 
 def _grow_ancestry(ancestry: tf.Tensor, parents: tf.Tensor) -> tf.Tensor:

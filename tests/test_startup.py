@@ -13,7 +13,12 @@ from keras_transformer.errors import InputError
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     """Unsets what the code reads; what it sets is undone."""
-    names = ("CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "TF_CPP_MIN_LOG_LEVEL")
+    names = (
+        "CUDA_VISIBLE_DEVICES",
+        "KERAS_BACKEND",
+        "TF_CPP_MIN_LOG_LEVEL",
+        "TF_ENABLE_ONEDNN_OPTS",
+    )
     for name in names:
         monkeypatch.setenv(name, "restored after the test")
         monkeypatch.delenv(name)
@@ -118,9 +123,13 @@ def test_a_program_needs_the_tensorflow_backend(loaded_tensorflow, monkeypatch):
         startup.import_tensorflow_quietly()
 
 
-def test_a_program_sets_the_backend(loaded_tensorflow):
+def test_a_program_sets_the_backend_and_onednn(loaded_tensorflow, monkeypatch):
     startup.import_tensorflow_quietly()
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")  # the user's choice
+    startup.import_tensorflow_quietly()
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0"
 
 
 def test_a_program_without_tensorflow_names_the_extra(monkeypatch):

@@ -34,6 +34,9 @@ class _State(NamedTuple):
     finished_ids: tf.Tensor  # [B, K, t] finished hypotheses, then padding
     finished_scores: tf.Tensor  # [B, K] best first; -inf in an empty slot
     finished_lengths: tf.Tensor  # [B, K]
+    max_lengths: tf.Tensor  # [B]
+    prefix: tf.Tensor  # [B, p + 1] forced tokens, then padding
+    sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
 
 
 def beam_search(
@@ -58,8 +61,9 @@ def beam_search(
             probabilities `[B, K, V]` of the next token, and the cache. The
             search never reorders the cache; `parents` is all that the step
             needs to find a hypothesis' past in it.
-        cache: Initial cache of the step, a nested structure of tensors. An
-            axis of length 0 may grow from step to step.
+        cache: Initial cache of the step, a nested structure of tensors whose
+            first axis is the batch. Another axis, of length 0, may grow from
+            step to step. Sentences that are done leave the batch.
         max_lengths: Maximum length of each hypothesis, the end token
             included, int32 `[B]`.
         beam_size: K, as in `BeamSearch`; an integer or a scalar tensor.
@@ -78,24 +82,24 @@ def beam_search(
     """
     max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
     batch = tf.shape(max_lengths)[0]
-    banned = sorted({pad_id, bos_id, *banned_ids})
-    search = _Search(beam_size, alpha, eos_id, pad_id, banned)
-    state = search.start(cache, batch, bos_id)
     if prefix is None:
         prefix = tf.zeros([batch, 0], tf.int32)
     # After the prefix, padding: any token is allowed.
     prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=pad_id)
     last = tf.shape(prefix)[1] - 1
+    banned = sorted({pad_id, bos_id, *banned_ids})
+    search = _Search(beam_size, alpha, eos_id, pad_id, banned)
 
-    def body(*state: Any) -> _State:
+    def extend(*state: Any) -> _State:
+        """Decodes one more token of each hypothesis."""
         state = _State(*state)
         log_probs, cache = step(
             state.last_ids, state.parents, state.cache, state.index
         )
         forced = tf.where(
-            state.index + 1 >= max_lengths,
+            state.index + 1 >= state.max_lengths,
             eos_id,
-            prefix[:, tf.minimum(state.index, last)],
+            state.prefix[:, tf.minimum(state.index, last)],
         )
         values, tokens = search.continuations(
             tf.cast(log_probs, tf.float32), forced
@@ -103,18 +107,36 @@ def beam_search(
         state = search.advance(state, values, tokens)
         return state._replace(cache=cache)
 
-    def unfinished(*state: Any) -> tf.Tensor:
-        return tf.reduce_any(search.can_win(_State(*state), max_lengths))
+    def most_can_win(*state: Any) -> tf.Tensor:
+        can_win = search.can_win(_State(*state))
+        count = tf.reduce_sum(tf.cast(can_win, tf.int32))
+        return 2 * count > tf.size(can_win)
 
-    state = tf.while_loop(
-        unfinished, body, state, shape_invariants=_invariants(state)
+    def extend_most(
+        state: tuple, results: tuple
+    ) -> tuple[_State, SearchResult]:
+        """Decodes until half of the sentences are done, which then leave."""
+        state = tf.while_loop(
+            most_can_win, extend, state, shape_invariants=_invariants(state)
+        )
+        state = _State(*state)
+        results = search.store(state, SearchResult(*results))
+        return search.select(state, search.can_win(state)), results
+
+    state = search.start(cache, max_lengths, prefix, bos_id)
+    results = SearchResult(
+        state.finished_ids, state.finished_scores, state.finished_lengths
     )
-    state = _State(*state)
-    scores = state.finished_scores
-    lengths = tf.where(tf.math.is_inf(scores), 0, state.finished_lengths)
-    in_use = tf.range(state.index) < lengths[:, :, None]
-    ids = tf.where(in_use, state.finished_ids, pad_id)
-    return SearchResult(ids, scores, lengths)
+    _, results = tf.while_loop(
+        lambda state, _: tf.size(state[-1]) > 0,
+        extend_most,
+        (state, results),
+        shape_invariants=(_invariants(state), _invariants(results)),
+    )
+    ids, scores, lengths = results
+    lengths = tf.where(tf.math.is_inf(scores), 0, lengths)
+    in_use = tf.range(tf.shape(ids)[2]) < lengths[:, :, None]
+    return SearchResult(tf.where(in_use, ids, pad_id), scores, lengths)
 
 
 class _Search(NamedTuple):
@@ -126,7 +148,10 @@ class _Search(NamedTuple):
     pad_id: int
     banned: list[int]
 
-    def start(self, cache: Any, batch: tf.Tensor, bos_id: int) -> _State:
+    def start(
+        self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor, bos_id: int
+    ) -> _State:
+        batch = tf.shape(max_lengths)[0]
         beams = tf.stack([batch, self.beam_size])
         empty = tf.fill(beams, -float("inf"))
         no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
@@ -142,6 +167,9 @@ class _Search(NamedTuple):
             finished_ids=no_ids,
             finished_scores=empty,
             finished_lengths=tf.zeros(beams, tf.int32),
+            max_lengths=max_lengths,
+            prefix=prefix,
+            sentences=tf.range(batch),
         )
 
     def continuations(
@@ -234,7 +262,37 @@ class _Search(NamedTuple):
             finished_lengths=tf.gather(lengths, best, batch_dims=1),
         )
 
-    def can_win(self, state: _State, max_lengths: tf.Tensor) -> tf.Tensor:
+    def store(self, state: _State, results: SearchResult) -> SearchResult:
+        """Writes what the sentences of the state have found to the results."""
+        longer = tf.shape(state.finished_ids)[2] - tf.shape(results.ids)[2]
+        ids = tf.pad(
+            results.ids,
+            [[0, 0], [0, 0], [0, longer]],
+            constant_values=self.pad_id,
+        )
+        found = (
+            state.finished_ids,
+            state.finished_scores,
+            state.finished_lengths,
+        )
+        rows = state.sentences[:, None]
+        return SearchResult(
+            *(
+                tf.tensor_scatter_nd_update(all_rows, rows, values)
+                for all_rows, values in zip(
+                    results._replace(ids=ids), found, strict=True
+                )
+            )
+        )
+
+    def select(self, state: _State, chosen: tf.Tensor) -> _State:
+        """Returns the state of some of the sentences; bool `[B]`."""
+        rows = tf.where(chosen)[:, 0]
+        return tf.nest.map_structure(
+            lambda x: tf.gather(x, rows) if x.shape.rank else x, state
+        )
+
+    def can_win(self, state: _State) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`.
 
         log P never increases, and the length penalty that divides it grows
@@ -244,13 +302,13 @@ class _Search(NamedTuple):
         token.
         """
         best = state.live_log_probs[:, 0] / length_penalty(
-            max_lengths, self.alpha
+            state.max_lengths, self.alpha
         )
-        may_grow = state.index < max_lengths
+        may_grow = state.index < state.max_lengths
         return may_grow & (best > state.finished_scores[:, -1])
 
 
-def _invariants(state: _State) -> _State:
+def _invariants(state: Any) -> Any:
     """Returns the shapes in the loop: an axis of length 0 may grow."""
 
     def invariant(tensor: tf.Tensor) -> tf.TensorShape:

@@ -50,7 +50,7 @@ def search_tables(search, tables, max_lengths, graph=False):
     """Searches a batch with one table per row.
 
     Returns:
-        `SearchResult` of arrays, and the number of calls of the step.
+        `SearchResult` of arrays, and the number of sentences of each step.
     """
     longest = max(*max_lengths, 1)
     # Prefixes are numbered in the order of `prefixes`, as a V-ary tree.
@@ -59,15 +59,16 @@ def search_tables(search, tables, max_lengths, graph=False):
     calls = []
 
     def step(ids, parents, cache, index):
-        calls.append(None)
-        child = tf.gather(cache, parents, batch_dims=1) * VOCAB + ids + 1
+        log_probs, node = cache
+        calls.append(len(ids))
+        child = tf.gather(node, parents, batch_dims=1) * VOCAB + ids + 1
         node = tf.where(index == 0, tf.zeros_like(child), child)
-        return tf.gather(log_probs, node, batch_dims=1), node
+        return tf.gather(log_probs, node, batch_dims=1), (log_probs, node)
 
     def run():
         return beam_search(
             step,
-            tf.zeros([len(tables), search.beam_size], tf.int32),
+            (log_probs, tf.zeros([len(tables), search.beam_size], tf.int32)),
             tf.constant(max_lengths),
             search.beam_size,
             search.alpha,
@@ -78,7 +79,7 @@ def search_tables(search, tables, max_lengths, graph=False):
         )
 
     result = tf.function(run)() if graph else run()
-    return tf.nest.map_structure(lambda x: x.numpy(), result), len(calls)
+    return tf.nest.map_structure(lambda x: x.numpy(), result), calls
 
 
 def hypotheses(result, row):
@@ -189,9 +190,16 @@ def test_stopped_row_is_frozen_while_the_others_continue():
     assert score(short, (A, EOS), 1.0) > score(short, (EOS,), 1.0)
     search = BeamSearch(beam_size=1, alpha=1.0)
     result, steps = search_tables(search, [short, long], [4, 4])
-    assert steps == 4
     assert hypotheses(result, 0) == [(-0.75, (EOS,))]
     assert hypotheses(result, 1)[0][1] == (A, B, A, EOS)
+    # A sentence leaves the batch when half of the batch is done.
+    assert steps == [2, 1, 1, 1]
+    result, steps = search_tables(search, [long, short, long], [4, 4, 4])
+    assert steps == [3, 3, 3, 3]
+    assert hypotheses(result, 1) == [(-0.75, (EOS,))]
+    result, steps = search_tables(search, [long, short, long], [4, 4, 3])
+    assert steps == [3, 3, 3, 1]
+    assert hypotheses(result, 2)[0][1] == (A, B, EOS)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
@@ -308,7 +316,7 @@ def test_end_token_may_be_the_first():
     search = BeamSearch(1, alpha=0, extra_length=0)  # zeros are valid
     result, steps = search_tables(search, [table], [4])
     assert hypotheses(result, 0) == [(-0.125, (EOS,))]
-    assert steps == 1
+    assert len(steps) == 1
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
@@ -318,7 +326,7 @@ def test_hypothesis_at_the_limit_pays_for_its_end_token(limit, beam_size):
     for distribution in table.values():
         distribution[EOS] = -20.0
     result, steps = search_tables(BeamSearch(beam_size), [table], [limit])
-    assert steps == limit
+    assert len(steps) == limit
     best, *_ = found = hypotheses(result, 0)
     assert len(best[1]) == limit and best[1][-1] == EOS
     assert EOS not in best[1][:-1]
@@ -340,15 +348,15 @@ def test_stops_when_no_live_hypothesis_can_win():
     # "ab" at -2: without a length penalty it cannot reach -1.5 any more.
     table = table_of(**ends, ab=-0.75, ab_=-0.0)
     result, steps = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
-    assert steps == result.ids.shape[2] == 2
+    assert len(steps) == result.ids.shape[2] == 2
     assert hypotheses(result, 0) == [(-1.0, (EOS,)), (-1.5, (A, EOS))]
     # With one, at the maximum length, (5 + 4) / 6, it is -1.33 against -1.29
     # of "a_". "ab" at -1.75 can reach -1.17: one more step is needed.
     _, steps = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
-    assert steps == 2
+    assert len(steps) == 2
     table = table_of(**ends, ab=-0.5, ab_=0.0)
     result, steps = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
-    assert steps == 3
+    assert len(steps) == 3
     # -1.75 / (8 / 6) = -1.3125 is worse than "a_" after all.
     assert [ids for _, ids in hypotheses(result, 0)] == [(EOS,), (A, EOS)]
 
@@ -357,7 +365,7 @@ def test_does_not_stop_before_the_beam_is_full():
     # "_" remains the best, but a second hypothesis is missing.
     table = table_of(_=-0.125, a=-5.0, ab=-5.0, ab_=-5.0)
     result, steps = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
-    assert steps == 3
+    assert len(steps) == 3
     assert hypotheses(result, 0) == [(-0.125, (EOS,)), (-15.0, (A, B, EOS))]
 
 

@@ -104,7 +104,7 @@ def test_searched_scores_are_those_of_force_decoding(alpha):
 
     result = beam_search(
         step,
-        tf.zeros([]),
+        (),
         tf.constant([6, 3]),
         beam_size=4,
         alpha=alpha,
