@@ -197,8 +197,10 @@ def test_stopped_row_is_frozen_while_the_others_continue():
     result, steps = search_tables(search, [long, short, long], [4, 4, 4])
     assert steps == [3, 3, 3, 3]
     assert hypotheses(result, 1) == [(-0.75, (EOS,))]
-    result, steps = search_tables(search, [long, short, long], [4, 4, 3])
+    middle = table_of(a=-0.1, _=-3, ab=-0.1, ab_=-0.1)
+    result, steps = search_tables(search, [long, short, middle], [4, 4, 4])
     assert steps == [3, 3, 3, 1]
+    assert hypotheses(result, 0)[0][1] == (A, B, A, EOS)
     assert hypotheses(result, 2)[0][1] == (A, B, EOS)
 
 
