@@ -83,7 +83,7 @@ notebook: .venv/.test ## Generate colab/*.ipynb from colab/*.py and execute them
 	.venv/bin/jupyter-execute --inplace --timeout=-1 colab/*.ipynb
 
 clean: ## Remove environments, caches and build output, but no runs
-	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venvs build dist *.egg-info .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Each stamp is newer than the files that name the dependencies, or pip runs.
@@ -102,7 +102,7 @@ clean: ## Remove environments, caches and build output, but no runs
 		|| { echo "make matrix needs Python 3.11 or 3.12: make clean, then" \
 			"make matrix PYTHON=/path/to/python3.12" >&2; exit 1; }
 	$(PY) -m venv $(@D)
-	$(@D)/bin/python $(PIP_INSTALL) $(PINS) pytest pytest-xdist \
+	$(@D)/bin/python $(PIP_INSTALL) $(PINS) hypothesis pytest pytest-xdist \
 		-e ".[tensorflow,plot,tensorboard,serving]"
 	@touch $@
 

@@ -31,6 +31,7 @@ TEST = [
     *TENSORBOARD,
     *TFDS,
     *SERVING,
+    "hypothesis>=6.100",
     "ipykernel",
     "jax",
     "jedi",

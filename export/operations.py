@@ -55,7 +55,8 @@ def oldest_serving(path: Path) -> str:
         were not examined.
 
     Raises:
-        InputError: If no release has all operations of the model.
+        InputError: If no release has all operations of the model, or part of
+            it must be compiled by XLA.
     """
     graph = read_meta_graph(path).graph_def
     nodes = [*graph.node]
@@ -63,6 +64,11 @@ def oldest_serving(path: Path) -> str:
         nodes += function.node_def
     own_functions = {f.signature.name for f in graph.library.function}
     operations = {node.op for node in nodes} - own_functions
+    if any(f.attr["_XlaMustCompile"].b for f in graph.library.function):
+        raise InputError(
+            "Stock TensorFlow Serving starts without XLA, which a model to "
+            "export must not need. Received: a function with jit_compile=True"
+        )
     missing = sorted(
         operation
         for operation in operations

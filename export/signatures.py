@@ -181,18 +181,8 @@ class Signatures(tf.Module):
         self, text: tf.Tensor, translation: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         ids = self._tensors.ids
-        text = tf.ensure_shape(text, [None])
         source, _, source_truncated = self._tensors.source_ids(text)
-        labels, lengths, truncated = self._tensors.source_ids(
-            tf.ensure_shape(translation, [None])
-        )
-        check = tf.debugging.Assert(
-            tf.equal(tf.size(text), tf.size(translation)),
-            ["Each text must have one translation. Received:", text],
-        )
-        with tf.control_dependencies([check]):
-            source = tf.identity(source)
-
+        labels, lengths, truncated = self._tensors.source_ids(translation)
         values = tf.maximum(tf.shape(labels)[1], 1) * ids.config.vocab_size
         outputs = self._in_slices(
             lambda *batch: {"token_log_probs": ids.token_log_probs(*batch)},
@@ -214,7 +204,7 @@ class Signatures(tf.Module):
 
     def _attention(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         tensors = self._tensors
-        source, _, _ = tensors.source_ids(tf.ensure_shape(text, [None]))
+        source, _, _ = tensors.source_ids(text)
         best = tensors.ids.search(source).ids[:, 0]
         target = tensors.ids.decoder_input(best)
         scores = tensors.ids.models[0].attention_scores(source, target)
@@ -226,17 +216,16 @@ class Signatures(tf.Module):
 
     def _tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         tokenizer = self._tensors.tokenizer
-        ids = tokenizer.tokenize(tf.ensure_shape(text, [None]))
-        padded = ids.to_tensor(tokenizer.pad_id)
+        ids = tokenizer.tokenize(text)
         return {
-            "ids": padded,
+            "ids": ids.to_tensor(tokenizer.pad_id),
             "lengths": tf.cast(ids.row_lengths(), tf.int32),
-            "pieces": tokenizer.joined_pieces(padded),
+            "pieces": tokenizer.joined_pieces(ids),
         }
 
     def _detokenize(self, pieces: tf.Tensor) -> dict[str, tf.Tensor]:
         tokenizer = self._tensors.tokenizer
-        ids = tokenizer.ids_of_pieces(tf.ensure_shape(pieces, [None]))
+        ids = tokenizer.ids_of_pieces(pieces)
         return {"text": tokenizer.detokenize(ids)}
 
     def _rows(self, beam_size: int | tf.Tensor) -> tf.Tensor:
@@ -259,11 +248,17 @@ class Signatures(tf.Module):
             *tensors: Arguments of `function`, for the whole batch.
         """
         tensors = [tf.ensure_shape(x, [None, *x.shape[1:]]) for x in tensors]
+        sizes = [tf.shape(x)[0] for x in tensors]
+        check = tf.debugging.Assert(
+            tf.reduce_all(tf.equal(sizes, sizes[0])),
+            ["Each text must have one of every other input. Received:", sizes],
+        )
+        with tf.control_dependencies([check]):
+            batch = tf.identity(sizes[0])
         call = tf.function(function).get_concrete_function(
             *(tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in tensors)
         )
         names = sorted(call.structured_outputs)
-        batch = tf.shape(tensors[0])[0]
         count = tf.maximum(-(-batch // rows), 1)  # one, even of an empty batch
         arrays = [
             tf.TensorArray(

@@ -88,7 +88,8 @@ class IdTranslator:
         lengths = tf.cast(lengths, tf.int32) + extra
         if prefix is not None:
             lengths += self._count_tokens(prefix)
-        return tf.minimum(lengths, limit)
+        # There is room for the end token.
+        return tf.clip_by_value(lengths, 1, limit)
 
     def _count_tokens(self, ids: tf.Tensor) -> tf.Tensor:
         is_token = tf.cast(ids != self.config.pad_id, tf.int32)

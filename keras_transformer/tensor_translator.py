@@ -93,11 +93,9 @@ class TensorTranslator:
             prefix: String tensor `[B]`, what each translation begins with.
             **options: As in `IdTranslator.search`.
         """
-        # A server does not check the rank, and the tokenizer flattens.
-        text = tf.ensure_shape(text, [None])
         source, lengths, cut = self.source_ids(text)
         if prefix is not None:
-            ids = self.tokenizer.tokenize(tf.ensure_shape(prefix, [None]))
+            ids = self.tokenizer.tokenize(prefix)
             # There is room for a token and the end token after it.
             ids = ids[:, : max(self.ids.max_length - 2, 0)]
             prefix = ids.to_tensor(self.ids.config.pad_id)

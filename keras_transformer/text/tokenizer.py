@@ -240,23 +240,30 @@ class Tokenizer:
         Returns:
             int32 ragged tensor of shape `[B, (T)]`.
         """
-        return self.ops.tokenize(texts)
+        import tensorflow as tf
+
+        # The operation flattens what has another rank.
+        return self.ops.tokenize(tf.ensure_shape(texts, [None]))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the vocabulary entry of each id; "▁" stands for a space."""
         return [self._processor.IdToPiece(int(i)) for i in ids]
 
-    def joined_pieces(self, ids: "tf.Tensor") -> "tf.Tensor":
+    def joined_pieces(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
         """Returns vocabulary entries, joined by spaces, which none contains.
 
         Args:
-            ids: Integer tensor `[..., T]`. Padding is left out.
+            ids: Integer tensor `[..., T]`, whose padding is left out, or
+                ragged tensor `[B, (T)]`.
 
         Returns:
             String tensor `[...]`.
         """
         import tensorflow as tf
 
+        if isinstance(ids, tf.RaggedTensor):
+            pieces = ids.with_values(self.ops.id_to_string(ids.values))
+            return tf.strings.reduce_join(pieces, axis=-1, separator=" ")
         pieces = self.ops.id_to_string(tf.cast(ids, tf.int32))
         is_token = ids != self.pad_id
         pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")
@@ -274,7 +281,7 @@ class Tokenizer:
         """
         import tensorflow as tf
 
-        split = tf.strings.split(pieces)
+        split = tf.strings.split(tf.ensure_shape(pieces, [None]))
         return split.with_values(self.ops.string_to_id(split.values))
 
     def detokenize(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":

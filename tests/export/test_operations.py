@@ -59,3 +59,9 @@ def test_operations_that_a_server_lacks_are_refused(tmp_path, operation):
 
     with pytest.raises(InputError, match=f"only. Received: {operation}"):
         oldest_serving(save(function, tmp_path))
+
+
+def test_a_function_that_xla_must_compile_is_refused(tmp_path):
+    compiled = tf.function(lambda ids: 2 * ids, jit_compile=True)
+    with pytest.raises(InputError, match="Received: .* jit_compile=True"):
+        oldest_serving(save(lambda ids: {"ids": compiled(ids)}, tmp_path))

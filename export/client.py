@@ -1,0 +1,390 @@
+"""Translates with a model that TensorFlow Serving serves."""
+
+import concurrent.futures
+import itertools
+import math
+import random
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import fields
+from keras_transformer.errors import InputError
+from keras_transformer.text import read_texts, split_sentences
+from keras_transformer.translator import Score, Translation
+
+_SHORTEST_WAIT = 0.1  # seconds before the first retry
+_LONGEST_WAIT = 5.0
+_CHANNEL_OPTIONS = (
+    # The default is 4 MiB; attention of a batch takes more.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # The default is 2 minutes, in which every retry fails at once.
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+_NO_SPACE_AFTER = tuple("。！？」』）】》")
+
+
+class ServingError(Exception):
+    """Raised when TensorFlow Serving does not answer a request.
+
+    Attributes:
+        code: The `grpc.StatusCode` that says why.
+    """
+
+    def __init__(self, message: str, code: grpc.StatusCode) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Client:
+    """Translates with a model that TensorFlow Serving serves.
+
+    Texts are sent in batches of similar length, several at the same time.
+    A request that the server has no capacity for, or that does not reach it
+    (status UNAVAILABLE), is sent again after 0.1 seconds, then 0.2 and so on
+    up to 5, each varied at random. A client may be used by several threads.
+    Close it, or use it in a `with` statement.
+
+    Args:
+        model: Name of the served model.
+        address: Host and gRPC port of the server.
+        version: Version of the model. Default: the latest that is served.
+        timeout: Seconds that a request may take, with all its retries.
+        retries: How often a request is sent again.
+        batch_size: Texts in a request; at most `max_batch_size` of the
+            server's batching settings.
+        workers: Requests that are sent at the same time.
+        credentials: For a server behind TLS: `grpc.ssl_channel_credentials()`.
+
+    Raises:
+        InputError: If an argument is invalid, or the package
+            tensorflow-serving-api is not installed.
+
+    Example:
+
+    ```python
+    with Client("en-de") as client:
+        client.translate("I am a student.").texts[0]  # "Ich bin Student."
+        client.translate_documents("A dog. A cat.")  # "Ein Hund. Eine Katze."
+    ```
+    """
+
+    def __init__(
+        self,
+        model: str,
+        address: str = "localhost:8500",
+        *,
+        version: int | None = None,
+        timeout: float = 60.0,
+        retries: int = 5,
+        batch_size: int = 32,
+        workers: int = 4,
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
+        for name, value, rule in (
+            ("timeout", timeout, fields.POSITIVE_NUMBER),
+            ("retries", retries, fields.NON_NEGATIVE_INTEGER),
+            ("batch_size", batch_size, fields.POSITIVE_INTEGER),
+            ("workers", workers, fields.POSITIVE_INTEGER),
+        ):
+            if not rule.accepts(value):
+                raise InputError(
+                    f"{name} must be {rule.expected}. Received: "
+                    f"{name}={value!r}"
+                )
+        self._messages, services = _import_serving()
+        self.address, self.model, self.version = address, model, version
+        self.timeout, self.retries = timeout, retries
+        self.batch_size, self.workers = batch_size, workers
+        self._channel = (
+            grpc.insecure_channel(address, _CHANNEL_OPTIONS)
+            if credentials is None
+            else grpc.secure_channel(address, credentials, _CHANNEL_OPTIONS)
+        )
+        self._service = services.PredictionServiceStub(self._channel)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def translate(
+        self, texts: Any, *, prefixes: Any = None
+    ) -> Translation | list[Translation]:
+        """Translates texts.
+
+        Args:
+            texts: One text, or an iterable, NumPy array or string tensor of
+                texts. A text is a `str`, UTF-8 `bytes` or a scalar string
+                tensor.
+            prefixes: What each translation must begin with, one text per
+                text; "" for nothing. The model needs the signature
+                `translate_prefix`.
+
+        Returns:
+            A `Translation` for a single text, else a list with one
+            `Translation` per text, in the order of the texts.
+
+        Raises:
+            InputError: If a text is not a string, or not valid Unicode, or
+                the numbers of texts and prefixes differ.
+            ServingError: If the server does not answer.
+        """
+        texts, is_single = read_texts(texts)
+        signature, inputs = "serving_default", {"text": texts}
+        if prefixes is not None:
+            signature = "translate_prefix"
+            inputs["prefix"], _ = read_texts(prefixes, "prefixes")
+        translations = [
+            Translation(
+                # A model may spell bytes that are not UTF-8.
+                [t.decode("utf-8", "replace") for t in row["translations"]],
+                row["scores"].tolist(),
+                bool(row["source_truncated"]),
+                bool(row["at_length_limit"]),
+            )
+            for row in self._call_in_batches(signature, inputs)
+        ]
+        return translations[0] if is_single else translations
+
+    def translate_documents(
+        self,
+        documents: Any,
+        split: Callable[[str], list[tuple[str, str]]] = split_sentences,
+    ) -> str | list[str]:
+        """Translates documents sentence by sentence.
+
+        Whitespace between sentences is kept. Where there is none, as in
+        Chinese, a space is added unless the translation does without, too.
+
+        Args:
+            documents: One document, or an iterable of documents; a document
+                is what `translate` takes as a text.
+            split: Returns the sentences of a document, each with the
+                whitespace that follows it.
+
+        Returns:
+            A string for a single document, else a list of strings.
+
+        Raises:
+            InputError: As in `translate`.
+            ServingError: If the server does not answer.
+
+        Warns:
+            UserWarning: If the model did not read a sentence to its end.
+        """
+        documents, is_single = read_texts(documents, "documents")
+        split_documents = [split(document) for document in documents]
+        sentences = dict.fromkeys(
+            sentence for pairs in split_documents for sentence, _ in pairs
+        )
+        translations = dict(
+            zip(sentences, self.translate(sentences), strict=True)
+        )
+        cut = [s for s, found in translations.items() if found.source_truncated]
+        if cut:
+            warnings.warn(
+                f"{len(cut)} of {len(sentences)} sentences are longer than the "
+                f"model reads, and were truncated. The first: {cut[0][:80]!r}",
+                stacklevel=2,
+            )
+        joined = [
+            _join([(translations[s].texts[0], space) for s, space in pairs])
+            for pairs in split_documents
+        ]
+        return joined[0] if is_single else joined
+
+    def score(self, texts: Any, translations: Any) -> Score | list[Score]:
+        """Returns how likely given translations are.
+
+        The model needs the signature `score`.
+
+        Args:
+            texts: As in `translate`.
+            translations: The translation of each text.
+
+        Returns:
+            A `Score` for a single pair, else a list with one per pair.
+
+        Raises:
+            InputError: As in `translate`, and if a text is longer than the
+                model reads.
+            ServingError: If the server does not answer.
+        """
+        texts, is_single = read_texts(texts)
+        translations, _ = read_texts(translations, "translations")
+        inputs = {"text": texts, "translation": translations}
+        scores = []
+        for i, row in enumerate(self._call_in_batches("score", inputs)):
+            if row["source_truncated"] or row["translation_truncated"]:
+                raise InputError(
+                    "A text to score must not be longer than the model reads. "
+                    f"Received: a longer text or translation at index {i}"
+                )
+            numbers = ("scores", "log_probs", "perplexities")
+            scores.append(Score(*(row[name].item() for name in numbers)))
+        return scores[0] if is_single else scores
+
+    def predict(
+        self, signature: str, /, **inputs: Any
+    ) -> dict[str, np.ndarray]:
+        """Sends one request to any signature of the model.
+
+        Args:
+            signature: Name of the signature.
+            **inputs: Its inputs by name: what `tf.make_tensor_proto` takes.
+                An empty list is an empty tensor of strings.
+
+        Returns:
+            Its outputs by name. Strings are `bytes` in arrays of objects.
+
+        Raises:
+            ServingError: If the server does not answer.
+        """
+        request = self._messages.PredictRequest()
+        request.model_spec.name = self.model
+        request.model_spec.signature_name = signature
+        if self.version is not None:
+            request.model_spec.version.value = self.version
+        for name, value in inputs.items():
+            dtype = tf.string if isinstance(value, list) and not value else None
+            proto = tf.make_tensor_proto(value, dtype)
+            request.inputs[name].CopyFrom(proto)
+        outputs = self._send(request).outputs
+        return {name: tf.make_ndarray(x) for name, x in outputs.items()}
+
+    def _call_in_batches(
+        self, signature: str, inputs: dict[str, list[str]]
+    ) -> list[dict[str, Any]]:
+        """Calls a signature with texts, in batches of similar length.
+
+        Returns:
+            The outputs by name of each text, in the order of the texts.
+        """
+        columns = {
+            name: [text.encode() for text in texts]
+            for name, texts in inputs.items()
+        }
+        if len(set(map(len, columns.values()))) > 1:
+            counts = (f"{len(x)} of {name}" for name, x in columns.items())
+            raise InputError(
+                f"{signature} needs as many texts for each of its inputs. "
+                f"Received: {', '.join(counts)}"
+            )
+        texts = columns["text"]
+        # Longest first: what the last worker is busy with is short.
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        size = min(self.batch_size, math.ceil(len(texts) / self.workers)) or 1
+        batches = [order[i : i + size] for i in range(0, len(order), size)]
+
+        def call(batch: list[int]) -> dict[str, np.ndarray]:
+            parts = {n: [x[i] for i in batch] for n, x in columns.items()}
+            return self.predict(signature, **parts)
+
+        results: list[Any] = [None] * len(texts)
+        with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
+            # After an error `map` cancels the requests that were not sent.
+            answers = pool.map(call, batches)
+            for batch, outputs in zip(batches, answers, strict=True):
+                for row, i in enumerate(batch):
+                    results[i] = {n: x[row] for n, x in outputs.items()}
+        return results
+
+    def _send(self, request: Any) -> Any:
+        """Returns the response, after retries where they may help."""
+        deadline = time.monotonic() + self.timeout
+        for attempt in itertools.count():
+            left = deadline - time.monotonic()
+            try:
+                return self._service.Predict(request, timeout=left)
+            except grpc.RpcError as error:
+                wait = min(_SHORTEST_WAIT * 2**attempt, _LONGEST_WAIT)
+                # Clients that failed together must not return together.
+                wait *= random.uniform(0.5, 1)
+                if (
+                    error.code() is not grpc.StatusCode.UNAVAILABLE
+                    or attempt == self.retries
+                    or time.monotonic() + wait >= deadline
+                ):
+                    raise self._explain(error, request, attempt + 1) from error
+            time.sleep(wait)
+
+    def _explain(
+        self, error: grpc.RpcError, request: Any, attempts: int
+    ) -> ServingError:
+        """Returns what to raise for an error of gRPC."""
+        code = error.code()
+        expected = _EXPECTED.get(code.name, "The server must answer.").format(
+            client=self,
+            version="latest" if self.version is None else self.version,
+            signature=request.model_spec.signature_name,
+            attempts=attempts,
+        )
+        # What follows in TensorFlow's messages is a path through the graph.
+        details = "\n".join((error.details() or "").splitlines()[:3])[:1000]
+        return ServingError(
+            f"{expected} Received: {code.name}, {details}", code
+        )
+
+
+# By status code: what was expected, and what to do.
+_EXPECTED = {
+    "UNAVAILABLE": (
+        "TensorFlow Serving must answer at {client.address}, and did not "
+        "{attempts} times. Check that it is running, and that this is its "
+        "port for gRPC (8500, while 8501 is for REST)."
+    ),
+    "DEADLINE_EXCEEDED": (
+        "{client.address} must answer within timeout={client.timeout} seconds. "
+        "Set a longer timeout, or a smaller batch_size or workers."
+    ),
+    "NOT_FOUND": (
+        "{client.address} must serve the model {client.model!r} (version: "
+        "{version}). Name and version are those of its folder, NAME/VERSION."
+    ),
+    "FAILED_PRECONDITION": (
+        "The model {client.model!r} must have the signature {signature!r}. "
+        "Export it with this signature."
+    ),
+    "INVALID_ARGUMENT": (
+        "Inputs must be those of the signature {signature!r}, and batch_size "
+        "at most max_batch_size of the server's batching settings."
+    ),
+    "RESOURCE_EXHAUSTED": (
+        "A request must not be larger than the server, or a proxy before it, "
+        "accepts. Set a smaller batch_size."
+    ),
+}
+
+
+def _import_serving() -> tuple[Any, Any]:
+    """Returns the modules of the messages and the service, or explains."""
+    try:
+        from tensorflow_serving.apis import predict_pb2 as messages
+        from tensorflow_serving.apis import prediction_service_pb2_grpc
+    except ImportError as error:
+        raise InputError(
+            "tensorflow-serving-api is not installed. Run "
+            'pip install "keras-transformer-nmt[serving]"'
+        ) from error
+    return messages, prediction_service_pb2_grpc
+
+
+def _join(pairs: list[tuple[str, str]]) -> str:
+    """Joins translations with the whitespace that follows each."""
+    pieces = [
+        text + (space or ("" if text.endswith(_NO_SPACE_AFTER) else " "))
+        for text, space in pairs[:-1]
+    ]
+    return "".join([*pieces, *itertools.chain(*pairs[-1:])])

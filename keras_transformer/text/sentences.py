@@ -1,0 +1,87 @@
+"""Documents to sentences, which is what a model translates."""
+
+import re
+
+# What `str.splitlines` splits at.
+_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+# A quotation mark opens in one language what it closes in another.
+_QUOTES = "\"'“”„‘’‚«»‹›"
+_CLOSING = re.escape(_QUOTES + ")]}")
+_OPENING = re.compile(f"[{re.escape(_QUOTES)}(\\[{{¿¡「『《（【]*")
+_MARKS = ".!?…؟۔।"
+# A no-break space, as in "Nr. 5", is no place to split.
+_SPACES = rf"[^\S\u00a0\u202f{_BREAKS}]+"
+_CANDIDATE = re.compile(
+    rf"\A\s+|[{_BREAKS}]\s*|[。！？｡]+[”’」』》）】]*\s*"
+    rf"|(?<![{_MARKS}])(?P<mark>[{_MARKS}]+)[{_CLOSING}]*{_SPACES}"
+)
+# A name or a number follows these, so that they never end a sentence.
+_TITLES = frozenset("Mr Mrs Ms Dr Prof St Hr Fr Nr".split())
+_LONGEST_EXCEPTION = max(map(len, _TITLES))
+
+
+def split_sentences(document: str) -> list[tuple[str, str]]:
+    r"""Splits a document into sentences and the whitespace after them.
+
+    A sentence ends
+
+    - before a line break;
+    - after the marks `。`, `！` and `？`;
+    - after `.`, `!`, `?` and `…` where whitespace follows, and after it
+      something that a sentence can begin with: a digit, or a letter that is
+      not lower case. Quotation marks and brackets may stand between.
+
+    No sentence ends at the full stop after a single letter ("J. Smith",
+    "z. B."), after a number of one or two digits ("am 3. Mai"), and after one
+    of a few titles ("Dr. Who"). Other abbreviations before a capital letter
+    end a sentence.
+
+    Args:
+        document: Any text.
+
+    Returns:
+        Pairs of a sentence and the whitespace that follows it. Joining them
+        all gives the document. No sentence begins or ends with whitespace;
+        the first is empty if the document begins with whitespace.
+
+    Example:
+
+    ```python
+    split_sentences("Hello, Mr. Smith. How are you?\n")
+    # [("Hello, Mr. Smith.", " "), ("How are you?", "\n")]
+    ```
+    """
+    pairs, start = [], 0
+    for match in _CANDIDATE.finditer(document):
+        if match["mark"] is None or _is_end(document, match):
+            pairs.append(_strip_end(document[start : match.end()]))
+            start = match.end()
+    if start < len(document):
+        pairs.append(_strip_end(document[start:]))
+    return pairs
+
+
+def _is_end(document: str, match: re.Match) -> bool:
+    """Returns whether a sentence ends at a mark with whitespace after it."""
+    at = _OPENING.match(document, match.end()).end()
+    following = document[at : at + 1]
+    begins = following.isdigit() or (
+        following.isalpha() and not following.islower()
+    )
+    if not begins or match["mark"] != ".":
+        return begins
+    at = match.start()
+    # A character more than the longest exception, to see where words begin.
+    before = document[max(at - _LONGEST_EXCEPTION - 1, 0) : at]
+    word = re.split(r"\W", before)[-1]
+    return not (
+        (len(word) == 1 and word.isalpha())
+        or (len(word) <= 2 and word.isdecimal())
+        or word in _TITLES
+    )
+
+
+def _strip_end(text: str) -> tuple[str, str]:
+    """Returns a text without the whitespace at its end, and that."""
+    stripped = text.rstrip()
+    return stripped, text[len(stripped) :]

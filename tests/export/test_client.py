@@ -1,0 +1,298 @@
+"""The client with a fake server: batches, retries and messages."""
+
+import builtins
+import concurrent.futures
+import contextlib
+import threading
+import time
+import types
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+from keras_transformer.errors import InputError
+from keras_transformer.export import client as client_module
+from keras_transformer.export.client import Client, ServingError
+from keras_transformer.translator import Score
+
+
+class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Answers each text with itself in upper case, after some failures."""
+
+    def __init__(self):
+        self.requests = []
+        self.failures = []  # codes of the next answers
+        self.seconds = 0.0
+        self.lock = threading.Lock()
+
+    def Predict(self, request, context):
+        with self.lock:
+            self.requests.append(request)
+            self.metadata = context.invocation_metadata()
+            code = self.failures.pop(0) if self.failures else None
+        if code:
+            context.abort(grpc.StatusCode[code], "first\nsecond\nthird\nno")
+        time.sleep(self.seconds)
+        inputs = {k: tf.make_ndarray(x) for k, x in request.inputs.items()}
+        texts = inputs["text"]
+        rows = [[text.upper(), b"\xff"] for text in texts]
+        lengths = np.array([len(text) for text in texts], np.int32)
+        outputs = {
+            "translations": np.array(rows, object).reshape(-1, 2),
+            "scores": np.stack([-lengths, -2.0 * lengths], 1),
+            "source_truncated": lengths > 20,
+            "at_length_limit": lengths > 10,
+        }
+        if "translation" in inputs:
+            outputs |= {
+                "scores": -0.5 * lengths,
+                "log_probs": -1.0 * lengths,
+                "perplexities": 2.0 * lengths,
+                "translation_truncated": [
+                    len(text) > 20 for text in inputs["translation"]
+                ],
+            }
+        response = predict_pb2.PredictResponse()
+        for name, value in outputs.items():
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+        return response
+
+
+@contextlib.contextmanager
+def served(service, address, credentials):
+    pool = concurrent.futures.ThreadPoolExecutor(8)
+    options = [("grpc.max_receive_message_length", -1)]
+    server = grpc.server(pool, options=options)
+    add = prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server
+    add(service, server)
+    if credentials:
+        port = server.add_secure_port(address, credentials)
+    else:
+        port = server.add_insecure_port(address)
+    server.start()
+    yield port
+    server.stop(0).wait()
+    pool.shutdown()
+
+
+@pytest.fixture
+def service():
+    return FakeService()
+
+
+@pytest.fixture
+def fake(service):
+    """Makes clients of the fake server."""
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(served(service, "127.0.0.1:0", None))
+        yield lambda **options: stack.enter_context(
+            Client("en-de", f"127.0.0.1:{port}", **options)
+        )
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """The seconds that the client waited, which take no time."""
+    waited = []
+    sleep = time.sleep
+    fake_time = types.SimpleNamespace(
+        monotonic=time.monotonic,
+        sleep=lambda seconds: waited.append(seconds) or sleep(0.001),
+    )
+    monkeypatch.setattr(client_module, "time", fake_time)
+    return waited
+
+
+def test_batches_of_similar_length(fake, service):
+    texts = ["x" * (i % 10) for i in range(40)]
+    found = fake(batch_size=4).translate(texts)
+    assert [t.texts[0] for t in found] == [text.upper() for text in texts]
+    assert [t.scores for t in found] == [
+        [-(i % 10), -2 * (i % 10)] for i in range(40)
+    ]
+    batches = [
+        [len(text) for text in tf.make_ndarray(request.inputs["text"])]
+        for request in service.requests
+    ]
+    assert sorted(batches) == [[length] * 4 for length in range(10)]
+    assert {r.model_spec.signature_name for r in service.requests} == {
+        "serving_default"
+    }
+    # Few texts are divided among the workers.
+    service.requests.clear()
+    fake(batch_size=32, workers=2).translate(["a", "b", "c"])
+    sizes = [len(r.inputs["text"].string_val) for r in service.requests]
+    assert sorted(sizes) == [1, 2]
+
+
+def test_texts_are_sent_and_read_exactly(fake):
+    text = "ab\0 c\0"
+    found = fake().translate([text, "x" * 11, "x" * 21])
+    assert found[0].texts == ["AB\0 C\0", "\ufffd"]
+    assert [t[2:] for t in found] == [
+        (False, False),
+        (False, True),
+        (True, True),
+    ]
+    assert found[1].source_truncated is False
+
+
+def test_prefixes(fake, service):
+    found = fake(workers=1).translate(["a", "bbb"], prefixes=["A", ""])
+    assert [t.texts[0] for t in found] == ["A", "BBB"]
+    (request,) = service.requests
+    assert request.model_spec.signature_name == "translate_prefix"
+    assert tf.make_ndarray(request.inputs["text"]).tolist() == [b"bbb", b"a"]
+    assert tf.make_ndarray(request.inputs["prefix"]).tolist() == [b"", b"A"]
+    with pytest.raises(InputError, match="2 of text, 1 of prefix"):
+        fake().translate(["a", "b"], prefixes="A")
+
+
+def test_scores(fake):
+    found = fake().score(["a", "bb"], ["A", "B"])
+    assert found == [Score(-0.5, -1.0, 2.0), Score(-1.0, -2.0, 4.0)]
+    assert fake().score("a", "A") == found[0]
+    with pytest.raises(InputError, match="1 of text, 2 of translation"):
+        fake().score("a", ["A", "B"])
+    long = "x" * 21
+    for texts, translations in (
+        (["a", "b", long], "ABC"),
+        ("abc", ["A", "B", long]),
+    ):
+        with pytest.raises(InputError, match="a longer text .* at index 2"):
+            fake().score([*texts], [*translations])
+
+
+def test_documents_without_whitespace(fake, service):
+    assert fake().translate_documents("来了。你？ 好！") == "来了。你？ 好！"
+    split = lambda text: [(letter, "") for letter in text]  # noqa: E731
+    service.requests.clear()
+    assert fake(workers=1).translate_documents("abab", split) == "A B A B"
+    # Each sentence once.
+    (request,) = service.requests
+    assert len(request.inputs["text"].string_val) == 2
+
+
+def test_documents_warn_of_what_was_truncated(fake):
+    document = f"{'x' * 21}. Short. {'Y' * 22}."
+    with pytest.warns(UserWarning, match="2 of 3 sentences .* 'xxxxxxx"):
+        assert fake().translate_documents(document) == document.upper()
+
+
+def test_unavailable_is_retried(fake, service, waits):
+    service.failures = ["UNAVAILABLE"] * 5
+    assert fake().translate("a").texts[0] == "A"
+    assert len(service.requests) == 6
+    for wait, longest in zip(waits, (0.1, 0.2, 0.4, 0.8, 1.6), strict=True):
+        assert longest / 2 <= wait <= longest
+    # At random.
+    assert len({wait / 2**i for i, wait in enumerate(waits)}) == 5
+
+
+def test_retries_end(fake, service, waits):
+    service.failures = ["UNAVAILABLE"] * 9
+    with pytest.raises(ServingError, match="did not 3 times") as error:
+        fake(retries=2).translate("a")
+    assert error.value.code is grpc.StatusCode.UNAVAILABLE
+    assert len(service.requests) == 3
+    assert "(8500, while 8501 is for REST)" in str(error.value)
+    assert "Received: UNAVAILABLE, first" in str(error.value)
+
+
+def test_retries_end_with_the_timeout(fake, service, waits):
+    service.failures = ["UNAVAILABLE"] * 99
+    with pytest.raises(ServingError):
+        fake(retries=99, timeout=2).translate("a")
+    # The next wait would be 1.6 to 3.2 seconds, or 0.8 to 1.6.
+    assert 4 <= len(waits) <= 5
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("INVALID_ARGUMENT", "those of the signature 'serving_default'"),
+        ("RESOURCE_EXHAUSTED", "Set a smaller batch_size"),
+        ("INTERNAL", "The server must answer"),
+    ],
+)
+def test_other_errors_are_not_retried(fake, service, waits, code, message):
+    service.failures = [code]
+    with pytest.raises(ServingError, match=message) as error:
+        fake().translate("a")
+    assert str(error.value).endswith(f"{code}, first\nsecond\nthird")
+    assert error.value.code is grpc.StatusCode[code]
+    assert len(service.requests) == 1
+    assert not waits
+
+
+def test_timeout(fake, service):
+    service.seconds = 0.3
+    with pytest.raises(ServingError, match="within timeout=0.05 s") as error:
+        fake(timeout=0.05).translate("a")
+    assert error.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert fake(timeout=5).translate("a").texts[0] == "A"
+
+
+def test_after_an_error_nothing_more_is_sent(fake, service):
+    service.failures = ["INTERNAL"]
+    service.seconds = 0.01
+    with pytest.raises(ServingError):
+        fake(batch_size=1, workers=2).translate(["a"] * 500)
+    assert len(service.requests) < 50
+
+
+def test_large_messages(fake):
+    text = "x" * 5_000_000
+    assert fake().translate(text).texts[0] == text.upper()
+
+
+def test_nobody_answers(waits):
+    with Client("en-de", "127.0.0.1:1") as client:
+        with pytest.raises(ServingError, match="at 127.0.0.1:1, .* 6 times"):
+            client.translate("a")
+    assert len(waits) == 5
+
+
+def test_credentials(service, tmp_path):
+    address = f"unix:{tmp_path}/socket"
+    credentials = grpc.composite_channel_credentials(
+        grpc.local_channel_credentials(grpc.LocalConnectionType.UDS),
+        grpc.access_token_call_credentials("secret"),
+    )
+    server_credentials = grpc.local_server_credentials(
+        grpc.LocalConnectionType.UDS
+    )
+    with served(service, address, server_credentials):
+        with Client("en-de", address, credentials=credentials) as client:
+            assert client.translate("a").texts[0] == "A"
+    assert ("authorization", "Bearer secret") in service.metadata
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(timeout=0), "timeout must be a positive, finite .* timeout=0"),
+        (dict(retries=-1), "retries must be a non-negative .* retries=-1"),
+        (dict(batch_size=0), "batch_size must be .* batch_size=0"),
+        (dict(workers=1.5), "workers must be .* workers=1.5"),
+    ],
+)
+def test_invalid_arguments(options, message):
+    with pytest.raises(InputError, match=message):
+        Client("en-de", **options)
+
+
+def test_without_the_package(monkeypatch):
+    real = builtins.__import__
+
+    def fail(name, *args):
+        if name.startswith("tensorflow_serving"):
+            raise ImportError(name)
+        return real(name, *args)
+
+    monkeypatch.setattr(builtins, "__import__", fail)
+    with pytest.raises(InputError, match=r"keras-transformer-nmt\[serving\]"):
+        Client("en-de")

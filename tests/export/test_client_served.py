@@ -1,0 +1,149 @@
+"""The client with a server in a process of its own, beside the translator."""
+
+import concurrent.futures
+import random
+import types
+
+import grpc
+import model_server
+import numpy as np
+import pytest
+import serving_check
+import tensorflow as tf
+
+from keras_transformer.export.client import Client, ServingError
+
+
+@pytest.fixture(scope="module")
+def address(exported):
+    with model_server.serve(exported) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="module")
+def client(address):
+    with Client("en-de", address, batch_size=16) as client:
+        yield client
+
+
+def mixed_texts(pairs, count):
+    """Texts of 0 to 5 known sentences, which some sources are too long for."""
+    generator = random.Random(0)
+    return [
+        " ".join(generator.choices(list(pairs), k=generator.randrange(6)))
+        for _ in range(count)
+    ]
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours[:1] + ours[2:] == theirs[:1] + theirs[2:]
+        np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-4)
+
+
+def test_translates_as_the_translator(client, translator, pairs):
+    texts = mixed_texts(pairs, 200)
+    expected = translator.translate(texts)
+    assert any(t.source_truncated for t in expected)
+    found = client.translate(texts)
+    assert_same(found, expected)
+    assert client.translate(np.array([])) == []
+    single = client.translate(texts[7].encode())
+    assert_same([single], expected[7:8])
+
+
+def test_several_threads_share_a_client(client, translator, pairs):
+    texts = mixed_texts(pairs, 60)
+    expected = translator.translate(texts)
+    parts = [slice(i, i + 10) for i in range(0, 60, 10)] * 3
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        answers = pool.map(lambda part: client.translate(texts[part]), parts)
+        for part, found in zip(parts, answers, strict=True):
+            assert_same(found, expected[part])
+
+
+def test_documents(client, translator, pairs):
+    document = "  The red dog sleeps. The old cat sleeps!\n\n\ttree\n"
+    (dog, cat, tree) = translator(
+        ["The red dog sleeps.", "The old cat sleeps!", "tree"]
+    )
+    assert dog == pairs["The red dog sleeps."]
+    found = client.translate_documents(document)
+    assert found == f"  {dog} {cat}\n\n\t{tree}\n"
+    found = client.translate_documents([document, "", "tree"])
+    assert found == [f"  {dog} {cat}\n\n\t{tree}\n", "", tree]
+
+
+def test_any_signature(client):
+    text = ["dog", "", "The good tree sleeps."]
+    expected = client.translate(text)
+    outputs = client.predict("greedy", text=text)
+    assert outputs["translations"].dtype == object
+    assert outputs["translations"][0].decode() == expected[0].texts[0]
+    assert outputs["scores"].dtype == np.float32
+    found = client.predict("detokenize", pieces=[])
+    assert found["text"].tolist() == []
+
+
+def test_what_the_server_refuses(client, address):
+    with pytest.raises(ServingError) as error:
+        client.predict("greedy", text="dog")
+    assert error.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    message = str(error.value)
+    assert "those of the signature 'greedy'" in message
+    assert "Received: INVALID_ARGUMENT, Shape of tensor" in message
+    assert "expected shape" in message
+    with pytest.raises(ServingError, match="have the signature 'score'"):
+        client.score("dog", "Hund")
+    for version, name in ((None, "version: latest"), (7, "version: 7")):
+        with Client("de-en", address, version=version) as other:
+            with pytest.raises(ServingError, match=name) as error:
+                other.translate("dog")
+        assert error.value.code is grpc.StatusCode.NOT_FOUND
+        assert "serve the model 'de-en'" in str(error.value)
+    with Client("en-de", address, version=1) as first:
+        assert first.translate("dog") == client.translate("dog")
+
+
+def test_check_of_a_server(client, exported):
+    lines = list(serving_check.check(client, exported))
+    for name in ("serving_default", "greedy", "detokenize"):
+        assert sum(line.startswith(f"{name}: ") for line in lines) == 6
+    assert len(lines) == 3 * 6 + 3
+
+
+def test_check_finds_a_difference(client, exported):
+    def predict(name, **inputs):
+        outputs = client.predict(name, **inputs)
+        if "scores" in outputs:
+            outputs["scores"] = outputs["scores"] * 1.01 + 0.01
+        return outputs
+
+    broken = types.SimpleNamespace(predict=predict)
+    with pytest.raises(AssertionError, match="scores"):
+        list(serving_check.check(broken, exported))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"text": [b"Hund", b""]},
+        {"text": [b"Hunde", b""], "lengths": [1, 0]},
+        {"text": [b"Hund", b""], "lengths": [1, 1]},
+        {"text": [b"Hund", b""], "lengths": [[1, 0]]},
+        {"text": [b"Hund", b""], "lengths": [1.0, 0.0]},
+        {"text": [b"Hund", b""], "lengths": [1, 0], "more": [0, 0]},
+    ],
+)
+def test_what_is_the_same(found):
+    text = np.array([b"Hund", b""], object)
+    outputs = {"text": text, "lengths": np.array([1, 0])}
+    expected = {name: tf.constant(value) for name, value in outputs.items()}
+    serving_check.assert_same(outputs, expected)
+    found = {
+        name: np.array(value, object if name == "text" else None)
+        for name, value in found.items()
+    }
+    with pytest.raises(AssertionError):
+        serving_check.assert_same(found, expected)
