@@ -31,13 +31,13 @@ MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 
 export KERAS_BACKEND := tensorflow
 
-.PHONY: help install demo test test-all test-jax test-torch matrix bench \
-	lint format notebook clean
+.PHONY: help install demo test test-all test-jax test-torch matrix \
+	serving-check bench lint format notebook clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(firstword $(MAKEFILE_LIST)) \
-		| awk -F': ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+		| awk -F': ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 install: .venv/.test ## Create .venv with everything that development needs
 
@@ -63,6 +63,9 @@ test-torch: .venv/.torch ## Run the portable tests on PyTorch, and compare
 matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the version ranges
 	.venvs/oldest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
 	.venvs/newest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
+
+serving-check: .venv/.test ## Compare what TensorFlow Serving answers with MODEL=NAME/VERSION
+	$(PY) tests/serving_check.py $(MODEL)
 
 bench: .venv/.test ## Measure speed and memory beside other libraries, for two hours
 	$(PY) benchmarks/input_pipeline.py
