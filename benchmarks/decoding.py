@@ -21,6 +21,7 @@ CONTENDERS = [
     Contender("ours_decoding.py", "ours", "graph"),
     Contender("ours_decoding.py", "ours", "workers"),
     Contender("marian_decoding.py", "marian", "eager"),
+    Contender("marian_decoding.py", "marian", "eager", shim=True),
     Contender("kerashub_decoding.py", "keras-hub", "xla"),
     Contender("opennmt_tf_decoding.py", "opennmt-tf", "graph"),
     Contender("ctranslate2_decoding.py", "ctranslate2", "threads"),
