@@ -92,6 +92,9 @@ outputs = service.Predict(request, timeout=30).outputs
 print(tf.make_ndarray(outputs["translations"]))
 ```
 
+`keras_transformer.export.client.Client("$name")` does the same with batches,
+retries and documents.
+
 A new version goes into a folder with a higher number: the server loads it and
 unloads the old one. `batching.config` and `compose.yaml` assume $cores cores.
 `translate_with_options` takes scalars, which cannot be batched: serve it

@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.decoding import beam_search
-from keras_transformer.decoding.beam_search import _top_k
 from keras_transformer.search import BeamSearch
 
 PAD, UNK, BOS, EOS, A, B = range(6)
@@ -381,22 +380,6 @@ def test_banned_ids_are_never_chosen():
     assert len(found) == 4
     for _, ids in found:
         assert set(ids) <= {EOS, A, B}
-
-
-@pytest.mark.parametrize("vocab_size", [640, 330, 211, 7])
-@pytest.mark.parametrize("count", [3, 7])
-def test_best_tokens_of_a_large_vocabulary(vocab_size, count):
-    """Blocks of 128 and 110 tokens, and two sizes without blocks."""
-    random = np.random.default_rng(0)
-    log_probs = random.normal(size=(2, 3, vocab_size)).astype("float32")
-    # Most of the best are in the same block; a block without any allowed one.
-    log_probs[0, :, :8] += 10.0
-    log_probs[1, 0, : vocab_size // 2] = -np.inf
-    values, tokens = _top_k(tf.constant(log_probs), tf.constant(count))
-    expected, indices = tf.math.top_k(log_probs, count)
-    np.testing.assert_array_equal(values, expected)
-    finite = np.isfinite(expected)
-    np.testing.assert_array_equal(tokens.numpy()[finite], indices[finite])
 
 
 def test_empty_batch():
