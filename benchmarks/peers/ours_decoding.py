@@ -50,7 +50,8 @@ def main() -> None:
         search = kt.BeamSearch(
             workload.BEAM_SIZE,
             workload.ALPHA,
-            extra_length=length - shape.length,
+            length_factor=0,
+            extra_length=length,
         )
         translator = kt.Translator(model, tokenizer, search)
         find = tf.function(
