@@ -47,8 +47,9 @@ assert kt.masks.padding_mask(labels, 0).shape == (1, 1, 3)
 assert kt.WarmupInverseSquareRoot(8)(0) > 0
 assert "base" in kt.presets.PRESETS
 assert kt.plotting.attention_figure
+assert kt.BeamSearch().beam_size == 4
 
-for name in ("BeamSearch", "Translator", "export"):
+for name in ("Tokenizer", "Translator", "export"):
     try:
         getattr(kt, name)
     except ImportError as error:
@@ -136,7 +137,7 @@ def test_editors_see_the_public_names():
     }
     assert set(kt.__all__) <= set(completions)
     search = completions["BeamSearch"].infer()[0]
-    assert search.full_name.startswith("keras_transformer.decoding.")
+    assert search.full_name == "keras_transformer.search.BeamSearch"
 
 
 def test_type_checkers_see_the_same_names_as_python():

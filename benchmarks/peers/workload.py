@@ -19,6 +19,7 @@ import pathlib
 import re
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -148,18 +149,14 @@ def report(
         losses: One per repetition, that of the warm-up first.
     """
     tokens = options.steps * options.shape.sentences * options.shape.length
-    result = {
-        "system": system,
-        "version": version,
-        "mode": options.mode,
-        "shape": options.shape_name,
-        "dtype": options.dtype,
-        "parameters": parameters,
-        "losses": [round(loss, 4) for loss in losses],
-        "tokens_per_second": [round(tokens / s, 1) for s in seconds],
-        "peak_rss_mib": _peak_rss_mib(),
-    }
-    print(json.dumps(result), flush=True)
+    _print_result(
+        options,
+        system=system,
+        version=version,
+        parameters=parameters,
+        losses=[round(loss, 4) for loss in losses],
+        tokens_per_second=[round(tokens / s, 1) for s in seconds],
+    )
 
 
 def time_decoding(
@@ -200,19 +197,27 @@ def time_decoding(
                     latencies.append(time.perf_counter() - start)
                 seconds.append(sum(latencies[-calls:]))
             tokens = calls * batch * length
-            result = {
-                "system": system,
-                "version": version,
-                "mode": options.mode,
-                "shape": options.shape_name,
-                "dtype": options.dtype,
-                "batch": batch,
-                "length": length,
-                "tokens_per_second": [round(tokens / s, 2) for s in seconds],
-                "milliseconds": [round(1e3 * s, 2) for s in latencies],
-                "peak_rss_mib": _peak_rss_mib(),
-            }
-            print(json.dumps(result), flush=True)
+            _print_result(
+                options,
+                system=system,
+                version=version,
+                batch=batch,
+                length=length,
+                tokens_per_second=[round(tokens / s, 2) for s in seconds],
+                milliseconds=[round(1e3 * s, 2) for s in latencies],
+            )
+
+
+def _print_result(options: argparse.Namespace, **values: Any) -> None:
+    """Prints a measurement as a line of JSON."""
+    result = {
+        "mode": options.mode,
+        "shape": options.shape_name,
+        "dtype": options.dtype,
+        **values,
+        "peak_rss_mib": _peak_rss_mib(),
+    }
+    print(json.dumps(result), flush=True)
 
 
 def _peak_rss_mib() -> int:

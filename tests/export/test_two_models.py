@@ -119,6 +119,7 @@ def test_two_threads_get_the_answers_of_their_models(
             assert_own_answers(outputs, expected)
 
 
+@pytest.mark.slow
 def test_a_model_remains_when_another_with_its_tokenizer_is_unloaded(
     folders, translators
 ):
