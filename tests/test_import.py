@@ -49,7 +49,7 @@ assert "base" in kt.presets.PRESETS
 assert kt.plotting.attention_figure
 assert kt.BeamSearch().beam_size == 4
 
-for name in ("Tokenizer", "Translator", "export"):
+for name in ("Translator", "export"):
     try:
         getattr(kt, name)
     except ImportError as error:
