@@ -182,7 +182,7 @@ class Client:
             ServingError: If the server does not answer.
 
         Warns:
-            UserWarning: If the model did not read a sentence to its end.
+            UserWarning: If a sentence or its translation was cut.
         """
         documents, is_single = read_texts(documents, "documents")
         split_documents = [split(document) for document in documents]
@@ -192,11 +192,16 @@ class Client:
         translations = dict(
             zip(sentences, self.translate(sentences), strict=True)
         )
-        cut = [s for s, found in translations.items() if found.source_truncated]
+        cut = [
+            sentence
+            for sentence, found in translations.items()
+            if found.source_truncated or found.at_length_limit
+        ]
         if cut:
             warnings.warn(
-                f"{len(cut)} of {len(sentences)} sentences are longer than the "
-                f"model reads, and were truncated. The first: {cut[0][:80]!r}",
+                f"{len(cut)} of {len(sentences)} sentences or their "
+                "translations are longer than the model's limits, and were "
+                f"truncated. The first: {cut[0][:80]!r}",
                 stacklevel=2,
             )
         joined = [
@@ -383,8 +388,10 @@ def _import_serving() -> tuple[Any, Any]:
 
 def _join(pairs: list[tuple[str, str]]) -> str:
     """Joins translations with the whitespace that follows each."""
-    pieces = [
-        text + (space or ("" if text.endswith(_NO_SPACE_AFTER) else " "))
-        for text, space in pairs[:-1]
-    ]
-    return "".join([*pieces, *itertools.chain(*pairs[-1:])])
+    joined = ""
+    for i, (text, space) in enumerate(pairs):
+        is_last = i == len(pairs) - 1
+        if not (space or is_last or text.endswith(_NO_SPACE_AFTER)):
+            space = " "
+        joined += text + space
+    return joined

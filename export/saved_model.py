@@ -63,16 +63,17 @@ def save(
             with an input signature.
         metadata: What to add to `assets.extra/keras_transformer.json`, which
             has versions, the tokenizer's SHA-256, the dtype, the search, the
-            names of the signatures and the oldest release of TensorFlow
-            Serving that has all operations: values that JSON can hold.
+            names of the signatures, the oldest release of TensorFlow Serving
+            that has all operations, and the runs that `Translator.open` has
+            loaded with their results: values that JSON can hold.
 
     Returns:
         The folder.
 
     Raises:
         InputError: If `path` exists, the model has weights or scores that are
-            not finite, names of signatures are unknown or taken, or the graph
-            has an operation that TensorFlow Serving does not have.
+            not finite, names of signatures or metadata are unknown or taken,
+            or the graph has an operation that TensorFlow Serving lacks.
         RuntimeError: If the new process fails, or its results differ.
     """
     path = Path(path)
@@ -85,26 +86,30 @@ def save(
     taken = sorted(set(added) & set(SIGNATURES))
     if taken:
         raise InputError(
-            "A signature of your own must have a name of its own. Received: "
-            f"{', '.join(taken)}"
+            "Additional signatures must not have the name of a built-in one. "
+            f"Received: {', '.join(taken)}"
         )
     _check_weights(translator)
     module = Signatures(translator)
     functions = {**module.make(include), **added}
+    about = _metadata(translator, functions)
+    taken = sorted(set(metadata or {}) & set(about))
+    if taken:
+        raise InputError(
+            "Additional metadata must not have the name of an existing entry. "
+            f"Received: {', '.join(taken)}"
+        )
     probes, _ = read_texts(probes, "probes")
-    expected = translator.translate(probes)
+    # One by one, as in the new process: in 16 bits, scores depend on the batch.
+    expected = [translator.translate(probe) for probe in probes]
     _check_scores(expected, probes)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         _write(module, functions, partial)
-        about = {
-            **_metadata(translator, functions),
-            "oldest_tensorflow_serving": oldest_serving(partial),
-            **(metadata or {}),
-        }
+        about["oldest_tensorflow_serving"] = oldest_serving(partial)
         (partial / METADATA_FILE).parent.mkdir(exist_ok=True)
-        write_json(partial / METADATA_FILE, about)
+        write_json(partial / METADATA_FILE, {**about, **(metadata or {})})
         _compare(translate_in_subprocess(partial, probes), expected, probes)
         os.replace(partial, path)
     finally:
@@ -203,6 +208,11 @@ def _metadata(
         "search": dataclasses.asdict(translator.search),
         "num_translations": translator.num_translations,
         "signatures": sorted(functions),
+        "oldest_tensorflow_serving": None,  # known when it is written
+        "runs": [
+            run.metadata(checkpoint)
+            for run, checkpoint in translator.checkpoints
+        ],
     }
 
 

@@ -42,7 +42,7 @@ services:
     volumes:
       - .:/models/$name:ro
     environment:
-      MODEL_NAME: $name
+      MODEL_NAME: "$name"
       # Faster products on processors without AVX-512, where it is off.
       TF_ENABLE_ONEDNN_OPTS: "1"
     command:

@@ -205,7 +205,10 @@ class Signatures(tf.Module):
     def _attention(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         tensors = self._tensors
         source, _, _ = tensors.source_ids(text)
-        best = tensors.ids.search(source).ids[:, 0]
+        found = tensors.ids.search(source)
+        # The search may take more steps than its best hypothesis has tokens.
+        longest = tf.reduce_max(found.lengths[:, 0])
+        best = found.ids[:, 0, : tf.maximum(longest, 0)]
         target = tensors.ids.decoder_input(best)
         scores = tensors.ids.models[0].attention_scores(source, target)
         return {

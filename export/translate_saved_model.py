@@ -28,14 +28,11 @@ def main() -> None:
         traceback.print_exc()
         sys.exit(IMPORT_FAILED)
     translate = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
-    outputs = translate(text=tf.constant(request["texts"], tf.string))
-    rows = zip(
-        outputs["translations"].numpy().tolist(),
-        outputs["scores"].numpy().tolist(),
-        outputs["source_truncated"].numpy().tolist(),
-        outputs["at_length_limit"].numpy().tolist(),
-        strict=True,
-    )
+    names = ("translations", "scores", "source_truncated", "at_length_limit")
+    rows = []
+    for text in request["texts"]:
+        outputs = translate(text=tf.constant([text]))
+        rows.append([outputs[name].numpy()[0].tolist() for name in names])
     # What a server does not have must not have helped.
     for name in ("keras_transformer", "sentencepiece"):
         if name in sys.modules:

@@ -1,13 +1,14 @@
 """Decodes one token per hypothesis in few TensorFlow operations.
 
 The search uses it in place of `Transformer.decode_step`, which computes the
-same. Training does not know it.
+same. Training does not use it.
 
 Letters: B = batch, K = hypotheses decoded side by side (the beam), N = B * K,
 S = source length, P = positions decoded so far, H = heads, w = width of a
 head, V = vocabulary.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
@@ -59,8 +60,8 @@ class _Layer(NamedTuple):
 class FastDecoder:
     """Decodes with the weights that a model has now, for one batch of sources.
 
-    Products have two dimensions and no transposes. Queries, keys and values
-    are one product, which also scales the scores. Masks are computed once for
+    Products with weights have two dimensions. Queries, keys and values are
+    one product, which also scales the scores. Masks are computed once for
     all layers. If d_k and d_v differ, the narrower is widened with zeros,
     which changes nothing.
 
@@ -90,8 +91,8 @@ class FastDecoder:
         # In float32 the product with a transposed matrix is slower, without
         # oneDNN twenty times. In bfloat16 it is faster.
         self._output = tf.cast(self._embeddings, self._dtype)
-        self._output_is_transposed = self._dtype != "bfloat16"
-        if self._output_is_transposed:
+        self._transpose_output = self._dtype == "bfloat16"
+        if not self._transpose_output:
             self._output = tf.transpose(self._output)
         positions = model.target_positions.vectors(tf.range(max_length))
         self._positions = tf.cast(positions, self._dtype)
@@ -114,7 +115,8 @@ class FastDecoder:
     def supports(model: Transformer) -> bool:
         """Returns whether the model's decoder is the paper's.
 
-        What a subclass computes, only `Transformer.decode_step` knows.
+        What a subclass, a quantized layer or one with LoRA computes, only
+        `Transformer.decode_step` knows.
         """
         decoder = model.decoder
         method = getattr(model.decode_step, "__func__", None)
@@ -125,6 +127,7 @@ class FastDecoder:
             and decoder.attention_class is MultiHeadAttention
             and decoder.feed_forward_class is FeedForward
             and decoder.residual_class is Residual
+            and all(map(_is_plain, _dense_layers(decoder)))
         )
 
     def init_cache(self) -> FastCache:
@@ -183,7 +186,7 @@ class FastDecoder:
             x = self._normalize(x + output, layer.norm)
             grown.append((key, value))
         logits = tf.matmul(
-            x, self._output, transpose_b=not self._output_is_transposed
+            x, self._output, transpose_b=self._transpose_output
         )  # [N, V]
         logits = tf.reshape(logits, [-1, self._beam_size, logits.shape[1]])
         cache = cache._replace(layers=tuple(grown), ancestry=ancestry)
@@ -292,6 +295,26 @@ class FastDecoder:
         if variable.dtype == self._dtype:
             return variable.value
         return tf.cast(variable.value, self._dtype)
+
+
+def _dense_layers(decoder: Decoder) -> Iterator[keras.layers.Dense]:
+    for layer in decoder.layers:
+        for attention in (layer.self_attention, layer.cross_attention):
+            yield attention.query_projection
+            yield attention.key_projection
+            yield attention.value_projection
+            yield attention.output_projection
+        yield layer.feed_forward.inner
+        yield layer.feed_forward.outer
+
+
+def _is_plain(layer: keras.layers.Dense) -> bool:
+    """Returns whether a layer multiplies by its kernel, and no more."""
+    return (
+        type(layer) is keras.layers.Dense
+        and layer.quantization_mode is None
+        and not layer.lora_enabled
+    )
 
 
 def _linear(x: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:

@@ -75,14 +75,17 @@ class IdTranslator:
         """Returns the maximum length of each translation, `[B]`.
 
         Args:
-            source: As in `search`, as for the others.
-            prefix: Ids `[B, p]`, padded.
+            source: As in `search`.
+            prefix: As in `search`.
             **options: As in `search`.
         """
         options = {**dataclasses.asdict(self.default_search), **options}
         limit, extra = self.max_length, options["extra_length"]
         # Neither a term nor the sum may exceed int32.
-        extra = (tf.minimum if tf.is_tensor(extra) else min)(extra, limit)
+        if tf.is_tensor(extra):
+            extra = tf.minimum(extra, limit)
+        else:
+            extra = min(extra, limit)
         tokens = tf.cast(self._count_tokens(source), tf.float32)
         lengths = tf.minimum(options["length_factor"] * tokens, float(limit))
         lengths = tf.cast(lengths, tf.int32) + extra
@@ -157,8 +160,8 @@ class IdTranslator:
                 decoders are fed with.
 
         Returns:
-            Natural logarithms, float32 `[B, T]`; 0 for padding, and for a
-            source with no token but the end token, whose translation is
+            Natural logarithms, float32 `[B, T]`; 0 for padding, and for the
+            end token alone as the translation of an empty source: that is
             certain.
         """
         pad_id = self.config.pad_id
@@ -166,6 +169,7 @@ class IdTranslator:
         logits = _mean_log_probs([model(inputs) for model in self.models])
         log_probs = token_log_probs(labels, logits, pad_id)
         has_tokens = self._count_tokens(source) > 1
+        has_tokens |= self._count_tokens(labels) > 1
         return tf.where(has_tokens[:, None], log_probs, 0.0)
 
     def decoder_input(self, labels: tf.Tensor) -> tf.Tensor:

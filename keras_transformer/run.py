@@ -135,18 +135,29 @@ class Run:
             Name and id of the run, checkpoint and step, languages, recipe,
             and the newest figures of `results.json` for the checkpoint, by
             split.
+
+        Raises:
+            InputError: If `results.json` is damaged.
         """
         results: dict[str, Any] = {}
         file = self.path / "results.json"
-        rows = json.loads(file.read_text("utf-8")) if file.exists() else []
+        step = step_of(checkpoint)
+        try:
+            rows = json.loads(file.read_text("utf-8")) if file.exists() else []
+        except ValueError as error:
+            raise InputError(
+                f"{file} must be valid JSON. Received: {error}. Rename it, and "
+                "evaluate again."
+            ) from error
         for row in rows:
-            if row.get("checkpoint") == checkpoint.name:
+            # A better checkpoint replaces the best under the same name.
+            if (row["checkpoint"], row["step"]) == (checkpoint.name, step):
                 results[row["split"]] = row
         return {
             "run": self.path.resolve().name,
             "run_id": self.id,
             "checkpoint": checkpoint.name,
-            "step": step_of(checkpoint),
+            "step": step,
             "source": self.recipe.get("source"),
             "target": self.recipe.get("target"),
             "recipe": self.recipe,

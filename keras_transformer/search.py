@@ -15,8 +15,9 @@ from keras_transformer.fields import (
 @document_fields
 @dataclasses.dataclass(frozen=True)
 class BeamSearch:
-    """Finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha.
+    """Settings of the search.
 
+    It finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha, where
     n counts the tokens, the end token included. Each step keeps the K best
     continuations of the live hypotheses. A continuation with the end token is
     finished if it is among the K best, and its score never changes again. The

@@ -27,7 +27,7 @@ class Hypotheses(NamedTuple):
 
     result: SearchResult
     is_empty: tf.Tensor  # [B] boolean, True where the source has no tokens
-    source_truncated: tf.Tensor  # [B] boolean
+    source_truncated: tf.Tensor  # [B] boolean, source or prefix was cut
     at_length_limit: tf.Tensor  # [B] boolean, of the best hypothesis
 
 
@@ -97,7 +97,9 @@ class TensorTranslator:
         if prefix is not None:
             ids = self.tokenizer.tokenize(prefix)
             # There is room for a token and the end token after it.
-            ids = ids[:, : max(self.ids.max_length - 2, 0)]
+            limit = max(self.ids.max_length - 2, 0)
+            cut |= ids.row_lengths() > limit
+            ids = ids[:, :limit]
             prefix = ids.to_tensor(self.ids.config.pad_id)
         result = self.ids.search(source, prefix, **options)
         limits = self.ids.max_lengths(source, prefix, **options)

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -30,7 +31,7 @@ class Translation(NamedTuple):
 
     texts: list[str]  # best first
     scores: list[float]  # log P / length penalty of each text
-    source_truncated: bool  # the source was longer than the model reads
+    source_truncated: bool  # source or prefix was longer than the model reads
     at_length_limit: bool  # the best text has as many tokens as it may have
 
 
@@ -109,6 +110,8 @@ class Translator:
         self.tokenizer = tokenizer
         self.search = search
         self.num_translations = num_translations
+        # What `open` has loaded: each run and its checkpoint.
+        self.checkpoints: list[tuple[Run, Path]] = []
         self._translate = tf.function(
             self._translate_tensors,
             input_signature=[
@@ -150,11 +153,13 @@ class Translator:
                 "train the second with --init-from. Received: "
                 f"{', '.join(str(opened.path) for opened in runs)}"
             )
-        models = [
-            opened.load_model(opened.find_checkpoint(checkpoint), dtype)
-            for opened in runs
+        checkpoints = [
+            (opened, opened.find_checkpoint(checkpoint)) for opened in runs
         ]
-        return cls(models, runs[0].tokenizer, search, num_translations)
+        models = [run.load_model(path, dtype) for run, path in checkpoints]
+        translator = cls(models, runs[0].tokenizer, search, num_translations)
+        translator.checkpoints = checkpoints
+        return translator
 
     @overload
     def __call__(self, texts: str | bytes) -> str: ...
@@ -280,8 +285,8 @@ class Translator:
         another.
 
         Args:
-            sources: As in `translate`. The translation of an empty source is
-                certain: its log-probability is 0.
+            sources: As in `translate`. The empty translation of an empty
+                source is certain: its log-probability is 0.
             targets: The translation of each source.
             batch_tokens: As in `translate`, of the targets.
 

@@ -52,15 +52,21 @@ def serve(*models: Path, **environment: str) -> Iterator[ModelServer]:
                 env={**os.environ, **environment},
             )
         try:
+            deadline = time.monotonic() + 120
             while not port_file.exists():
-                if process.poll() is not None:
-                    raise RuntimeError(f"It ended:\n{log.read_text()[-4000:]}")
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(
+                        f"It did not start:\n{log.read_text()[-4000:]}"
+                    )
                 time.sleep(0.02)
             address = f"127.0.0.1:{port_file.read_text()}"
             yield ModelServer(address, process)
         finally:
             process.stdin.close()
-            process.wait()
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def main(*models: str, port_file: str) -> None:

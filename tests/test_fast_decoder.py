@@ -152,6 +152,11 @@ def test_only_the_decoder_of_the_paper_is_supported(monkeypatch):
     ):
         assert not FastDecoder.supports(kt.Transformer(CONFIG, **change))
     assert not FastDecoder.supports(OtherSteps(CONFIG))
+    lora, quantized = random_model(CONFIG), random_model(CONFIG)
+    lora.decoder.layers[1].feed_forward.inner.enable_lora(2)
+    quantized.decoder.layers[0].self_attention.key_projection.quantize("int8")
+    assert not FastDecoder.supports(lora)
+    assert not FastDecoder.supports(quantized)
 
 
 def test_the_search_finds_the_same_with_both(monkeypatch, translator, pairs):

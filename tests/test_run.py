@@ -103,10 +103,14 @@ def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
     run.save_checkpoint(model, 8, 3)
     seventh, eighth = run.checkpoints()
     rows = [
-        {"checkpoint": seventh.name, "split": "test", "bleu": 1.0},
-        {"checkpoint": seventh.name, "split": "test", "bleu": 2.0},
-        {"checkpoint": seventh.name, "split": "valid", "bleu": 3.0},
-        {"checkpoint": eighth.name, "split": "test", "bleu": 4.0},
+        {"checkpoint": path.name, "step": step, "split": split, "bleu": bleu}
+        for path, step, split, bleu in (
+            (seventh, 7, "test", 1.0),
+            (seventh, 7, "test", 2.0),
+            (seventh, 7, "valid", 3.0),
+            (eighth, 8, "test", 4.0),
+            (eighth, 6, "test", 5.0),  # replaced since
+        )
     ]
     (run.path / "results.json").write_text(json.dumps(rows))
     found = run.metadata(seventh)
@@ -115,5 +119,8 @@ def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
     assert found["recipe"] == run.recipe
     assert found["results"] == {"test": rows[1], "valid": rows[2]}
     assert run.metadata(eighth)["results"] == {"test": rows[3]}
+    (run.path / "results.json").write_text("[")
+    with pytest.raises(InputError, match="results.json must be valid JSON"):
+        run.metadata(seventh)
     (run.path / "results.json").unlink()
     assert run.metadata(seventh)["results"] == {}

@@ -1,5 +1,6 @@
 """Settings of the search."""
 
+import dataclasses
 import math
 
 import pytest
@@ -25,4 +26,5 @@ def test_invalid_arguments(argument, values):
 
 
 def test_defaults_are_those_of_the_paper():
-    assert BeamSearch() == BeamSearch(beam_size=4, alpha=0.6, extra_length=50)
+    expected = dict(beam_size=4, alpha=0.6, extra_length=50, length_factor=1.0)
+    assert dataclasses.asdict(BeamSearch()) == expected

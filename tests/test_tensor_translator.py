@@ -23,7 +23,7 @@ def test_a_prefix_per_text(translator):
 
 def test_a_prefix_of_any_length(translator):
     (translation,) = translator.translate(["dog"], prefixes=["Hund " * 100])
-    assert translation.at_length_limit
+    assert translation.at_length_limit and translation.source_truncated
     assert translation.texts[0].startswith("Hund Hund")
     limit = translator.model.config.max_length
     ids = translator.tokenizer.tokenize(translation.texts[:1])
@@ -42,6 +42,8 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
     runs = [create(name, tokenizer) for name in ("a", "b")]
     both = kt.Translator.open(runs)
     assert len(both.models) == 2 and both("dog") == "Hund"
+    found = [(run.path, path.name) for run, path in both.checkpoints]
+    assert found == [(run, "step-00000001.weights.h5") for run in runs]
     other = create("c", kt.Tokenizer.train(list(pairs), vocab_size=300))
     with pytest.raises(InputError, match="same tokenizer: .*--init-from"):
         kt.Translator.open([runs[0], other])

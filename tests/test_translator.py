@@ -234,7 +234,7 @@ def test_score_of_a_translation_is_the_reported_one(translator, pairs):
 
 
 def test_log_probability_and_perplexity(model, tokenizer):
-    texts, targets = ["dog", "The red cat", ""], ["Hund", "Katze", "Baum"]
+    texts, targets = ["dog", "The red cat", ""], ["Hund", "Katze", ""]
     translator = kt.Translator(model, tokenizer, kt.BeamSearch(alpha=0.5))
     found = translator.score(texts, targets)
     unpenalized = kt.Translator(model, tokenizer, kt.BeamSearch(alpha=0.0))
@@ -249,6 +249,7 @@ def test_log_probability_and_perplexity(model, tokenizer):
         expected = np.exp(-score.log_prob / length)
         assert score.perplexity == pytest.approx(expected, rel=1e-4)
     assert found[2] == (0.0, 0.0, 1.0)  # of an empty source
+    assert translator.score("", "Baum").perplexity > 1.1
     assert translator.score("dog", "Hund") == pytest.approx(found[0], rel=1e-4)
 
 

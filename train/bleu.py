@@ -56,8 +56,9 @@ def corpus_scores(
             f"Metrics must be some of {', '.join(METRICS)}. Received: "
             f"{', '.join(unknown) or 'none'}"
         )
+    make = {"bleu": lambda: BLEU(trg_lang=target), "chrf": CHRF, "ter": TER}
     try:
-        scorers = {"bleu": BLEU(trg_lang=target), "chrf": CHRF(), "ter": TER()}
+        scorers = {name: make[name]() for name in metrics if name in make}
     except (ImportError, RuntimeError) as error:
         raise InputError(
             "sacreBLEU needs another package to split this language into "
@@ -140,7 +141,9 @@ def split_compounds(sentence: str) -> str:
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", sentence)
 
 
-def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]):
+def _check_lengths(
+    hypotheses: Sequence[str], references: Sequence[str]
+) -> None:
     if len(hypotheses) != len(references):
         raise InputError(
             "Each translation needs one reference. "

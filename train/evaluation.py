@@ -1,5 +1,6 @@
 """Evaluates a model on a split: BLEU, chrF and perplexity."""
 
+import dataclasses
 import json
 import math
 import sys
@@ -41,7 +42,7 @@ def evaluate(
         translator: The model with its search.
         corpus: The corpus.
         split: Name of the split.
-        target: Language code of the references, for tokenized BLEU.
+        target: Language code of the references, as in `corpus_scores`.
         workers: As in `Translator.translate`.
         metrics: As in `corpus_scores`.
 
@@ -77,8 +78,7 @@ def evaluate(
         "nll": nll,
         "perplexity": None if nll is None else math.exp(nll),
         "perplexity_sentences": scored,
-        "beam_size": translator.search.beam_size,
-        "alpha": translator.search.alpha,
+        **dataclasses.asdict(translator.search),
         "dtype": translator.model.dtype_policy.name,
         "seconds": round(seconds, 2),
     }

@@ -154,8 +154,8 @@ def score(options: argparse.Namespace) -> None:
                 )
             pairs.append(pair)
         sources, targets = zip(*pairs, strict=True)
-        for score in translator.score(sources, targets):
-            print(f"{score.score:.4f}\t{score.perplexity:.4f}")
+        for found in translator.score(sources, targets):
+            print(f"{found.score:.4f}\t{found.perplexity:.4f}")
 
 
 def export(options: argparse.Namespace) -> None:
@@ -163,7 +163,6 @@ def export(options: argparse.Namespace) -> None:
     from keras_transformer.export import save
     from keras_transformer.export.serving_kit import check_kit, write_kit
     from keras_transformer.export.signatures import SIGNATURES
-    from keras_transformer.run import Run
 
     if options.serving_kit:
         check_kit(options.output)
@@ -177,17 +176,10 @@ def export(options: argparse.Namespace) -> None:
             f"are named by a version number, such as {output / '1'}"
         )
     print(f"exporting {', '.join(options.runs)}")
-    runs = [Run.open(run) for run in options.runs]
     path = save(
         translator,
         options.output,
         include=options.signatures or tuple(SIGNATURES),
-        metadata={
-            "runs": [
-                run.metadata(run.find_checkpoint(options.checkpoint))
-                for run in runs
-            ]
-        },
     )
     print(
         f"{path} holds a SavedModel, which was loaded in a new process and "

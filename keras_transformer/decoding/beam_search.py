@@ -65,8 +65,9 @@ def beam_search(
             search never reorders the cache; `parents` is all that the step
             needs to find a hypothesis' past in it.
         cache: Initial cache of the step, a nested structure of tensors whose
-            first axis is the batch. Another axis, of length 0, may grow from
-            step to step. Sentences that are done leave the batch.
+            first axis is the batch, or scalars. Another axis, of length 0,
+            may grow from step to step. Sentences that are done leave the
+            batch: whatever the step needs of a sentence must be in the cache.
         max_lengths: Maximum length of each hypothesis, the end token
             included, int32 `[B]`.
         beam_size: K, as in `BeamSearch`; an integer or a scalar tensor.
@@ -123,15 +124,15 @@ def beam_search(
             most_can_win, extend, state, shape_invariants=_invariants(state)
         )
         state = _State(*state)
-        results = search.store(state, SearchResult(*results))
-        return search.select(state, search.can_win(state)), results
+        results = search.update_results(SearchResult(*results), state)
+        return _select_rows(state, search.can_win(state)), results
 
     state = search.start(cache, max_lengths, prefix, bos_id)
     results = SearchResult(
         state.finished_ids, state.finished_scores, state.finished_lengths
     )
     _, results = tf.while_loop(
-        lambda state, _: tf.size(state[-1]) > 0,
+        lambda state, _: tf.size(_State(*state).sentences) > 0,
         extend_most,
         (state, results),
         shape_invariants=(_invariants(state), _invariants(results)),
@@ -265,8 +266,10 @@ class _Search(NamedTuple):
             finished_lengths=tf.gather(lengths, best, batch_dims=1),
         )
 
-    def store(self, state: _State, results: SearchResult) -> SearchResult:
-        """Writes what the sentences of the state have found to the results."""
+    def update_results(
+        self, results: SearchResult, state: _State
+    ) -> SearchResult:
+        """Returns the results with what the sentences of the state found."""
         longer = tf.shape(state.finished_ids)[2] - tf.shape(results.ids)[2]
         ids = tf.pad(
             results.ids,
@@ -288,13 +291,6 @@ class _Search(NamedTuple):
             )
         )
 
-    def select(self, state: _State, chosen: tf.Tensor) -> _State:
-        """Returns the state of some of the sentences; bool `[B]`."""
-        rows = tf.where(chosen)[:, 0]
-        return tf.nest.map_structure(
-            lambda x: tf.gather(x, rows) if x.shape.rank else x, state
-        )
-
     def can_win(self, state: _State) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`.
 
@@ -314,9 +310,11 @@ class _Search(NamedTuple):
 def _top_k(
     log_probs: tf.Tensor, count: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.math.top_k` over a vocabulary, `[B, K, V]`, in a fifth of the time.
+    """`tf.math.top_k` over a vocabulary, `[B, K, V]`.
 
-    The best `count` values are in the `count` blocks with the best maxima.
+    The best `count` values are in the `count` blocks with the best maxima,
+    which takes a fifth of the time if V is a multiple of a size of blocks. Of
+    equal values that are not all among the best, any may be returned.
     """
     vocab_size = log_probs.shape[-1]
     sizes = [n for n in _BLOCK_SIZES if vocab_size and not vocab_size % n]
@@ -327,6 +325,7 @@ def _top_k(
     blocks = tf.reshape(log_probs, [batch, beam_size, -1, size])
     chosen = tf.minimum(count, vocab_size // size)
     _, best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), chosen)
+    best = tf.sort(best)  # of equal values, the smaller id comes first
     blocks = tf.gather(blocks, best, batch_dims=2)  # [B, K, chosen, size]
     flat = tf.reshape(blocks, [batch, beam_size, chosen * size])
     values, indices = tf.math.top_k(flat, count)
@@ -334,8 +333,19 @@ def _top_k(
     return values, block * size + indices % size
 
 
+def _select_rows(state: _State, chosen: tf.Tensor) -> _State:
+    """Returns the state of the sentences that are chosen, boolean `[B]`."""
+    rows = tf.where(chosen)[:, 0]
+    return tf.nest.map_structure(
+        lambda x: tf.gather(x, rows) if x.shape.rank else x, state
+    )
+
+
 def _invariants(state: Any) -> Any:
-    """Returns the shapes in the loop: an axis of length 0 may grow."""
+    """Returns the shapes in the loop.
+
+    The batch may shrink, and an axis of length 0 may grow.
+    """
 
     def invariant(tensor: tf.Tensor) -> tf.TensorShape:
         lengths = [length or None for length in tensor.shape]

@@ -205,8 +205,8 @@ def test_retries_end(fake, service, waits):
 def test_retries_end_with_the_timeout(fake, service, waits):
     service.failures = ["UNAVAILABLE"] * 99
     with pytest.raises(ServingError):
-        fake(retries=99, timeout=2).translate("a")
-    # The next wait would be 1.6 to 3.2 seconds, or 0.8 to 1.6.
+        fake(retries=99, timeout=1.59).translate("a")
+    # 0.1, 0.2, 0.4 and 0.8 seconds or half of each; the fifth is 0.8 to 1.6.
     assert 4 <= len(waits) <= 5
 
 

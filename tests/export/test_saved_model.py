@@ -17,7 +17,11 @@ from translation_fixtures import EXPORTED
 
 import keras_transformer as kt
 from keras_transformer.errors import InputError
-from keras_transformer.export import save, saved_model
+from keras_transformer.export import (
+    save,
+    saved_model,
+    translate_in_subprocess,
+)
 from keras_transformer.export.operations import read_meta_graph
 from keras_transformer.translator import Translation
 
@@ -126,6 +130,37 @@ def test_metadata(exported, translator):
     assert (found["search"], found["num_translations"]) == (search, 3)
     assert search["extra_length"] == 12
     assert found["signatures"] == sorted(EXPORTED)
+    assert found["runs"] == []  # the translator was not opened from a run
+
+
+def test_metadata_of_runs_and_of_the_user(translator, tmp_path, monkeypatch):
+    class Run:
+        def metadata(self, checkpoint):
+            return {"step": 7, "checkpoint": checkpoint.name}
+
+    fake_export(monkeypatch, translator.translate(["dog"]))
+    checkpoints = [(Run(), Path("step-7"))]
+    monkeypatch.setattr(translator, "checkpoints", checkpoints)
+    path = save(translator, tmp_path / "1", ["dog"], metadata={"by": "me"})
+    found = json.loads((path / saved_model.METADATA_FILE).read_text())
+    assert found["runs"] == [{"step": 7, "checkpoint": "step-7"}]
+    assert found["by"] == "me"
+    with pytest.raises(InputError, match="existing entry. Received: dtype"):
+        save(translator, tmp_path / "2", metadata={"dtype": "mine"})
+
+
+@pytest.mark.slow
+def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
+    converted = kt.Transformer(model.config, dtype="bfloat16")
+    for ours, theirs in zip(converted.weights, model.weights, strict=True):
+        ours.assign(tf.cast(theirs.value, "bfloat16"))
+    translator = kt.Translator(converted, tokenizer)
+    # In 16 bits the scores of a batch differ from those of its texts alone.
+    path = save(translator, tmp_path / "1", pairs, include=["serving_default"])
+    found = translate_in_subprocess(path, pairs)
+    assert [t.texts[0] for t in found] == list(pairs.values())
+    size = sum(f.stat().st_size for f in path.glob("variables/*"))
+    assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
 
 
 # === The same translations, whoever loads it ===

@@ -40,7 +40,7 @@ def test_what_is_written(served, files):
         assert not re.search(r"\$[a-z{]", text), file
     compose = (root / "compose.yaml").read_text()
     assert "image: tensorflow/serving:2.20.0\n" in compose
-    assert "MODEL_NAME: en-de\n" in compose
+    assert 'MODEL_NAME: "en-de"\n' in compose
     assert "--tensorflow_inter_op_parallelism=6\n" in compose
     assert "num_batch_threads { value: 6 }" in files[1].read_text()
     assert "/v1/models/en-de:predict" in (root / "README.md").read_text()

@@ -203,6 +203,8 @@ def test_score(call, translator):
 def test_attention(call, translator):
     texts = ["The red cat sleeps.", "dog"]
     outputs = call("attention", text=texts)
+    longest = max(len(pieces.split()) for pieces in outputs["target_pieces"])
+    assert outputs["attention"].shape[3] == longest
     for i, text in enumerate(texts):
         expected = translator.attention(text)
         assert outputs["source_pieces"][i].split() == expected.source_tokens
