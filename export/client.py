@@ -56,7 +56,7 @@ class Client:
         address: Host and gRPC port of the server.
         version: Version of the model. Default: the latest that is served.
         timeout: Seconds that a request may take, with all its retries.
-        retries: How often a request is sent again.
+        retries: How often a request is sent again: 8 take 8 to 16 seconds.
         batch_size: Texts in a request; at most `max_batch_size` of the
             server's batching settings.
         workers: Requests that are sent at the same time.
@@ -82,7 +82,7 @@ class Client:
         *,
         version: int | None = None,
         timeout: float = 60.0,
-        retries: int = 5,
+        retries: int = 8,
         batch_size: int = 32,
         workers: int = 4,
         credentials: grpc.ChannelCredentials | None = None,
@@ -330,7 +330,7 @@ class Client:
     ) -> ServingError:
         """Returns what to raise for an error of gRPC."""
         code = error.code()
-        expected = _EXPECTED.get(code.name, "The server must answer.").format(
+        expected = _EXPECTED.get(code.name, "The server must succeed.").format(
             client=self,
             version="latest" if self.version is None else self.version,
             signature=request.model_spec.signature_name,
@@ -346,13 +346,15 @@ class Client:
 # By status code: what was expected, and what to do.
 _EXPECTED = {
     "UNAVAILABLE": (
-        "TensorFlow Serving must answer at {client.address}, and did not "
-        "{attempts} times. Check that it is running, and that this is its "
-        "port for gRPC (8500, while 8501 is for REST)."
+        "TensorFlow Serving must answer at {client.address}, and did not in "
+        "{attempts} attempts. Check that it is running and has loaded the "
+        "model, that this is its port for gRPC (8500, while 8501 is for "
+        "REST), and whether it needs credentials."
     ),
     "DEADLINE_EXCEEDED": (
         "{client.address} must answer within timeout={client.timeout} seconds. "
-        "Set a longer timeout, or a smaller batch_size or workers."
+        "Check the address, or set a longer timeout, a smaller batch_size or "
+        "fewer workers."
     ),
     "NOT_FOUND": (
         "{client.address} must serve the model {client.model!r} (version: "
@@ -363,12 +365,17 @@ _EXPECTED = {
         "Export it with this signature."
     ),
     "INVALID_ARGUMENT": (
-        "Inputs must be those of the signature {signature!r}, and batch_size "
-        "at most max_batch_size of the server's batching settings."
+        "Inputs must be those of the signature {signature!r}, and not more "
+        "texts than max_batch_size of the server's batching settings."
     ),
     "RESOURCE_EXHAUSTED": (
         "A request must not be larger than the server, or a proxy before it, "
-        "accepts. Set a smaller batch_size."
+        "accepts, nor wait too long for a batch. Set a smaller batch_size or "
+        "fewer workers."
+    ),
+    "UNIMPLEMENTED": (
+        "TensorFlow Serving must answer at {client.address}, and something "
+        "else does. Check the address, and the settings of a proxy."
     ),
 }
 

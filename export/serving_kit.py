@@ -5,8 +5,11 @@ part of the model; everything else is written to `NAME`.
 """
 
 import itertools
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import tensorflow as tf
 
@@ -24,7 +27,8 @@ _WARMUP_BATCHES = (1, 8)
 
 _BATCHING = """\
 # Requests that arrive within 2 ms are decoded together, at most 32 texts. A
-# batch takes as long as its longest translation: smaller batches suit texts of
+# request of more is refused: splitting it (enable_large_batch_splitting) fails
+# where an output is as wide as the longest text. Smaller batches suit texts of
 # mixed lengths better, larger ones a GPU.
 max_batch_size { value: 32 }
 batch_timeout_micros { value: 2000 }
@@ -65,12 +69,13 @@ _README = """\
 docker compose up
 ```
 
+The server answers when it has loaded the model and replayed its warm-up requests,
+after some seconds.
+
 REST:
 
 ```
 curl -d '{"instances": ["I am a student."]}' \\
-    http://localhost:8501/v1/models/$name:predict
-curl -d '{"signature_name": "greedy", "instances": ["I am a student."]}' \\
     http://localhost:8501/v1/models/$name:predict
 curl http://localhost:8501/v1/models/$name/metadata
 curl http://localhost:8501/monitoring/prometheus/metrics
@@ -92,12 +97,18 @@ outputs = service.Predict(request, timeout=30).outputs
 print(tf.make_ndarray(outputs["translations"]))
 ```
 
+Another signature is chosen by `"signature_name"` beside `"instances"`. Instances of
+two inputs are objects, such as `{"text": "Yes.", "translation": "Ja."}`. The model
+has the signatures $signatures. A request has at most 32 texts (`max_batch_size`).
+
 `keras_transformer.export.client.Client("$name")` does the same with batches,
 retries and documents.
 
 A new version goes into a folder with a higher number: the server loads it and
-unloads the old one. `batching.config` and `compose.yaml` assume $cores cores.
-`translate_with_options` takes scalars, which cannot be batched: serve it
+unloads the old one. The files beside it are kept: change the number of cores,
+$cores, in `batching.config` (`num_batch_threads`) and in `compose.yaml`
+(`--tensorflow_inter_op_parallelism`).
+A signature that takes scalars, `translate_with_options`, cannot be batched: serve it
 without `--enable_batching`.
 """
 
@@ -109,9 +120,15 @@ def check_kit(path: str | Path) -> None:
         path: The model, `NAME/VERSION`.
 
     Raises:
-        InputError: If the package tensorflow-serving-api is not installed, or
-            the version is not a number.
+        InputError: If the package tensorflow-serving-api is not installed, the
+            version is not a number, or the name does not fit into a URL.
     """
+    name = Path(path).resolve().parent.name
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise InputError(
+            "The name of a model, which is part of its URL, must consist of "
+            f"letters, digits, '.', '_' and '-'. Received: {name!r}"
+        )
     if not Path(path).name.isdecimal():
         raise InputError(
             "TensorFlow Serving loads models from folders that are named by a "
@@ -142,11 +159,12 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
     check_kit(path)
     path = Path(path)
     name, written = path.resolve().parent.name, []
+    signatures = read_meta_graph(path).signature_def
     warmup = path / WARMUP_FILE
     if not warmup.exists():
         warmup.parent.mkdir(exist_ok=True)
         with atomic_write(warmup) as partial:
-            _write_warmup(partial, name, _signatures_of_texts(path))
+            _write_warmup(partial, name, _signatures_of_texts(signatures))
         written.append(warmup)
     for file, text in (
         ("batching.config", _BATCHING),
@@ -157,6 +175,7 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
         file = path.parent / file
         if not file.exists():
             values = dict(name=name, image=IMAGE, cores=cores)
+            values["signatures"] = ", ".join(sorted(signatures))
             with atomic_write(file) as partial:
                 partial.write_text(Template(text).substitute(values), "utf-8")
             written.append(file)
@@ -180,9 +199,8 @@ def _write_warmup(file: Path, name: str, signatures: list[str]) -> None:
             writer.write(log.SerializeToString())
 
 
-def _signatures_of_texts(path: Path) -> list[str]:
+def _signatures_of_texts(signatures: Mapping[str, Any]) -> list[str]:
     """Returns the names of signatures whose only input is `text`."""
-    signatures = read_meta_graph(path).signature_def
     return sorted(
         name
         for name, signature in signatures.items()

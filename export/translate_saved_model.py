@@ -32,7 +32,7 @@ def main() -> None:
     rows = []
     for text in request["texts"]:
         outputs = translate(text=tf.constant([text]))
-        rows.append([outputs[name].numpy()[0].tolist() for name in names])
+        rows.append([outputs[name].numpy().tolist()[0] for name in names])
     # What a server does not have must not have helped.
     for name in ("keras_transformer", "sentencepiece"):
         if name in sys.modules:

@@ -43,7 +43,9 @@ def test_what_is_written(served, files):
     assert 'MODEL_NAME: "en-de"\n' in compose
     assert "--tensorflow_inter_op_parallelism=6\n" in compose
     assert "num_batch_threads { value: 6 }" in files[1].read_text()
-    assert "/v1/models/en-de:predict" in (root / "README.md").read_text()
+    readme = (root / "README.md").read_text()
+    assert "/v1/models/en-de:predict" in readme
+    assert "signatures detokenize, greedy, serving_default." in readme
 
 
 def test_warm_up_requests_can_be_replayed(served, files):
@@ -74,6 +76,11 @@ def test_a_file_that_exists_is_kept(served, files):
 def test_serving_needs_a_version(tmp_path):
     with pytest.raises(InputError, match=f"number, such as .*: {tmp_path}/x"):
         write_kit(tmp_path / "x", cores=2)
+
+
+def test_a_name_is_part_of_a_url(tmp_path):
+    with pytest.raises(InputError, match="letters, digits.*'en de'"):
+        write_kit(tmp_path / "en de" / "1", cores=2)
 
 
 def test_without_the_package(served, monkeypatch):

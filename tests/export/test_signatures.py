@@ -378,5 +378,5 @@ def test_a_signature_of_your_own(translator, tmp_path):
     assert set(loaded) == {"serving_default", "shout"}
     found = loaded["shout"](text=tf.constant(["dog"]))
     assert found["text"].numpy().tolist() == [b"DOG"]
-    with pytest.raises(InputError, match="name of its own. Received: score"):
+    with pytest.raises(InputError, match="built-in one. Received: score"):
         kt.export.save(translator, tmp_path / "2", signatures={"score": shout})
