@@ -65,7 +65,7 @@ matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the ver
 	.venvs/newest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
 
 serving-check: .venv/.test ## Compare what TensorFlow Serving answers with MODEL=NAME/VERSION
-	$(PY) tests/serving_check.py $(MODEL)
+	$(PY) tests/serving_check.py $(MODEL) $(if $(ADDRESS),--address $(ADDRESS))
 
 bench: .venv/.test ## Measure speed and memory beside other libraries, for two hours
 	$(PY) benchmarks/input_pipeline.py

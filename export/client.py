@@ -15,7 +15,11 @@ import tensorflow as tf
 
 from keras_transformer import fields
 from keras_transformer.errors import InputError
-from keras_transformer.text import read_texts, split_sentences
+from keras_transformer.text import (
+    join_sentences,
+    read_texts,
+    split_sentences,
+)
 from keras_transformer.translator import Score, Translation
 
 _SHORTEST_WAIT = 0.1  # seconds before the first retry
@@ -27,7 +31,6 @@ _CHANNEL_OPTIONS = (
     # The default is 2 minutes, in which every retry fails at once.
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-_NO_SPACE_AFTER = tuple("。！？」』）】》")
 
 
 class ServingError(Exception):
@@ -205,7 +208,10 @@ class Client:
                 stacklevel=2,
             )
         joined = [
-            _join([(translations[s].texts[0], space) for s, space in pairs])
+            join_sentences(
+                (translations[sentence].texts[0], space)
+                for sentence, space in pairs
+            )
             for pairs in split_documents
         ]
         return joined[0] if is_single else joined
@@ -391,14 +397,3 @@ def _import_serving() -> tuple[Any, Any]:
             'pip install "keras-transformer-nmt[serving]"'
         ) from error
     return messages, prediction_service_pb2_grpc
-
-
-def _join(pairs: list[tuple[str, str]]) -> str:
-    """Joins translations with the whitespace that follows each."""
-    joined = ""
-    for i, (text, space) in enumerate(pairs):
-        is_last = i == len(pairs) - 1
-        if not (space or is_last or text.endswith(_NO_SPACE_AFTER)):
-            space = " "
-        joined += text + space
-    return joined

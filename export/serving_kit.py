@@ -69,8 +69,8 @@ _README = """\
 docker compose up
 ```
 
-The server answers when it has loaded the model and replayed its warm-up requests,
-after some seconds.
+The server answers when it has loaded the model and replayed its warm-up
+requests, after some seconds.
 
 REST:
 
@@ -97,9 +97,10 @@ outputs = service.Predict(request, timeout=30).outputs
 print(tf.make_ndarray(outputs["translations"]))
 ```
 
-Another signature is chosen by `"signature_name"` beside `"instances"`. Instances of
-two inputs are objects, such as `{"text": "Yes.", "translation": "Ja."}`. The model
-has the signatures $signatures. A request has at most 32 texts (`max_batch_size`).
+Another signature is chosen by `"signature_name"` beside `"instances"`.
+Instances of two inputs are objects: `{"text": "Yes.", "translation": "Ja."}`.
+A request has at most 32 texts (`max_batch_size`). The model has the signatures
+$signatures.
 
 `keras_transformer.export.client.Client("$name")` does the same with batches,
 retries and documents.
@@ -108,8 +109,8 @@ A new version goes into a folder with a higher number: the server loads it and
 unloads the old one. The files beside it are kept: change the number of cores,
 $cores, in `batching.config` (`num_batch_threads`) and in `compose.yaml`
 (`--tensorflow_inter_op_parallelism`).
-A signature that takes scalars, `translate_with_options`, cannot be batched: serve it
-without `--enable_batching`.
+A signature that takes scalars, `translate_with_options`, cannot be batched:
+serve it without `--enable_batching`.
 """
 
 

@@ -4,7 +4,9 @@ Usage: python tests/serving_check.py NAME/VERSION [--address HOST:PORT]
 
 Starts TensorFlow Serving: `tensorflow_model_server` if it is installed, else
 the Docker image of the serving kit. With --address a server that runs already
-is checked. Prints a line for each check, and fails at the first difference.
+is checked. In both cases it must not batch requests (`--enable_batching`),
+which refuses scalars. Prints a line for each check, and fails at the first
+difference.
 """
 
 import argparse

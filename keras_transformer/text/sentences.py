@@ -1,6 +1,7 @@
 """Documents to sentences, which is what a model translates."""
 
 import re
+from collections.abc import Iterable
 
 # What `str.splitlines` splits at.
 _BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -15,6 +16,7 @@ _CANDIDATE = re.compile(
     rf"\A\s+|[{_BREAKS}]\s*|[。！？｡]+[”’」』》）】]*\s*"
     rf"|(?<![{_MARKS}])(?P<mark>[{_MARKS}]+)[{_CLOSING}]*{_SPACES}"
 )
+_NO_SPACE_AFTER = tuple("。！？」』）】》")
 # A name or a number follows these, so that they never end a sentence.
 _TITLES = frozenset("Mr Mrs Ms Dr Prof St Hr Fr Nr".split())
 _LONGEST_EXCEPTION = max(map(len, _TITLES))
@@ -59,6 +61,21 @@ def split_sentences(document: str) -> list[tuple[str, str]]:
     if start < len(document):
         pairs.append(_strip_end(document[start:]))
     return pairs
+
+
+def join_sentences(pairs: Iterable[tuple[str, str]]) -> str:
+    """Joins translations of the sentences of a document.
+
+    Args:
+        pairs: Each translation with the whitespace that follows its sentence,
+            as from `split_sentences`. Where there is none, as in Chinese, a
+            space is added unless the translation ends as in Chinese, too.
+    """
+    joined, needs_space = "", False
+    for text, space in pairs:
+        joined += (" " if needs_space else "") + text + space
+        needs_space = not (space or text.endswith(_NO_SPACE_AFTER))
+    return joined
 
 
 def _is_end(document: str, match: re.Match) -> bool:

@@ -251,11 +251,9 @@ def test_large_messages(fake):
 
 def test_nobody_answers(waits):
     with Client("en-de", "127.0.0.1:1") as client:
-        with pytest.raises(
-            ServingError, match="at 127.0.0.1:1, .* in 9 attempts"
-        ):
+        with pytest.raises(ServingError, match="1:1, .* in 9 attempts"):
             client.translate("a")
-    assert len(waits) == 5
+    assert len(waits) == 8
 
 
 def test_credentials(service, tmp_path):

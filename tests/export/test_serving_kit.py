@@ -45,7 +45,7 @@ def test_what_is_written(served, files):
     assert "num_batch_threads { value: 6 }" in files[1].read_text()
     readme = (root / "README.md").read_text()
     assert "/v1/models/en-de:predict" in readme
-    assert "signatures detokenize, greedy, serving_default." in readme
+    assert "signatures\ndetokenize, greedy, serving_default.\n" in readme
 
 
 def test_warm_up_requests_can_be_replayed(served, files):
