@@ -160,7 +160,11 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
     check_kit(path)
     path = Path(path)
     name, written = path.resolve().parent.name, []
-    signatures = read_meta_graph(path).signature_def
+    signatures = {
+        name: signature
+        for name, signature in read_meta_graph(path).signature_def.items()
+        if not name.startswith("__")  # TensorFlow's own
+    }
     warmup = path / WARMUP_FILE
     if not warmup.exists():
         warmup.parent.mkdir(exist_ok=True)
