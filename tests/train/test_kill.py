@@ -62,6 +62,7 @@ def kill_when(folder, run, happens):
     assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_training_that_was_killed_is_resumed(folder):
     """During the first checkpoint, perhaps before it is renamed."""
     whole, killed = folder / "whole", folder / "killed"
