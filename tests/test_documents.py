@@ -284,8 +284,11 @@ def check_command(words):
         flags = {word for word in arguments if word.startswith("--")}
         assert flags <= flags_of(arguments[0]), words
     elif program == "make":
-        for target in arguments:
-            assert re.search(rf"^{target}:", read("Makefile"), re.M), words
+        for argument in arguments:
+            # A target, or a variable with its value.
+            name, is_variable, _ = argument.partition("=")
+            pattern = rf"\$\({name}\)" if is_variable else rf"^{name}:"
+            assert re.search(pattern, read("Makefile"), re.M), words
     elif program == "python":
         script = read(arguments[0])
         for flag in arguments[1:]:
