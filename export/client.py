@@ -101,7 +101,7 @@ class Client:
                     f"{name} must be {rule.expected}. Received: "
                     f"{name}={value!r}"
                 )
-        self._messages, services = _import_serving()
+        self._messages, services = import_serving()
         self.address, self.model, self.version = address, model, version
         self.timeout, self.retries = timeout, retries
         self.batch_size, self.workers = batch_size, workers
@@ -168,8 +168,7 @@ class Client:
     ) -> str | list[str]:
         """Translates documents sentence by sentence.
 
-        Whitespace between sentences is kept. Where there is none, as in
-        Chinese, a space is added unless the translation does without, too.
+        Whitespace between sentences is kept, as `join_sentences` says.
 
         Args:
             documents: One document, or an iterable of documents; a document
@@ -188,17 +187,16 @@ class Client:
             UserWarning: If a sentence or its translation was cut.
         """
         documents, is_single = read_texts(documents, "documents")
-        split_documents = [split(document) for document in documents]
+        split_documents = list(map(split, documents))
         sentences = dict.fromkeys(
             sentence for pairs in split_documents for sentence, _ in pairs
         )
-        translations = dict(
-            zip(sentences, self.translate(sentences), strict=True)
-        )
+        found = self.translate(sentences)
+        translations = dict(zip(sentences, found, strict=True))
         cut = [
             sentence
-            for sentence, found in translations.items()
-            if found.source_truncated or found.at_length_limit
+            for sentence, translation in translations.items()
+            if translation.source_truncated or translation.at_length_limit
         ]
         if cut:
             warnings.warn(
@@ -344,9 +342,8 @@ class Client:
         )
         # What follows in TensorFlow's messages is a path through the graph.
         details = "\n".join((error.details() or "").splitlines()[:3])[:1000]
-        return ServingError(
-            f"{expected} Received: {code.name}, {details}", code
-        )
+        message = f"{expected} Received: {code.name}, {details}"
+        return ServingError(message, code)
 
 
 # By status code: what was expected, and what to do.
@@ -386,8 +383,12 @@ _EXPECTED = {
 }
 
 
-def _import_serving() -> tuple[Any, Any]:
-    """Returns the modules of the messages and the service, or explains."""
+def import_serving() -> tuple[Any, Any]:
+    """Returns the modules of the messages and of the service.
+
+    Raises:
+        InputError: If the package tensorflow-serving-api is not installed.
+    """
     try:
         from tensorflow_serving.apis import predict_pb2 as messages
         from tensorflow_serving.apis import prediction_service_pb2_grpc

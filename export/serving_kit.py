@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
+from keras_transformer.export.client import import_serving
 from keras_transformer.export.operations import read_meta_graph
 from keras_transformer.files import atomic_write
 
@@ -135,13 +136,7 @@ def check_kit(path: str | Path) -> None:
             "TensorFlow Serving loads models from folders that are named by a "
             f"version number, such as models/en-de/1. Received: {path}"
         )
-    try:
-        from tensorflow_serving.apis import prediction_log_pb2  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "tensorflow-serving-api is not installed. Run "
-            'pip install "keras-transformer-nmt[serving]"'
-        ) from error
+    import_serving()
 
 
 def write_kit(path: str | Path, cores: int) -> list[Path]:
@@ -161,9 +156,9 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
     path = Path(path)
     name, written = path.resolve().parent.name, []
     signatures = {
-        name: signature
-        for name, signature in read_meta_graph(path).signature_def.items()
-        if not name.startswith("__")  # TensorFlow's own
+        key: signature
+        for key, signature in read_meta_graph(path).signature_def.items()
+        if not key.startswith("__")  # TensorFlow's own
     }
     warmup = path / WARMUP_FILE
     if not warmup.exists():

@@ -58,7 +58,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def evaluate(options: argparse.Namespace) -> None:
-    """Measures BLEU, chrF and perplexity on a split, and records them."""
+    """Measures scores and perplexity on a split, and records them."""
     from keras_transformer.run import step_of
     from keras_transformer.train import evaluation
     from keras_transformer.train.data.corpus import open_corpus
