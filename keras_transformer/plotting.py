@@ -224,17 +224,18 @@ def attention_figure(
 
 
 def training_figure(
-    rows: Sequence[Mapping[str, float]], title: str
+    rows: Sequence[Mapping[str, float]], title: str, score: str = "BLEU"
 ) -> "Figure":
     """Plots what training wrote to `log.csv`.
 
     The negative log-likelihood of training (with dropout) and validation,
-    and the BLEU of greedy validation translations, over the steps. A measure
+    and the score of greedy validation outputs, over the steps. A measure
     that no row has is left out.
 
     Args:
         rows: From `train.log.read_log`.
         title: Title, such as the name of the run.
+        score: What the score is called, the task's `watched_label`.
 
     Returns:
         A figure that belongs to no window.
@@ -250,7 +251,7 @@ def training_figure(
         )
     panels = [
         ("nats per target token", {"training": "nll", "validation": "val_nll"}),
-        ("BLEU", {"validation, greedy": "val_bleu"}),
+        (score, {"validation, greedy": "val_score"}),
     ]
     panels = [
         (label, lines)

@@ -1,6 +1,6 @@
 """Reads a run: the folder that training wrote and every command takes.
 
-config.json              architecture and recipe
+config.json              task, architecture and recipe
 tokenizer.model          SentencePiece model
 checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
 state.npz                what training resumes from
@@ -25,9 +25,10 @@ import h5py
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.model import Transformer
+from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Tokenizer
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Run:
         tokenizer: The tokenizer.
         statistics: What is known of the training data.
         id: Random id that is recorded in the run's checkpoints.
+        task: What the model is trained for.
     """
 
     path: Path
@@ -49,6 +51,7 @@ class Run:
     tokenizer: Tokenizer
     statistics: dict[str, Any]
     id: str
+    task: Task
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "Run":
@@ -81,6 +84,7 @@ class Run:
             ("recipe", dict),
             ("statistics", dict),
             ("id", str),
+            ("task", str),
             ("tokenizer", str),
         ):
             if not isinstance(values.get(name), kind):
@@ -103,6 +107,7 @@ class Run:
             tokenizer,
             values["statistics"],
             values["id"],
+            find_task(values["task"]),
         )
 
     def checkpoints(self) -> list[Path]:
@@ -112,7 +117,7 @@ class Run:
 
     @property
     def best_path(self) -> Path:
-        """Path of the checkpoint with the best validation BLEU."""
+        """Path of the checkpoint with the best validation score."""
         return self.path / "checkpoints" / "best.weights.h5"
 
     @property
@@ -158,6 +163,7 @@ class Run:
             "run_id": self.id,
             "checkpoint": checkpoint.name,
             "step": step,
+            "task": self.task.name,
             "source": self.recipe.get("source"),
             "target": self.recipe.get("target"),
             "recipe": self.recipe,
@@ -168,7 +174,7 @@ class Run:
         """Returns a checkpoint by name.
 
         Args:
-            name: A step, `"best"` (by validation BLEU) or `"last"`, which is
+            name: A step, `"best"` (by validation score) or `"last"`, which is
                 the default.
 
         Raises:

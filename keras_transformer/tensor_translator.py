@@ -19,6 +19,7 @@ from keras_transformer.id_translator import (
 )
 from keras_transformer.model import Transformer
 from keras_transformer.search import BeamSearch
+from keras_transformer.tasks import Outputs, Task
 from keras_transformer.text import Tokenizer
 
 
@@ -38,6 +39,7 @@ class TensorTranslator:
         models: As in `IdTranslator`.
         tokenizer: The tokenizer that the models were trained with.
         search: The search.
+        task: What the models were trained for.
 
     Raises:
         InputError: If the tokenizer does not fit the models.
@@ -48,7 +50,9 @@ class TensorTranslator:
         models: Sequence[Transformer],
         tokenizer: Tokenizer,
         search: BeamSearch,
+        task: Task,
     ) -> None:
+        self.task = task
         self.ids = IdTranslator(models, search, tokenizer.unk_id)
         names = VOCABULARY_FIELDS
         of_model = [getattr(self.ids.config, name) for name in names]
@@ -74,8 +78,19 @@ class TensorTranslator:
             the end token included; and bool `[B]`, True where a text was
             cut at the model's `max_length`.
         """
+        texts = self.task.source_texts(text)
+        return self._with_end(self.tokenizer.tokenize(texts))
+
+    def target_ids(
+        self, text: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns the ids of given targets, as `source_ids` does of sources."""
+        return self._with_end(self.task.target_ids(self.tokenizer, text))
+
+    def _with_end(
+        self, ids: tf.RaggedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         config, limit = self.ids.config, self.ids.max_length - 1
-        ids = self.tokenizer.tokenize(text)
         cut = ids.row_lengths() > limit
         ids = ids[:, :limit]
         end = tf.fill([ids.nrows(), 1], config.eos_id)
@@ -95,7 +110,7 @@ class TensorTranslator:
         """
         source, lengths, cut = self.source_ids(text)
         if prefix is not None:
-            ids = self.tokenizer.tokenize(prefix)
+            ids = self.task.target_ids(self.tokenizer, prefix)
             # There is room for a token and the end token after it.
             limit = max(self.ids.max_length - 2, 0)
             cut |= ids.row_lengths() > limit
@@ -123,16 +138,26 @@ class TensorTranslator:
             **options: As in `hypotheses`.
 
         Returns:
-            `translations` `[B, n]`, `scores` float32 `[B, n]`, best first,
-            and boolean `source_truncated` and `at_length_limit`, `[B]`.
+            The outputs under the name that the task gives them, such as
+            `translations`, string `[B, n]`; `scores` float32 `[B, n]`, best
+            first; boolean `[B]` `source_truncated` and `at_length_limit`; and
+            of parsing `repaired`, of the best tree.
         """
         n = num_translations
         found = self.hypotheses(text, prefix, **options)
         is_empty = found.is_empty[:, None]
-        texts = self.tokenizer.detokenize(found.result.ids[:, :n])
-        return {
-            "translations": tf.where(is_empty, "", texts),
+        outputs = self.output_texts(found.result.ids[:, :n], text)
+        values = {
+            self.task.output: tf.where(is_empty, "", outputs.texts),
             "scores": tf.where(is_empty, 0.0, found.result.scores[:, :n]),
             "source_truncated": found.source_truncated,
             "at_length_limit": found.at_length_limit,
         }
+        if self.task.repairs:
+            values["repaired"] = outputs.repaired[:, 0] & ~found.is_empty
+        return values
+
+    def output_texts(self, ids: tf.Tensor, text: tf.Tensor) -> Outputs:
+        """Returns the texts of hypotheses `[B, n, T]` for sources `[B]`."""
+        texts = self.task.source_texts(text)
+        return self.task.output_texts(self.tokenizer, ids, texts)

@@ -20,6 +20,7 @@ from keras_transformer.fields import POSITIVE_INTEGER
 from keras_transformer.model import Transformer
 from keras_transformer.run import Run
 from keras_transformer.search import BeamSearch
+from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.tensor_translator import TensorTranslator
 from keras_transformer.text import Tokenizer, read_texts
 
@@ -33,6 +34,7 @@ class Translation(NamedTuple):
     scores: list[float]  # log P / length penalty of each text
     source_truncated: bool  # source or prefix was longer than the model reads
     at_length_limit: bool  # the best text has as many tokens as it may have
+    repaired: bool = False  # the best text is a tree that had to be repaired
 
 
 class Score(NamedTuple):
@@ -71,8 +73,9 @@ class Translator:
         model: The Transformer, or several whose probabilities are averaged
             (an ensemble). They share the tokenizer.
         tokenizer: The tokenizer that the model was trained with.
-        search: The search. Default: `BeamSearch()`, the paper's.
+        search: The search. Default: the task's, the paper's `BeamSearch()`.
         num_translations: n, at most the beam size.
+        task: What the model was trained for. Default: translation.
 
     Raises:
         InputError: If the tokenizer does not fit the model, or n the search.
@@ -92,8 +95,10 @@ class Translator:
         tokenizer: Tokenizer,
         search: BeamSearch | None = None,
         num_translations: int = 1,
+        task: Task | None = None,
     ) -> None:
-        search = search or BeamSearch()
+        task = task or TranslationTask()
+        search = search or task.search
         if (
             not POSITIVE_INTEGER.accepts(num_translations)
             or num_translations > search.beam_size
@@ -104,11 +109,12 @@ class Translator:
                 f"beam_size={search.beam_size}"
             )
         models = [model] if isinstance(model, Transformer) else list(model)
-        self.tensors = TensorTranslator(models, tokenizer, search)
+        self.tensors = TensorTranslator(models, tokenizer, search, task)
         self.model = models[0]
         self.models = models
         self.tokenizer = tokenizer
         self.search = search
+        self.task = task
         self.num_translations = num_translations
         # What `open` has loaded: each run and its checkpoint.
         self.checkpoints: list[tuple[Run, Path]] = []
@@ -134,7 +140,7 @@ class Translator:
         Args:
             run: The folder, or several with the same tokenizer, whose models
                 translate together.
-            checkpoint: A step, `"best"` (by validation BLEU) or `"last"`,
+            checkpoint: A step, `"best"` (by validation score) or `"last"`,
                 the default.
             search: As in `Translator`.
             num_translations: As in `Translator`.
@@ -157,7 +163,9 @@ class Translator:
             (opened, opened.find_checkpoint(checkpoint)) for opened in runs
         ]
         models = [run.load_model(path, dtype) for run, path in checkpoints]
-        translator = cls(models, runs[0].tokenizer, search, num_translations)
+        translator = cls(
+            models, runs[0].tokenizer, search, num_translations, runs[0].task
+        )
         translator.checkpoints = checkpoints
         return translator
 
@@ -261,18 +269,17 @@ class Translator:
             with ThreadPoolExecutor(workers) as pool:
                 results = list(pool.map(translate_batch, batches))
         for batch, outputs in zip(batches, results, strict=True):
-            rows = zip(
-                batch,
-                outputs["translations"].numpy(),
-                outputs["scores"].numpy(),
-                outputs["source_truncated"].numpy().tolist(),
-                outputs["at_length_limit"].numpy().tolist(),
-                strict=True,
-            )
-            for i, candidates, scores, *flags in rows:
-                # A model may spell bytes that are not UTF-8.
-                decoded = [t.decode("utf-8", "replace") for t in candidates]
-                translations[i] = Translation(decoded, scores.tolist(), *flags)
+            arrays = {name: value.numpy() for name, value in outputs.items()}
+            candidates = arrays.pop(self.task.output)
+            for row, i in enumerate(batch):
+                translations[i] = Translation(
+                    # A model may spell bytes that are not UTF-8.
+                    [t.decode("utf-8", "replace") for t in candidates[row]],
+                    **{
+                        name: array[row].tolist()
+                        for name, array in arrays.items()
+                    },
+                )
         return translations[0] if is_single else translations
 
     def score(
@@ -310,7 +317,7 @@ class Translator:
             source, _, source_cut = self.tensors.source_ids(
                 tf.constant([sources[i] for i in batch])
             )
-            labels, lengths, label_cut = self.tensors.source_ids(
+            labels, lengths, label_cut = self.tensors.target_ids(
                 tf.constant([targets[i] for i in batch])
             )
             cut = (source_cut | label_cut).numpy()

@@ -54,4 +54,5 @@ def average(
         run.tokenizer,
         model=model,
         step=step_of(paths[-1]),
+        task=run.task,
     )

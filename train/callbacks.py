@@ -3,6 +3,7 @@
 The first ones add values to the logs of an epoch; the last ones write them.
 """
 
+import dataclasses
 import math
 import signal
 import sys
@@ -17,9 +18,8 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_transformer.errors import InputError
-from keras_transformer.search import BeamSearch
+from keras_transformer.tasks import Task
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.bleu import corpus_scores
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.state import get_state, save_state
 from keras_transformer.train.strategy import worker
@@ -147,25 +147,28 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
         return min(losses[-patience:]) >= min(losses[:-patience])
 
 
-class ValidationBleu(keras.callbacks.Callback):
-    """Adds `val_bleu`, the BLEU of greedy translations, to the logs.
+class ValidationScore(keras.callbacks.Callback):
+    """Adds `val_score`, the task's score of greedy outputs, to the logs.
 
     Args:
+        task: The task.
         tokenizer: The tokenizer.
         pairs: Validation sources and references.
         target: Language code of the references.
 
     Attributes:
-        samples: Source, translation and reference of some sentences.
+        samples: Source, output and reference of some sentences.
     """
 
     def __init__(
         self,
+        task: Task,
         tokenizer: Tokenizer,
         pairs: Sequence[tuple[str, str]],
-        target: str,
+        target: str | None,
     ) -> None:
         super().__init__()
+        self.task = task
         self.tokenizer = tokenizer
         self.sources, self.references = map(list, zip(*pairs, strict=True))
         self.target = target
@@ -174,14 +177,16 @@ class ValidationBleu(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         if self._translator is None:
+            greedy = dataclasses.replace(self.task.search, beam_size=1)
             self._translator = Translator(
-                self.model, self.tokenizer, BeamSearch(beam_size=1)
+                self.model, self.tokenizer, greedy, task=self.task
             )
         hypotheses = self._translator(self.sources)
-        scores = corpus_scores(
-            hypotheses, self.references, self.target, ["bleu"]
+        metric = self.task.watched_metric
+        scores = self.task.scores(
+            hypotheses, self.references, self.target, [metric]
         )
-        logs["val_bleu"] = scores["bleu"]
+        logs["val_score"] = scores[metric]
         texts = zip(self.sources, hypotheses, self.references, strict=True)
         self.samples = list(texts)[:_SAMPLES]
 
@@ -194,11 +199,13 @@ class Progress(keras.callbacks.Callback):
 
     Args:
         counter: Knows the step.
+        score: What the validation score is called.
     """
 
-    def __init__(self, counter: StepCounter) -> None:
+    def __init__(self, counter: StepCounter, score: str) -> None:
         super().__init__()
         self.counter = counter
+        self.score = score
         self._bar = tqdm(disable=True)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -236,7 +243,7 @@ class Progress(keras.callbacks.Callback):
             ("perplexity", "perplexity", ".2f"),
             ("val_loss", "validation loss", ".3f"),
             ("val_perplexity", "validation perplexity", ".2f"),
-            ("val_bleu", "BLEU", ".2f"),
+            ("val_score", self.score, ".2f"),
             ("tokens_per_second", "tokens/s", ",.0f"),
         ):
             if name in logs:
@@ -255,24 +262,24 @@ class Progress(keras.callbacks.Callback):
 
 
 class SampleTexts(keras.callbacks.Callback):
-    """Writes sample translations for TensorBoard.
+    """Writes sample outputs for TensorBoard.
 
     Keras' `TensorBoard`, which writes the logs, does not write texts.
 
     Args:
         path: Folder of the event files.
-        bleu: Has the samples.
+        validation: Has the samples.
     """
 
-    def __init__(self, path: Path, bleu: ValidationBleu) -> None:
+    def __init__(self, path: Path, validation: ValidationScore) -> None:
         super().__init__()
-        self.bleu = bleu
+        self.validation = validation
         self._writer = tf.summary.create_file_writer(str(path))
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         with self._writer.as_default(epoch):
-            for number, texts in enumerate(self.bleu.samples, start=1):
-                names = ("source", "translation", "reference")
+            for number, texts in enumerate(self.validation.samples, start=1):
+                names = ("source", "output", "reference")
                 lines = zip(names, texts, strict=True)
                 text = "\n\n".join(f"**{name}** {text}" for name, text in lines)
                 tf.summary.text(f"sample_{number}", text)
@@ -332,8 +339,8 @@ class Checkpoints(keras.callbacks.Callback):
         if self.run is not None:
             step = self.counter.step
             self.run.save_checkpoint(self.model, step, self.max_to_keep)
-            if "val_bleu" in logs:
-                self.run.save_best(self.model, step, logs["val_bleu"])
+            if "val_score" in logs:
+                self.run.save_best(self.model, step, logs["val_score"])
         self._save_state()
         if self._terminated:
             self._exit()

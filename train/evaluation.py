@@ -1,4 +1,4 @@
-"""Evaluates a model on a split: BLEU, chrF and perplexity."""
+"""Evaluates a model on a split: the scores of its task, and perplexity."""
 
 import dataclasses
 import json
@@ -11,21 +11,16 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write, write_json
 from keras_transformer.metrics import TokenNLL
-from keras_transformer.train.bleu import DEFAULT_METRICS, corpus_scores
+from keras_transformer.tasks import find_task
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.translator import Translator
 
 _BATCH_TOKENS = 8_192
-_NAMES = {
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "ter": "TER",
-    "tokenized_bleu": "tokenized BLEU",
-}
 
 
 def evaluate(
@@ -34,46 +29,55 @@ def evaluate(
     split: str,
     target: str | None = None,
     workers: int = 1,
-    metrics: Sequence[str] = DEFAULT_METRICS,
+    metrics: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Translates a split and compares the translations with its references.
+    """Decodes a split and compares the outputs with its references.
 
     Args:
         translator: The model with its search.
         corpus: The corpus.
         split: Name of the split.
-        target: Language code of the references, as in `corpus_scores`.
+        target: Language code of the references, as in `Task.scores`.
         workers: As in `Translator.translate`.
-        metrics: As in `corpus_scores`.
+        metrics: As in `Task.scores`. Default: those of the task.
 
     Returns:
-        The results as plain values, and the translations in the order of the
+        The results as plain values, and the outputs in the order of the
         split.
 
     Raises:
-        InputError: If the split does not exist or cannot be read, or a metric
-            is unknown.
+        InputError: If the split does not exist or cannot be read, a metric is
+            unknown, or the corpus is for another task.
     """
+    task = translator.task
+    if corpus.task.name != task.name:
+        raise InputError(
+            f"A model for {task.name} must be evaluated on a corpus for it. "
+            f"Received: {corpus.name}, which is for {corpus.task.name}"
+        )
+    metrics = task.default_metrics if metrics is None else metrics
+    task.check_metrics(target, metrics)
     corpus.check(split)
     pairs = corpus.pairs(split)
     rows = list(pairs.as_numpy_iterator())
     sources = [source.decode() for source, _ in rows]
     references = [reference.decode() for _, reference in rows]
-    target = target or "en"
-    corpus_scores([""], [""], target, metrics)  # fails early if it must
     start = time.monotonic()
-    translations = translator.translate(sources, workers=workers)
+    outputs = translator.translate(sources, workers=workers)
     seconds = time.monotonic() - start
-    hypotheses = [translation.texts[0] for translation in translations]
-    scores = corpus_scores(hypotheses, references, target, metrics)
+    hypotheses = [output.texts[0] for output in outputs]
+    scores = task.scores(hypotheses, references, target, metrics)
     nll, scored = _nll(translator, pairs)
     results = {
+        "task": task.name,
         "data": corpus.name,
         "split": split,
         "sentences": len(rows),
         "truncated": sum(
-            t.source_truncated or t.at_length_limit for t in translations
+            output.source_truncated or output.at_length_limit
+            for output in outputs
         ),
+        "repaired": sum(output.repaired for output in outputs),
         **scores,
         "nll": nll,
         "perplexity": None if nll is None else math.exp(nll),
@@ -92,7 +96,7 @@ def describe(results: dict[str, Any]) -> str:
         f"{results['beam_size']}, alpha {results['alpha']}, "
         f"{results['seconds']} s",
     ]
-    for metric, name in _NAMES.items():
+    for metric, name in find_task(results["task"]).metrics.items():
         if metric in results:
             about = results.get(f"{metric}_signature", "as in the paper")
             lines.append(f"{name:<15} {results[metric]:6.2f}  {about}")
@@ -104,10 +108,12 @@ def describe(results: dict[str, Any]) -> str:
             f"perplexity is that of {scored:,} sentences: the others are empty "
             "or longer than the model's max_length"
         )
-    if results["truncated"]:
-        lines.append(
-            f"truncated       {results['truncated']:6,}  of the sentences"
-        )
+    for name in ("truncated", "repaired"):
+        if results[name]:
+            share = results[name] / results["sentences"]
+            lines.append(
+                f"{name:<15} {results[name]:6,}  of the sentences, {share:.1%}"
+            )
     return "\n".join(lines)
 
 
@@ -118,10 +124,10 @@ def record(
     results: dict[str, Any],
     hypotheses: list[str],
 ) -> Path:
-    """Appends results to the run's `results.json`; writes the translations.
+    """Appends results to the run's `results.json`; writes the outputs.
 
-    `translations-SPLIT.txt` has the translations of the newest evaluation of
-    a split.
+    `translations-SPLIT.txt`, or `trees-SPLIT.txt`, has those of the newest
+    evaluation of a split, one per line.
 
     Args:
         run: The run.
@@ -136,7 +142,7 @@ def record(
     """
     path = run.path / "results.json"
     about = {"step": step, "checkpoint": checkpoint.name}
-    text = run.path / f"translations-{results['split']}.txt"
+    text = run.path / f"{run.task.output}-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
     with run.locked_results():
         write_json(path, [*_read_results(path), {**about, **results}])
@@ -180,6 +186,7 @@ def _nll(
         translator.tokenizer,
         batch_tokens=max(_BATCH_TOKENS, 2 * model.config.max_length),
         max_length=model.config.max_length,
+        task=translator.task,
     ):
         metric.update_state(labels, logits(inputs))
         scored += len(labels)

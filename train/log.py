@@ -20,7 +20,7 @@ COLUMNS = (
     "val_loss",
     "val_nll",
     "val_perplexity",
-    "val_bleu",
+    "val_score",
 )
 
 

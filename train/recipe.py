@@ -77,7 +77,7 @@ class Recipe:
     )
     max_to_keep: int = described(
         POSITIVE_INTEGER,
-        "number of checkpoints to keep, beside the best by validation BLEU",
+        "number of checkpoints to keep, beside the best by validation score",
         default=5,
     )
     patience: int | None = described(
@@ -86,9 +86,9 @@ class Recipe:
         "by default it never stops early",
         default=None,
     )
-    bleu_sentences: int = described(
+    scored_sentences: int = described(
         NON_NEGATIVE_INTEGER,
-        "validation sentences to translate greedily after every epoch",
+        "validation sentences to decode greedily and score after every epoch",
         default=500,
     )
     tensorboard: bool = described(

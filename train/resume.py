@@ -107,7 +107,12 @@ def open_run(job: Job) -> Iterator[TrainingRun]:
         # Another process may have started the same run meanwhile.
         with locked(job.output):
             yield TrainingRun.create(
-                job.output, config, job.settings(), tokenizer, statistics
+                job.output,
+                config,
+                job.settings(),
+                tokenizer,
+                statistics,
+                task=job.corpus.task,
             )
 
 
@@ -175,7 +180,9 @@ def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
         print(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {past.path}")
     else:
         print(f"tokenizer: training with {recipe.vocab_size:,} tokens")
-        tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
+        tokenizer = corpus.task.train_tokenizer(
+            corpus.read("train"), recipe.vocab_size
+        )
     config = job.config(tokenizer)
     if past is not None:
         free = {"dropout"}
@@ -225,7 +232,7 @@ def _statistics(job: Job, tokenizer: Tokenizer) -> dict[str, Any]:
         if split not in corpus.splits:
             continue
         found[split] = collect_statistics(
-            corpus.pairs(split), tokenizer, recipe.max_length
+            corpus.pairs(split), tokenizer, recipe.max_length, corpus.task
         )
         print(
             f"{split}: {found[split].pairs:,} pairs kept, "

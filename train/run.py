@@ -22,6 +22,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write, reserve_disk_space, write_json
 from keras_transformer.run import FORMAT, Run, step_of, tokenizer_digest
+from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 
 _CHECKPOINT = "step-{step:08d}.weights.h5"
@@ -43,6 +44,7 @@ class TrainingRun(Run):
         statistics: dict[str, Any] | None = None,
         model: keras.Model | None = None,
         step: int = 0,
+        task: Task | None = None,
     ) -> "TrainingRun":
         """Creates the folder of a new run.
 
@@ -54,6 +56,7 @@ class TrainingRun(Run):
             statistics: What is known of the training data.
             model: If given, its weights are written as a checkpoint.
             step: Updates of that checkpoint.
+            task: What the model is trained for. Default: translation.
 
         Raises:
             InputError: If the folder exists and is not empty.
@@ -61,7 +64,13 @@ class TrainingRun(Run):
         path = Path(path)
         check_free(path)
         run = cls(
-            path, config, recipe, tokenizer, statistics or {}, uuid.uuid4().hex
+            path,
+            config,
+            recipe,
+            tokenizer,
+            statistics or {},
+            uuid.uuid4().hex,
+            task or TranslationTask(),
         )
         (path / "checkpoints").mkdir(parents=True, exist_ok=True)
         tokenizer.save(path / "tokenizer.model")
@@ -77,6 +86,7 @@ class TrainingRun(Run):
             {
                 "format": FORMAT,
                 "id": self.id,
+                "task": self.task.name,
                 "model": self.config.to_dict(),
                 "recipe": self.recipe,
                 "statistics": self.statistics,
@@ -121,13 +131,13 @@ class TrainingRun(Run):
                 file.unlink()
         return path
 
-    def save_best(self, model: keras.Model, step: int, bleu: float) -> None:
-        """Writes the weights if their validation BLEU is the best so far."""
+    def save_best(self, model: keras.Model, step: int, score: float) -> None:
+        """Writes the weights if their validation score is the best so far."""
         if self.best_path.exists():
             with h5py.File(self.best_path) as file:
-                if bleu <= file.attrs.get("bleu", -1.0):
+                if score <= file.attrs.get("score", -1.0):
                     return
-        self._save_weights(model, self.best_path, step, bleu=bleu)
+        self._save_weights(model, self.best_path, step, score=score)
 
     def _save_weights(
         self, model: keras.Model, path: Path, step: int, **attributes: float

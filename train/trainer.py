@@ -17,7 +17,6 @@ from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import callbacks, state
-from keras_transformer.train.bleu import corpus_scores
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.log import CSVLog, read_log
@@ -135,9 +134,9 @@ def _check(job: Job) -> None:
                 "TensorBoard is not installed. Run "
                 'pip install "keras-transformer-nmt[tensorboard]"'
             ) from error
-    if recipe.bleu_sentences and "valid" in corpus.splits:
-        # sacreBLEU needs a package of its own for some languages.
-        corpus_scores([""], [""], corpus.target or "en")
+    if recipe.scored_sentences and "valid" in corpus.splits:
+        task = corpus.task
+        task.check_metrics(corpus.target, [task.watched_metric])
 
 
 def _compiled_model(
@@ -284,6 +283,7 @@ class _TrainingData:
         self._stream_arguments = dict(
             pairs=job.corpus.pairs("train", (index, workers)),
             tokenizer=tokenizer,
+            task=job.corpus.task,
             batch_tokens=job.recipe.batch_tokens // workers,
             max_length=job.recipe.max_length,
             seed=job.recipe.seed,
@@ -321,6 +321,7 @@ def _validation_batches(
     batches = pipeline.evaluation_batches(
         job.corpus.pairs("valid"),
         tokenizer,
+        task=job.corpus.task,
         # As much memory as a part of a training batch needs.
         batch_tokens=max(
             recipe.batch_tokens // recipe.gradient_accumulation_steps,
@@ -352,20 +353,24 @@ def _chief_callbacks(
     """Returns what translates, prints and logs, in order."""
     chain: list[keras.callbacks.Callback] = []
     recipe, corpus = job.recipe, job.corpus
-    bleu = None
-    if validates and recipe.bleu_sentences:
-        bleu = callbacks.ValidationBleu(
+    score = None
+    if validates and recipe.scored_sentences:
+        score = callbacks.ValidationScore(
+            run.task,
             run.tokenizer,
-            corpus.sample("valid", recipe.bleu_sentences, recipe.seed),
-            corpus.target or "en",
+            corpus.sample("valid", recipe.scored_sentences, recipe.seed),
+            corpus.target,
         )
-        chain.append(bleu)
-    chain += [CSVLog(run.log_path, counter.step), callbacks.Progress(counter)]
+        chain.append(score)
+    chain += [
+        CSVLog(run.log_path, counter.step),
+        callbacks.Progress(counter, run.task.watched_label),
+    ]
     if recipe.tensorboard:
         folder = run.path / "tensorboard"
         chain.append(
             keras.callbacks.TensorBoard(str(folder), write_graph=False)
         )
-        if bleu is not None:
-            chain.append(callbacks.SampleTexts(folder / "samples", bleu))
+        if score is not None:
+            chain.append(callbacks.SampleTexts(folder / "samples", score))
     return chain

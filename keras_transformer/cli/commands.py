@@ -72,8 +72,8 @@ def evaluate(options: argparse.Namespace) -> None:
     checkpoint = run.find_checkpoint(options.checkpoint)
     step = step_of(checkpoint)  # training may replace it meanwhile
     model = run.load_model(checkpoint, options.dtype)
-    translator = Translator(model, run.tokenizer, search)
-    print(f"translating {options.split} of {corpus.name}")
+    translator = Translator(model, run.tokenizer, search, task=run.task)
+    print(f"decoding {options.split} of {corpus.name}")
     results, hypotheses = evaluation.evaluate(
         translator,
         corpus,
@@ -227,14 +227,15 @@ def attention(options: argparse.Namespace) -> None:
 
 
 def curve(options: argparse.Namespace) -> None:
-    """Plots the loss and BLEU of a run over its training."""
+    """Plots the loss and the score of a run over its training."""
     from keras_transformer.plotting import save_figure, training_figure
     from keras_transformer.run import Run
     from keras_transformer.train.log import read_log
 
     run = Run.open(options.run)
     rows = read_log(run.log_path)
-    save_figure(training_figure(rows, run.path.name), options.output)
+    figure = training_figure(rows, run.path.name, run.task.watched_label)
+    save_figure(figure, options.output)
     print(f"{len(rows):,} epochs are plotted in {options.output}")
 
 

@@ -14,6 +14,7 @@ from keras_transformer.cli import commands
 from keras_transformer.config import TransformerConfig
 from keras_transformer.presets import PRESETS
 from keras_transformer.search import BeamSearch
+from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
 _STRATEGIES = ("auto", "single", "mirrored", "multiworker")
@@ -32,7 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, add_options, summary in (
         ("train", _add_train, "train on a parallel corpus"),
-        ("evaluate", _add_evaluate, "measure BLEU on a split"),
+        ("evaluate", _add_evaluate, "measure BLEU or F1 on a split"),
         ("average", _add_average, "average the last checkpoints of a run"),
         ("translate", _add_translate, "translate standard input line by line"),
         ("score", _add_score, "score given translations"),
@@ -132,9 +133,11 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         "--metric",
         nargs="+",
         metavar="NAME",
-        default=["bleu", "chrf", "tokenized_bleu"],
-        help="some of bleu, chrf, tokenized_bleu and ter (default: all but "
-        "ter)",
+        help="; ".join(
+            f"of {task.name}, some of {', '.join(task.metrics)} (default: "
+            f"{', '.join(task.default_metrics)})"
+            for task in TASKS.values()
+        ),
     )
     _add_search(parser)
 
@@ -260,7 +263,7 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="STEP",
-        help="a step, best (by validation BLEU) or last (default: last)",
+        help="a step, best (by validation score) or last (default: last)",
     )
 
 

@@ -2,28 +2,18 @@
 
 import functools
 import hashlib
-import io
 import os
-import re
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write
-from keras_transformer.text.inputs import read_text
-from keras_transformer.text.normalization import (
-    normalization_rules,
-    without_rules_path,
-)
+from keras_transformer.text.training import train_model
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-# The trainer skips lines of more than 4,192 bytes; a character has at most 4.
-_MAX_LINE_LENGTH = 1_000
 
 
 class Tokenizer:
@@ -93,6 +83,7 @@ class Tokenizer:
         texts: Iterable[str],
         vocab_size: int,
         max_sentences: int = 2_000_000,
+        symbols: Sequence[str] = (),
     ) -> "Tokenizer":
         """Trains a vocabulary; the same text gives the same vocabulary.
 
@@ -104,6 +95,8 @@ class Tokenizer:
                 the noise of a large corpus would fill the vocabulary.
             max_sentences: Of a larger corpus, a random sample of this many
                 lines is kept in memory and used.
+            symbols: Further pieces of the vocabulary that no text is
+                tokenized to; `ids_of_pieces` has their ids.
 
         Returns:
             The tokenizer.
@@ -114,51 +107,7 @@ class Tokenizer:
                 it can fill (the message has the limit), or `max_sentences` is
                 100 or less.
         """
-        if isinstance(texts, str | bytes):
-            raise InputError(
-                "texts must be an iterable of lines. Received: a single text. "
-                "Pass a list that contains it."
-            )
-        if not isinstance(vocab_size, int) or vocab_size < 1:
-            raise InputError(
-                "vocab_size must be a positive integer. "
-                f"Received: vocab_size={vocab_size!r}"
-            )
-        if max_sentences <= 100:
-            raise InputError(
-                "max_sentences must be greater than 100. "
-                f"Received: max_sentences={max_sentences}"
-            )
-        lines = _Lines(texts)
-        model = io.BytesIO()
-        # Makes the sample of a large corpus reproducible.
-        sentencepiece.set_random_generator_seed(0)
-        with tempfile.TemporaryDirectory() as folder:
-            rules = os.path.join(folder, "rules.tsv")
-            with open(rules, "w", encoding="ascii") as file:
-                file.write(normalization_rules())
-            try:
-                sentencepiece.SentencePieceTrainer.train(
-                    sentence_iterator=iter(lines),
-                    model_writer=model,
-                    model_type="bpe",
-                    vocab_size=vocab_size,
-                    byte_fallback=True,
-                    character_coverage=0.99999,
-                    normalization_rule_tsv=rules,
-                    input_sentence_size=max_sentences,
-                    shuffle_input_sentence=True,
-                    pad_id=0,
-                    unk_id=1,
-                    bos_id=2,
-                    eos_id=3,
-                    minloglevel=2,
-                )
-            except RuntimeError as error:
-                if lines.error is not None:
-                    raise lines.error from None
-                raise _explain(str(error), vocab_size) from error
-        return cls(without_rules_path(model.getvalue()))
+        return cls(train_model(texts, vocab_size, symbols, max_sentences))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
@@ -350,49 +299,3 @@ def _tensorflow_ops(model: bytes) -> Any:
     # The first access creates it, which must not happen in a graph.
     _ = ops._model_resource.resource_handle
     return ops
-
-
-class _Lines:
-    """Lines that the trainer accepts; keeps an error of the corpus."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = texts
-        self.error: Exception | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for i, text in enumerate(self._texts):
-                text = read_text(text, f"texts[{i}]").replace("\0", " ")
-                for start in range(0, len(text), _MAX_LINE_LENGTH):
-                    yield text[start : start + _MAX_LINE_LENGTH]
-        except Exception as error:
-            # SentencePiece converts it to a RuntimeError with its message.
-            self.error = error
-            raise
-
-
-def _explain(message: str, vocab_size: int) -> Exception:
-    """Converts a message of the SentencePiece trainer to an exception."""
-    received = f"Received: vocab_size={vocab_size}"
-    too_small = re.search(
-        r"smaller than required_chars\. \d+ vs (\d+)", message
-    )
-    if too_small:
-        return InputError(
-            f"vocab_size must be at least {too_small[1]} for this text: 4 "
-            "special tokens, 256 bytes and one token for each of its "
-            f"characters. {received}"
-        )
-    too_large = re.search(r"set it to a value <= (\d+)", message)
-    if too_large:
-        return InputError(
-            f"vocab_size must be at most {too_large[1]} for this text, which "
-            f"has no more pairs to merge. {received}. Use a smaller "
-            "vocabulary or more text."
-        )
-    if "!sentences_.empty()" in message or "all_chars_count" in message:
-        return InputError(
-            "A tokenizer must be trained on lines of text. Received: only "
-            "blank lines, or none"
-        )
-    return RuntimeError(f"SentencePiece could not train: {message}")

@@ -1,9 +1,9 @@
-"""Parallel corpora: pairs of texts from files, folders and TFDS.
+"""Corpora: pairs of texts from files, folders and TFDS.
 
-The formats are implemented in text_files.py, tfrecords.py and tfds.py.
+The formats are implemented in text_files.py, tfrecords.py, tfds.py and
+treebank.py.
 """
 
-import itertools
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +12,16 @@ from typing import Protocol
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
-from keras_transformer.train.data import text_files, tfds, tfrecords
+from keras_transformer.tasks import ParsingTask, Task, TranslationTask
+from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
 from keras_transformer.train.data.reading import SPLITS
 
 _FORMS = """\
   embedded                 the bundled English-German corpus
   FOLDER                   {train,valid,test}.SOURCE and .TARGET, one text per
                            line, or {train,valid,test}*.tfrecord files of
-                           tf.train.Example
+                           tf.train.Example; or the treebank
+                           {train,valid,test}.mrg
   SOURCE_FILE TARGET_FILE  two files, one text per line
   FILE.tsv                 source, tab, target on each line
   tfds:NAME/CONFIG         a translation dataset of TensorFlow Datasets"""
@@ -55,6 +57,7 @@ class Corpus:
             others that a TFDS dataset has.
         source: Language code of the source, or None if it is unknown.
         target: Language code of the target, or None.
+        task: What the pairs are for. Default: translation.
 
     Attributes:
         splits: Names of the splits.
@@ -66,8 +69,10 @@ class Corpus:
         splits: Mapping[str, Split],
         source: str | None,
         target: str | None,
+        task: Task | None = None,
     ) -> None:
         self.name = name
+        self.task = task or TranslationTask()
         self.splits = tuple(splits)
         self.source = source
         self.target = target
@@ -117,9 +122,9 @@ class Corpus:
             )
         return count
 
-    def texts(self, split: str) -> Iterator[str]:
+    def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields source and target of each pair; raises as `check` does."""
-        return itertools.chain.from_iterable(self._split(split).read())
+        return self._split(split).read()
 
     def sample(
         self, split: str, count: int, seed: int
@@ -173,6 +178,8 @@ def open_corpus(
             `train.tfrecord` or `train-00000-of-00008.tfrecord`, with one
             bytes feature per language. They are read in the order of their
             names and must not be compressed;
+            `[FOLDER]` with `train.mrg`, `valid.mrg` or `test.mrg`: a treebank,
+            whose pairs are sentences and trees;
             `[SOURCE_FILE, TARGET_FILE]` or `[FILE.tsv]`, which have one
             split, `"train"`;
             `["tfds:NAME/CONFIG"]`, a dataset of TensorFlow Datasets with one
@@ -270,7 +277,11 @@ def _open_embedded(source: str | None, target: str | None) -> Corpus:
 def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     """Returns the corpus of the text files or the TFRecords in a folder."""
     records, texts = [], []
-    for name in sorted(os.listdir(folder)):
+    names = sorted(os.listdir(folder))
+    if any(map(treebank.is_treebank, names)):
+        splits = treebank.open_folder(folder)
+        return Corpus(folder, splits, source, target, ParsingTask())
+    for name in names:
         if tfrecords.is_tfrecord(name):
             records.append(name)
         elif name.partition(".")[0] in SPLITS:

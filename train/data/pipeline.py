@@ -9,6 +9,7 @@ import math
 import tensorflow as tf
 
 from keras_transformer.errors import InputError
+from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data.reading import NUM_PARALLEL_CALLS, READ_BATCH
 
@@ -45,6 +46,7 @@ def training_batches(
     max_length: int,
     seed: int,
     shuffle_buffer: int = SHUFFLE_BUFFER,
+    task: Task | None = None,
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches of pairs of similar length.
 
@@ -66,6 +68,7 @@ def training_batches(
             order.
         shuffle_buffer: Number of pairs in memory that the next pair is drawn
             from. Shuffle a longer corpus beforehand if its lines are sorted.
+        task: The task. Default: translation.
 
     Returns:
         Dataset of `({"source": [B, L], "target": [B, L]}, labels [B, L])`,
@@ -83,6 +86,7 @@ def training_batches(
         max_length=max_length,
         seed=seed,
         shuffle_buffer=shuffle_buffer,
+        task=task,
     ).dataset
 
 
@@ -99,6 +103,7 @@ class TrainingStream:
         max_length: As in `training_batches`.
         seed: As in `training_batches`.
         shuffle_buffer: As in `training_batches`.
+        task: As in `training_batches`.
         start: The position of the first batch. Starting in the middle of a
             pass costs as much as reading the pass up to there.
 
@@ -118,11 +123,13 @@ class TrainingStream:
         max_length: int,
         seed: int,
         shuffle_buffer: int = SHUFFLE_BUFFER,
+        task: Task | None = None,
         start: tuple[int, int] = (0, 0),
     ) -> None:
         check_budget(batch_tokens, max_length)
+        task = task or TranslationTask()
         # Without any pair the search for the next pass would never end.
-        if not list(_rows(pairs, tokenizer, max_length).take(1)):
+        if not list(_rows(pairs, tokenizer, max_length, task).take(1)):
             raise InputError(
                 "No pair is left to train on: each has an empty side or more "
                 f"tokens than max_length. Received: max_length={max_length}"
@@ -145,7 +152,8 @@ class TrainingStream:
             # seed with the graph's, and rejects a tensor if that is 0.
             tf.compat.v1.set_random_seed(1)
             shuffled = pairs.shuffle(shuffle_buffer, seed=pass_seed)
-            pools = _pools(_rows(shuffled, tokenizer, max_length), max_length)
+            rows = _rows(shuffled, tokenizer, max_length, task)
+            pools = _pools(rows, max_length)
             return pools.map(lambda *pool: (number, pass_seed, pool))
 
         def batches_of_pool(
@@ -217,6 +225,7 @@ def evaluation_batches(
     *,
     batch_tokens: int,
     max_length: int,
+    task: Task | None = None,
 ) -> tf.data.Dataset:
     """Returns one pass over the pairs, in batches as for training.
 
@@ -226,7 +235,8 @@ def evaluation_batches(
     left.
     """
     check_budget(batch_tokens, max_length)
-    pools = _pools(_rows(pairs, tokenizer, max_length), max_length)
+    rows = _rows(pairs, tokenizer, max_length, task or TranslationTask())
+    pools = _pools(rows, max_length)
     batches = pools.flat_map(
         lambda *pool: _batches(pool, tokenizer, batch_tokens, max_length)
     )
@@ -271,7 +281,10 @@ def filter_pairs(
 
 
 def _rows(
-    pairs: tf.data.Dataset, tokenizer: Tokenizer, max_length: int
+    pairs: tf.data.Dataset,
+    tokenizer: Tokenizer,
+    max_length: int,
+    task: Task,
 ) -> tf.data.Dataset:
     """Returns (length, source, labels) of each pair that is kept.
 
@@ -287,7 +300,8 @@ def _rows(
         return tf.where(place, tokenizer.eos_id, rows)
 
     def encode(source: tf.Tensor, target: tf.Tensor) -> tuple:
-        s, t = tokenizer.tokenize(source), tokenizer.tokenize(target)
+        s = tokenizer.tokenize(source)
+        t = task.target_ids(tokenizer, target)
         s_length, t_length = s.row_lengths() + 1, t.row_lengths() + 1
         keep, _ = filter_pairs(s_length, t_length, max_length)
         longer = tf.maximum(s_length, t_length)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer.tasks import Task
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data.pipeline import SHUFFLE_BUFFER, filter_pairs
 from keras_transformer.train.data.reading import NUM_PARALLEL_CALLS, READ_BATCH
@@ -69,7 +70,10 @@ class Statistics:
 
 
 def collect_statistics(
-    pairs: tf.data.Dataset, tokenizer: Tokenizer, max_length: int
+    pairs: tf.data.Dataset,
+    tokenizer: Tokenizer,
+    max_length: int,
+    task: Task,
 ) -> Statistics:
     """Counts in one pass what is kept and what is dropped.
 
@@ -83,10 +87,12 @@ def collect_statistics(
         tokenizer: The `Tokenizer`.
         max_length: Maximum number of tokens in a text, including its end
             token.
+        task: The task.
     """
 
     def count(source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        s_ids, t_ids = tokenizer.tokenize(source), tokenizer.tokenize(target)
+        s_ids = tokenizer.tokenize(source)
+        t_ids = task.target_ids(tokenizer, target)
         s, t = s_ids.row_lengths() + 1, t_ids.row_lengths() + 1  # [N]
         keep, empty = filter_pairs(s, t, max_length)
         kept_s, kept_t = tf.boolean_mask(s, keep), tf.boolean_mask(t, keep)

@@ -5,11 +5,18 @@ from collections import Counter
 import pytest
 
 from keras_transformer.errors import InputError
-from keras_transformer.train.bleu import (
-    corpus_scores,
-    split_compounds,
-    tokenized_bleu,
-)
+from keras_transformer.tasks import TranslationTask
+from keras_transformer.tasks.bleu import split_compounds, tokenized_bleu
+
+
+def corpus_scores(
+    hypotheses,
+    references,
+    target="de",
+    metrics=TranslationTask.default_metrics,
+):
+    TranslationTask().check_metrics(target, metrics)
+    return TranslationTask().scores(hypotheses, references, target, metrics)
 
 
 def plain_bleu(hypotheses, references):

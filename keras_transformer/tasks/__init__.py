@@ -1,0 +1,29 @@
+"""What a model is trained for: translation or constituency parsing.
+
+The same training program, search and export serve every task; a `Task` says
+what differs.
+"""
+
+from keras_transformer.errors import InputError
+from keras_transformer.tasks.parsing import ParsingTask
+from keras_transformer.tasks.task import Outputs, Task
+from keras_transformer.tasks.translation import TranslationTask
+
+__all__ = ["Outputs", "ParsingTask", "Task", "TranslationTask", "find_task"]
+
+TASKS: dict[str, Task] = {
+    task.name: task for task in (TranslationTask(), ParsingTask())
+}
+
+
+def find_task(name: str) -> Task:
+    """Returns the task of a name, as a run records it.
+
+    Raises:
+        InputError: If there is no such task.
+    """
+    if name not in TASKS:
+        raise InputError(
+            f"A task must be one of {', '.join(TASKS)}. Received: {name!r}"
+        )
+    return TASKS[name]

@@ -1,0 +1,67 @@
+"""Translation, the paper's main task (sections 5 and 6.1)."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from keras_transformer.search import BeamSearch
+from keras_transformer.tasks.task import Outputs, Task
+from keras_transformer.text import Tokenizer
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class TranslationTask(Task):
+    """Text to text, with one vocabulary for both, scored by BLEU."""
+
+    name = "translation"
+    output = "translations"
+    search = BeamSearch()
+    metrics: ClassVar[dict[str, str]] = {
+        "bleu": "BLEU",
+        "chrf": "chrF",
+        "tokenized_bleu": "tokenized BLEU",
+        "ter": "TER",
+    }
+    # TER takes about a second per 100 sentences.
+    default_metrics = ("bleu", "chrf", "tokenized_bleu")
+    watched_metric = "bleu"
+
+    def train_tokenizer(
+        self, pairs: Iterable[tuple[str, str]], vocab_size: int
+    ) -> Tokenizer:
+        texts = itertools.chain.from_iterable(pairs)
+        return Tokenizer.train(texts, vocab_size)
+
+    def target_ids(
+        self, tokenizer: Tokenizer, targets: "tf.Tensor"
+    ) -> "tf.RaggedTensor":
+        return tokenizer.tokenize(targets)
+
+    def output_texts(
+        self, tokenizer: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
+    ) -> Outputs:
+        import tensorflow as tf
+
+        texts = tokenizer.detokenize(ids)
+        return Outputs(texts, tf.zeros_like(texts, tf.bool))
+
+    def check_metrics(
+        self, language: str | None, metrics: Sequence[str]
+    ) -> None:
+        super().check_metrics(language, metrics)
+        # sacreBLEU needs a package of its own for some languages.
+        self.scores([""], [""], language, metrics)
+
+    def scores(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        language: str | None,
+        metrics: Sequence[str],
+    ) -> dict[str, Any]:
+        # Half a second to import, which translating does without.
+        from keras_transformer.tasks.bleu import corpus_scores
+
+        return corpus_scores(hypotheses, references, language or "en", metrics)

@@ -1,0 +1,119 @@
+"""Trains the SentencePiece model of a `Tokenizer`."""
+
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+
+import sentencepiece
+
+from keras_transformer.errors import InputError
+from keras_transformer.text.inputs import read_text
+from keras_transformer.text.normalization import (
+    normalization_rules,
+    without_rules_path,
+)
+
+# The trainer skips lines of more than 4,192 bytes; a character has at most 4.
+_MAX_LINE_LENGTH = 1_000
+
+
+def train_model(
+    texts: Iterable[str],
+    vocab_size: int,
+    symbols: Sequence[str],
+    max_sentences: int,
+) -> bytes:
+    """Returns a serialized model; for arguments see `Tokenizer.train`."""
+    if isinstance(texts, str | bytes):
+        raise InputError(
+            "texts must be an iterable of lines. Received: a single text. "
+            "Pass a list that contains it."
+        )
+    if not isinstance(vocab_size, int) or vocab_size < 1:
+        raise InputError(
+            "vocab_size must be a positive integer. "
+            f"Received: vocab_size={vocab_size!r}"
+        )
+    if max_sentences <= 100:
+        raise InputError(
+            "max_sentences must be greater than 100. "
+            f"Received: max_sentences={max_sentences}"
+        )
+    lines = _Lines(texts)
+    model = io.BytesIO()
+    # Makes the sample of a large corpus reproducible.
+    sentencepiece.set_random_generator_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        rules = os.path.join(folder, "rules.tsv")
+        with open(rules, "w", encoding="ascii") as file:
+            file.write(normalization_rules())
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=vocab_size,
+                byte_fallback=True,
+                character_coverage=0.99999,
+                normalization_rule_tsv=rules,
+                input_sentence_size=max_sentences,
+                shuffle_input_sentence=True,
+                pad_id=0,
+                unk_id=1,
+                bos_id=2,
+                eos_id=3,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            if lines.error is not None:
+                raise lines.error from None
+            raise _explain(str(error), vocab_size) from error
+    return without_rules_path(model.getvalue())
+
+
+class _Lines:
+    """Lines that the trainer accepts; keeps an error of the corpus."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = texts
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for i, text in enumerate(self._texts):
+                text = read_text(text, f"texts[{i}]").replace("\0", " ")
+                for start in range(0, len(text), _MAX_LINE_LENGTH):
+                    yield text[start : start + _MAX_LINE_LENGTH]
+        except Exception as error:
+            # SentencePiece converts it to a RuntimeError with its message.
+            self.error = error
+            raise
+
+
+def _explain(message: str, vocab_size: int) -> Exception:
+    """Converts a message of the SentencePiece trainer to an exception."""
+    received = f"Received: vocab_size={vocab_size}"
+    too_small = re.search(
+        r"smaller than required_chars\. \d+ vs (\d+)", message
+    )
+    if too_small:
+        return InputError(
+            f"vocab_size must be at least {too_small[1]} for this text: 4 "
+            "special tokens, 256 bytes and one token for each of its "
+            f"characters. {received}"
+        )
+    too_large = re.search(r"set it to a value <= (\d+)", message)
+    if too_large:
+        return InputError(
+            f"vocab_size must be at most {too_large[1]} for this text, which "
+            f"has no more pairs to merge. {received}. Use a smaller "
+            "vocabulary or more text."
+        )
+    if "!sentences_.empty()" in message or "all_chars_count" in message:
+        return InputError(
+            "A tokenizer must be trained on lines of text. Received: only "
+            "blank lines, or none"
+        )
+    return RuntimeError(f"SentencePiece could not train: {message}")
