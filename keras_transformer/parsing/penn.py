@@ -13,8 +13,8 @@ from keras_transformer.parsing.trees import (
     parse_trees,
 )
 
-_ROOTS = (ROOT, "S1", "ROOT")
-_EMPTY = "-NONE-"
+ROOTS = (ROOT, "S1", "ROOT")
+EMPTY = "-NONE-"
 
 
 def read_trees(
@@ -46,7 +46,7 @@ def read_trees(
         Bies et al., 1995: Bracketing Guidelines for Treebank II Style.
     """
     for number, tree in parse_trees(_read_lines(path), str(path)):
-        if isinstance(tree.children, str) and tree.label in _ROOTS:
+        if isinstance(tree.children, str) and tree.label in ROOTS:
             raise InputError(
                 f"{path}, line {number}: Expected a tree in the root. "
                 f"Received: {tree}"
@@ -74,9 +74,9 @@ def _normalize(tree: Tree, keep_functions: bool) -> Tree:
     for kind, node in tree.walk():
         label = base_label(node.label, keep_functions)
         if kind == "word":
-            if label != _EMPTY:
+            if label != EMPTY:
                 builder.word(label, node.children)
-        elif node is tree and label in _ROOTS:
+        elif node is tree and label in ROOTS:
             continue
         elif kind == "open":
             builder.open(label)
