@@ -55,6 +55,7 @@ setup(
         "keras_transformer.cli",
         "keras_transformer.layers",
         "keras_transformer.decoding",
+        "keras_transformer.parsing",
         "keras_transformer.text",
         "keras_transformer.train",
         "keras_transformer.train.data",

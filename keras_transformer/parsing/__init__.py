@@ -1,0 +1,17 @@
+"""Constituency trees: files, sequences of symbols, scores and pictures."""
+
+from keras_transformer.parsing.bracketing import bracketing_scores
+from keras_transformer.parsing.linearization import linearize, restore, symbols
+from keras_transformer.parsing.penn import read_trees
+from keras_transformer.parsing.trees import Tree, escape_brackets, pretty
+
+__all__ = [
+    "Tree",
+    "bracketing_scores",
+    "escape_brackets",
+    "linearize",
+    "pretty",
+    "read_trees",
+    "restore",
+    "symbols",
+]

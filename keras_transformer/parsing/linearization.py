@@ -1,0 +1,107 @@
+"""Trees as sequences of symbols, which a model learns to write.
+
+The symbols of a sentence are its tree in the order of the text, without the
+root and without the words: `(NP` opens a constituent, `/DT` stands for a word
+with the tag DT, and `)` closes the constituent that was opened last. The words
+are known, since they are the sentence that is parsed.
+
+As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
+of the paper refers to, except that the tags are kept.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from keras_transformer.errors import InputError
+from keras_transformer.parsing.trees import ROOT, Tree, TreeBuilder
+
+CLOSE = ")"
+# Tag of the words that a sequence has no tag for, as in OntoNotes.
+UNKNOWN_TAG = "XX"
+_SYMBOL = re.compile(r"(?P<kind>[(/])(?P<label>[^() \t\n\r\f\v]+)|\)")
+
+
+def linearize(tree: Tree) -> str:
+    """Returns the symbols of a tree, separated by spaces.
+
+    Args:
+        tree: A tree with the root `TOP`.
+
+    Raises:
+        InputError: If the root has another label, or is a tagged word.
+
+    Example:
+
+    ```python
+    linearize(Tree.parse("(TOP (NP (DT the) (NN dog)))"))
+    # "(NP /DT /NN )"
+    ```
+    """
+    return " ".join(_symbols(tree))
+
+
+def symbols(trees: Iterable[Tree]) -> list[str]:
+    """Returns the distinct symbols of several trees, and `)`, sorted."""
+    return sorted({CLOSE}.union(*map(_symbols, trees)))
+
+
+def restore(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
+    """Returns the tree of a sequence of symbols, whatever the sequence is.
+
+    The symbols are read from left to right. What is ill-formed is repaired:
+
+    1. What is neither a bracket nor a tag is dropped, as is a `)` while no
+       constituent is open, and a tag when no words are left.
+    2. After the last symbol the words that are left are added, each with the
+       tag `XX`, to the constituent that was opened last and is still open, or
+       to the root if none is.
+    3. Constituents that are still open are closed.
+    4. Constituents without words are removed.
+
+    Everything is put under the root `TOP`.
+
+    Args:
+        symbols: The symbols, as from `linearize(tree).split(" ")`.
+        words: The words of the sentence, without round brackets: see
+            `escape_brackets`.
+
+    Returns:
+        The tree, which has exactly these words; and whether the sequence was
+        repaired, that is, whether it differs from the symbols of the tree.
+
+    Raises:
+        InputError: If a word is empty or contains brackets or whitespace.
+    """
+    builder = TreeBuilder()
+    used = 0
+    for symbol in symbols:
+        match = _SYMBOL.fullmatch(symbol)
+        if match is None:
+            continue
+        if symbol == CLOSE:
+            if builder.depth:
+                builder.close()
+        elif match["kind"] == "(":
+            builder.open(match["label"])
+        elif used < len(words):
+            builder.word(match["label"], words[used])
+            used += 1
+    for word in words[used:]:
+        builder.word(UNKNOWN_TAG, word)
+    tree = builder.finish()
+    return tree, _symbols(tree) != list(symbols)
+
+
+def _symbols(tree: Tree) -> list[str]:
+    if tree.label != ROOT or isinstance(tree.children, str):
+        raise InputError(
+            f"A tree must have the root {ROOT} over its words. Received: a "
+            f"tree with the root {tree.label}. `read_trees` adds it."
+        )
+    found = []
+    for kind, node in tree.walk():
+        if kind == "close":
+            found.append(CLOSE)
+        else:
+            found.append(("(" if kind == "open" else "/") + node.label)
+    return found[1:-1]

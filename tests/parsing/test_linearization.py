@@ -1,0 +1,155 @@
+"""Sequences of symbols, and the repair of ill-formed ones."""
+
+import itertools
+
+import pytest
+import random_trees
+from hypothesis import given
+from hypothesis import strategies as st
+from treebank import craft_files
+
+from keras_transformer.errors import InputError
+from keras_transformer.parsing import (
+    Tree,
+    linearize,
+    read_trees,
+    restore,
+    symbols,
+)
+
+TREE = Tree.parse("(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))")
+SEQUENCE = "(S (NP /DT /NN ) (VP /VBZ ) /. )"
+WORDS = ["the", "dog", "barks", "."]
+
+
+def test_linearize():
+    assert linearize(TREE) == SEQUENCE
+    assert linearize(Tree.parse("(TOP (UH yes) (. .))")) == "/UH /."
+    assert linearize(Tree.parse("(TOP (TOP (TOP dog)))")) == "(TOP /TOP )"
+    assert linearize(Tree("TOP", ())) == ""
+
+
+@pytest.mark.parametrize("text", ["(S (NN dog))", "(TOP dog)"])
+def test_linearize_needs_the_root(text):
+    with pytest.raises(InputError, match="must have the root TOP over"):
+        linearize(Tree.parse(text))
+
+
+def test_symbols():
+    other = Tree.parse("(TOP (S (UH yes) (. .)))")
+    expected = ["(NP", "(S", "(VP", ")", "/.", "/DT", "/NN", "/UH", "/VBZ"]
+    assert symbols(iter([TREE, other, TREE])) == expected
+    assert symbols([]) == [")"]
+
+
+def test_restore():
+    assert restore(SEQUENCE.split(), WORDS) == (TREE, False)
+    assert restore(tuple(SEQUENCE.split()), tuple(WORDS)) == (TREE, False)
+    assert restore([], []) == (Tree("TOP", ()), False)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "expected"),
+    [
+        # What is no symbol is dropped.
+        ("(NP ( / <s> NN /a(b (a)b /DT [] /NN )) )", "(NP (DT a) (NN b))"),
+        # A closing bracket without an opening one.
+        (") (NP /DT ) ) /NN )", "(NP (DT a)) (NN b)"),
+        # A tag without a word.
+        ("/DT (NP /NN /NN ) /.", "(DT a) (NP (NN b))"),
+        # Words without a tag: in the innermost constituent that is open.
+        ("", "(XX a) (XX b)"),
+        ("(NP /DT )", "(NP (DT a)) (XX b)"),
+        ("(S (NP /DT ) (VP", "(S (NP (DT a)) (VP (XX b)))"),
+        ("(S (NP /DT ) (VP )", "(S (NP (DT a)) (XX b))"),
+        ("(S (NP", "(S (NP (XX a) (XX b)))"),
+        # Open brackets.
+        ("(S (NP /DT ) (VP (X /NN )", "(S (NP (DT a)) (VP (X (NN b))))"),
+        ("(S (NP /DT /NN ) (VP", "(S (NP (DT a) (NN b)))"),
+        # Constituents without words.
+        ("(X ) (S (X (Y ) ) /DT (X ) /NN )", "(S (DT a) (NN b))"),
+        ("(S /DT /NN (X /NN ) )", "(S (DT a) (NN b))"),
+        # The word is missing, and so is the constituent's bracket.
+        ("(TOP /DT /NN", "(TOP (DT a) (NN b))"),
+        ("(TOP dog) /( // ) x", "(TOP (/ a)) (XX b)"),
+    ],
+)
+def test_repair(sequence, expected):
+    tree, repaired = restore(sequence.split(), ["a", "b"])
+    assert str(tree) == f"(TOP {expected})"
+    assert repaired
+
+
+@pytest.mark.parametrize(
+    ("sequence", "words"),
+    [
+        (["/NN", ""], ["a"]),
+        ([""], []),
+        (["/XX /XX"], ["a", "b"]),
+        (["(X /XX", ")"], ["a"]),
+        (["/\u00a0", "/ "], ["a"]),
+        (["(X", ")"], []),
+        (["/NN"], []),
+    ],
+)
+def test_repaired_compares_the_symbols(sequence, words):
+    """Joined with spaces, some of these are the symbols of the tree."""
+    tree, repaired = restore(sequence, words)
+    assert repaired
+    assert tree.words == words
+
+
+def test_deep_sequence():
+    sequence = [*["(X"] * 5_000, "/NN", *[")"] * 5_000]
+    tree, repaired = restore(sequence, ["dog"])
+    assert not repaired
+    assert linearize(tree).split() == sequence
+
+
+def test_words_of_no_tree():
+    with pytest.raises(InputError, match=r"word='f\(x\)'.* -LRB-"):
+        restore(["/NN"], ["f(x)"])
+    with pytest.raises(InputError, match="word=''"):
+        restore(["/NN"], ["dog", ""])
+
+
+@given(random_trees.trees)
+def test_random_trees(tree):
+    sequence = linearize(tree).split()
+    assert restore(sequence, tree.words) == (tree, False)
+    assert set(sequence) <= set(symbols([tree]))
+
+
+_SYMBOLS = ["(S", "(NP", "(TOP", "/NN", "/,", "//", ")", "(", "/", "", "a b"]
+
+
+@given(
+    st.lists(st.sampled_from([*_SYMBOLS, ")", "/DT", "(VP"]), max_size=20),
+    st.lists(random_trees.words, max_size=6),
+)
+def test_random_sequences(sequence, words):
+    tree, repaired = restore(sequence, words)
+    assert tree.words == words
+    assert Tree.parse(str(tree)) == tree
+    again = linearize(tree).split()
+    assert repaired == (again != sequence)
+    assert restore(again, words) == (tree, False)
+    # Nothing is invented, and nothing changes its place.
+    kept = iter(sequence)
+    for symbol in again:
+        assert symbol in (")", "/XX") or symbol in kept
+
+
+@pytest.mark.parametrize(
+    "count", [100, pytest.param(None, marks=pytest.mark.slow)]
+)
+def test_trees_of_craft(count):
+    for path in craft_files():
+        with path.open(encoding="utf-8", newline="\n") as file:
+            lines = list(itertools.islice(file, count))
+        trees = list(itertools.islice(read_trees(path), count))
+        assert [f"{tree}\n" for tree in trees] == lines
+        assert len(trees) == count or count is None
+        for tree in trees:
+            found = restore(linearize(tree).split(), tree.words)
+            assert found == (tree, False)
