@@ -56,6 +56,7 @@ setup(
         "keras_transformer.layers",
         "keras_transformer.decoding",
         "keras_transformer.parsing",
+        "keras_transformer.tasks",
         "keras_transformer.text",
         "keras_transformer.train",
         "keras_transformer.train.data",

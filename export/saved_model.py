@@ -35,7 +35,7 @@ def save(
     translator: Translator,
     path: str | os.PathLike,
     probes: Iterable[str] = PROBES,
-    include: Collection[str] = tuple(SIGNATURES),
+    include: Collection[str] | None = None,
     signatures: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -58,7 +58,8 @@ def save(
             version number, as in `models/en-de/1`.
         probes: Texts to verify the model with.
         include: Names of the signatures to write; `serving_default` is
-            needed. Fewer make the model faster to load.
+            needed. Fewer make the model faster to load. Default: all that
+            the task has.
         signatures: Further signatures by name: instances of `tf.function`
             with an input signature.
         metadata: What to add to `assets.extra/keras_transformer.json`, which
@@ -91,7 +92,7 @@ def save(
         )
     _check_weights(translator)
     module = Signatures(translator)
-    functions = {**module.make(include), **added}
+    functions = {**module.make(include or module.names), **added}
     about = _metadata(translator, functions)
     taken = sorted(set(metadata or {}) & set(about))
     if taken:

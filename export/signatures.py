@@ -15,6 +15,9 @@ length, S = source length, L = decoder layers, H = heads.
 | `tokenize` | `text` | pieces and ids |
 | `detokenize` | `pieces` | texts |
 
+A parser returns `trees` in place of `translations`, and `repaired`. It has
+neither `translate_prefix` nor `detokenize`.
+
 `text`, `prefix`, `translation` and `pieces` are string tensors `[B]`. Pieces
 are joined by spaces. The options are scalars: `beam_size`, `alpha`,
 `extra_length` and `length_factor`.
@@ -51,6 +54,7 @@ class Signatures(tf.Module):
         self._tensors = translator.tensors
         self._n = translator.num_translations
         self._beam_size = translator.search.beam_size
+        self._task = translator.task
         # What a SavedModel contains is found through attributes.
         self.variables_of_models = [
             weight.value
@@ -59,20 +63,29 @@ class Signatures(tf.Module):
         ]
         self.tokenizer_ops = translator.tokenizer.ops
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the signatures that the task has."""
+        return [
+            name
+            for name in SIGNATURES
+            if not (self._task.repairs and name in _NEED_TEXT_TARGETS)
+        ]
+
     def make(self, names: Collection[str]) -> dict[str, Any]:
         """Returns functions by name.
 
         Args:
-            names: Of `SIGNATURES`.
+            names: Of `names`.
 
         Raises:
             InputError: If a name is unknown, or `serving_default` is missing.
         """
-        unknown = sorted(set(names) - set(SIGNATURES))
+        unknown = sorted(set(names) - set(self.names))
         if unknown or "serving_default" not in names:
             raise InputError(
                 "The signatures must contain serving_default, and may contain "
-                f"any of {', '.join(SIGNATURES)}. Received: "
+                f"any of {', '.join(self.names)}. Received: "
                 f"{', '.join(names) or 'none'}"
             )
         return {
@@ -105,7 +118,7 @@ class Signatures(tf.Module):
             self._rows(1),
             text,
         )
-        for name in ("translations", "scores"):
+        for name in (self._task.output, "scores"):
             outputs[name] = outputs[name][:, 0]
         return outputs
 
@@ -164,10 +177,10 @@ class Signatures(tf.Module):
             found = self._tensors.hypotheses(text)
             is_empty = found.is_empty[:, None]
             result = found.result
-            texts = self._tensors.tokenizer.detokenize(result.ids)
+            texts = self._tensors.output_texts(result.ids, text).texts
             pieces = self._tensors.tokenizer.joined_pieces(result.ids)
             return {
-                "translations": tf.where(is_empty, "", texts),
+                self._task.output: tf.where(is_empty, "", texts),
                 "scores": tf.where(is_empty, 0.0, result.scores),
                 "lengths": tf.where(is_empty, 0, result.lengths),
                 "pieces": tf.where(is_empty, "", pieces),
@@ -182,7 +195,7 @@ class Signatures(tf.Module):
     ) -> dict[str, tf.Tensor]:
         ids = self._tensors.ids
         source, _, source_truncated = self._tensors.source_ids(text)
-        labels, lengths, truncated = self._tensors.source_ids(translation)
+        labels, lengths, truncated = self._tensors.target_ids(translation)
         values = tf.maximum(tf.shape(labels)[1], 1) * ids.config.vocab_size
         outputs = self._in_slices(
             lambda *batch: {"token_log_probs": ids.token_log_probs(*batch)},
@@ -290,6 +303,8 @@ class Signatures(tf.Module):
             for name, array in zip(names, arrays, strict=True)
         }
 
+
+_NEED_TEXT_TARGETS = ("translate_prefix", "detokenize")
 
 # The inputs of each signature.
 SIGNATURES: dict[str, list[tf.TensorSpec]] = {

@@ -28,7 +28,11 @@ def main() -> None:
         traceback.print_exc()
         sys.exit(IMPORT_FAILED)
     translate = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
-    names = ("translations", "scores", "source_truncated", "at_length_limit")
+    # The translations or trees, and what the program's `Translation` has.
+    found = translate.structured_outputs
+    names = [name for name in found if found[name].dtype == tf.string]
+    names += ["scores", "source_truncated", "at_length_limit"]
+    names += ["repaired"] if "repaired" in found else []
     rows = []
     for text in request["texts"]:
         outputs = translate(text=tf.constant([text]))

@@ -57,7 +57,6 @@ def assert_contains(corpus, split, pairs):
     assert as_list(dataset) == pairs
     assert as_list(dataset) == pairs
     assert corpus.check(split) == len(pairs)
-    texts = [text for pair in pairs for text in pair]
-    assert list(corpus.texts(split)) == texts
+    assert list(corpus.read(split)) == pairs
     source, target = dataset.element_spec
     assert source.shape == target.shape == []

@@ -186,8 +186,8 @@ def test_the_suffix_chooses_the_format(tmp_path, name, start):
 
 def test_training_curves():
     rows = [
-        {"step": 10.0, "nll": 3.0, "val_nll": 4.0, "val_bleu": 1.0},
-        {"step": 20.0, "nll": 2.0, "val_nll": 3.5, "val_bleu": 5.0},
+        {"step": 10.0, "nll": 3.0, "val_nll": 4.0, "val_score": 1.0},
+        {"step": 20.0, "nll": 2.0, "val_nll": 3.5, "val_score": 5.0},
     ]
     figure = training_figure(rows, "a run")
     losses, bleu = figure.axes

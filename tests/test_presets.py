@@ -65,7 +65,23 @@ TABLE_3 = {
 def test_table_3_is_complete():
     in_paper = {n for n, row in PRESETS.items() if row.paper_parameters}
     assert in_paper == set(TABLE_3)
-    assert set(PRESETS) - in_paper == {"tiny", "small", "multi30k"}
+    assert set(PRESETS) - in_paper == {
+        *("tiny", "small", "multi30k"),
+        *("parsing-wsj", "parsing-semi", "parsing-small"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "vocab_size"), [("parsing-wsj", 16_000), ("parsing-semi", 32_000)]
+)
+def test_parsers_of_section_6_3(name, vocab_size):
+    """4 layers, d_model 1024, everything else as in base."""
+    config = TransformerConfig.from_preset(name)
+    assert config == TransformerConfig(
+        vocab_size=vocab_size, num_layers=4, d_model=1024
+    )
+    recipe = Recipe.from_preset(name)
+    assert recipe == Recipe(vocab_size=vocab_size)
 
 
 @pytest.mark.parametrize("name", TABLE_3)

@@ -80,7 +80,8 @@ def test_a_run_without_a_checkpoint(run):
         ("{", "is not valid JSON"),
         ("[]", "format=None"),
         ('{"format": 99}', "format=99"),
-        ('{"format": 2}', "must have the dict 'model'"),
+        ('{"format": 2}', "format=2"),
+        ('{"format": 3}', "must have the dict 'model'"),
     ],
 )
 def test_an_invalid_config_is_refused(run, content, message):

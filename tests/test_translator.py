@@ -92,7 +92,7 @@ def test_translation_does_not_depend_on_the_batch(translator, pairs):
 @pytest.mark.parametrize("text", ["", " \t\n "])
 def test_text_without_tokens(translator, text):
     (translation,) = translator.translate([text])
-    assert translation == (["", "", ""], [0.0, 0.0, 0.0], False, False)
+    assert translation == (["", "", ""], [0.0, 0.0, 0.0], False, False, False)
 
 
 @pytest.mark.parametrize("name", DIFFICULT)
@@ -101,7 +101,7 @@ def test_difficult_text_beside_others(translator, name):
     before, difficult, after = translator.translate(texts)
     assert (before.texts[0], after.texts[0]) == ("Hund", "Baum")
     assert len(difficult.texts) == 3 and np.isfinite(difficult.scores).all()
-    assert before[2:] == after[2:] == (False, False)
+    assert before[2:] == after[2:] == (False, False, False)
     if name.startswith("100,000"):
         assert len(DIFFICULT[name]) == 100_000
         assert difficult.source_truncated
@@ -192,7 +192,7 @@ def test_translation_at_its_limit_is_reported(model, tokenizer):
     # No longer than the source: "Haus" fits, "Hund" does not.
     strict = kt.Translator(model, tokenizer, kt.BeamSearch(extra_length=0))
     fits, cut = strict.translate(["house", "dog"])
-    assert fits == (["Haus"], fits.scores, False, False)
+    assert fits == (["Haus"], fits.scores, False, False, False)
     assert cut.texts != ["Hund"]
     assert not cut.source_truncated and cut.at_length_limit
 

@@ -49,12 +49,16 @@ def evaluate(
         InputError: If the split does not exist or cannot be read, a metric is
             unknown, or the corpus is for another task.
     """
-    task = translator.task
-    if corpus.task.name != task.name:
+    task = corpus.task
+    if translator.task.name != task.name:
         raise InputError(
-            f"A model for {task.name} must be evaluated on a corpus for it. "
-            f"Received: {corpus.name}, which is for {corpus.task.name}"
+            f"A model for {translator.task.name} must be evaluated on a corpus "
+            f"for it. Received: {corpus.name}, which is for {task.name}"
         )
+    # The sentences of a treebank have been split into words.
+    translator = Translator(
+        translator.models, translator.tokenizer, translator.search, task=task
+    )
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
     corpus.check(split)

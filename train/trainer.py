@@ -356,7 +356,7 @@ def _chief_callbacks(
     score = None
     if validates and recipe.scored_sentences:
         score = callbacks.ValidationScore(
-            run.task,
+            corpus.task,
             run.tokenizer,
             corpus.sample("valid", recipe.scored_sentences, recipe.seed),
             corpus.target,

@@ -65,8 +65,8 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.run import TrainingRun
     from keras_transformer.translator import Translator
 
-    search = _search(options)
     run = TrainingRun.open(options.run)
+    search = _search(options, run)
     source, target = _language_pair(options, run)
     corpus = open_corpus(options.data, source, target)
     checkpoint = run.find_checkpoint(options.checkpoint)
@@ -136,11 +136,7 @@ def translate(options: argparse.Namespace) -> None:
 
 def score(options: argparse.Namespace) -> None:
     """Scores the translations that standard input has beside their sources."""
-    from keras_transformer.translator import Translator
-
-    translator = Translator.open(
-        options.runs, options.checkpoint, _search(options)
-    )
+    translator = _open_translator(options.runs, options)
     number = 0
     for lines in terminal.read_lines():
         pairs = []
@@ -162,7 +158,6 @@ def export(options: argparse.Namespace) -> None:
     """Writes a SavedModel."""
     from keras_transformer.export import save
     from keras_transformer.export.serving_kit import check_kit, write_kit
-    from keras_transformer.export.signatures import SIGNATURES
 
     if options.serving_kit:
         check_kit(options.output)
@@ -179,7 +174,7 @@ def export(options: argparse.Namespace) -> None:
     path = save(
         translator,
         options.output,
-        include=options.signatures or tuple(SIGNATURES),
+        include=options.signatures,
     )
     print(
         f"{path} holds a SavedModel, which was loaded in a new process and "
@@ -259,15 +254,19 @@ def _open_translator(
     num_translations: int = 1,
     dtype: str | None = None,
 ) -> "Translator":
+    from keras_transformer.run import Run
     from keras_transformer.translator import Translator
 
+    search = _search(options, Run.open(runs[0]))
     return Translator.open(
-        runs, options.checkpoint, _search(options), num_translations, dtype
+        runs, options.checkpoint, search, num_translations, dtype
     )
 
 
-def _search(options: argparse.Namespace) -> BeamSearch:
-    return BeamSearch(**_given_values(options, BeamSearch))
+def _search(options: argparse.Namespace, run: "Run") -> BeamSearch:
+    """Returns the search of the run's task, with what was given."""
+    given = _given_values(options, BeamSearch)
+    return dataclasses.replace(run.task.search, **given)
 
 
 def _language_pair(

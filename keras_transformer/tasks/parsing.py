@@ -22,9 +22,9 @@ class ParsingTask(Task):
     is a tree over exactly the words of the sentence.
 
     Args:
-        split_words: Whether sources are text that must be split into words as
-            the Penn Treebank does. By default they are words, separated by
-            spaces, as in a treebank.
+        split_words: Whether sources are text, which is split into words as in
+            the Penn Treebank. If False they are words, separated by spaces,
+            as in the pairs of a treebank.
     """
 
     name = "parsing"
@@ -42,7 +42,7 @@ class ParsingTask(Task):
     default_metrics = tuple(metrics)
     watched_metric = "f1"
 
-    def __init__(self, split_words: bool = False) -> None:
+    def __init__(self, split_words: bool = True) -> None:
         self.split_words = split_words
 
     def train_tokenizer(

@@ -60,6 +60,7 @@ def train_model(
                 normalization_rule_tsv=rules,
                 input_sentence_size=max_sentences,
                 shuffle_input_sentence=True,
+                control_symbols=list(symbols),
                 pad_id=0,
                 unk_id=1,
                 bos_id=2,

@@ -13,7 +13,7 @@ GERMAN = "".join(f"die Katze Nummer {i} schläft\n" for i in range(60))
 SMALL = (
     "--source en --target de --preset tiny --vocab-size 310 --steps 2 "
     "--steps-per-epoch 1 --batch-tokens 256 --max-length 32 --num-layers 1 "
-    "--d-model 16 --d-ff 16 --num-heads 2 --bleu-sentences 0"
+    "--d-model 16 --d-ff 16 --num-heads 2 --scored-sentences 0"
 ).split()
 
 

@@ -14,9 +14,11 @@ from keras_transformer.startup import available_cores
 from keras_transformer.train.recipe import Recipe
 
 RESULTS = {
+    "task": "translation",
     "split": "test",
     "sentences": 3,
     "truncated": 0,
+    "repaired": 0,
     "bleu": 12.34,
     "bleu_signature": "signature",
     "chrf": 1.0,
@@ -166,7 +168,7 @@ def test_evaluate_measures_and_records(run_cli, trained):
     # Of the three, one is empty and one too long to have a perplexity.
     assert results["perplexity_sentences"] == 1
     assert f"{results['bleu']:.2f}  {results['bleu_signature']}" in out
-    assert out.startswith(f"translating test of {trained.data}\n")
+    assert out.startswith(f"decoding test of {trained.data}\n")
     assert out.endswith(f"recorded in {trained.run / 'results.json'}\n")
     lines = (trained.run / "translations-test.txt").read_text().splitlines()
     assert len(lines) == 3

@@ -25,7 +25,7 @@ ALL_FLAGS = {
     "--clip-norm 1": 1.0,
     "--max-to-keep 4": 4,
     "--patience 6": 6,
-    "--bleu-sentences 0": 0,
+    "--scored-sentences 0": 0,
     "--tensorboard": True,
     "--seed 9": 9,
     "--dtype mixed_bfloat16": "mixed_bfloat16",
@@ -48,8 +48,9 @@ def parse():
 
 
 @pytest.fixture
-def show_help(capsys):
+def show_help(capsys, monkeypatch):
     """Returns the help of a command, without line breaks."""
+    monkeypatch.setenv("COLUMNS", "10000")  # nor breaks after hyphens
 
     def show(*arguments):
         with pytest.raises(SystemExit, match="0"):
@@ -120,7 +121,7 @@ def test_help_of_train_names_presets_choices_and_defaults(show_help):
         "(default: float32)",
         "{sinusoidal,learned}",
         "--steps INT number of updates (default: the preset's; base: 100000)",
-        "longer pairs are dropped (default: 128)",
+        "longer pairs are dropped (default: the preset's; base: 128)",
         "inner width of the feed-forward networks (default: the preset's; "
         "base: 2048)",
     ):

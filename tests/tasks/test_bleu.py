@@ -174,6 +174,6 @@ def test_a_missing_package_is_named(monkeypatch):
     def missing(*_, **__):
         raise RuntimeError("requires extra dependencies")
 
-    monkeypatch.setattr("keras_transformer.train.bleu.BLEU", missing)
+    monkeypatch.setattr("keras_transformer.tasks.bleu.BLEU", missing)
     with pytest.raises(InputError, match=r"sacrebleu\[ja\]"):
         corpus_scores(["a"], ["a"], target="ja")

@@ -22,7 +22,7 @@ def one_step_run(corpus, tmp_path_factory):
         corpus,
         tmp_path_factory.mktemp("runs") / "run",
         "tiny",
-        digits.recipe(steps=1, bleu_sentences=0),
+        digits.recipe(steps=1, scored_sentences=0),
         architecture=digits.TINY,
     )
 

@@ -142,7 +142,7 @@ def test_early_stopping_counts_the_epochs_before_it_was_resumed():
 
 def progress_of(step, last_step):
     counter = StepCounter(step, last_step)
-    progress = Progress(counter)
+    progress = Progress(counter, "BLEU")
     progress.on_train_begin()
     return counter, progress
 
@@ -152,7 +152,7 @@ def test_the_line_of_an_epoch(clock, capsys):
     clock.seconds += 60
     counter.step = 20
     logs = {"loss": 1.5, "perplexity": 3.25, "val_perplexity": 4.5}
-    logs["val_bleu"] = 12.345
+    logs["val_score"] = 12.345
     progress.on_epoch_end(0, {**logs, "tokens_per_second": 5000.4})
     clock.seconds += 60
     counter.step = 40

@@ -23,7 +23,7 @@ def command(folder, *flags):
         f"train --data {folder / 'data'} --source en --target de "
         "--preset tiny --vocab-size 300 --num-layers 1 --d-model 16 --d-ff 16 "
         "--num-heads 2 --max-length 24 --batch-tokens 256 "
-        f"--steps {STEPS} --steps-per-epoch 4 --bleu-sentences 0 "
+        f"--steps {STEPS} --steps-per-epoch 4 --scored-sentences 0 "
         "--deterministic"
     )
     program = [sys.executable, "-m", "keras_transformer.cli"]

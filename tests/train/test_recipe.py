@@ -37,7 +37,7 @@ def test_a_preset_can_be_overridden():
         (dict(patience=0), "a positive integer or None"),
         (dict(clip_norm=0.0), "a positive, finite number or None"),
         (dict(learning_rate_scale=float("inf")), "a positive, finite number"),
-        (dict(bleu_sentences=-1), "a non-negative integer"),
+        (dict(scored_sentences=-1), "a non-negative integer"),
         (dict(label_smoothing=1.0), r"a number in \[0, 1\)"),
         (dict(seed=2**32), r"an integer from 0 to 2\^32 - 1"),
         (dict(tensorboard=1), "True or False"),

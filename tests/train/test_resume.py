@@ -20,7 +20,7 @@ def job(corpus, output, **values):
     job_values = dict(architecture=TINY, init_from=None, workers=1)
     for name in job_values:
         job_values[name] = values.pop(name, job_values[name])
-    recipe = digits.recipe(**{"steps": 2, "bleu_sentences": 0, **values})
+    recipe = digits.recipe(**{"steps": 2, "scored_sentences": 0, **values})
     return Job(corpus, output, "tiny", recipe, **job_values)
 
 

@@ -9,6 +9,7 @@ from digits import TINY
 
 from keras_transformer.errors import InputError
 from keras_transformer.run import step_of
+from keras_transformer.tasks import TranslationTask
 from keras_transformer.train import callbacks, state, trainer
 from keras_transformer.train.callbacks import StepCounter
 from keras_transformer.train.data import pipeline
@@ -27,7 +28,7 @@ def train_digits(corpus, path, strategy="single", init_from=None, **values):
         corpus,
         path,
         "tiny",
-        digits.recipe(**{"bleu_sentences": 0, **values}),
+        digits.recipe(**{"scored_sentences": 0, **values}),
         architecture=TINY,
         strategy=open_strategy(strategy),
         init_from=init_from,
@@ -44,7 +45,7 @@ def assert_same_run(found, expected, rows_from=0):
         np.testing.assert_array_equal(ours, theirs)
     names = [[p.name for p in run.checkpoints()] for run in (found, expected)]
     assert names[0] == names[1]
-    kept = ("step", "loss", "val_nll", "val_bleu", "learning_rate")
+    kept = ("step", "loss", "val_nll", "val_score", "learning_rate")
     ours, theirs = (
         [[row.get(k) for k in kept] for row in read_log(run.log_path)]
         for run in (found, expected)
@@ -82,7 +83,7 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     """To the last bit, wherever it is interrupted, by whatever."""
     # Tests compute with one thread (tests/conftest.py), which is deterministic;
     # the flag would slow down all tests that follow in this process.
-    settings = dict(steps_per_epoch=5, bleu_sentences=5)
+    settings = dict(steps_per_epoch=5, scored_sentences=5)
     whole = train_digits(corpus, tmp_path / "whole", steps=20, **settings)
     stopped = tmp_path / "stopped"
 
@@ -121,7 +122,7 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     for ours, theirs in zip(variables(resumed), variables(whole), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     ours, theirs = (
-        {row["step"]: (row["val_nll"], row["val_bleu"]) for row in rows}
+        {row["step"]: (row["val_nll"], row["val_score"]) for row in rows}
         for rows in (read_log(resumed.log_path), read_log(whole.log_path))
     )
     assert set(ours) == {5, 10, 12, 15, 20}
@@ -157,7 +158,7 @@ def test_two_models_one_after_the_other_on_two_replicas(corpus, tmp_path):
             corpus,
             tmp_path / str(width),
             "tiny",
-            digits.recipe(steps=1, bleu_sentences=0),
+            digits.recipe(steps=1, scored_sentences=0),
             architecture={**TINY, "d_model": width},
             strategy=open_strategy("mirrored"),
         )
@@ -167,27 +168,27 @@ def test_two_models_one_after_the_other_on_two_replicas(corpus, tmp_path):
 def test_the_log_the_best_checkpoint_and_tensorboard(
     corpus, tmp_path, monkeypatch
 ):
-    """One training of three epochs, with BLEU scores of the test's own."""
+    """One training of three epochs, with scores of the test's own."""
     scores = iter([1.0, 3.0, 2.0])
     references = []
 
-    def corpus_scores(hypotheses, given, target, metrics):
+    def task_scores(self, hypotheses, given, target, metrics):
         references.append(given)
         assert metrics == ["bleu"]
         return {"bleu": next(scores)}
 
-    monkeypatch.setattr(callbacks, "corpus_scores", corpus_scores)
+    monkeypatch.setattr(TranslationTask, "scores", task_scores)
     run = train_digits(
         corpus,
         tmp_path / "run",
         steps=45,
         steps_per_epoch=15,
-        bleu_sentences=5,
+        scored_sentences=5,
         tensorboard=True,
     )
     rows = read_log(run.log_path)
     assert [row["step"] for row in rows] == [15, 30, 45]
-    assert [row["val_bleu"] for row in rows] == [1, 3, 2]
+    assert [row["val_score"] for row in rows] == [1, 3, 2]
     assert rows[2]["val_nll"] < rows[0]["val_nll"] < 5
     for row in rows:
         assert row["perplexity"] == pytest.approx(np.exp(row["nll"]))
@@ -376,7 +377,7 @@ def test_a_language_without_validation_needs_no_package(tmp_path):
     for code in ("en", "ja"):
         (tmp_path / f"train.{code}").write_text("a b\n")
     corpus = open_corpus([str(tmp_path)], "en", "ja")
-    recipe = Recipe.from_preset("tiny", bleu_sentences=5)
+    recipe = Recipe.from_preset("tiny", scored_sentences=5)
     trainer._check(Job(corpus, tmp_path / "run", "tiny", recipe, {}, None, 1))
 
 

@@ -11,7 +11,7 @@ from keras_transformer.train.workers import broadcast_run, check_workers_agree
 
 @pytest.fixture
 def job(corpus, tmp_path):
-    recipe = digits.recipe(bleu_sentences=0)
+    recipe = digits.recipe(scored_sentences=0)
     return Job(corpus, tmp_path, "tiny", recipe, digits.TINY, None, 1)
 
 
@@ -65,7 +65,7 @@ def test_paths_may_differ_and_settings_may_not(
     monkeypatch.setattr(workers, "broadcast_from_chief", broadcast)
     strategy = open_strategy("single")
     for output, seed in ((tmp_path, 1), (tmp_path / "other", 1), (tmp_path, 2)):
-        recipe = digits.recipe(bleu_sentences=0, seed=seed)
+        recipe = digits.recipe(scored_sentences=0, seed=seed)
         other = Job(corpus, output, "tiny", recipe, digits.TINY, None, 1)
         check_workers_agree(strategy, other, None)
     assert sent[0] == sent[1] != sent[2]

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.tasks import Task
+from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data.pipeline import SHUFFLE_BUFFER, filter_pairs
 from keras_transformer.train.data.reading import NUM_PARALLEL_CALLS, READ_BATCH
@@ -73,7 +73,7 @@ def collect_statistics(
     pairs: tf.data.Dataset,
     tokenizer: Tokenizer,
     max_length: int,
-    task: Task,
+    task: Task | None = None,
 ) -> Statistics:
     """Counts in one pass what is kept and what is dropped.
 
@@ -87,8 +87,9 @@ def collect_statistics(
         tokenizer: The `Tokenizer`.
         max_length: Maximum number of tokens in a text, including its end
             token.
-        task: The task.
+        task: The task. Default: translation.
     """
+    task = task or TranslationTask()
 
     def count(source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         s_ids = tokenizer.tokenize(source)

@@ -161,7 +161,7 @@ def test_a_split_that_does_not_exist(tmp_path):
     for read in (
         corpus.pairs,
         corpus.check,
-        corpus.texts,
+        corpus.read,
         lambda split: corpus.sample(split, 1, 1),
     ):
         with pytest.raises(InputError, match="splits train, test.*'valid'"):

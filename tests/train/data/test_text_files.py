@@ -156,7 +156,7 @@ def test_sides_of_different_length(tmp_path, shorter):
     with pytest.raises(InputError, match=message):
         open_corpus(files).check("train")
     with pytest.raises(InputError, match="same number of lines"):
-        list(open_corpus(files).texts("train"))
+        list(open_corpus(files).read("train"))
 
 
 def test_bytes_that_are_not_utf8(tmp_path):
@@ -167,13 +167,13 @@ def test_bytes_that_are_not_utf8(tmp_path):
         open_corpus([en, de]).check("train")
 
 
-def test_texts_before_a_fault_are_returned(tmp_path):
+def test_pairs_before_a_fault_are_returned(tmp_path):
     en, de = write_sides(tmp_path)
     (tmp_path / "train.de").write_bytes(b"a\nm\xfcde\n")
-    texts = open_corpus([en, de]).texts("train")
-    assert [next(texts), next(texts)] == ["A cat.", "a"]
+    pairs = open_corpus([en, de]).read("train")
+    assert next(pairs) == ("A cat.", "a")
     with pytest.raises(InputError, match=r"train\.de, line 2"):
-        next(texts)
+        next(pairs)
 
 
 def test_a_tsv_line_without_a_tab(tmp_path):

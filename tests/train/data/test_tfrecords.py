@@ -271,12 +271,12 @@ def test_bytes_that_are_not_utf8(tmp_path, source, target):
         open_folder(tmp_path, source, target).check("train")
 
 
-def test_texts_before_a_fault_are_returned(tmp_path):
+def test_pairs_before_a_fault_are_returned(tmp_path):
     write_pairs(tmp_path / "train.tfrecord", [*PAIRS[:1], ("a", b"\xfc")])
-    texts = open_folder(tmp_path).texts("train")
-    assert (next(texts), next(texts)) == PAIRS[0]
+    pairs = open_folder(tmp_path).read("train")
+    assert next(pairs) == PAIRS[0]
     with pytest.raises(InputError, match="record 2"):
-        next(texts)
+        next(pairs)
 
 
 def test_no_records(tmp_path):
