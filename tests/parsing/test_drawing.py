@@ -94,6 +94,7 @@ def test_lines():
     assert [len(lines) for lines in Picture(TREE).lines] == [1, 5, 4, 1]
 
 
+@random_trees.fixed
 @given(random_trees.trees)
 def test_nothing_overlaps(tree):
     picture = Picture(tree)
