@@ -1,10 +1,12 @@
 """Random trees for tests with hypothesis."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from keras_transformer.parsing import Tree
 
-# Short lists, as in fuzz.py: the same trees in every run.
+# The same trees in every run. See fuzz.py for the short lists.
+fixed = settings(derandomize=True, database=None, deadline=None)
 LABELS = ["S", "NP", "VP", "PRT", "ADVP", "NP-SBJ", "TOP", ",", "X/Y"]
 TAGS = ["NN", "DT", ",", ".", "``", "''", ":", "-LRB-", "XX", "PRP$", "/"]
 WORDS = ["dog", "the", ",", ".", "-LRB-", "größer", "1/2", "\u00a0", "TOP"]

@@ -101,3 +101,8 @@ def test_tensorflow_is_imported_in_few_places():
             "translator",
         )
     }
+
+
+def test_parsing_is_plain_python():
+    for module in ("keras", "numpy", "tensorflow"):
+        assert not importers(module, "keras_transformer/parsing/*.py")

@@ -1,6 +1,7 @@
 """Constituency trees: files, sequences of symbols, scores and pictures."""
 
 from keras_transformer.parsing.bracketing import bracketing_scores
+from keras_transformer.parsing.drawing import draw
 from keras_transformer.parsing.linearization import linearize, restore, symbols
 from keras_transformer.parsing.penn import read_trees
 from keras_transformer.parsing.trees import Tree, escape_brackets, pretty
@@ -8,6 +9,7 @@ from keras_transformer.parsing.trees import Tree, escape_brackets, pretty
 __all__ = [
     "Tree",
     "bracketing_scores",
+    "draw",
     "escape_brackets",
     "linearize",
     "pretty",

@@ -87,8 +87,6 @@ def _normalize(tree: Tree, keep_functions: bool) -> Tree:
 
 def base_label(label: str, keep_functions: bool = False) -> str:
     """Returns a label without its functions and indices; see `read_trees`."""
-    if label.startswith("-"):
-        return label
     if keep_functions:
         return re.sub(r"\|[^-=]*|[-=]\d+", "", label) or label
     return re.split(r"[-=|]", label)[0] or label

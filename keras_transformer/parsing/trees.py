@@ -289,5 +289,12 @@ def escape_brackets(word: str) -> str:
     return word
 
 
+def unescape_brackets(word: str) -> str:
+    """Returns a word with `-LRB-` and `-RRB-` as round brackets."""
+    for bracket, name in _BRACKETS.items():
+        word = word.replace(name, bracket)
+    return word
+
+
 def _shorten(text: str, length: int = 60) -> str:
     return repr(text if len(text) <= length else text[:length] + "...")

@@ -115,15 +115,26 @@ def second_implementation(hypotheses, references):
 # === Comparisons ===
 
 
+_edits = st.tuples(
+    st.integers(0, 20),
+    st.integers(0, 2),
+    st.lists(
+        st.sampled_from(["(NP", "(ADVP", "(PRT", ")", "/NN", "/,"]), max_size=2
+    ),
+)
+
+
 @st.composite
 def pairs_of_trees(draw):
     """A tree, and a second tree over its words."""
     tree = draw(random_trees.trees)
-    pool = [*linearize(tree).split(), "(NP", "(ADVP", "(PRT", ")", "/NN", "/,"]
-    chosen = draw(st.lists(st.sampled_from(pool), max_size=20))
-    return str(restore(chosen, tree.words)[0]), str(tree)
+    symbols = linearize(tree).split()
+    for at, dropped, new in draw(st.lists(_edits, max_size=6)):
+        symbols[at : at + dropped] = new
+    return str(restore(symbols, tree.words)[0]), str(tree)
 
 
+@random_trees.fixed
 @given(st.lists(pairs_of_trees(), max_size=4))
 def test_random_trees(pairs):
     hypotheses, references = [a for a, _ in pairs], [b for _, b in pairs]
@@ -198,6 +209,7 @@ def score(hypothesis, reference):
         # Brackets that are there several times.
         ("(NP (NP (NP (N a))))", "(NP (N a))", 100 / 3, 100),
         ("(NP (N a))", "(NP (NP (NP (N a))))", 100, 100 / 3),
+        ("(NP (NP (NP (N a))))", "(NP (NP (N a)))", 200 / 3, 100),
         ("(NP (S (N a)))", "(S (NP (N a)))", 100, 100),
         # None.
         ("(N a)", "(NP (N a))", 0, 0),
@@ -222,6 +234,9 @@ def test_f1_of_all_sentences():
     assert scores["unlabelled_precision"] == pytest.approx(100)
     assert scores["unlabelled_recall"] == pytest.approx(60)
     assert scores["unlabelled_f1"] == pytest.approx(75)
+    scores = score("(A (B (N a)))", "(B (A (C (N a))))")
+    assert scores["unlabelled_precision"] == 100.0
+    assert scores["unlabelled_recall"] == pytest.approx(200 / 3)
 
 
 def test_complete_match():
@@ -251,6 +266,10 @@ def test_crossing():
     assert (scores["average_crossing"], scores["no_crossing"]) == (0.0, 100.0)
     scores = score("(S (N a) (A (A (N b) (N c) (N d))))", reference)
     assert scores["average_crossing"] == 2.0
+    for some, others in itertools.permutations(
+        ["(S (N a) (A (N b) (N c)))", "(S (A (N a) (N b)) (N c))"]
+    ):
+        assert score(some, others)["average_crossing"] == 1.0
     # Brackets that only cross over punctuation do not.
     scores = score("(S (N a) (A (N b) (N ,)))", "(S (B (N a) (N b)) (, ,))")
     assert scores["average_crossing"] == 0.0

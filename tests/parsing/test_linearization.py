@@ -113,6 +113,7 @@ def test_words_of_no_tree():
         restore(["/NN"], ["dog", ""])
 
 
+@random_trees.fixed
 @given(random_trees.trees)
 def test_random_trees(tree):
     sequence = linearize(tree).split()
@@ -123,6 +124,7 @@ def test_random_trees(tree):
 _SYMBOLS = ["(S", "(NP", "(TOP", "/NN", "/,", "//", ")", "(", "/", "", "a b"]
 
 
+@random_trees.fixed
 @given(
     st.lists(st.sampled_from([*_SYMBOLS, ")", "/DT", "(VP"]), max_size=20),
     st.lists(random_trees.words, max_size=6),

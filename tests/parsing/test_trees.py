@@ -6,7 +6,11 @@ from hypothesis import given
 
 from keras_transformer.errors import InputError
 from keras_transformer.parsing import Tree, escape_brackets, pretty
-from keras_transformer.parsing.trees import TreeBuilder, parse_trees
+from keras_transformer.parsing.trees import (
+    TreeBuilder,
+    parse_trees,
+    unescape_brackets,
+)
 
 TEXT = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
 TREE = Tree(
@@ -119,6 +123,7 @@ def test_deep_trees():
     assert lines[1] == "  (X"
 
 
+@random_trees.fixed
 @given(random_trees.trees)
 def test_random_trees(tree):
     assert Tree.parse(str(tree)) == tree
@@ -218,6 +223,10 @@ def test_builder():
     assert builder.depth == 1
     assert str(builder.finish()) == "(TOP (S (NP (NN dog)) (. .)))"
     assert str(TreeBuilder("X").finish()) == "(X )"
+    for label in "ABC":
+        builder.open(label)
+    builder.word("NN", "cat")
+    assert str(builder.finish()).endswith("(. .)) (A (B (C (NN cat)))))")
 
 
 def test_pretty():
@@ -234,6 +243,11 @@ def test_pretty():
     assert pretty(TREE, width=25) == "\n".join(lines)
 
 
-def test_escape_brackets():
-    assert escape_brackets("f(x)[y]") == "f-LRB-x-RRB-[y]"
-    assert escape_brackets("dog") == "dog"
+def test_brackets_of_words():
+    for word, escaped in (
+        ("f(x)[y]", "f-LRB-x-RRB-[y]"),
+        ("((x))", "-LRB--LRB-x-RRB--RRB-"),
+        ("dog", "dog"),
+    ):
+        assert escape_brackets(word) == escaped
+        assert unescape_brackets(escaped) == word
