@@ -7,6 +7,7 @@ Letters: B = batch, N = sequences, T = symbols, W = words, L = symbols after
 the repair.
 """
 
+import re
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -71,8 +72,9 @@ def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
         trees: String tensor `[B]`, trees as `str(tree)` writes them.
     """
     texts = tf.strings.regex_replace(trees, r"\(([^\s()]+) [^\s()]+\)", r"/\1")
-    texts = tf.strings.regex_replace(texts, r"\)", " )")
-    return tf.strings.regex_replace(texts, rf"^\({ROOT} (.*) \)$", r"\1")
+    texts = tf.strings.regex_replace(texts, r"\)", f" {CLOSE}")
+    pattern = rf"^\({ROOT} (.*) {re.escape(CLOSE)}$"
+    return tf.strings.regex_replace(texts, pattern, r"\1")
 
 
 class Restored(NamedTuple):
@@ -141,7 +143,8 @@ def restore_texts(
     words = tf.gather(words, place, batch_dims=1)  # [N, L]
     tags = tf.strings.substr(symbols, 1, -1)
     tagged = tf.strings.join(["(", tags, " ", words, ") "])
-    brackets = tf.strings.join([symbols, " "])
+    brackets = tf.where(is_close, ")", symbols)
+    brackets = tf.strings.join([brackets, " "])
     texts = tf.where(is_tag, tagged, "")
     texts = tf.where((is_open | is_close) & ~is_empty, brackets, texts)
     texts = tf.strings.reduce_join(texts, axis=1)

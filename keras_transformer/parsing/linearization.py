@@ -2,7 +2,7 @@
 
 The symbols of a sentence are its tree in the order of the text, without the
 root and without the words: `(NP` opens a constituent, `/DT` stands for a word
-with the tag DT, and `)` closes the constituent that was opened last. The words
+with the tag DT, and `/)` closes the constituent that was opened last. The words
 are known, since they are the sentence that is parsed.
 
 As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from keras_transformer.errors import InputError
 from keras_transformer.parsing.trees import ROOT, Tree, TreeBuilder
 
-CLOSE = ")"
+# SentencePiece cannot tokenize a text with a character that is a symbol.
+CLOSE = "/)"
 # Tag of the words that a sequence has no tag for, as in OntoNotes.
 UNKNOWN_TAG = "XX"
-_SYMBOL = re.compile(r"(?P<kind>[(/])(?P<label>[^() \t\n\r\f\v]+)|\)")
+_SYMBOL = re.compile(r"(?P<kind>[(/])(?P<label>[^() \t\n\r\f\v]+)|/\)")
 
 
 def linearize(tree: Tree) -> str:
@@ -41,7 +42,7 @@ def linearize(tree: Tree) -> str:
 
 
 def symbols(trees: Iterable[Tree]) -> list[str]:
-    """Returns the distinct symbols of several trees, and `)`, sorted."""
+    """Returns the distinct symbols of several trees, and `/)`, sorted."""
     return sorted({CLOSE}.union(*map(_symbols, trees)))
 
 
@@ -50,7 +51,7 @@ def restore(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
 
     The symbols are read from left to right. What is ill-formed is repaired:
 
-    1. What is neither a bracket nor a tag is dropped, as is a `)` while no
+    1. What is neither a bracket nor a tag is dropped, as is a `/)` while no
        constituent is open, and a tag when no words are left.
     2. After the last symbol the words that are left are added, each with the
        tag `XX`, to the constituent that was opened last and is still open, or

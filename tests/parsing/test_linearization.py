@@ -18,14 +18,14 @@ from keras_transformer.parsing import (
 )
 
 TREE = Tree.parse("(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))")
-SEQUENCE = "(S (NP /DT /NN ) (VP /VBZ ) /. )"
+SEQUENCE = "(S (NP /DT /NN /) (VP /VBZ /) /. /)"
 WORDS = ["the", "dog", "barks", "."]
 
 
 def test_linearize():
     assert linearize(TREE) == SEQUENCE
     assert linearize(Tree.parse("(TOP (UH yes) (. .))")) == "/UH /."
-    assert linearize(Tree.parse("(TOP (TOP (TOP dog)))")) == "(TOP /TOP )"
+    assert linearize(Tree.parse("(TOP (TOP (TOP dog)))")) == "(TOP /TOP /)"
     assert linearize(Tree("TOP", ())) == ""
 
 
@@ -37,9 +37,9 @@ def test_linearize_needs_the_root(text):
 
 def test_symbols():
     other = Tree.parse("(TOP (S (UH yes) (. .)))")
-    expected = ["(NP", "(S", "(VP", ")", "/.", "/DT", "/NN", "/UH", "/VBZ"]
+    expected = ["(NP", "(S", "(VP", "/)", "/.", "/DT", "/NN", "/UH", "/VBZ"]
     assert symbols(iter([TREE, other, TREE])) == expected
-    assert symbols([]) == [")"]
+    assert symbols([]) == ["/)"]
 
 
 def test_restore():
@@ -52,26 +52,26 @@ def test_restore():
     ("sequence", "expected"),
     [
         # What is no symbol is dropped.
-        ("(NP ( / <s> NN /a(b (a)b /DT [] /NN )) )", "(NP (DT a) (NN b))"),
+        ("(NP ( / <s> NN /a(b (a)b /DT [] /NN )) /)", "(NP (DT a) (NN b))"),
         # A closing bracket without an opening one.
-        (") (NP /DT ) ) /NN )", "(NP (DT a)) (NN b)"),
+        ("/) (NP /DT /) /) /NN /)", "(NP (DT a)) (NN b)"),
         # A tag without a word.
-        ("/DT (NP /NN /NN ) /.", "(DT a) (NP (NN b))"),
+        ("/DT (NP /NN /NN /) /.", "(DT a) (NP (NN b))"),
         # Words without a tag: in the innermost constituent that is open.
         ("", "(XX a) (XX b)"),
-        ("(NP /DT )", "(NP (DT a)) (XX b)"),
-        ("(S (NP /DT ) (VP", "(S (NP (DT a)) (VP (XX b)))"),
-        ("(S (NP /DT ) (VP )", "(S (NP (DT a)) (XX b))"),
+        ("(NP /DT /)", "(NP (DT a)) (XX b)"),
+        ("(S (NP /DT /) (VP", "(S (NP (DT a)) (VP (XX b)))"),
+        ("(S (NP /DT /) (VP /)", "(S (NP (DT a)) (XX b))"),
         ("(S (NP", "(S (NP (XX a) (XX b)))"),
         # Open brackets.
-        ("(S (NP /DT ) (VP (X /NN )", "(S (NP (DT a)) (VP (X (NN b))))"),
-        ("(S (NP /DT /NN ) (VP", "(S (NP (DT a) (NN b)))"),
+        ("(S (NP /DT /) (VP (X /NN /)", "(S (NP (DT a)) (VP (X (NN b))))"),
+        ("(S (NP /DT /NN /) (VP", "(S (NP (DT a) (NN b)))"),
         # Constituents without words.
-        ("(X ) (S (X (Y ) ) /DT (X ) /NN )", "(S (DT a) (NN b))"),
-        ("(S /DT /NN (X /NN ) )", "(S (DT a) (NN b))"),
+        ("(X /) (S (X (Y /) /) /DT (X /) /NN /)", "(S (DT a) (NN b))"),
+        ("(S /DT /NN (X /NN /) /)", "(S (DT a) (NN b))"),
         # The word is missing, and so is the constituent's bracket.
         ("(TOP /DT /NN", "(TOP (DT a) (NN b))"),
-        ("(TOP dog) /( // ) x", "(TOP (/ a)) (XX b)"),
+        ("(TOP dog) /( // /) x", "(TOP (/ a)) (XX b)"),
     ],
 )
 def test_repair(sequence, expected):
@@ -86,9 +86,9 @@ def test_repair(sequence, expected):
         (["/NN", ""], ["a"]),
         ([""], []),
         (["/XX /XX"], ["a", "b"]),
-        (["(X /XX", ")"], ["a"]),
+        (["(X /XX", "/)"], ["a"]),
         (["/\u00a0", "/ "], ["a"]),
-        (["(X", ")"], []),
+        (["(X", "/)"], []),
         (["/NN"], []),
     ],
 )
@@ -100,7 +100,7 @@ def test_repaired_compares_the_symbols(sequence, words):
 
 
 def test_deep_sequence():
-    sequence = [*["(X"] * 5_000, "/NN", *[")"] * 5_000]
+    sequence = [*["(X"] * 5_000, "/NN", *["/)"] * 5_000]
     tree, repaired = restore(sequence, ["dog"])
     assert not repaired
     assert linearize(tree).split() == sequence
@@ -121,12 +121,12 @@ def test_random_trees(tree):
     assert set(sequence) <= set(symbols([tree]))
 
 
-_SYMBOLS = ["(S", "(NP", "(TOP", "/NN", "/,", "//", ")", "(", "/", "", "a b"]
+_SYMBOLS = ["(S", "(NP", "(TOP", "/NN", "/,", "//", "/)", "(", "/", "", "a b"]
 
 
 @random_trees.fixed
 @given(
-    st.lists(st.sampled_from([*_SYMBOLS, ")", "/DT", "(VP"]), max_size=20),
+    st.lists(st.sampled_from([*_SYMBOLS, "/)", "/DT", "(VP"]), max_size=20),
     st.lists(random_trees.words, max_size=6),
 )
 def test_random_sequences(sequence, words):
@@ -139,7 +139,7 @@ def test_random_sequences(sequence, words):
     # Nothing is invented, and nothing changes its place.
     kept = iter(sequence)
     for symbol in again:
-        assert symbol in (")", "/XX") or symbol in kept
+        assert symbol in ("/)", "/XX") or symbol in kept
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,9 @@ def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     names = sorted(os.listdir(folder))
     if any(map(treebank.is_treebank, names)):
         splits = treebank.open_folder(folder)
-        return Corpus(folder, splits, source, target, ParsingTask(split_words=False))
+        return Corpus(
+            folder, splits, source, target, ParsingTask(split_words=False)
+        )
     for name in names:
         if tfrecords.is_tfrecord(name):
             records.append(name)
