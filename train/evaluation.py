@@ -102,8 +102,9 @@ def describe(results: dict[str, Any]) -> str:
     ]
     for metric, name in find_task(results["task"]).metrics.items():
         if metric in results:
-            about = results.get(f"{metric}_signature", "as in the paper")
-            lines.append(f"{name:<15} {results[metric]:6.2f}  {about}")
+            about = results.get(f"{metric}_signature", "")
+            line = f"{name:<15} {results[metric]:6.2f}  {about}"
+            lines.append(line.rstrip())
     scored = results["perplexity_sentences"]
     if scored:
         lines.append(f"perplexity      {results['perplexity']:6.2f}  per token")

@@ -46,7 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> None:
     terminal.check_arguments(arguments)
     options = make_parser().parse_args(arguments)
-    if options.command in (commands.evaluate, commands.translate):
+    if options.command in (
+        commands.evaluate,
+        commands.parse,
+        commands.translate,
+    ):
         # On CPU they translate a batch per core at the same time instead.
         os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     if options.command is not commands.presets:

@@ -134,6 +134,22 @@ def translate(options: argparse.Namespace) -> None:
                 )
 
 
+def parse(options: argparse.Namespace) -> None:
+    """Parses standard input line by line."""
+    from keras_transformer.cli.parse import open_parser, parse_lines
+    from keras_transformer.run import Run
+
+    run = Run.open(options.run)
+    parser = open_parser(
+        run,
+        options.checkpoint,
+        _search(options, run),
+        options.dtype,
+        split_words=not options.tokenized,
+    )
+    parse_lines(parser, options.one_line, options.svg)
+
+
 def score(options: argparse.Namespace) -> None:
     """Scores the translations that standard input has beside their sources."""
     translator = _open_translator(options.runs, options)

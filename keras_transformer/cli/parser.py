@@ -36,6 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
         ("evaluate", _add_evaluate, "measure BLEU or F1 on a split"),
         ("average", _add_average, "average the last checkpoints of a run"),
         ("translate", _add_translate, "translate standard input line by line"),
+        ("parse", _add_parse, "parse standard input line by line"),
         ("score", _add_score, "score given translations"),
         ("export", _add_export, "write a SavedModel"),
         ("presets", _add_nothing, "list the presets and their parameters"),
@@ -171,6 +172,27 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="TEXT",
         help="what every translation must begin with",
+    )
+
+
+def _add_parse(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    _add_checkpoint(parser)
+    _add_dtype(parser)
+    _add_search(parser)
+    parser.add_argument(
+        "--tokenized",
+        action="store_true",
+        help="the words of a line are separated by spaces already, as in the "
+        "Penn Treebank",
+    )
+    parser.add_argument(
+        "--one-line", action="store_true", help="print each tree in one line"
+    )
+    parser.add_argument(
+        "--svg",
+        metavar="FOLDER",
+        help="also draw the tree of line N into FOLDER/N.svg",
     )
 
 

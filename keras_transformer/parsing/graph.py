@@ -93,7 +93,7 @@ def restore_texts(
         symbols: String tensor `[N, T]`.
         in_use: Boolean `[N, T]`, False for padding.
         sentences: String tensor `[N]`, the words of each, from `join_words`.
-            A sentence without words has no tree: its text is `(TOP )`.
+            A sentence without words has no tree: its text is `(TOP)`.
     """
     words = tf.strings.split(sentences)  # [N, (W)]
     num_words = tf.cast(words.row_lengths(), tf.int32)

@@ -140,6 +140,7 @@ def test_scores_are_plain_values_with_signatures():
         "chrf",
         "chrf_signature",
         "tokenized_bleu",
+        "tokenized_bleu_signature",
     ]
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in scores["bleu_signature"]
     assert "smooth:exp|version:" in scores["bleu_signature"]

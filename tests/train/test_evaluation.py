@@ -71,7 +71,7 @@ def test_the_description_has_the_results(evaluated):
     assert "perplexity is that of 2 sentences" in text
     assert ("truncated" in text) == bool(results["truncated"])
     assert f"tokenized BLEU  {results['tokenized_bleu']:6.2f}  as in" in text
-    assert "TER" not in text
+    assert "TER" not in text and "repaired" not in text
     results = {**results, "ter": 50.0, "ter_signature": "its signature"}
     assert "TER              50.00  its signature" in describe(results)
 

@@ -1,0 +1,91 @@
+"""The graphs compute what linearization.py computes from Python's trees."""
+
+import random
+
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+from random_trees import fixed, trees
+
+from keras_transformer.parsing import graph, linearize, restore
+
+restore_in_graph = tf.function(graph.restore_texts, reduce_retracing=True)
+
+
+def restored(sequences, words):
+    """Returns trees and flags of lists of symbols, padded and in one batch."""
+    longest = max(map(len, sequences))
+    symbols = [row + ["<pad>"] * (longest - len(row)) for row in sequences]
+    found = restore_in_graph(
+        tf.constant(symbols, tf.string, [len(sequences), longest]),
+        tf.sequence_mask([len(row) for row in sequences], longest),
+        tf.constant([" ".join(row) for row in words]),
+    )
+    texts = [text.decode() for text in found.texts.numpy()]
+    return list(zip(texts, found.repaired.numpy().tolist(), strict=True))
+
+
+def random_sequences(count, generator):
+    symbols = ["(S", "(NP", "/DT", "/NN", "/)", "/)", "</s>", "(", "/", ")"]
+    for _ in range(count):
+        length = generator.randint(0, 14)
+        yield [generator.choice(symbols) for _ in range(length)]
+
+
+def test_any_sequence_is_restored_by_the_written_rule():
+    generator = random.Random(5)
+    sequences = list(random_sequences(1_500, generator))
+    words = [
+        [f"w{i}" for i in range(generator.randint(1, 6))] for _ in sequences
+    ]
+    expected = [restore(*pair) for pair in zip(sequences, words, strict=True)]
+    found = restored(sequences, words)
+    assert found == [(str(tree), repaired) for tree, repaired in expected]
+    assert 0 < sum(not repaired for _, repaired in found) < len(found)
+
+
+@fixed
+@given(st.lists(trees.filter(lambda tree: tree.words), min_size=9))
+def test_trees_survive_the_round_trip(found):
+    texts = [str(tree) for tree in found]
+    symbols = graph.linearize_texts(tf.constant(texts)).numpy()
+    expected = [linearize(tree) for tree in found]
+    assert [text.decode() for text in symbols] == expected
+    sequences = [text.split(" ") for text in expected]
+    words = [tree.words for tree in found]
+    assert restored(sequences, words) == [(text, False) for text in texts]
+
+
+def test_a_sentence_without_words_has_an_empty_tree():
+    assert restored([["(S", "/NN", "/)"]], [[]]) == [("(TOP)", True)]
+    assert restored([[], ["/UH"]], [[], ["yes"]])[0] == ("(TOP)", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ""),
+        ("The dog barks.", "The dog barks ."),
+        ("He isn't here, is he?", "He is n't here , is he ?"),
+        ("John's dogs' food; it'll do", "John 's dogs ' food ; it 'll do"),
+        ("We CAN'T and cannot.", "We CA N'T and can not ."),
+        ('"Yes," he said.', "`` Yes , '' he said ."),
+        ('She said ("no")', "She said -LRB- `` no '' -RRB-"),
+        ("1,000 U.S. dollars, 3:30 p.m.", "1,000 U.S. dollars , 3:30 p.m ."),
+        ("p < 0.05 [see Fig. 2] ...", "p < 0.05 -LSB- see Fig. 2 -RSB- ..."),
+        ("5% & more -- {or} less!", "5 % & more -- -LCB- or -RCB- less !"),
+        ("  spaces \t and\nlines ", "spaces and lines"),
+    ],
+)
+def test_text_is_split_as_in_the_penn_treebank(text, words):
+    found = graph.split_words(tf.constant([text])).numpy()[0].decode()
+    assert found == words
+
+
+def test_words_that_are_split_stay():
+    text = "BMP-2 ( 1,000 U.S. ) is n't ''"
+    expected = "BMP-2 -LRB- 1,000 U.S. -RRB- is n't ''"
+    assert graph.join_words(tf.constant([f" {text} "])).numpy()[0].decode() == (
+        expected
+    )

@@ -1,0 +1,71 @@
+"""Treebanks as corpora."""
+
+import pytest
+from corpora import as_list, assert_contains
+
+from keras_transformer.errors import InputError
+from keras_transformer.train.data.corpus import open_corpus
+
+TREES = {
+    "train": """( (S (NP-SBJ-1 (DT The) (NN dog))
+    (VP (VBZ barks) (NP (-NONE- *-1))) (. .)) )
+(S1 (INTJ (UH Yes)))
+(TOP (NP (NNS dogs) (-LRB- -LRB-) (CD 2) (-RRB- -RRB-)))
+""",
+    "valid": "(TOP (UH No))\n",
+}
+PAIRS = [
+    (
+        "The dog barks .",
+        "(TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))",
+    ),
+    ("Yes", "(TOP (INTJ (UH Yes)))"),
+    (
+        "dogs -LRB- 2 -RRB-",
+        "(TOP (NP (NNS dogs) (-LRB- -LRB-) (CD 2) (-RRB- -RRB-)))",
+    ),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for split, text in TREES.items():
+        (tmp_path / f"{split}.mrg").write_text(text)
+    (tmp_path / "README").write_text("other files are ignored")
+    return tmp_path
+
+
+def test_pairs_are_sentences_and_trees(folder):
+    corpus = open_corpus([str(folder)])
+    assert corpus.splits == ("train", "valid")
+    assert_contains(corpus, "train", PAIRS)
+    assert_contains(corpus, "valid", [("No", "(TOP (UH No))")])
+
+
+def test_the_task_is_parsing_of_words(folder):
+    task = open_corpus([str(folder)]).task
+    assert task.name == "parsing"
+    assert not task.split_words
+
+
+def test_shards_are_disjoint(folder):
+    corpus = open_corpus([str(folder)])
+    for index, expected in enumerate([PAIRS[::2], PAIRS[1::2]]):
+        assert as_list(corpus.pairs("train", (index, 2))) == expected
+
+
+def test_a_damaged_file_is_refused(folder):
+    (folder / "train.mrg").write_text("(TOP (NN a))\n(TOP (NN b)\n")
+    with pytest.raises(
+        InputError, match=r"train\.mrg: The tree .* line 2 lacks"
+    ):
+        open_corpus([str(folder)]).check("train")
+    (folder / "train.mrg").unlink()
+    (folder / "train.mrg").mkdir()
+    assert open_corpus([str(folder)]).splits == ("valid",)
+
+
+def test_an_empty_file_is_refused(folder):
+    (folder / "train.mrg").write_text("")
+    with pytest.raises(InputError, match="must have pairs"):
+        open_corpus([str(folder)]).check("train")
