@@ -18,7 +18,7 @@ from keras_transformer.id_translator import (
     IdTranslator,
 )
 from keras_transformer.model import Transformer
-from keras_transformer.search import BeamSearch
+from keras_transformer.search import Search
 from keras_transformer.text import Tokenizer
 
 
@@ -47,7 +47,7 @@ class TensorTranslator:
         self,
         models: Sequence[Transformer],
         tokenizer: Tokenizer,
-        search: BeamSearch,
+        search: Search,
     ) -> None:
         self.ids = IdTranslator(models, search, tokenizer.unk_id)
         names = VOCABULARY_FIELDS
