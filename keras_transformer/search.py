@@ -126,8 +126,8 @@ class Sampling:
     )
     num_samples: int | None = described(
         POSITIVE_INTEGER,
-        "translations drawn per sentence, K; None draws as many as are "
-        "returned, more are drawn to return the best of them",
+        "translations drawn per sentence, of which the best are returned; "
+        "None draws as many as are returned",
         default=None,
     )
     alpha: float = _alpha()

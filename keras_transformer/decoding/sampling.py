@@ -107,6 +107,8 @@ def sample(
 
         is_live = state.lengths == 0
         tokens = tf.where(is_live, tokens, pad_id)
+        # What is reshaped into blocks forgets a constant K.
+        tokens = tf.ensure_shape(tokens, state.last_ids.shape)
         added = tf.gather(log_probs, tokens, batch_dims=2)
         length = state.index + 1
         return state._replace(
