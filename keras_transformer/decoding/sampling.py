@@ -21,6 +21,8 @@ from keras_transformer.decoding.scoring import length_penalty
 # the rest of a step.
 _NUCLEUS = 1024
 
+_TINY = 1e-37  # in a graph, smaller numbers may count as 0
+
 
 class _State(NamedTuple):
     """The loop variables of sampling."""
@@ -162,7 +164,7 @@ def _filtered(
     """
     # The largest is 0 first: any temperature leaves it finite.
     logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
-    logits /= temperature
+    logits /= tf.maximum(temperature, _TINY)
     return tf.cond(
         tf.logical_or(tf.greater(top_k, 0), tf.less(top_p, 1.0)),
         lambda: tf.where(
@@ -195,7 +197,7 @@ def _least_kept(
         )
         before = tf.cumsum(weights, axis=-1, exclusive=True)
         is_kept = tf.logical_or(before < top_p * total, tf.equal(top_p, 1.0))
-        kept = tf.where(is_kept, best, float("inf"))
+        kept = tf.where(is_kept, best, best[..., :1])  # at least the best
         suffices = has_top_k | ~tf.reduce_any(is_kept[..., -1])
         return tf.reduce_min(kept, axis=-1, keepdims=True), suffices
 
