@@ -22,7 +22,12 @@ from search_tables import (
 )
 
 from keras_transformer.decoding import beam_search, sample
-from keras_transformer.decoding.sampling import _filtered
+from keras_transformer.decoding.sampling import (
+    _choose,
+    _draw,
+    _filtered,
+    _random_numbers,
+)
 
 MANY = 4000
 # Of a chi-square distribution with up to 14 degrees of freedom, 36.1 is
@@ -289,3 +294,24 @@ def test_top_k_and_top_p_of_a_large_vocabulary(vocab_size, spread):
             differing = set(expected) ^ set(np.flatnonzero(kept))
             assert len(differing) <= (vocab_size // 1000 if top_p < 1 else 0)
             assert np.allclose(row[kept].max(), row.max())
+
+
+def test_tokens_of_all_blocks_are_drawn_as_often_as_they_are_likely():
+    tokens = [0, 1, 127, 128, 300, 301, 302, 500, 639]  # of five blocks
+    logits = np.full(640, -np.inf, "float32")
+    logits[tokens] = np.random.default_rng(0).normal(size=len(tokens))
+    logits -= logits.max()
+    numbers = _random_numbers(0, tf.range(MANY), tf.range(1), tf.constant(0))
+    batch = tf.broadcast_to(logits, [MANY, 1, 640])
+    found = np.bincount(_draw(batch, *numbers).numpy()[:, 0], minlength=640)
+    assert found[tokens].sum() == MANY
+    expected = MANY * np.exp(logits[tokens]) / np.exp(logits[tokens]).sum()
+    chi_square = ((found[tokens] - expected) ** 2 / expected).sum()
+    assert chi_square < CHI_SQUARE
+
+
+def test_what_has_no_weight_is_not_chosen():
+    weights = tf.constant([[[0.0, 0.0, 1.0, 0.0, 1.0, 0.0]]])
+    for number, index in ((0.0, 2), (0.5 - 2**-31, 2), (1.0 - 2**-31, 4)):
+        chosen = _choose(weights, tf.constant([[number]], tf.float64))
+        assert chosen.numpy().tolist() == [[index]]
