@@ -110,8 +110,8 @@ A new version goes into a folder with a higher number: the server loads it and
 unloads the old one. The files beside it are kept: change the number of cores,
 $cores, in `batching.config` (`num_batch_threads`) and in `compose.yaml`
 (`--tensorflow_inter_op_parallelism`).
-A signature that takes scalars, `translate_with_options`, cannot be batched:
-serve it without `--enable_batching`.
+Signatures that take scalars, `translate_with_options` and `sample`, cannot be
+batched: serve them without `--enable_batching`.
 """
 
 

@@ -1,7 +1,7 @@
 """The signatures of an exported model: graph functions of string tensors.
 
-Letters: B = batch, n = translations returned, K = beam size, T = target
-length, S = source length, L = decoder layers, H = heads.
+Letters: B = batch, n = translations returned, K = beam size or number of
+samples, T = target length, S = source length, L = decoder layers, H = heads.
 
 | signature | inputs | outputs |
 |-|-|-|
@@ -10,6 +10,7 @@ length, S = source length, L = decoder layers, H = heads.
 | `greedy` | `text` | one translation, found with beam size 1 |
 | `translate_prefix` | `text`, `prefix` | translations that begin with it |
 | `translate_with_options` | `text`, options | K translations |
+| `sample` | `text`, settings | K samples |
 | `score` | `text`, `translation` | log-probabilities, perplexity |
 | `attention` | `text` | pieces and cross-attention of the translation |
 | `tokenize` | `text` | pieces and ids |
@@ -19,8 +20,9 @@ A parser returns `trees` in place of `translations`, and `repaired`. It has
 neither `translate_prefix` nor `detokenize`.
 
 `text`, `prefix`, `translation` and `pieces` are string tensors `[B]`. Pieces
-are joined by spaces. The options are scalars: `beam_size`, `alpha`,
-`extra_length` and `length_factor`.
+are joined by spaces. Options and settings are scalars: `beam_size`, `alpha`,
+`extra_length` and `length_factor`; `temperature`, `top_k`, `top_p`, `seed` and
+`num_samples`.
 """
 
 from collections.abc import Callable, Collection
@@ -30,16 +32,50 @@ import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
 from keras_transformer.errors import InputError
+from keras_transformer.search import BeamSearch, Sampling, converted
 from keras_transformer.translator import Translator
 
 # A larger batch is decoded in slices, so that the float32 values over the
 # vocabulary, of which there are a few copies, take this much memory each.
 _LARGEST = 2**24  # values: 64 MiB
-_LARGEST_BEAM = 64
+_MOST_HYPOTHESES = 64  # of a text
 
 
 def _strings(name: str) -> tf.TensorSpec:
     return tf.TensorSpec([None], tf.string, name=name)
+
+
+# Name and value of an option, what it must do, and whether it does.
+_Check = tuple[str, tf.Tensor, str, tf.Tensor]
+
+
+def _checked(*checks: _Check) -> list[tf.Tensor]:
+    """Returns the values of options, or raises in the graph."""
+    assertions = [
+        tf.debugging.Assert(
+            valid, [f"{name} must {expected}. Received:", value]
+        )
+        for name, value, expected, valid in checks
+    ]
+    with tf.control_dependencies(assertions):
+        return [tf.identity(value) for _, value, _, _ in checks]
+
+
+def _is_count(name: str, value: tf.Tensor) -> _Check:
+    valid = (value >= 1) & (value <= _MOST_HYPOTHESES)
+    return name, value, f"be from 1 to {_MOST_HYPOTHESES}", valid
+
+
+def _is_not_negative(name: str, value: tf.Tensor) -> _Check:
+    return name, value, "not be negative", value >= 0
+
+
+def _is_number(name: str, value: tf.Tensor, positive: bool = False) -> _Check:
+    kind, valid = "non-negative", value >= 0
+    if positive:
+        kind, valid = "positive", value > 0
+    valid &= tf.math.is_finite(value)
+    return name, value, f"be a {kind}, finite number", valid
 
 
 class Signatures(tf.Module):
@@ -53,8 +89,11 @@ class Signatures(tf.Module):
         super().__init__()
         self._tensors = translator.tensors
         self._n = translator.num_translations
-        self._beam_size = translator.search.beam_size
         self._task = translator.task
+        search = translator.search
+        self._beam_search = converted(search, BeamSearch)
+        self._sampling = converted(search, Sampling)
+        self._num_hypotheses = search.num_hypotheses
         # What a SavedModel contains is found through attributes.
         self.variables_of_models = [
             weight.value
@@ -98,7 +137,7 @@ class Signatures(tf.Module):
     def _serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._in_slices(
             lambda text: self._tensors.translate(text, self._n),
-            self._rows(self._beam_size),
+            self._rows(self._num_hypotheses),
             text,
         )
 
@@ -107,14 +146,16 @@ class Signatures(tf.Module):
     ) -> dict[str, tf.Tensor]:
         return self._in_slices(
             lambda text, prefix: self._tensors.translate(text, self._n, prefix),
-            self._rows(self._beam_size),
+            self._rows(self._num_hypotheses),
             text,
             prefix,
         )
 
     def _greedy(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         outputs = self._in_slices(
-            lambda text: self._tensors.translate(text, 1, beam_size=1),
+            lambda text: self._tensors.translate(
+                text, 1, settings=self._beam_search, beam_size=1
+            ),
             self._rows(1),
             text,
         )
@@ -130,45 +171,64 @@ class Signatures(tf.Module):
         extra_length: tf.Tensor,
         length_factor: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
-        is_number = tf.math.is_finite
-        checks = [
-            tf.debugging.Assert(valid, [message, value])
-            for valid, message, value in (
-                (
-                    (beam_size >= 1) & (beam_size <= _LARGEST_BEAM),
-                    f"beam_size must be from 1 to {_LARGEST_BEAM}. Received:",
-                    beam_size,
-                ),
-                (
-                    (alpha >= 0) & is_number(alpha),
-                    "alpha must be a non-negative, finite number. Received:",
-                    alpha,
-                ),
-                (
-                    extra_length >= 0,
-                    "extra_length must not be negative. Received:",
-                    extra_length,
-                ),
-                (
-                    (length_factor >= 0) & is_number(length_factor),
-                    "length_factor must be a non-negative, finite number. "
-                    "Received:",
-                    length_factor,
-                ),
-            )
-        ]
-        with tf.control_dependencies(checks):
-            beam_size = tf.identity(beam_size)
+        beam_size, alpha, extra_length, length_factor = _checked(
+            _is_count("beam_size", beam_size),
+            _is_number("alpha", alpha),
+            _is_not_negative("extra_length", extra_length),
+            _is_number("length_factor", length_factor),
+        )
         return self._in_slices(
             lambda text: self._tensors.translate(
                 text,
                 beam_size,
+                settings=self._beam_search,
                 beam_size=beam_size,
                 alpha=alpha,
                 extra_length=extra_length,
                 length_factor=length_factor,
             ),
             self._rows(beam_size),
+            text,
+        )
+
+    def _sample(
+        self,
+        text: tf.Tensor,
+        temperature: tf.Tensor,
+        top_k: tf.Tensor,
+        top_p: tf.Tensor,
+        seed: tf.Tensor,
+        num_samples: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        temperature, top_k, top_p, seed, num_samples = _checked(
+            _is_number("temperature", temperature, positive=True),
+            _is_not_negative("top_k", top_k),
+            (
+                "top_p",
+                top_p,
+                "be a number in (0, 1]",
+                (top_p > 0) & (top_p <= 1),
+            ),
+            (
+                "seed",
+                seed,
+                "be an integer from 0 to 2^32 - 1",
+                (seed >= 0) & (seed < 2**32),
+            ),
+            _is_count("num_samples", num_samples),
+        )
+        return self._in_slices(
+            lambda text: self._tensors.translate(
+                text,
+                num_samples,
+                settings=self._sampling,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                seed=seed,
+                num_samples=num_samples,
+            ),
+            self._rows(num_samples),
             text,
         )
 
@@ -188,7 +248,9 @@ class Signatures(tf.Module):
                 "at_length_limit": found.at_length_limit,
             }
 
-        return self._in_slices(translate, self._rows(self._beam_size), text)
+        return self._in_slices(
+            translate, self._rows(self._num_hypotheses), text
+        )
 
     def _score(
         self, text: tf.Tensor, translation: tf.Tensor
@@ -318,6 +380,14 @@ SIGNATURES: dict[str, list[tf.TensorSpec]] = {
         tf.TensorSpec([], tf.float32, name="alpha"),
         tf.TensorSpec([], tf.int32, name="extra_length"),
         tf.TensorSpec([], tf.float32, name="length_factor"),
+    ],
+    "sample": [
+        _strings("text"),
+        tf.TensorSpec([], tf.float32, name="temperature"),
+        tf.TensorSpec([], tf.int32, name="top_k"),
+        tf.TensorSpec([], tf.float32, name="top_p"),
+        tf.TensorSpec([], tf.int64, name="seed"),
+        tf.TensorSpec([], tf.int32, name="num_samples"),
     ],
     "score": [_strings("text"), _strings("translation")],
     "attention": [_strings("text")],

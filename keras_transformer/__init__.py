@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         WarmupInverseSquareRoot as WarmupInverseSquareRoot,
     )
     from keras_transformer.search import BeamSearch as BeamSearch
+    from keras_transformer.search import Sampling as Sampling
     from keras_transformer.text import Tokenizer as Tokenizer
     from keras_transformer.translator import Translator as Translator
 
@@ -51,6 +52,7 @@ _CLASSES = {
     "LabelSmoothedCrossEntropy": "losses",
     "Perplexity": "metrics",
     "Run": "run",
+    "Sampling": "search",
     "TokenAccuracy": "metrics",
     "TokenNLL": "metrics",
     "Tokenizer": "text",

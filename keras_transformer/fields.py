@@ -48,6 +48,9 @@ NON_NEGATIVE_NUMBER = Rule(
 FRACTION = Rule(
     "a number in [0, 1)", lambda value: _is_number(value) and 0 <= value < 1
 )
+POSITIVE_FRACTION = Rule(
+    "a number in (0, 1]", lambda value: _is_number(value) and 0 < value <= 1
+)
 SEED = Rule(
     "an integer from 0 to 2^32 - 1",
     lambda value: _is_integer(value) and 0 <= value < 2**32,

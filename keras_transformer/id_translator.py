@@ -15,12 +15,13 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding import (
     SearchResult,
     beam_search,
+    sample,
     token_log_probs,
 )
 from keras_transformer.errors import InputError
 from keras_transformer.fast_decoder import FastDecoder
 from keras_transformer.model import Memory, Transformer
-from keras_transformer.search import BeamSearch
+from keras_transformer.search import BeamSearch, Search
 
 # What models and tokenizers that work together have in common.
 VOCABULARY_FIELDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
@@ -42,7 +43,7 @@ class IdTranslator:
     """
 
     def __init__(
-        self, models: Sequence[Transformer], search: BeamSearch, unk_id: int
+        self, models: Sequence[Transformer], search: Search, unk_id: int
     ) -> None:
         if not models:
             raise InputError("A translator needs a model. Received: none")
@@ -70,16 +71,21 @@ class IdTranslator:
         return min(model.config.max_length for model in self.models)
 
     def max_lengths(
-        self, source: tf.Tensor, prefix: tf.Tensor | None, **options: Any
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor | None,
+        settings: Search | None = None,
+        **options: Any,
     ) -> tf.Tensor:
         """Returns the maximum length of each translation, `[B]`.
 
         Args:
             source: As in `search`.
             prefix: As in `search`.
+            settings: As in `search`.
             **options: As in `search`.
         """
-        options = {**dataclasses.asdict(self.default_search), **options}
+        options = self._options(settings, options)
         limit, extra = self.max_length, options["extra_length"]
         # Neither a term nor the sum may exceed int32.
         if tf.is_tensor(extra):
@@ -98,8 +104,19 @@ class IdTranslator:
         is_token = tf.cast(ids != self.config.pad_id, tf.int32)
         return tf.reduce_sum(is_token, axis=1)
 
+    def _options(
+        self, settings: Search | None, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the fields of the settings, some of them replaced."""
+        settings = settings or self.default_search
+        return {**dataclasses.asdict(settings), **options}
+
     def search(
-        self, source: tf.Tensor, prefix: tf.Tensor | None = None, **options: Any
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        settings: Search | None = None,
+        **options: Any,
     ) -> SearchResult:
         """Searches for translations.
 
@@ -107,18 +124,22 @@ class IdTranslator:
             source: Ids `[B, S]` with their end tokens, padded.
             prefix: Ids `[B, p]`, padded, with which the translations begin.
                 The maximum length of each is longer by its prefix.
-            **options: Fields of `BeamSearch`, numbers or scalar tensors, in
-                place of those of the translator's search.
+            settings: The search. Default: that of the translator.
+            **options: Fields of the settings, numbers or scalar tensors, in
+                place of theirs.
         """
         config = self.config
-        options = {**dataclasses.asdict(self.default_search), **options}
-        beam_size = options["beam_size"]
-        max_lengths = self.max_lengths(source, prefix, **options)
+        settings = settings or self.default_search
+        options = self._options(settings, options)
+        is_beam_search = isinstance(settings, BeamSearch)
+        count = options["beam_size" if is_beam_search else "num_samples"]
+        count = 1 if count is None else count
+        max_lengths = self.max_lengths(source, prefix, settings, **options)
         # Of an empty batch the maximum is negative.
         longest = tf.maximum(tf.reduce_max(max_lengths), 0)
         decoders, caches = zip(
             *(
-                _start(model, model.encode(source), longest, beam_size)
+                _start(model, model.encode(source), longest, count)
                 for model in self.models
             ),
             strict=True,
@@ -136,18 +157,34 @@ class IdTranslator:
             )
             return _mean_log_probs(logits), caches
 
-        return beam_search(
-            step,
-            caches,
-            max_lengths,
-            beam_size,
-            options["alpha"],
+        tokens = dict(
             bos_id=config.bos_id,
             eos_id=config.eos_id,
             pad_id=config.pad_id,
             banned_ids=(self.unk_id,),
             prefix=prefix,
         )
+        if is_beam_search:
+            return beam_search(
+                step, caches, max_lengths, count, options["alpha"], **tokens
+            )
+        names = ("temperature", "top_k", "top_p", "seed", "alpha")
+        return sample(
+            step,
+            caches,
+            max_lengths,
+            self._keys(source),
+            num_samples=count,
+            **{name: options[name] for name in names},
+            **tokens,
+        )
+
+    def _keys(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns hash values of sources `[B, S]`, whatever their padding."""
+        words = tf.strings.as_string(source) + " "
+        words = tf.where(source != self.config.pad_id, words, "")
+        joined = tf.strings.reduce_join(words, axis=1)
+        return tf.strings.to_hash_bucket_fast(joined, 2**62)
 
     def token_log_probs(
         self, source: tf.Tensor, labels: tf.Tensor

@@ -18,7 +18,7 @@ from keras_transformer.id_translator import (
     IdTranslator,
 )
 from keras_transformer.model import Transformer
-from keras_transformer.search import BeamSearch
+from keras_transformer.search import Search
 from keras_transformer.tasks import Outputs, Task
 from keras_transformer.text import Tokenizer
 
@@ -49,7 +49,7 @@ class TensorTranslator:
         self,
         models: Sequence[Transformer],
         tokenizer: Tokenizer,
-        search: BeamSearch,
+        search: Search,
         task: Task,
     ) -> None:
         self.task = task

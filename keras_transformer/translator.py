@@ -19,7 +19,7 @@ from keras_transformer.errors import InputError
 from keras_transformer.fields import POSITIVE_INTEGER
 from keras_transformer.model import Transformer
 from keras_transformer.run import Run
-from keras_transformer.search import BeamSearch
+from keras_transformer.search import Search
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.tensor_translator import TensorTranslator
 from keras_transformer.text import Tokenizer, read_texts
@@ -73,8 +73,9 @@ class Translator:
         model: The Transformer, or several whose probabilities are averaged
             (an ensemble). They share the tokenizer.
         tokenizer: The tokenizer that the model was trained with.
-        search: The search. Default: the task's, the paper's `BeamSearch()`.
-        num_translations: n, at most the beam size.
+        search: `BeamSearch` or `Sampling`. Default: the task's, the paper's
+            `BeamSearch()` of translation.
+        num_translations: n, at most the beam size or the number of samples.
         task: What the model was trained for. Default: translation.
 
     Raises:
@@ -93,21 +94,12 @@ class Translator:
         self,
         model: Transformer | Sequence[Transformer],
         tokenizer: Tokenizer,
-        search: BeamSearch | None = None,
+        search: Search | None = None,
         num_translations: int = 1,
         task: Task | None = None,
     ) -> None:
         task = task or TranslationTask()
-        search = search or task.search
-        if (
-            not POSITIVE_INTEGER.accepts(num_translations)
-            or num_translations > search.beam_size
-        ):
-            raise InputError(
-                "num_translations must be an integer from 1 to the beam size. "
-                f"Received: num_translations={num_translations}, "
-                f"beam_size={search.beam_size}"
-            )
+        search = (search or task.search).returning(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)
         self.tensors = TensorTranslator(models, tokenizer, search, task)
         self.model = models[0]
@@ -131,7 +123,7 @@ class Translator:
         cls,
         run: str | os.PathLike | Sequence[str | os.PathLike],
         checkpoint: str | int | None = None,
-        search: BeamSearch | None = None,
+        search: Search | None = None,
         num_translations: int = 1,
         dtype: str | None = None,
     ) -> "Translator":

@@ -77,6 +77,7 @@ SHAPES = {
     },
     "greedy": {"translations": "B", "scores": "B", **_FLAGS},
     "translate_with_options": {"translations": "BK", "scores": "BK", **_FLAGS},
+    "sample": {"translations": "BK", "scores": "BK", **_FLAGS},
     "score": {
         **dict.fromkeys(("scores", "log_probs", "perplexities"), "B"),
         **dict.fromkeys(("lengths", "pieces"), "B"),
@@ -96,23 +97,48 @@ _DEFAULTS = {
     "alpha": 0.6,
     "extra_length": 12,
     "length_factor": 1.0,
+    "temperature": 1.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "seed": 0,
+    "num_samples": 4,
 }
-# Values of the options, and whether they are valid.
+# Values of the options of each signature, and whether they are valid.
 _NUMBERS = {
     **dict.fromkeys((0.0, 1e-45, 0.5, 50.0, 3e38), True),
     **dict.fromkeys((-1e-30, -1.0, np.inf, -np.inf, np.nan), False),
 }
+_COUNTS = {
+    **dict.fromkeys((1, 2, 3, 64), True),
+    **dict.fromkeys((-(2**31), -1, 0, 65, 2**31 - 1), False),
+}
+_LENGTHS = {
+    **dict.fromkeys((0, 1, 7, 2**31 - 1), True),
+    **dict.fromkeys((-(2**31), -1), False),
+}
 OPTIONS = {
-    "beam_size": {
-        **dict.fromkeys((1, 2, 3, 64), True),
-        **dict.fromkeys((-(2**31), -1, 0, 65, 2**31 - 1), False),
+    "translate_with_options": {
+        "beam_size": _COUNTS,
+        "alpha": _NUMBERS,
+        "extra_length": _LENGTHS,
+        "length_factor": _NUMBERS,
     },
-    "alpha": _NUMBERS,
-    "extra_length": {
-        **dict.fromkeys((0, 1, 7, 2**31 - 1), True),
-        **dict.fromkeys((-(2**31), -1), False),
+    "sample": {
+        "temperature": {
+            **dict.fromkeys((1e-37, 0.5, 50.0, 3e38), True),
+            **dict.fromkeys((-1.0, 0.0, np.inf, -np.inf, np.nan), False),
+        },
+        "top_k": _LENGTHS,
+        "top_p": {
+            **dict.fromkeys((1e-37, 0.5, 1.0), True),
+            **dict.fromkeys((0.0, -0.5, 1.1, np.inf, np.nan), False),
+        },
+        "seed": {
+            **dict.fromkeys((0, 7, 2**32 - 1), True),
+            **dict.fromkeys((-1, 2**32, -(2**63)), False),
+        },
+        "num_samples": _COUNTS,
     },
-    "length_factor": _NUMBERS,
 }
 
 

@@ -185,7 +185,7 @@ def _free_port() -> int:
 def _inputs(specs: dict, texts: np.ndarray) -> dict:
     """Returns inputs of a signature: texts, and numbers where it takes them."""
     return {
-        name: texts if spec.dtype == tf.string else spec.dtype.as_numpy_dtype(2)
+        name: texts if spec.dtype == tf.string else spec.dtype.as_numpy_dtype(1)
         for name, spec in specs.items()
     }
 

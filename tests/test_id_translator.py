@@ -99,6 +99,29 @@ def test_scores_are_those_of_force_decoding(
         )
 
 
+def test_samples_have_the_scores_of_force_decoding(model, tokenizer):
+    search = kt.Sampling(2.0, top_k=20, num_samples=4, extra_length=12)
+    ids = kt.Translator(model, tokenizer, search, 4).tensors.ids
+    source = tokenizer.tokenize(["dog", "The red cat sleeps."])
+    end = tf.fill([2, 1], tokenizer.eos_id)
+    source = tf.concat([source, end], axis=1).to_tensor(tokenizer.pad_id)
+    result = ids.search(source)
+    assert len({tuple(row) for row in result.ids[1].numpy().tolist()}) > 1
+    for slot in range(4):
+        log_probs = ids.token_log_probs(source, result.ids[:, slot])
+        found = sequence_scores(log_probs, result.lengths[:, slot], 0.6)
+        np.testing.assert_allclose(
+            found.scores, result.scores[:, slot], rtol=1e-4, atol=1e-5
+        )
+    # Only the first source, with more padding.
+    alone = ids.search(tf.pad(source[:1], [[0, 0], [0, 3]]))
+    lengths = result.lengths[0].numpy().tolist()
+    assert alone.lengths[0].numpy().tolist() == lengths
+    np.testing.assert_array_equal(
+        alone.ids[0], result.ids[0, :, : max(lengths)]
+    )
+
+
 def test_an_ensemble_averages_probabilities(translator, model, tokenizer):
     other = kt.Transformer(model.config)
     for ours, theirs in zip(other.weights, model.weights, strict=True):

@@ -17,6 +17,8 @@ COLUMNS = (
     "learning_rate",
     "gradient_norm",
     "tokens_per_second",
+    "tokens",
+    "device_seconds",
     "val_loss",
     "val_nll",
     "val_perplexity",

@@ -15,7 +15,7 @@ from keras_transformer.cli import terminal
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.presets import PRESETS
-from keras_transformer.search import BeamSearch
+from keras_transformer.search import BeamSearch, Sampling, Search, converted
 from keras_transformer.startup import available_cores, decoding_workers
 from keras_transformer.train.recipe import Recipe
 
@@ -279,10 +279,32 @@ def _open_translator(
     )
 
 
-def _search(options: argparse.Namespace, run: "Run") -> BeamSearch:
-    """Returns the search of the run's task, with what was given."""
-    given = _given_values(options, BeamSearch)
-    return dataclasses.replace(run.task.search, **given)
+def _search(options: argparse.Namespace, run: "Run") -> Search:
+    """Returns the settings of the search.
+
+    What was not given is the default of the run's task.
+
+    Raises:
+        InputError: If values are invalid, or of the other kind of search.
+    """
+    default = run.task.search
+    if "sample" not in options:  # the command has beam search only
+        given = _given_values(options, BeamSearch)
+        return dataclasses.replace(default, **given)
+    kind, other, problem = (
+        (Sampling, BeamSearch, "Options of beam search exclude --sample.")
+        if options.sample
+        else (BeamSearch, Sampling, "Options of sampling need --sample.")
+    )
+    values = _given_values(options, kind)
+    refused = [
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in _given_values(options, other).items()
+        if name not in values
+    ]
+    if refused:
+        raise InputError(f"{problem} Received: {' '.join(refused)}")
+    return dataclasses.replace(converted(default, kind), **values)
 
 
 def _language_pair(

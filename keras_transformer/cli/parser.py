@@ -1,7 +1,7 @@
 """The options of the command line.
 
 The flags of `train` are the fields of `Recipe` and `TransformerConfig`, and
-those of the search the fields of `BeamSearch`.
+those of the search the fields of `BeamSearch` and `Sampling`.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from keras_transformer import __version__
 from keras_transformer.cli import commands
 from keras_transformer.config import TransformerConfig
 from keras_transformer.presets import PRESETS
-from keras_transformer.search import BeamSearch
+from keras_transformer.search import BeamSearch, Sampling
 from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
@@ -160,6 +160,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     _add_checkpoint(parser)
     _add_dtype(parser)
     _add_search(parser)
+    _add_sampling(parser)
     parser.add_argument(
         "--n-best",
         type=int,
@@ -322,3 +323,17 @@ def _add_search(parser: argparse.ArgumentParser, *names: str) -> None:
     for field in dataclasses.fields(BeamSearch):
         if field.name in names or not names:
             _add_field(parser, BeamSearch, field)
+
+
+def _add_sampling(parser: argparse.ArgumentParser) -> None:
+    """Adds `--sample` and the flags of what only `Sampling` has."""
+    group = parser.add_argument_group("sampling")
+    group.add_argument(
+        "--sample",
+        action="store_true",
+        help="draw translations at random, in place of beam search",
+    )
+    shared = {field.name for field in dataclasses.fields(BeamSearch)}
+    for field in dataclasses.fields(Sampling):
+        if field.name not in shared:
+            _add_field(group, Sampling, field)

@@ -1,9 +1,8 @@
 """Search and scoring, which depend on a step function and not on a model."""
 
-from keras_transformer.decoding.beam_search import (
-    SearchResult,
-    beam_search,
-)
+from keras_transformer.decoding.beam_search import beam_search
+from keras_transformer.decoding.loop import SearchResult
+from keras_transformer.decoding.sampling import sample
 from keras_transformer.decoding.scoring import (
     length_penalty,
     sequence_scores,
@@ -14,6 +13,7 @@ __all__ = [
     "SearchResult",
     "beam_search",
     "length_penalty",
+    "sample",
     "sequence_scores",
     "token_log_probs",
 ]

@@ -3,26 +3,18 @@
 Letters: B = batch, K = beam size, V = vocabulary, t = tokens decoded so far.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer.decoding import vocabulary
+from keras_transformer.decoding.loop import (
+    Constraints,
+    SearchResult,
+    Step,
+    run_search,
+)
 from keras_transformer.decoding.scoring import length_penalty
-
-# Tokens in a block of the vocabulary, the preferred size first.
-_BLOCK_SIZES = range(128, 31, -1)
-
-# step(ids [B, K], parents [B, K], cache, index) -> (log_probs [B, K, V], cache)
-Step = Callable[[tf.Tensor, tf.Tensor, Any, tf.Tensor], tuple[tf.Tensor, Any]]
-
-
-class SearchResult(NamedTuple):
-    """Hypotheses, best first. Fewer than K leave the last slots empty."""
-
-    ids: tf.Tensor  # [B, K, t] int32: up to the end token, then padding
-    scores: tf.Tensor  # [B, K] float32; -inf in an empty slot
-    lengths: tf.Tensor  # [B, K] int32, end token included; 0 in an empty slot
 
 
 class _State(NamedTuple):
@@ -37,8 +29,7 @@ class _State(NamedTuple):
     finished_ids: tf.Tensor  # [B, K, t] finished hypotheses, then padding
     finished_scores: tf.Tensor  # [B, K] best first; -inf in an empty slot
     finished_lengths: tf.Tensor  # [B, K]
-    max_lengths: tf.Tensor  # [B]
-    prefix: tf.Tensor  # [B, p + 1] forced tokens, then padding
+    constraints: Constraints
     sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
 
 
@@ -84,60 +75,31 @@ def beam_search(
         A `SearchResult`. Of two hypotheses with the same score, the one that
         finished earlier comes first.
     """
-    max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
-    batch = tf.shape(max_lengths)[0]
-    if prefix is None:
-        prefix = tf.zeros([batch, 0], tf.int32)
-    # After the prefix, padding: any token is allowed.
-    prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=pad_id)
-    last = tf.shape(prefix)[1] - 1
+    constraints = Constraints.of(max_lengths, prefix, pad_id)
     banned = sorted({pad_id, bos_id, *banned_ids})
     search = _Search(beam_size, alpha, eos_id, pad_id, banned)
 
-    def extend(*state: Any) -> _State:
+    def extend(state: _State) -> _State:
         """Decodes one more token of each hypothesis."""
-        state = _State(*state)
         log_probs, cache = step(
             state.last_ids, state.parents, state.cache, state.index
         )
-        forced = tf.where(
-            state.index + 1 >= state.max_lengths,
-            eos_id,
-            state.prefix[:, tf.minimum(state.index, last)],
-        )
         values, tokens = search.continuations(
-            tf.cast(log_probs, tf.float32), forced
+            tf.cast(log_probs, tf.float32),
+            state.constraints.forced(state.index, eos_id),
         )
         state = search.advance(state, values, tokens)
         return state._replace(cache=cache)
 
-    def most_can_win(*state: Any) -> tf.Tensor:
-        can_win = search.can_win(_State(*state))
-        count = tf.reduce_sum(tf.cast(can_win, tf.int32))
-        return 2 * count > tf.size(can_win)
-
-    def extend_most(
-        state: tuple, results: tuple
-    ) -> tuple[_State, SearchResult]:
-        """Decodes until half of the sentences are done, which then leave."""
-        state = tf.while_loop(
-            most_can_win, extend, state, shape_invariants=_invariants(state)
-        )
-        state = _State(*state)
-        results = search.update_results(SearchResult(*results), state)
-        return _select_rows(state, search.can_win(state)), results
-
-    state = search.start(cache, max_lengths, prefix, bos_id)
-    results = SearchResult(
-        state.finished_ids, state.finished_scores, state.finished_lengths
+    ids, scores, lengths = run_search(
+        search.start(cache, constraints, bos_id),
+        extend,
+        search.can_win,
+        lambda state: SearchResult(
+            state.finished_ids, state.finished_scores, state.finished_lengths
+        ),
+        pad_id,
     )
-    _, results = tf.while_loop(
-        lambda state, _: tf.size(_State(*state).sentences) > 0,
-        extend_most,
-        (state, results),
-        shape_invariants=(_invariants(state), _invariants(results)),
-    )
-    ids, scores, lengths = results
     lengths = tf.where(tf.math.is_inf(scores), 0, lengths)
     in_use = tf.range(tf.shape(ids)[2]) < lengths[:, :, None]
     return SearchResult(tf.where(in_use, ids, pad_id), scores, lengths)
@@ -153,9 +115,9 @@ class _Search(NamedTuple):
     banned: list[int]
 
     def start(
-        self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor, bos_id: int
+        self, cache: Any, constraints: Constraints, bos_id: int
     ) -> _State:
-        batch = tf.shape(max_lengths)[0]
+        batch = tf.shape(constraints.max_lengths)[0]
         beams = tf.stack([batch, self.beam_size])
         empty = tf.fill(beams, -float("inf"))
         no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
@@ -171,8 +133,7 @@ class _Search(NamedTuple):
             finished_ids=no_ids,
             finished_scores=empty,
             finished_lengths=tf.zeros(beams, tf.int32),
-            max_lengths=max_lengths,
-            prefix=prefix,
+            constraints=constraints,
             sentences=tf.range(batch),
         )
 
@@ -197,7 +158,7 @@ class _Search(NamedTuple):
         count = tf.minimum(
             2 * self.beam_size + len(self.banned), tf.shape(log_probs)[-1]
         )
-        values, tokens = _top_k(log_probs, count)
+        values, tokens = vocabulary.top_k(log_probs, count)
         is_banned = tf.reduce_any(tokens[..., None] == self.banned, axis=-1)
         values = tf.where(is_banned, -float("inf"), values)
         only = tf.concat(
@@ -266,31 +227,6 @@ class _Search(NamedTuple):
             finished_lengths=tf.gather(lengths, best, batch_dims=1),
         )
 
-    def update_results(
-        self, results: SearchResult, state: _State
-    ) -> SearchResult:
-        """Returns the results with what the sentences of the state found."""
-        longer = tf.shape(state.finished_ids)[2] - tf.shape(results.ids)[2]
-        ids = tf.pad(
-            results.ids,
-            [[0, 0], [0, 0], [0, longer]],
-            constant_values=self.pad_id,
-        )
-        found = (
-            state.finished_ids,
-            state.finished_scores,
-            state.finished_lengths,
-        )
-        rows = state.sentences[:, None]
-        return SearchResult(
-            *(
-                tf.tensor_scatter_nd_update(all_rows, rows, values)
-                for all_rows, values in zip(
-                    results._replace(ids=ids), found, strict=True
-                )
-            )
-        )
-
     def can_win(self, state: _State) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`.
 
@@ -301,54 +237,7 @@ class _Search(NamedTuple):
         token.
         """
         best = state.live_log_probs[:, 0] / length_penalty(
-            state.max_lengths, self.alpha
+            state.constraints.max_lengths, self.alpha
         )
-        may_grow = state.index < state.max_lengths
+        may_grow = state.index < state.constraints.max_lengths
         return may_grow & (best > state.finished_scores[:, -1])
-
-
-def _top_k(
-    log_probs: tf.Tensor, count: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.math.top_k` over a vocabulary, `[B, K, V]`.
-
-    The best `count` values are in the `count` blocks with the best maxima,
-    which takes a fifth of the time if V is a multiple of a size of blocks. Of
-    equal values that are not all among the best, any may be returned.
-    """
-    vocab_size = log_probs.shape[-1]
-    sizes = [n for n in _BLOCK_SIZES if vocab_size and not vocab_size % n]
-    if not sizes:
-        return tf.math.top_k(log_probs, count)
-    size = sizes[0]
-    batch, beam_size = tf.unstack(tf.shape(log_probs)[:2])
-    blocks = tf.reshape(log_probs, [batch, beam_size, -1, size])
-    chosen = tf.minimum(count, vocab_size // size)
-    _, best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), chosen)
-    best = tf.sort(best)  # of equal values, the smaller id comes first
-    blocks = tf.gather(blocks, best, batch_dims=2)  # [B, K, chosen, size]
-    flat = tf.reshape(blocks, [batch, beam_size, chosen * size])
-    values, indices = tf.math.top_k(flat, count)
-    block = tf.gather(best, indices // size, batch_dims=2)
-    return values, block * size + indices % size
-
-
-def _select_rows(state: _State, chosen: tf.Tensor) -> _State:
-    """Returns the state of the sentences that are chosen, boolean `[B]`."""
-    rows = tf.where(chosen)[:, 0]
-    return tf.nest.map_structure(
-        lambda x: tf.gather(x, rows) if x.shape.rank else x, state
-    )
-
-
-def _invariants(state: Any) -> Any:
-    """Returns the shapes in the loop.
-
-    The batch may shrink, and an axis of length 0 may grow.
-    """
-
-    def invariant(tensor: tf.Tensor) -> tf.TensorShape:
-        lengths = [length or None for length in tensor.shape]
-        return tf.TensorShape([None, *lengths[1:]] if lengths else [])
-
-    return tf.nest.map_structure(invariant, state)

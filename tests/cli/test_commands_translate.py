@@ -10,7 +10,7 @@ from commands import Chunks, check_refused, set_stdin
 from keras_transformer import plotting
 from keras_transformer.export import serving_kit
 from keras_transformer.export.signatures import SIGNATURES
-from keras_transformer.search import BeamSearch
+from keras_transformer.search import BeamSearch, Sampling
 from keras_transformer.startup import available_cores
 from keras_transformer.translator import (
     Translation,
@@ -141,6 +141,37 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, fake_translators):
     assert translator.num_translations == 2
 
 
+def test_translate_samples(run_cli, monkeypatch, fake_translators):
+    set_stdin(monkeypatch, Chunks([b"a\n"]))
+    code, out, _ = run_cli(
+        *("translate", "runs/x", "--sample", "--temperature", 0.8),
+        *("--top-k", 10, "--top-p", 0.9, "--seed", 3, "--num-samples", 5),
+        *("--alpha", 0, "--extra-length", 7, "--n-best", 2),
+    )
+    assert (code, out) == (0, "1\t-0.0000\tA 0\n1\t-1.0000\tA 1\n")
+    (translator,) = fake_translators
+    assert translator.search == Sampling(
+        0.8, 10, 0.9, 3, 5, alpha=0.0, extra_length=7
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message", "received"),
+    [
+        (["--temperature", 0.5, "--seed", 1], "need --sample", "--temperature"),
+        (["--top-k", 3], "need --sample", "--top-k 3"),
+        (["--sample", "--beam-size", 2], "exclude --sample", "--beam-size 2"),
+        (["--sample", "--temperature", 0], "positive", "temperature=0.0"),
+    ],
+)
+def test_contradictory_flags_of_the_search_are_refused(
+    run_cli, fake_translators, flags, message, received
+):
+    result = run_cli("translate", "runs/x", *flags)
+    check_refused(result, message, f"Received: {received}")
+    assert not fake_translators
+
+
 def test_translate_with_a_prefix(run_cli, monkeypatch, fake_translators):
     set_stdin(monkeypatch, Chunks([b"a\nb\n"]))
     assert run_cli("translate", "runs/x", "--prefix", "Der").code == 0
@@ -182,6 +213,10 @@ def test_translate_answers_the_lines_before_an_invalid_one(
         (["--extra-length", -1], "extra_length=-1"),
         (["--n-best", 9], "num_translations=9, beam_size=4"),
         (["--n-best", 0], "num_translations=0, beam_size=4"),
+        (
+            ["--sample", "--num-samples", 2, "--n-best", 3],
+            "num_translations=3, num_samples=2",
+        ),
     ],
 )
 def test_translate_refuses_an_invalid_search(run_cli, trained, flags, received):

@@ -8,7 +8,7 @@ import pytest
 from keras_transformer.cli import commands
 from keras_transformer.cli.parser import make_parser
 from keras_transformer.presets import PRESETS
-from keras_transformer.search import BeamSearch
+from keras_transformer.search import BeamSearch, Sampling
 from keras_transformer.train.recipe import Recipe
 
 TRAIN = ("train", "--data", "embedded", "--output", "run")
@@ -150,6 +150,22 @@ def test_flags_of_the_search_are_the_fields_of_beam_search(parse, words):
     assert {name: parsed[name] for name in names} == values
     # Without a flag, the default is that of `BeamSearch`.
     assert not set(names) & set(parse(*words))
+
+
+def test_flags_of_sampling_are_the_fields_of_sampling(parse):
+    values = dict(temperature=0.5, top_k=3, top_p=0.5, seed=7, num_samples=2)
+    values |= dict(alpha=0.5, extra_length=7, length_factor=1.5)
+    assert set(values) == set(Sampling.__dataclass_fields__)
+    flags = [
+        word
+        for name, value in values.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    parsed = parse("translate", "run", "--sample", *flags)
+    assert {name: parsed[name] for name in values} == values
+    assert parsed["sample"] is True
+    parsed = parse("translate", "run")
+    assert not set(values) & set(parsed) and parsed["sample"] is False
 
 
 def test_help_of_the_search_names_the_defaults(show_help):

@@ -1,49 +1,31 @@
-"""Beam search against its definition and against all possible hypotheses.
-
-The "models" here are tables: `table[prefix]` is the distribution of the next
-token after a prefix, so that all hypotheses can be enumerated.
-"""
+"""Beam search against its definition and against all possible hypotheses."""
 
 import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from search_tables import (
+    BOS,
+    EOS,
+    LONGEST,
+    PAD,
+    UNK,
+    WORDS,
+    A,
+    B,
+    hypotheses,
+    random_table,
+    score,
+    table_of,
+    tables_as_step,
+)
 
 from keras_transformer.decoding import beam_search
 from keras_transformer.search import BeamSearch
 
-PAD, UNK, BOS, EOS, A, B = range(6)
-VOCAB = 6
-WORDS = (A, B)
-LONGEST = 4
 HYPOTHESES = 1 + 2 + 4 + 8  # all that have at most LONGEST tokens
 ALPHAS = (0.0, 0.6, 1.0)
-
-
-def prefixes(longest=LONGEST):
-    for length in range(longest):
-        yield from itertools.product(range(VOCAB), repeat=length)
-
-
-def random_table(seed):
-    """Log-probabilities `[V]` after every prefix, also of banned ids."""
-    random = np.random.default_rng(seed)
-    logits = {prefix: random.normal(size=VOCAB) * 1.5 for prefix in prefixes()}
-    return {p: z - np.log(np.exp(z).sum()) for p, z in logits.items()}
-
-
-def table_of(**log_probs):
-    """A table by hand: `a=-1` is log P(a), `ab=-2` log P(b | a), `_` the end.
-
-    All others have probability 0.
-    """
-    ids = {"a": A, "b": B, "_": EOS}
-    table = {p: np.full(VOCAB, -np.inf) for p in prefixes()}
-    for name, value in log_probs.items():
-        *prefix, token = (ids[letter] for letter in name)
-        table[tuple(prefix)][token] = value
-    return table
 
 
 def search_tables(search, tables, max_lengths, graph=False):
@@ -52,23 +34,12 @@ def search_tables(search, tables, max_lengths, graph=False):
     Returns:
         `SearchResult` of arrays, and the number of sentences of each step.
     """
-    longest = max(*max_lengths, 1)
-    # Prefixes are numbered in the order of `prefixes`, as a V-ary tree.
-    rows = [[table[p] for p in prefixes(longest)] for table in tables]
-    log_probs = tf.constant(np.array(rows), tf.float32)  # [B, prefixes, V]
-    calls = []
-
-    def step(ids, parents, cache, index):
-        log_probs, node = cache
-        calls.append(len(ids))
-        child = tf.gather(node, parents, batch_dims=1) * VOCAB + ids + 1
-        node = tf.where(index == 0, tf.zeros_like(child), child)
-        return tf.gather(log_probs, node, batch_dims=1), (log_probs, node)
+    step, cache, calls = tables_as_step(tables, search.beam_size, max_lengths)
 
     def run():
         return beam_search(
             step,
-            (log_probs, tf.zeros([len(tables), search.beam_size], tf.int32)),
+            cache,
             tf.constant(max_lengths),
             search.beam_size,
             search.alpha,
@@ -82,17 +53,6 @@ def search_tables(search, tables, max_lengths, graph=False):
     return tf.nest.map_structure(lambda x: x.numpy(), result), calls
 
 
-def hypotheses(result, row):
-    """`[(score, ids)]` of a row; unused slots must be empty."""
-    found = []
-    for ids, score, n in zip(*(field[row] for field in result), strict=True):
-        assert (ids[n:] == PAD).all()
-        assert (n == 0) == (score == -np.inf)
-        if n:
-            found.append((float(score), tuple(ids[:n].tolist())))
-    return found
-
-
 def assert_same(found, expected):
     assert [ids for _, ids in found] == [ids for _, ids in expected]
     np.testing.assert_allclose(
@@ -100,11 +60,6 @@ def assert_same(found, expected):
         [score for score, _ in expected],
         rtol=1e-5,
     )
-
-
-def score(table, ids, alpha):
-    log_prob = sum(table[ids[:i]][token] for i, token in enumerate(ids))
-    return log_prob / ((5 + len(ids)) / 6) ** alpha
 
 
 def all_hypotheses(table, alpha, max_length):

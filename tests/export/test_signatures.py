@@ -75,6 +75,7 @@ def test_inputs_and_outputs_of_every_signature(loaded):
         "greedy": translations,
         "translate_prefix": translations,
         "translate_with_options": translations,
+        "sample": translations,
         "score": [
             "lengths",
             "log_probs",
@@ -171,6 +172,19 @@ def test_invalid_options_are_refused(call, change, message):
     options |= change
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         call("translate_with_options", text=["dog"], **options)
+
+
+def test_samples_are_those_of_the_translator(call, translator):
+    options = dict(temperature=1.5, top_k=30, top_p=0.9, num_samples=3)
+    outputs = call("sample", text=TEXTS, seed=np.int64(5), **options)
+    search = kt.Sampling(**options, seed=5, extra_length=12)
+    sampler = kt.Translator(translator.model, translator.tokenizer, search, 3)
+    assert_translations(outputs, sampler.translate(TEXTS))
+    assert len({*outputs["translations"].flat}) > len(TEXTS)
+    # Also of a translator that samples, `greedy` is.
+    text = tf.constant(["dog"])
+    greedy = Signatures(sampler).make(["serving_default", "greedy"])["greedy"]
+    assert greedy(text)["translations"].numpy().tolist() == [b"Hund"]
 
 
 def test_score(call, translator):
@@ -293,18 +307,19 @@ def test_any_text_is_answered(loaded, name, batches, distinct):
     assert len(tested) > distinct
 
 
-def test_any_option_is_answered_or_refused(loaded):
-    name = "translate_with_options"
+@pytest.mark.parametrize("name", fuzz.OPTIONS)
+def test_any_option_is_answered_or_refused(loaded, name):
+    values = fuzz.OPTIONS[name]
     refused = set()
 
     @settings(fixed, max_examples=60)
     @given(
         st.fixed_dictionaries(
-            {key: st.sampled_from([*fuzz.OPTIONS[key]]) for key in fuzz.OPTIONS}
+            {key: st.sampled_from([*values[key]]) for key in values}
         )
     )
     def check(options):
-        wrong = [k for k, v in options.items() if not fuzz.OPTIONS[k][v]]
+        wrong = [k for k, v in options.items() if not values[k][v]]
         try:
             outputs = fuzz.call(
                 loaded.signatures, name, ["dog", "", "x" * 99], **options
@@ -317,13 +332,14 @@ def test_any_option_is_answered_or_refused(loaded):
             # At a maximum length of 1 there is only one hypothesis.
             missing = np.isneginf(outputs["scores"])
             assert not missing[:, 0].any()
-            assert options["extra_length"] <= 1 or not missing.any()
+            assert options.get("extra_length") in (0, 1) or not missing.any()
             assert not outputs["translations"][missing].any()
             outputs["scores"][missing] = 0.0
-            fuzz.check_answer(name, outputs, B=3, K=options["beam_size"])
+            count = options.get("beam_size") or options["num_samples"]
+            fuzz.check_answer(name, outputs, B=3, K=count)
 
     check()
-    assert refused == set(fuzz.OPTIONS)
+    assert refused == set(values)
 
 
 def test_a_large_batch_is_decoded_in_slices(translator, pairs, monkeypatch):

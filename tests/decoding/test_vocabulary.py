@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.decoding.beam_search import _top_k
+from keras_transformer.decoding.vocabulary import top_k
 
 
 @pytest.mark.parametrize("vocab_size", [640, 330, 211, 7])
@@ -16,7 +16,7 @@ def test_best_tokens_of_a_large_vocabulary(vocab_size, count):
     # Most of the best are in the same block; a block without any allowed one.
     log_probs[0, :, :8] += 10.0
     log_probs[1, 0, : vocab_size // 2] = -np.inf
-    values, tokens = _top_k(tf.constant(log_probs), tf.constant(count))
+    values, tokens = top_k(tf.constant(log_probs), tf.constant(count))
     expected, indices = tf.math.top_k(log_probs, count)
     np.testing.assert_array_equal(values, expected)
     finite = np.isfinite(expected)

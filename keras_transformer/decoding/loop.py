@@ -1,0 +1,151 @@
+"""The loop of a search, from which sentences leave when they are done.
+
+Letters: B = batch, K = hypotheses of a sentence, V = vocabulary, t = tokens
+decoded so far, p = prefix length.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+# step(ids [B, K], parents [B, K], cache, index) -> (log_probs [B, K, V], cache)
+Step = Callable[[tf.Tensor, tf.Tensor, Any, tf.Tensor], tuple[tf.Tensor, Any]]
+
+
+class SearchResult(NamedTuple):
+    """Hypotheses, best first. Fewer than K leave the last slots empty."""
+
+    ids: tf.Tensor  # [B, K, t] int32: up to the end token, then padding
+    scores: tf.Tensor  # [B, K] float32; -inf in an empty slot
+    lengths: tf.Tensor  # [B, K] int32, end token included; 0 in an empty slot
+
+
+class Constraints(NamedTuple):
+    """What every hypothesis of a sentence must be; part of a state."""
+
+    max_lengths: tf.Tensor  # [B] int32, at least 1
+    prefix: tf.Tensor  # [B, p + 1] forced tokens, then padding
+
+    @classmethod
+    def of(
+        cls, max_lengths: tf.Tensor, prefix: tf.Tensor | None, pad_id: int
+    ) -> "Constraints":
+        """Returns the constraints of a batch.
+
+        Args:
+            max_lengths: Maximum lengths, `[B]`; less than 1 means 1.
+            prefix: Ids `[B, p]`, padded, or None.
+            pad_id: Id of padding.
+        """
+        max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
+        if prefix is None:
+            prefix = tf.zeros([tf.shape(max_lengths)[0], 0], tf.int32)
+        # After the prefix, padding: any token is allowed.
+        prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=pad_id)
+        return cls(max_lengths, prefix)
+
+    def forced(self, index: tf.Tensor, eos_id: int) -> tf.Tensor:
+        """Returns the only token that is allowed at a position, `[B]`.
+
+        It is the end token at the last position, and padding where any token
+        is allowed.
+        """
+        last = tf.shape(self.prefix)[1] - 1
+        return tf.where(
+            index + 1 >= self.max_lengths,
+            eos_id,
+            self.prefix[:, tf.minimum(index, last)],
+        )
+
+
+def run_search(
+    state: Any,
+    extend: Callable[[Any], Any],
+    is_live: Callable[[Any], tf.Tensor],
+    found: Callable[[Any], SearchResult],
+    pad_id: int,
+) -> SearchResult:
+    """Extends the hypotheses of a batch until all sentences are done.
+
+    When half of the sentences are done, they leave the batch.
+
+    Args:
+        state: A NamedTuple of nested tensors whose first axis is the batch, or
+            scalars. Another axis, of length 0, may grow. Its field
+            `sentences`, `[B]`, says which sentence of the batch each row is.
+        extend: Returns the state with one more token per hypothesis.
+        is_live: Returns where a sentence is not done, boolean `[B]`.
+        found: Returns the result of the rows of a state.
+        pad_id: Id of padding.
+
+    Returns:
+        The results of all sentences, in their order.
+    """
+    as_state = type(state)._make
+
+    def most_are_live(*state: Any) -> tf.Tensor:
+        live = is_live(as_state(state))
+        count = tf.reduce_sum(tf.cast(live, tf.int32))
+        return 2 * count > tf.size(live)
+
+    def extend_most(state: tuple, results: tuple) -> tuple[Any, SearchResult]:
+        state = tf.while_loop(
+            most_are_live,
+            lambda *state: extend(as_state(state)),
+            state,
+            shape_invariants=_invariants(state),
+        )
+        state = as_state(state)
+        results = _update_rows(
+            SearchResult(*results), found(state), state.sentences, pad_id
+        )
+        return _select_rows(state, is_live(state)), results
+
+    results = found(state)
+    _, results = tf.while_loop(
+        lambda state, _: tf.size(as_state(state).sentences) > 0,
+        extend_most,
+        (state, results),
+        shape_invariants=(_invariants(state), _invariants(results)),
+    )
+    return SearchResult(*results)
+
+
+def _update_rows(
+    results: SearchResult, found: SearchResult, rows: tf.Tensor, pad_id: int
+) -> SearchResult:
+    """Returns the results with what was found for some of the rows."""
+    longer = tf.shape(found.ids)[2] - tf.shape(results.ids)[2]
+    ids = tf.pad(
+        results.ids, [[0, 0], [0, 0], [0, longer]], constant_values=pad_id
+    )
+    return SearchResult(
+        *(
+            tf.tensor_scatter_nd_update(all_rows, rows[:, None], values)
+            for all_rows, values in zip(
+                results._replace(ids=ids), found, strict=True
+            )
+        )
+    )
+
+
+def _select_rows(state: Any, chosen: tf.Tensor) -> Any:
+    """Returns the state of the sentences that are chosen, boolean `[B]`."""
+    rows = tf.where(chosen)[:, 0]
+    return tf.nest.map_structure(
+        lambda x: tf.gather(x, rows) if x.shape.rank else x, state
+    )
+
+
+def _invariants(state: Any) -> Any:
+    """Returns the shapes in the loop.
+
+    The batch may shrink, and an axis of length 0 may grow.
+    """
+
+    def invariant(tensor: tf.Tensor) -> tf.TensorShape:
+        lengths = [length or None for length in tensor.shape]
+        return tf.TensorShape([None, *lengths[1:]] if lengths else [])
+
+    return tf.nest.map_structure(invariant, state)

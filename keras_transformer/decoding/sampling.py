@@ -1,0 +1,259 @@
+"""Sampling with temperature, top-k and top-p (nucleus; Holtzman et al. 2020).
+
+Letters: B = batch, K = samples per sentence, V = vocabulary, t = tokens
+decoded so far.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_transformer.decoding import vocabulary
+from keras_transformer.decoding.loop import (
+    Constraints,
+    SearchResult,
+    Step,
+    run_search,
+)
+from keras_transformer.decoding.scoring import length_penalty
+
+# Most nuclei have fewer tokens; to sort a whole vocabulary takes longer than
+# the rest of a step.
+_NUCLEUS = 1024
+
+_TINY = 1e-37  # in a graph, smaller numbers may count as 0
+
+
+class _State(NamedTuple):
+    """The loop variables of sampling."""
+
+    index: tf.Tensor  # scalar int32: t, the position to decode
+    cache: Any  # of the step function
+    ids: tf.Tensor  # [B, K, t]; padding after the end token
+    last_ids: tf.Tensor  # [B, K] the next input of the step function
+    log_probs: tf.Tensor  # [B, K] log P
+    lengths: tf.Tensor  # [B, K] end token included; 0 before it
+    constraints: Constraints
+    keys: tf.Tensor  # [B] as in `sample`
+    sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
+
+
+def sample(
+    step: Step,
+    cache: Any,
+    max_lengths: tf.Tensor,
+    keys: tf.Tensor,
+    *,
+    num_samples: int | tf.Tensor,
+    temperature: float | tf.Tensor,
+    top_k: int | tf.Tensor,
+    top_p: float | tf.Tensor,
+    seed: int | tf.Tensor,
+    alpha: float | tf.Tensor,
+    bos_id: int,
+    eos_id: int,
+    pad_id: int,
+    banned_ids: tuple[int, ...] = (),
+    prefix: tf.Tensor | None = None,
+) -> SearchResult:
+    """Draws continuations of `bos_id` at random; see `Sampling`.
+
+    What is drawn for a sentence depends on its key, the seed and the
+    probabilities, and not on the rest of the batch. The first of several
+    samples are those that a smaller `num_samples` draws.
+
+    Args:
+        step: As in `beam_search`; a sample always continues its own slot.
+        cache: As in `beam_search`.
+        max_lengths: As in `beam_search`.
+        keys: Integers `[B]`. Sentences with the same key share their random
+            numbers.
+        num_samples: K, as in `Sampling`; as all settings, a number or a scalar
+            tensor.
+        temperature: As in `Sampling`.
+        top_k: As in `Sampling`.
+        top_p: As in `Sampling`.
+        seed: As in `Sampling`.
+        alpha: As in `Sampling`.
+        bos_id: As in `beam_search`.
+        eos_id: As in `beam_search`.
+        pad_id: As in `beam_search`.
+        banned_ids: As in `beam_search`.
+        prefix: As in `beam_search`.
+
+    Returns:
+        A `SearchResult`, best first. Its scores are those of the model's own
+        probabilities, before temperature, top-k and top-p.
+    """
+    constraints = Constraints.of(max_lengths, prefix, pad_id)
+    banned = sorted({pad_id, bos_id, *banned_ids})
+
+    def extend(state: _State) -> _State:
+        """Decodes one more token of each sample."""
+        slots = tf.range(num_samples)
+        log_probs, cache = step(
+            state.last_ids,
+            tf.broadcast_to(slots, tf.shape(state.last_ids)),
+            state.cache,
+            state.index,
+        )
+        log_probs = tf.cast(log_probs, tf.float32)
+        is_banned = tf.reduce_any(
+            tf.range(tf.shape(log_probs)[-1])[:, None] == banned, axis=-1
+        )
+        logits = tf.where(is_banned, -float("inf"), log_probs)
+        logits = _filtered(logits, temperature, top_k, top_p)
+        numbers = _random_numbers(seed, state.keys, slots, state.index)
+        forced = state.constraints.forced(state.index, eos_id)[:, None]
+        tokens = tf.where(forced != pad_id, forced, _draw(logits, *numbers))
+
+        is_live = state.lengths == 0
+        tokens = tf.where(is_live, tokens, pad_id)
+        # What is reshaped into blocks forgets a constant K.
+        tokens = tf.ensure_shape(tokens, state.last_ids.shape)
+        added = tf.gather(log_probs, tokens, batch_dims=2)
+        length = state.index + 1
+        return state._replace(
+            index=length,
+            cache=cache,
+            ids=tf.concat([state.ids, tokens[:, :, None]], axis=2),
+            last_ids=tokens,
+            log_probs=state.log_probs + tf.where(is_live, added, 0.0),
+            lengths=tf.where(tokens == eos_id, length, state.lengths),
+        )
+
+    batch = tf.shape(constraints.max_lengths)[0]
+    slots = tf.stack([batch, num_samples])
+    state = _State(
+        index=tf.constant(0),
+        cache=cache,
+        ids=tf.zeros([batch, num_samples, 0], tf.int32),
+        last_ids=tf.fill(slots, bos_id),
+        log_probs=tf.zeros(slots),
+        lengths=tf.zeros(slots, tf.int32),
+        constraints=constraints,
+        keys=keys,
+        sentences=tf.range(batch),
+    )
+    ids, log_probs, lengths = run_search(
+        state,
+        extend,
+        lambda state: tf.reduce_any(state.lengths == 0, axis=1),
+        lambda state: SearchResult(state.ids, state.log_probs, state.lengths),
+        pad_id,
+    )
+    scores = log_probs / length_penalty(lengths, alpha)
+    scores, order = tf.math.top_k(scores, num_samples)
+    return SearchResult(
+        tf.gather(ids, order, batch_dims=1),
+        scores,
+        tf.gather(lengths, order, batch_dims=1),
+    )
+
+
+def _filtered(
+    logits: tf.Tensor,
+    temperature: float | tf.Tensor,
+    top_k: int | tf.Tensor,
+    top_p: float | tf.Tensor,
+) -> tf.Tensor:
+    """Applies temperature, top-k and top-p, in this order, to `[B, K, V]`.
+
+    Returns:
+        Logits of which the largest is 0; those of other tokens are -inf.
+    """
+    # The largest is 0 first: any temperature leaves it finite.
+    logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
+    logits /= tf.maximum(temperature, _TINY)
+    return tf.cond(
+        tf.logical_or(tf.greater(top_k, 0), tf.less(top_p, 1.0)),
+        lambda: tf.where(
+            logits >= _least_kept(logits, top_k, top_p), logits, -float("inf")
+        ),
+        lambda: logits,
+    )
+
+
+def _least_kept(
+    logits: tf.Tensor, top_k: int | tf.Tensor, top_p: float | tf.Tensor
+) -> tf.Tensor:
+    """Returns the smallest logit that top-k and then top-p keep, `[B, K, 1]`.
+
+    The nucleus is the smallest set of the most likely tokens whose
+    probabilities have at least the sum top_p.
+    """
+    vocab_size = tf.shape(logits)[-1]
+    has_top_k = tf.greater(top_k, 0)
+    everything = tf.reduce_sum(tf.exp(logits), axis=-1, keepdims=True)
+
+    def least(count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Looks at the best `count` tokens; also returns if they suffice."""
+        best, _ = vocabulary.top_k(logits, count)
+        weights = tf.exp(best)
+        total = tf.where(
+            has_top_k,
+            tf.reduce_sum(weights, axis=-1, keepdims=True),
+            everything,
+        )
+        before = tf.cumsum(weights, axis=-1, exclusive=True)
+        is_kept = tf.logical_or(before < top_p * total, tf.equal(top_p, 1.0))
+        kept = tf.where(is_kept, best, best[..., :1])  # at least the best
+        suffices = has_top_k | ~tf.reduce_any(is_kept[..., -1])
+        return tf.reduce_min(kept, axis=-1, keepdims=True), suffices
+
+    count = tf.minimum(tf.where(has_top_k, top_k, _NUCLEUS), vocab_size)
+    found, suffices = least(count)
+    return tf.cond(suffices, lambda: found, lambda: least(vocab_size)[0])
+
+
+def _random_numbers(
+    seed: int | tf.Tensor, keys: tf.Tensor, slots: tf.Tensor, index: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns two random numbers in [0, 1) per sample, each float64 `[B, K]`.
+
+    They are the halves of a strong hash value of what identifies them:
+    TensorFlow's generators of random numbers take one seed for a whole tensor,
+    so that a sentence's numbers would depend on its batch.
+    """
+    text = tf.strings.as_string
+    names = tf.strings.join([text(seed), text(index)], " ") + " "
+    names += text(keys)[:, None] + " " + text(slots)
+    values = tf.strings.to_hash_bucket_strong(names, 2**62, key=[0, 0])
+    return tuple(
+        tf.cast(half, tf.float64) / 2**31
+        for half in (values // 2**31, values % 2**31)
+    )
+
+
+def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Draws a token of each distribution: a block, and then one of its tokens.
+
+    Args:
+        logits: `[B, K, V]`, the largest 0.
+        first: Random numbers in [0, 1), `[B, K]`.
+        second: Others.
+
+    Returns:
+        Ids `[B, K]`.
+    """
+    size = vocabulary.block_size(logits.shape[-1]) or tf.shape(logits)[-1]
+    batch, samples = tf.unstack(tf.shape(logits)[:2])
+    weights = tf.reshape(tf.exp(logits), [batch, samples, -1, size])
+    block = _choose(tf.reduce_sum(weights, axis=-1), first)
+    weights = tf.gather(weights, block, batch_dims=2)  # [B, K, size]
+    return block * size + _choose(weights, second)
+
+
+def _choose(weights: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    """Returns the index at which cumulative weights exceed a part of the total.
+
+    In float64, so that rounding, which may differ from batch to batch, does
+    not change what is drawn, and an index of weight 0 is never returned.
+
+    Args:
+        weights: `[B, K, n]`, not all 0.
+        number: Which part, in [0, 1), `[B, K]`.
+    """
+    total = tf.cumsum(tf.cast(weights, tf.float64), axis=-1)
+    is_below = total <= number[:, :, None] * total[:, :, -1:]
+    return tf.reduce_sum(tf.cast(is_below, tf.int32), axis=-1)

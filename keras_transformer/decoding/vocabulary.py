@@ -1,0 +1,40 @@
+"""Operations over a vocabulary, by blocks of tokens.
+
+Letters: B = batch, K = hypotheses, V = vocabulary.
+"""
+
+import tensorflow as tf
+
+# Tokens in a block, the preferred size first.
+_BLOCK_SIZES = range(128, 31, -1)
+
+
+def block_size(vocab_size: int | None) -> int | None:
+    """Returns a size of blocks that V is a multiple of, None without one."""
+    sizes = [n for n in _BLOCK_SIZES if vocab_size and not vocab_size % n]
+    return sizes[0] if sizes else None
+
+
+def top_k(
+    log_probs: tf.Tensor, count: int | tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """`tf.math.top_k` over a vocabulary, `[B, K, V]`.
+
+    The best `count` values are in the `count` blocks with the best maxima,
+    which takes a fifth of the time if V is a multiple of a size of blocks. Of
+    equal values that are not all among the best, any may be returned.
+    """
+    vocab_size = log_probs.shape[-1]
+    size = block_size(vocab_size)
+    if size is None:
+        return tf.math.top_k(log_probs, count)
+    batch, hypotheses = tf.unstack(tf.shape(log_probs)[:2])
+    blocks = tf.reshape(log_probs, [batch, hypotheses, -1, size])
+    chosen = tf.minimum(count, vocab_size // size)
+    _, best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), chosen)
+    best = tf.sort(best)  # of equal values, the smaller id comes first
+    blocks = tf.gather(blocks, best, batch_dims=2)  # [B, K, chosen, size]
+    flat = tf.reshape(blocks, [batch, hypotheses, chosen * size])
+    values, indices = tf.math.top_k(flat, count)
+    block = tf.gather(best, indices // size, batch_dims=2)
+    return values, block * size + indices % size

@@ -1,0 +1,79 @@
+"""Tables that stand for a model in the tests of the search.
+
+`table[prefix]` is the distribution of the next token after a prefix, so that
+all hypotheses can be enumerated.
+"""
+
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+PAD, UNK, BOS, EOS, A, B = range(6)
+VOCAB = 6
+WORDS = (A, B)
+LONGEST = 4
+
+
+def prefixes(longest=LONGEST):
+    for length in range(longest):
+        yield from itertools.product(range(VOCAB), repeat=length)
+
+
+def random_table(seed):
+    """Log-probabilities `[V]` after every prefix, also of banned ids."""
+    random = np.random.default_rng(seed)
+    logits = {prefix: random.normal(size=VOCAB) * 1.5 for prefix in prefixes()}
+    return {p: z - np.log(np.exp(z).sum()) for p, z in logits.items()}
+
+
+def table_of(**log_probs):
+    """A table by hand: `a=-1` is log P(a), `ab=-2` log P(b | a), `_` the end.
+
+    All others have probability 0.
+    """
+    ids = {"a": A, "b": B, "_": EOS}
+    table = {p: np.full(VOCAB, -np.inf) for p in prefixes()}
+    for name, value in log_probs.items():
+        *prefix, token = (ids[letter] for letter in name)
+        table[tuple(prefix)][token] = value
+    return table
+
+
+def tables_as_step(tables, count, max_lengths=(LONGEST,)):
+    """Returns a step function on one table per row, for `count` hypotheses.
+
+    Returns:
+        The step, its first cache, and a list to which each call adds the
+        number of sentences.
+    """
+    # Prefixes are numbered in the order of `prefixes`, as a V-ary tree.
+    longest = max(*max_lengths, 1)
+    rows = [[table[p] for p in prefixes(longest)] for table in tables]
+    log_probs = tf.constant(np.array(rows), tf.float32)  # [B, prefixes, V]
+    calls = []
+
+    def step(ids, parents, cache, index):
+        log_probs, node = cache
+        calls.append(len(ids))
+        child = tf.gather(node, parents, batch_dims=1) * VOCAB + ids + 1
+        node = tf.where(index == 0, tf.zeros_like(child), child)
+        return tf.gather(log_probs, node, batch_dims=1), (log_probs, node)
+
+    return step, (log_probs, tf.zeros([len(tables), count], tf.int32)), calls
+
+
+def hypotheses(result, row):
+    """`[(score, ids)]` of a row; unused slots must be empty."""
+    found = []
+    for ids, score, n in zip(*(field[row] for field in result), strict=True):
+        assert (ids[n:] == PAD).all()
+        assert (n == 0) == (score == -np.inf)
+        if n:
+            found.append((float(score), tuple(ids[:n].tolist())))
+    return found
+
+
+def score(table, ids, alpha):
+    log_prob = sum(table[ids[:i]][token] for i, token in enumerate(ids))
+    return log_prob / ((5 + len(ids)) / 6) ** alpha

@@ -1,0 +1,53 @@
+"""Counts of operations, compared with TensorFlow's own and the paper's."""
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.profiler.model_analyzer import profile
+from tensorflow.python.profiler.option_builder import ProfileOptionBuilder
+
+from keras_transformer import Transformer, TransformerConfig
+from keras_transformer.flops import forward_flops, training_flops
+
+
+def config(**values):
+    return TransformerConfig.from_preset("tiny", vocab_size=300, **values)
+
+
+@pytest.mark.parametrize("heads", [dict(), dict(d_k=16, d_v=24)])
+def test_products_are_those_of_the_graph(heads):
+    model = Transformer(config(**heads))
+    ids = [tf.TensorSpec([1, length], tf.int32) for length in (70, 50)]
+    forward = tf.function(lambda s, t: model({"source": s, "target": t}))
+    graph = forward.get_concrete_function(*ids).graph
+    options = {**ProfileOptionBuilder.float_operation(), "output": "none"}
+    counted = profile(graph, options=options).total_float_ops
+    expected = forward_flops(model.config, 70, 50)
+    # TensorFlow also counts element-wise operations, and may leave out the
+    # products of attention scores.
+    assert counted == pytest.approx(expected, rel=0.06)
+
+
+def test_every_part_counts():
+    base = forward_flops(config(), 10, 8)
+    assert forward_flops(config(), 11, 8) > base
+    assert forward_flops(config(), 10, 9) > base
+    for change in (
+        dict(num_layers=3),
+        dict(d_ff=1024),
+        dict(d_k=64),
+        dict(d_v=64),
+    ):
+        assert forward_flops(config(**change), 10, 8) > base
+    # Per target token, the logits take 2 * d_model operations per entry.
+    larger = TransformerConfig.from_preset("tiny", vocab_size=301)
+    assert forward_flops(larger, 10, 8) - base == 2 * 128 * 8
+
+
+def test_gradients_take_twice_as_much():
+    base = TransformerConfig.from_preset("base")
+    assert training_flops(base, 25, 25) == 3 * forward_flops(base, 25, 25)
+    # 6 operations per parameter and token are the usual estimate. Half of
+    # the encoder's and decoder's parameters meet one side only.
+    assert training_flops(base, 25, 25) / (6 * 63.1e6 * 25) == pytest.approx(
+        1, abs=0.05
+    )
