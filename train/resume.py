@@ -178,7 +178,7 @@ def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
         tokenizer = Tokenizer.train(corpus.texts("train"), recipe.vocab_size)
     config = job.config(tokenizer)
     if past is not None:
-        free = {"dropout"}
+        free = {"dropout", "attention_window"}
         if config.positional_encoding == "sinusoidal":
             free.add("max_length")
         _refuse_differences(
