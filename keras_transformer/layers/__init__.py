@@ -16,7 +16,7 @@ from keras_transformer.layers.positional_encoding import (
 from keras_transformer.layers.residual import Residual
 from keras_transformer.layers.restricted_attention import (
     RestrictedSelfAttention,
-    restricted_attention,
+    restricted_dot_product_attention,
 )
 
 __all__ = [
@@ -33,6 +33,6 @@ __all__ = [
     "SinusoidalPositionalEncoding",
     "TiedEmbedding",
     "attention_scores",
-    "restricted_attention",
+    "restricted_dot_product_attention",
     "scaled_dot_product_attention",
 ]

@@ -23,7 +23,7 @@ from keras_transformer.layers import (
     EncoderLayer,
     MultiHeadAttention,
     RestrictedSelfAttention,
-    restricted_attention,
+    restricted_dot_product_attention,
 )
 from keras_transformer.masks import padding_mask
 
@@ -75,7 +75,9 @@ def check_blocks(length, size, causal, kind):
 
     @compiled
     def attend(*tensors):
-        return restricted_attention(*tensors, size, causal, attention, memory)
+        return restricted_dot_product_attention(
+            *tensors, size, causal, attention, memory
+        )
 
     found = attend(*map(ops.convert_to_tensor, (query, key, value)))
     expected = reference.attention(query, key, value, mask)
@@ -112,7 +114,7 @@ def test_any_mask(kind):
 
 def test_an_empty_input():
     x = ops.zeros((B, H, 0, 4))
-    assert restricted_attention(x, x, x, 3).shape == (B, H, 0, 4)
+    assert restricted_dot_product_attention(x, x, x, 3).shape == (B, H, 0, 4)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
