@@ -69,6 +69,13 @@ class TransformerConfig:
         "row E)",
         default="sinusoidal",
     )
+    attention_window: int | None = described(
+        POSITIVE_INTEGER,
+        "positions that self-attention is restricted to, the paper's r "
+        "(section 4): in the encoder those centred on a position, in the "
+        "decoder the last ones, its own included; by default all",
+        default=None,
+    )
     max_length: int = described(
         POSITIVE_INTEGER,
         "maximum length of a source or target in tokens, end token included",

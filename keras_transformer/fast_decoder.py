@@ -31,7 +31,8 @@ class FastCache(NamedTuple):
     """What decoding keeps between steps."""
 
     # Keys and values of each layer, [B, H, P*K, w]. Those of all K hypotheses
-    # lie side by side, so that they are never reordered.
+    # lie side by side, so that they are never reordered. With an
+    # `attention_window`, P is at most that.
     layers: tuple[tuple[tf.Tensor, tf.Tensor], ...]
     ancestry: tf.Tensor  # [B, K, P*K] boolean, True = own past
     # Keys [B, H, w, S] and values [B, H, S, w] of the memory, for each layer.
@@ -97,6 +98,7 @@ class FastDecoder:
         positions = model.target_positions.vectors(tf.range(max_length))
         self._positions = tf.cast(positions, self._dtype)
         self._beam_size = beam_size
+        self._window = model.config.attention_window
         # Rows of heads are put in order by an index, made once: a transpose
         # takes several times as long.
         rows = tf.range(beam_size * 3 * self._heads)
@@ -160,6 +162,9 @@ class FastDecoder:
         x = tf.cast(x, self._dtype) * self._d_model**0.5
         x += tf.gather(self._positions, index)
         ancestry = _grow_ancestry(cache.ancestry, parents)
+        if self._window is not None:
+            kept = self._window * self._beam_size
+            ancestry = ancestry[:, :, -kept:]
         mask = ancestry[:, None]  # [B, 1, K, (P+1)*K]
         grown = []
         for layer, past, memory in zip(
@@ -170,6 +175,8 @@ class FastDecoder:
             key, value = (
                 tf.concat(pair, axis=2) for pair in zip(past, new, strict=True)
             )
+            if self._window is not None:
+                key, value = key[:, :, -kept:], value[:, :, -kept:]
             scores = tf.matmul(query, key, transpose_b=True)
             output = self._attend(scores, mask, value)
             output = tf.matmul(output, layer.self_output)

@@ -54,6 +54,39 @@ def causal_mask(length: Any) -> Any:
     return ops.expand_dims(positions[:, None] >= positions[None, :], axis=0)
 
 
+def window_mask(length: Any, window: int, causal: bool = False) -> Any:
+    """Returns a mask that hides what is outside a window (section 4).
+
+    Each position may attend to `window` positions, the paper's r, or to fewer
+    near the ends. They are centred on the position, that is from i - floor(r/2)
+    to i + floor((r-1)/2): an even r has one more before than after. With
+    `causal` they are the position itself and the r - 1 before it.
+
+    Args:
+        length: T, as an integer or a scalar tensor.
+        window: The number of positions, r.
+        causal: Whether the window ends at the position.
+
+    Returns:
+        Boolean `[1, T, T]`.
+    """
+    before, after = window_reach(window, causal)
+    positions = ops.arange(length)
+    distance = positions[None, :] - positions[:, None]  # key minus query
+    near = ops.logical_and(distance >= -before, distance <= after)
+    return ops.expand_dims(near, axis=0)
+
+
+def window_reach(window: int, causal: bool = False) -> tuple[int, int]:
+    """Returns how many positions before and after itself a position sees.
+
+    Args:
+        window: As in `window_mask`.
+        causal: As in `window_mask`.
+    """
+    return (window - 1, 0) if causal else (window // 2, (window - 1) // 2)
+
+
 def combine_masks(*masks: Any) -> Any:
     """Returns a mask that is True where every given mask is.
 

@@ -45,7 +45,7 @@ class DecoderCache(NamedTuple):
 
     The keys of all K hypotheses lie side by side, so that the cache is never
     reordered when hypotheses change places; `ancestry` says which of them
-    are a hypothesis' own past.
+    are a hypothesis' own past. With an `attention_window`, P is at most that.
     """
 
     layers: tuple[LayerCache, ...]  # their keys and values: [B, H, P*K, d]
@@ -120,6 +120,7 @@ class Transformer(DistributedFit):
             d_k=config.d_k,
             d_v=config.d_v,
             dropout=config.dropout,
+            attention_window=config.attention_window,
             attention_class=attention_class,
             feed_forward_class=feed_forward_class,
             residual_class=residual_class,
@@ -221,11 +222,20 @@ class Transformer(DistributedFit):
         self, target: Any, memory: Memory, training: bool | None
     ) -> Any:
         x = self._embed(target, self.target_positions, training)
-        # Padding comes after a target's last token: the causal mask hides it.
-        mask = causal_mask(ops.shape(target)[1])
         return self.decoder(
-            x, memory.states, mask, memory.mask, training=training
+            x,
+            memory.states,
+            self._target_mask(target),
+            memory.mask,
+            training=training,
         )
+
+    def _target_mask(self, target: Any) -> Any:
+        """Returns what hides the future from a target, if windows do not."""
+        # Padding comes after a target's last token: the causal mask hides it.
+        if self.config.attention_window is None:
+            return causal_mask(ops.shape(target)[1])
+        return None
 
     def init_cache(self, memory: Memory, beam_size: int = 1) -> DecoderCache:
         """Returns the cache before the first decoding step.
@@ -262,6 +272,9 @@ class Transformer(DistributedFit):
         positions = ops.reshape(index, (1,))
         x = self._embed(ids, self.target_positions, positions=positions)
         ancestry = _grow_ancestry(cache.ancestry, parents)
+        if self.config.attention_window is not None:
+            kept = self.config.attention_window * ops.shape(ids)[1]
+            ancestry = ancestry[:, :, -kept:]
         x, layers = self.decoder.decode_step(
             x, cache.layers, ancestry, cache.memory_mask
         )
@@ -280,7 +293,7 @@ class Transformer(DistributedFit):
         states, encoder = self.encoder.call_with_scores(x, mask)
         x = self._embed(target, self.target_positions)
         _, decoder, cross = self.decoder.call_with_scores(
-            x, states, causal_mask(ops.shape(target)[1]), mask
+            x, states, self._target_mask(target), mask
         )
         return AttentionScores(encoder, decoder, cross)
 

@@ -72,6 +72,15 @@ def gradients(function, variables):
     return [to_numpy(gradient) for gradient in found]
 
 
+def compiled(function):
+    """Returns the function, on JAX compiled: op by op takes five times."""
+    if keras.backend.backend() != "jax":
+        return function
+    import jax
+
+    return jax.jit(function)
+
+
 def check_examples(module):
     """Runs the docstring examples of a module, of which there must be some.
 

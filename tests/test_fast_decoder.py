@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.fast_decoder import FastDecoder
+from keras_transformer.id_translator import IdTranslator
 from keras_transformer.presets import PRESETS
 
 STEPS = 3
@@ -40,11 +41,11 @@ def random_model(config, dtype="float32"):
     return model
 
 
-def decode(decoder, cache, beam_size, batch=2):
+def decode(decoder, cache, beam_size, steps=STEPS, batch=2):
     """Logits `[steps, B, K, V]` of hypotheses that change places."""
     random = np.random.default_rng(0)
     found = []
-    for index in range(STEPS):
+    for index in range(steps):
         parents = random.integers(0, beam_size, (batch, beam_size), "int32")
         if not index:
             parents[:] = 0
@@ -58,11 +59,12 @@ def decode(decoder, cache, beam_size, batch=2):
     return tf.stack(found).numpy(), cache
 
 
-def decode_both(model, beam_size, source=SOURCE):
+def decode_both(model, beam_size, source=SOURCE, steps=STEPS):
     memory = model.encode(source)
-    expected, _ = decode(model, model.init_cache(memory, beam_size), beam_size)
-    fast = FastDecoder(model, memory, STEPS, beam_size)
-    found, cache = decode(fast, fast.init_cache(), beam_size)
+    cache = model.init_cache(memory, beam_size)
+    expected, _ = decode(model, cache, beam_size, steps)
+    fast = FastDecoder(model, memory, steps, beam_size)
+    found, cache = decode(fast, fast.init_cache(), beam_size, steps)
     return found, expected, cache
 
 
@@ -114,6 +116,46 @@ def test_the_cache_grows_by_the_hypotheses():
         assert key.shape == value.shape == (2, 2, STEPS * 4, 4)
     assert cache.ancestry.shape == (2, 4, STEPS * 4)
     assert (cache.ancestry.numpy().sum(axis=-1) == STEPS).all()
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("window", [1, 2, 9])
+def test_a_window_limits_the_cache(window, beam_size):
+    config = dataclasses.replace(CONFIG, attention_window=window)
+    model = random_model(config)
+    assert FastDecoder.supports(model)
+    found, expected, cache = decode_both(model, beam_size, steps=6)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    kept = min(window, 6)
+    for key, value in cache.layers:
+        assert key.shape == value.shape == (2, 2, kept * beam_size, 4)
+    assert (cache.ancestry.numpy().sum(axis=-1) == kept).all()
+
+
+def test_a_search_in_a_graph_with_a_window(monkeypatch):
+    """Scores of the search are those of the whole translation at once."""
+    config = dataclasses.replace(CONFIG, attention_window=2)
+    ids = IdTranslator(
+        [random_model(config)], kt.BeamSearch(beam_size=4, alpha=0.0), unk_id=1
+    )
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def search(source):
+        return ids.search(source, extra_length=3, length_factor=1.0)
+
+    found = search(SOURCE)
+    assert found.lengths.numpy().max() > 4
+    for k in range(4):
+        labels = found.ids[:, k]
+        log_probs = ids.token_log_probs(tf.constant(SOURCE), labels)
+        np.testing.assert_allclose(
+            tf.reduce_sum(log_probs, axis=1), found.scores[:, k], atol=1e-5
+        )
+    monkeypatch.setattr(
+        FastDecoder, "supports", staticmethod(lambda model: False)
+    )
+    expected = ids.search(tf.constant(SOURCE), extra_length=3)
+    np.testing.assert_array_equal(found.ids, expected.ids)
 
 
 def test_it_uses_the_current_weights():

@@ -5,7 +5,12 @@ from helpers import dtype_of, normal, to_numpy
 from keras import ops
 
 from keras_transformer import layers
-from keras_transformer.masks import causal_mask, combine_masks, padding_mask
+from keras_transformer.masks import (
+    causal_mask,
+    combine_masks,
+    padding_mask,
+    window_mask,
+)
 
 LOWER_TRIANGLE = [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]
 
@@ -69,3 +74,25 @@ def test_masks_are_combined_by_and():
     )
     assert combine_masks(padding, None) is padding
     assert combine_masks(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("window", "causal", "expected"),
+    (
+        (1, False, ["1000", "0100", "0010", "0001"]),
+        (2, False, ["1000", "1100", "0110", "0011"]),
+        (3, False, ["1100", "1110", "0111", "0011"]),
+        (4, False, ["1100", "1110", "1111", "0111"]),
+        (9, False, ["1111", "1111", "1111", "1111"]),
+        (1, True, ["1000", "0100", "0010", "0001"]),
+        (2, True, ["1000", "1100", "0110", "0011"]),
+        (3, True, ["1000", "1100", "1110", "0111"]),
+        (9, True, ["1000", "1100", "1110", "1111"]),
+    ),
+)
+def test_window_mask_hides_what_is_not_near(window, causal, expected):
+    for length in (4, ops.convert_to_tensor(4, "int32")):
+        mask = window_mask(length, window, causal)
+        assert dtype_of(mask) == "bool"
+        rows = [list(map(int, row)) for row in expected]
+        np.testing.assert_array_equal(to_numpy(mask), [rows])

@@ -73,6 +73,7 @@ def test_logits_carry_no_keras_mask():
         dict(d_k=3, d_v=5),
         dict(positional_encoding="learned"),
         dict(num_layers=3, num_heads=1, d_ff=7),
+        dict(attention_window=3),
     ),
 )
 def test_number_of_parameters_is_that_of_the_configuration(changes):
@@ -160,18 +161,20 @@ def test_id_of_padding_comes_from_the_configuration():
 
 
 @pytest.mark.parametrize(
-    ("positions", "beam_size", "policy"),
+    ("changes", "beam_size", "policy"),
     (
-        ("sinusoidal", 3, "float32"),
-        ("sinusoidal", 3, "mixed_bfloat16"),
-        ("learned", 3, "float32"),
-        ("sinusoidal", 1, "float32"),
+        ({}, 3, "float32"),
+        ({}, 3, "mixed_bfloat16"),
+        (dict(positional_encoding="learned"), 3, "float32"),
+        ({}, 1, "float32"),
+        (dict(attention_window=2), 3, "float32"),
+        (dict(attention_window=1), 2, "float32"),
     ),
 )
 def test_decoding_with_a_cache_equals_decoding_at_once(
-    positions, beam_size, policy
+    changes, beam_size, policy
 ):
-    model = small(policy, d_k=3, d_v=5, positional_encoding=positions)
+    model = small(policy, d_k=3, d_v=5, **changes)
     random = np.random.default_rng(0)
     memory = model.encode(SOURCE)
     repeated = model.encode(np.repeat(SOURCE, beam_size, axis=0))
@@ -204,14 +207,24 @@ def test_decoding_with_a_cache_equals_decoding_at_once(
         )
     # The memory is neither repeated nor projected again.
     assert tuple(cache.layers[0].cross_key.shape) == (2, 2, 6, 3)
-    assert tuple(cache.layers[0].self_value.shape) == (2, 2, 3 * beam_size, 5)
+    kept = min(3, model.config.attention_window or 3) * beam_size
+    assert tuple(cache.layers[0].self_value.shape) == (2, 2, kept, 5)
+    assert tuple(cache.ancestry.shape) == (2, beam_size, kept)
 
 
-def test_attention_scores_of_every_layer():
-    model = small()
+@pytest.mark.parametrize("window", (None, 2))
+def test_attention_scores_of_every_layer(window):
+    model = small(attention_window=window)
     scores = model.attention_scores(SOURCE, TARGET)
     causal = np.tril(np.ones((1, 5, 5), bool))
     masks = dict(encoder=MEMORY_MASK, decoder=causal, cross=MEMORY_MASK)
+    if window:
+        # Position i may attend to i - 1 and i.
+        for name, length in (("encoder", 6), ("decoder", 5)):
+            near = np.tri(length, dtype=bool) & ~np.tri(
+                length, k=-2, dtype=bool
+            )
+            masks[name] = masks[name] & near
     rows = dict(encoder=6, decoder=5, cross=5)
     for name, mask in masks.items():
         layers = getattr(scores, name)
@@ -220,8 +233,9 @@ def test_attention_scores_of_every_layer():
             assert dtype_of(layer) == "float32"
             layer = to_numpy(layer)
             assert layer.shape == (2, 2, rows[name], mask.shape[-1])
-            np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-6)
             shown = np.broadcast_to(mask[:, None], layer.shape)
+            total = shown.any(axis=-1)
+            np.testing.assert_allclose(layer.sum(axis=-1), total, atol=1e-6)
             assert (layer[~shown] == 0).all() and (layer[shown] > 0).all()
     # The scores of the stacks themselves, for the same inputs.
     x = model.source_positions(model.embedding(SOURCE))

@@ -90,6 +90,14 @@ def test_an_invalid_config_is_refused(run, content, message):
         Run.open(run.path)
 
 
+def test_a_run_that_was_written_before_there_were_windows(run):
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    del values["model"]["attention_window"]
+    path.write_text(json.dumps(values))
+    assert Run.open(run.path).config == run.config
+
+
 def test_an_unknown_setting_is_refused(run):
     path = run.path / "config.json"
     values = json.loads(path.read_text())

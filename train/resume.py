@@ -185,7 +185,7 @@ def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
         )
     config = job.config(tokenizer)
     if past is not None:
-        free = {"dropout"}
+        free = {"dropout", "attention_window"}
         if config.positional_encoding == "sinusoidal":
             free.add("max_length")
         _refuse_differences(

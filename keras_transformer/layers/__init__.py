@@ -14,6 +14,10 @@ from keras_transformer.layers.positional_encoding import (
     SinusoidalPositionalEncoding,
 )
 from keras_transformer.layers.residual import Residual
+from keras_transformer.layers.restricted_attention import (
+    RestrictedSelfAttention,
+    restricted_dot_product_attention,
+)
 
 __all__ = [
     "Decoder",
@@ -25,8 +29,10 @@ __all__ = [
     "LearnedPositionalEncoding",
     "MultiHeadAttention",
     "Residual",
+    "RestrictedSelfAttention",
     "SinusoidalPositionalEncoding",
     "TiedEmbedding",
     "attention_scores",
+    "restricted_dot_product_attention",
     "scaled_dot_product_attention",
 ]

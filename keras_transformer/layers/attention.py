@@ -230,17 +230,25 @@ class MultiHeadAttention(keras.layers.Layer):
         Raises:
             ValueError: If a mask is not boolean or its shape is wrong.
         """
-        sizes = (query.shape[0], query.shape[1], key.shape[2])  # B, T, S
+        check_masks(attention_mask, memory_mask, query, key)
         heads, scores = scaled_dot_product_attention(
-            self._split_heads(self.query_projection(query), self._d_k),
+            self._project_query(query),
             key,
             value,
-            _mask_of_heads(attention_mask, memory_mask, sizes),
+            _mask_of_heads(attention_mask, memory_mask),
         )
+        return self._project_output(heads), scores
+
+    def _project_query(self, query: Any) -> Any:
+        """`[B, T, d_model]` -> `[B, H, T, d_k]`."""
+        return self._split_heads(self.query_projection(query), self._d_k)
+
+    def _project_output(self, heads: Any) -> Any:
+        """`[B, H, T, d_v]` -> `[B, T, d_model]`."""
         heads = ops.transpose(heads, (0, 2, 1, 3))  # [B, T, H, d_v]
-        length = ops.shape(query)[1]
+        length = ops.shape(heads)[1]
         joined = ops.reshape(heads, (-1, length, self.num_heads * self._d_v))
-        return self.output_projection(joined), scores
+        return self.output_projection(joined)
 
     def _split_heads(self, x: Any, width: int) -> Any:
         """`[B, T, H * width]` -> `[B, H, T, width]`."""
@@ -270,25 +278,31 @@ def _softmax(scores: Any) -> Any:
     return ops.softmax(scores, axis=-1)
 
 
-def _mask_of_heads(
-    attention_mask: Any, memory_mask: Any, sizes: tuple[int | None, ...]
-) -> Any:
+def _mask_of_heads(attention_mask: Any, memory_mask: Any) -> Any:
     """Returns both masks as one that broadcasts to `[B, H, T, S]`, or None.
 
     Args:
         attention_mask: `[T, S]`, `[B, T, S]` or None.
         memory_mask: `[B, S]` or None.
-        sizes: B, T and S; None where unknown.
     """
     if attention_mask is not None:
-        _check_mask("attention_mask", attention_mask, (2, 3), sizes)
         # [B, T, S] -> [B, 1, T, S] or [T, S] -> [1, T, S]
         attention_mask = ops.expand_dims(attention_mask, axis=-3)
     if memory_mask is not None:
-        batch, _, length = sizes
-        _check_mask("memory_mask", memory_mask, (2,), (batch, length))
         memory_mask = memory_mask[:, None, None, :]  # [B, 1, 1, S]
     return combine_masks(attention_mask, memory_mask)
+
+
+def check_masks(
+    attention_mask: Any, memory_mask: Any, query: Any, key: Any
+) -> None:
+    """Raises a ValueError unless the masks fit the queries and keys."""
+    sizes = (query.shape[0], query.shape[1], key.shape[2])  # B, T, S
+    if attention_mask is not None:
+        _check_mask("attention_mask", attention_mask, (2, 3), sizes)
+    if memory_mask is not None:
+        batch, _, length = sizes
+        _check_mask("memory_mask", memory_mask, (2,), (batch, length))
 
 
 def _check_mask(

@@ -17,6 +17,9 @@ from keras_transformer.layers.checks import (
 )
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.residual import Residual
+from keras_transformer.layers.restricted_attention import (
+    RestrictedSelfAttention,
+)
 
 
 class Block(keras.layers.Layer):
@@ -28,6 +31,8 @@ class Block(keras.layers.Layer):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
+        attention_window: Positions that self-attention is restricted to, as
+            in `RestrictedSelfAttention`; by default all.
         attention_class: `MultiHeadAttention` or a subclass, which overrides
             `attend` or `project_memory`.
         feed_forward_class: `FeedForward` or a layer with its arguments.
@@ -43,6 +48,7 @@ class Block(keras.layers.Layer):
         d_k: int | None = None,
         d_v: int | None = None,
         dropout: float = 0.1,
+        attention_window: int | None = None,
         attention_class: type | str = MultiHeadAttention,
         feed_forward_class: type | str = FeedForward,
         residual_class: type | str = Residual,
@@ -51,6 +57,8 @@ class Block(keras.layers.Layer):
         check_head_sizes(num_heads, d_k, d_v)
         check_positive(d_ff=d_ff)
         check_dropout(dropout)
+        if attention_window is not None:
+            check_positive(attention_window=attention_window)
         super().__init__(**kwargs)
         self.supports_masking = True
         self.num_heads = num_heads
@@ -58,12 +66,21 @@ class Block(keras.layers.Layer):
         self.d_k = d_k
         self.d_v = d_v
         self.dropout = dropout
+        self.attention_window = attention_window
         self.attention_class = _layer_class("attention_class", attention_class)
         if self.attention_class.call is not MultiHeadAttention.call:
             raise ValueError(
-                "Encoder and decoder layers do not use `call` of their "
-                "attention, but its `project_memory` and `attend`. Override "
-                f"these. Received: attention_class={attention_class}"
+                "Encoder and decoder layers use `project_memory` and `attend` "
+                "of their attention, not only `call`. Override these. "
+                f"Received: attention_class={attention_class}"
+            )
+        restricted = attention_window is not None
+        if restricted and self.attention_class is not MultiHeadAttention:
+            raise ValueError(
+                "attention_window restricts MultiHeadAttention itself, not "
+                "what a subclass computes. Leave one of the two out. "
+                f"Received: attention_window={attention_window}, "
+                f"attention_class={attention_class}"
             )
         self.feed_forward_class = _layer_class(
             "feed_forward_class", feed_forward_class
@@ -81,6 +98,23 @@ class Block(keras.layers.Layer):
             name=name,
         )
         attention.build(x_shape, memory_shape)
+        return attention
+
+    def _self_attention(
+        self, name: str, shape: tuple, causal: bool
+    ) -> MultiHeadAttention:
+        if self.attention_window is None:
+            return self._attention(name, shape, shape)
+        attention = RestrictedSelfAttention(
+            self.num_heads,
+            self.attention_window,
+            self.d_k,
+            self.d_v,
+            causal,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        attention.build(shape, shape)
         return attention
 
     def _feed_forward(self, name: str, shape: tuple) -> FeedForward:
@@ -104,6 +138,7 @@ class Block(keras.layers.Layer):
             "d_k": self.d_k,
             "d_v": self.d_v,
             "dropout": self.dropout,
+            "attention_window": self.attention_window,
             "attention_class": self.attention_class,
             "feed_forward_class": self.feed_forward_class,
             "residual_class": self.residual_class,
@@ -136,6 +171,8 @@ class Stack(Block):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
+        attention_window: Positions that self-attention is restricted to, as
+            in `RestrictedSelfAttention`; by default all.
         **kwargs: The classes that `Block` takes, and arguments of
             `keras.layers.Layer`.
     """
@@ -148,10 +185,13 @@ class Stack(Block):
         d_k: int | None = None,
         d_v: int | None = None,
         dropout: float = 0.1,
+        attention_window: int | None = None,
         **kwargs: Any,
     ) -> None:
         check_positive(num_layers=num_layers)
-        super().__init__(num_heads, d_ff, d_k, d_v, dropout, **kwargs)
+        super().__init__(
+            num_heads, d_ff, d_k, d_v, dropout, attention_window, **kwargs
+        )
         self.num_layers = num_layers
 
     def _build_layers(self, layer_class: type[Block], *shapes: tuple) -> None:

@@ -4,6 +4,7 @@ Letters: B = batch, T = target length, S = source length, H = heads,
 P = keys cached so far.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -15,7 +16,8 @@ from keras_transformer.layers.block import Block, Stack
 class LayerCache(NamedTuple):
     """What a decoder layer keeps between decoding steps."""
 
-    self_key: Any  # [B, H, P, d_k], grows by the positions of each step
+    # [B, H, P, d_k], grows by the positions of each step, up to the window
+    self_key: Any
     self_value: Any  # [B, H, P, d_v]
     cross_key: Any  # [B, H, S, d_k], computed once from the memory
     cross_value: Any  # [B, H, S, d_v]
@@ -38,6 +40,9 @@ class DecoderLayer(Block):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of the three sub-layers.
+        attention_window: Positions, up to its own, that each position attends
+            to, as in `RestrictedSelfAttention`; by default all. A causal mask
+            is then not needed, and costs time.
         attention_class: `MultiHeadAttention` or a subclass.
         feed_forward_class: `FeedForward` or a layer with its arguments.
         residual_class: `Residual` or a subclass, e.g. for pre-norm.
@@ -69,8 +74,8 @@ class DecoderLayer(Block):
 
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
         """Creates the three sub-layers."""
-        self.self_attention = self._attention(
-            "self_attention", x_shape, x_shape
+        self.self_attention = self._self_attention(
+            "self_attention", x_shape, causal=True
         )
         self.self_attention_norm = self._residual(
             "self_attention_norm", x_shape
@@ -94,16 +99,15 @@ class DecoderLayer(Block):
         memory_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        output, _, _ = self.call_with_scores(
-            x,
-            memory,
-            attention_mask,
-            cross_attention_mask,
-            x_mask,
-            memory_mask,
-            training,
-        )
-        return output
+        def attend_to_self(x: Any) -> Any:
+            return self.self_attention.call(x, x, attention_mask, x_mask)
+
+        def attend_to_memory(x: Any) -> Any:
+            return self.cross_attention.call(
+                x, memory, cross_attention_mask, memory_mask
+            )
+
+        return self._sublayers(x, attend_to_self, attend_to_memory, training)
 
     def call_with_scores(
         self,
@@ -130,16 +134,23 @@ class DecoderLayer(Block):
             The output `[B, T, d_model]`, and the scores of self-attention
             `[B, H, T, T]` and of cross-attention `[B, H, T, S]` in float32.
         """
-        nothing_cached = LayerCache(
-            None, None, *self.cross_attention.project_memory(memory)
-        )
-        output, _, self_scores, cross_scores = self._sublayers(
-            x,
-            nothing_cached,
-            (attention_mask, x_mask),
-            (cross_attention_mask, memory_mask),
-            training,
-        )
+        self_scores = cross_scores = None
+
+        def attend_to_self(x: Any) -> Any:
+            nonlocal self_scores
+            output, self_scores = self.self_attention.call_with_scores(
+                x, x, attention_mask, x_mask
+            )
+            return output
+
+        def attend_to_memory(x: Any) -> Any:
+            nonlocal cross_scores
+            output, cross_scores = self.cross_attention.call_with_scores(
+                x, memory, cross_attention_mask, memory_mask
+            )
+            return output
+
+        output = self._sublayers(x, attend_to_self, attend_to_memory, training)
         return output, self_scores, cross_scores
 
     def init_cache(self, memory: Any) -> LayerCache:
@@ -163,68 +174,59 @@ class DecoderLayer(Block):
     ) -> tuple[Any, LayerCache]:
         """Decodes the next T positions.
 
+        With an `attention_window` of r positions, x is one position of T
+        hypotheses that are decoded side by side, and the cache keeps the keys
+        of the last r positions, which are r T.
+
         Args:
             x: `[B, T, d_model]`.
             cache: From `init_cache` or the previous step; it holds P keys.
-            attention_mask: Boolean, broadcastable to `[B, T, P + T]`.
+            attention_mask: Boolean, broadcastable to `[B, T, P + T]`; with an
+                `attention_window`, to the last r T of these keys.
             cross_attention_mask: Boolean, broadcastable to `[B, T, S]`.
 
         Returns:
             `[B, T, d_model]`, and the cache with the T positions appended.
         """
-        output, cache, _, _ = self._sublayers(
-            x, cache, (attention_mask, None), (cross_attention_mask, None)
-        )
+
+        def attend_to_self(x: Any) -> Any:
+            nonlocal cache
+            attention = self.self_attention
+            key, value = attention.project_memory(x)
+            key = ops.concatenate([cache.self_key, key], axis=2)
+            value = ops.concatenate([cache.self_value, value], axis=2)
+            if self.attention_window is not None:
+                kept = self.attention_window * ops.shape(x)[1]
+                key, value = key[:, :, -kept:], value[:, :, -kept:]
+            cache = cache._replace(self_key=key, self_value=value)
+            output, _ = attention.attend(x, key, value, attention_mask)
+            return output
+
+        def attend_to_memory(x: Any) -> Any:
+            output, _ = self.cross_attention.attend(
+                x, cache.cross_key, cache.cross_value, cross_attention_mask
+            )
+            return output
+
+        output = self._sublayers(x, attend_to_self, attend_to_memory)
         return output, cache
 
     def _sublayers(
         self,
         x: Any,
-        cache: LayerCache,
-        self_masks: tuple[Any, Any],
-        cross_masks: tuple[Any, Any],
+        attend_to_self: Callable[[Any], Any],
+        attend_to_memory: Callable[[Any], Any],
         training: bool | None = None,
-    ) -> tuple[Any, LayerCache, Any, Any]:
-        """Returns the output, the grown cache, and the scores of both kinds.
-
-        Args:
-            x: `[B, T, d_model]`.
-            cache: Its `self_key` and `self_value` are None if x is whole.
-            self_masks: `attention_mask` and `memory_mask` of self-attention.
-            cross_masks: Those of cross-attention.
-            training: As in `call`.
-        """
-        self_scores = cross_scores = None
-
-        def attend_to_self(x: Any) -> Any:
-            nonlocal cache, self_scores
-            key, value = self.self_attention.project_memory(x)
-            if cache.self_key is not None:
-                key = ops.concatenate([cache.self_key, key], axis=2)
-                value = ops.concatenate([cache.self_value, value], axis=2)
-            cache = cache._replace(self_key=key, self_value=value)
-            output, self_scores = self.self_attention.attend(
-                x, key, value, *self_masks
-            )
-            return output
-
-        def attend_to_memory(x: Any) -> Any:
-            nonlocal cross_scores
-            output, cross_scores = self.cross_attention.attend(
-                x, cache.cross_key, cache.cross_value, *cross_masks
-            )
-            return output
-
+    ) -> Any:
         x = self.self_attention_norm(
             x, sublayer=attend_to_self, training=training
         )
         x = self.cross_attention_norm(
             x, sublayer=attend_to_memory, training=training
         )
-        x = self.feed_forward_norm(
+        return self.feed_forward_norm(
             x, sublayer=self.feed_forward, training=training
         )
-        return x, cache, self_scores, cross_scores
 
     def compute_output_shape(
         self, x_shape: tuple, memory_shape: tuple
@@ -245,6 +247,7 @@ class Decoder(Stack):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
+        attention_window: As in `DecoderLayer`.
         **kwargs: `attention_class`, `feed_forward_class` and `residual_class`
             as in `DecoderLayer`, and arguments of `keras.layers.Layer`.
 
@@ -347,7 +350,7 @@ class Decoder(Stack):
         Args:
             x: `[B, T, d_model]`.
             caches: From `init_cache` or the previous step.
-            attention_mask: Boolean, broadcastable to `[B, T, P + T]`.
+            attention_mask: As in `DecoderLayer.decode_step`.
             cross_attention_mask: Boolean, broadcastable to `[B, T, S]`.
 
         Returns:

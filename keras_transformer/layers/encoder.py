@@ -3,6 +3,7 @@
 Letters: B = batch, S = source length, H = heads.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -24,6 +25,8 @@ class EncoderLayer(Block):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of both sub-layers.
+        attention_window: Positions centred on each position that it attends
+            to, as in `RestrictedSelfAttention`; by default all.
         attention_class: `MultiHeadAttention` or a subclass.
         feed_forward_class: `FeedForward` or a layer with its arguments.
         residual_class: `Residual` or a subclass, e.g. for pre-norm.
@@ -51,8 +54,8 @@ class EncoderLayer(Block):
 
     def build(self, input_shape: tuple) -> None:
         """Creates the two sub-layers."""
-        self.self_attention = self._attention(
-            "self_attention", input_shape, input_shape
+        self.self_attention = self._self_attention(
+            "self_attention", input_shape, causal=False
         )
         self.self_attention_norm = self._residual(
             "self_attention_norm", input_shape
@@ -70,10 +73,12 @@ class EncoderLayer(Block):
         x_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        output, _ = self.call_with_scores(
-            x, attention_mask, combine_masks(mask, x_mask), training
-        )
-        return output
+        mask = combine_masks(mask, x_mask)
+
+        def attend(x: Any) -> Any:
+            return self.self_attention.call(x, x, attention_mask, mask)
+
+        return self._sublayers(x, attend, training)
 
     def call_with_scores(
         self,
@@ -103,11 +108,16 @@ class EncoderLayer(Block):
             )
             return output
 
+        output = self._sublayers(x, attend, training)
+        return output, scores
+
+    def _sublayers(
+        self, x: Any, attend: Callable[[Any], Any], training: bool | None
+    ) -> Any:
         x = self.self_attention_norm(x, sublayer=attend, training=training)
-        x = self.feed_forward_norm(
+        return self.feed_forward_norm(
             x, sublayer=self.feed_forward, training=training
         )
-        return x, scores
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
@@ -126,6 +136,7 @@ class Encoder(Stack):
         d_k: Width of one head's keys. Default: d_model / `num_heads`.
         d_v: Width of one head's values. Default: d_model / `num_heads`.
         dropout: Rate on the output of every sub-layer.
+        attention_window: As in `EncoderLayer`.
         **kwargs: `attention_class`, `feed_forward_class` and `residual_class`
             as in `EncoderLayer`, and arguments of `keras.layers.Layer`.
 

@@ -38,6 +38,7 @@ ALL_FLAGS = {
     "--d-v 4": 4,
     "--dropout 0": 0.0,
     "--positional-encoding learned": "learned",
+    "--attention-window 16": 16,
 }
 
 

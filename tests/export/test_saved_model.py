@@ -163,6 +163,25 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
 
 
+def test_a_model_with_a_window(model, tokenizer, pairs, tmp_path, monkeypatch):
+    config = dataclasses.replace(model.config, attention_window=3)
+    restricted = kt.Transformer(config)
+    restricted.set_weights(model.get_weights())
+    translator = kt.Translator(restricted, tokenizer)
+    texts = list(pairs)[:4]
+    expected = translator.translate(texts)
+    assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
+
+    def translate_here(path, texts):
+        translate = tf.saved_model.load(path).signatures["serving_default"]
+        outputs = translate(text=tf.constant(texts))
+        return translations({k: v.numpy() for k, v in outputs.items()})
+
+    # A new process takes seconds.
+    monkeypatch.setattr(saved_model, "translate_in_subprocess", translate_here)
+    save(translator, tmp_path / "1", texts, include=["serving_default"])
+
+
 # === The same translations, whoever loads it ===
 
 

@@ -32,12 +32,14 @@ MODULES = (
     "feed_forward",
     "positional_encoding",
     "residual",
+    "restricted_attention",
 )
 HEADS = dict(num_heads=2, d_k=3, d_v=5)
 BLOCK = dict(
     **HEADS,
     d_ff=12,
     dropout=0.5,
+    attention_window=None,
     attention_class="keras_transformer>MultiHeadAttention",
     feed_forward_class="keras_transformer>FeedForward",
     residual_class="keras_transformer>Residual",
@@ -48,6 +50,8 @@ CAUSAL = np.tril(np.ones((1, T, T), bool))
 # Sentence 0 has two source positions, sentence 1 has none.
 SOURCE_MASK = np.array([[[True, True, False]], [[False, False, False]]])
 PAIRS = np.concatenate([CAUSAL, np.zeros((1, T, T), bool)])
+# A window of 2: each position and the one before it.
+WINDOW = np.tri(T, dtype=bool) & ~np.tri(T, k=-2, dtype=bool)
 
 
 def reverse(x):
@@ -73,6 +77,14 @@ CASES = {
         HEADS,
         (X, MEMORY, SOURCE_MASK),
         lambda w, *inputs: reference.multi_head_attention(w, 2, *inputs),
+    ),
+    "RestrictedSelfAttention": Case(
+        layers.RestrictedSelfAttention,
+        dict(**HEADS, window=2, causal=False),
+        (X, normal(B, T, D, seed=3), PAIRS),
+        lambda w, x, memory, mask: reference.multi_head_attention(
+            w, 2, x, memory, mask & WINDOW
+        ),
     ),
     "FeedForward": Case(
         layers.FeedForward, dict(d_ff=12), (X,), reference.feed_forward
@@ -285,7 +297,13 @@ def test_dropout_is_applied_in_training_only(name):
 
 
 @pytest.mark.parametrize(
-    "name", ("MultiHeadAttention", "EncoderLayer", "DecoderLayer")
+    "name",
+    (
+        "MultiHeadAttention",
+        "RestrictedSelfAttention",
+        "EncoderLayer",
+        "DecoderLayer",
+    ),
 )
 @pytest.mark.parametrize("policy", ("float32", "mixed_float16"))
 def test_gradients_through_masked_rows_are_finite(name, policy):

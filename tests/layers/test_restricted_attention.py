@@ -1,0 +1,284 @@
+"""Attention in blocks, compared with attention over all n^2 pairs."""
+
+import keras
+import numpy as np
+import numpy_reference as reference
+import pytest
+from helpers import (
+    POLICIES,
+    TOLERANCE,
+    compiled,
+    dtype_of,
+    gradients,
+    normal,
+    randomise,
+    to_numpy,
+)
+from keras import ops
+
+from keras_transformer.layers import (
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    MultiHeadAttention,
+    RestrictedSelfAttention,
+    restricted_dot_product_attention,
+)
+from keras_transformer.masks import padding_mask
+
+B, H, D = 2, 2, 8
+CAUSAL = pytest.mark.parametrize("causal", (False, True), ids=("", "causal"))
+
+
+def window(length, size, causal):
+    """The mask of windows, pair by pair, from the definition."""
+    mask = np.zeros((length, length), bool)
+    for i in range(length):
+        # An even window has one more position before than after.
+        last = i if causal else i + (size - 1) // 2
+        mask[i, max(last - size + 1, 0) : last + 1] = True
+    return mask
+
+
+def masks_of(length, kind):
+    """An attention mask, a memory mask, and both as `[B, n, n]`."""
+    random = np.random.default_rng(0)
+    pairs = random.random((B, length, length)) < 0.6
+    keys = random.random((B, length)) < 0.7
+    # Windows without any key.
+    pairs[:, 0] = False
+    keys[0, : length // 2 + 1] = False
+    attention = {
+        "none": None,
+        "keys": None,
+        "pairs": pairs,
+        "pairs of all": pairs[0],
+        "padding": keys[:, None],
+        "queries": pairs[:, :, :1],
+        "both": pairs,
+    }[kind]
+    memory = keys if kind in ("keys", "both") else None
+    both = np.ones((B, length, length), bool)
+    if attention is not None:
+        both &= attention
+    if memory is not None:
+        both &= memory[:, None]
+    return attention, memory, both
+
+
+def check_blocks(length, size, causal, kind):
+    query, key = normal(B, H, length, 4, seed=1), normal(B, H, length, 4)
+    value = normal(B, H, length, 6, seed=3)
+    attention, memory, both = masks_of(length, kind)
+    mask = (both & window(length, size, causal))[:, None]
+
+    @compiled
+    def attend(*tensors):
+        return restricted_dot_product_attention(
+            *tensors, size, causal, attention, memory
+        )
+
+    found = attend(*map(ops.convert_to_tensor, (query, key, value)))
+    expected = reference.attention(query, key, value, mask)
+    np.testing.assert_allclose(to_numpy(found), expected, atol=1e-5)
+    hidden = ~mask.any(axis=-1)[:, 0]
+    assert hidden.any() or kind == "none"
+    assert (to_numpy(found).swapaxes(1, 2)[hidden] == 0).all()
+
+
+@CAUSAL
+@pytest.mark.parametrize(
+    ("length", "size"),
+    (
+        (1, 7),
+        (5, 1),
+        (16, 3),  # one block
+        (17, 16),  # one position more
+        (80, 33),
+        (81, 40),
+        (30, 30),
+        (20, 500),
+    ),
+)
+def test_any_length_and_window(length, size, causal):
+    check_blocks(length, size, causal, "both")
+
+
+@pytest.mark.parametrize(
+    "kind", ("none", "keys", "pairs", "pairs of all", "padding", "queries")
+)
+def test_any_mask(kind):
+    check_blocks(50, 8, False, kind)
+
+
+def test_an_empty_input():
+    x = ops.zeros((B, H, 0, 4))
+    assert restricted_dot_product_attention(x, x, x, 3).shape == (B, H, 0, 4)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_call_is_call_with_scores_and_full_attention_with_a_mask(policy):
+    causal = policy == "mixed_float16"
+    arguments = dict(num_heads=H, d_k=3, d_v=5, dtype=policy)
+    restricted = RestrictedSelfAttention(**arguments, window=6, causal=causal)
+    full = MultiHeadAttention(**arguments)
+    x = normal(B, 45, D)
+    for layer in (restricted, full):
+        layer(x, x)
+        randomise(layer)
+    mask, memory_mask, both = masks_of(45, "both")
+    both &= window(45, 6, causal)
+    found = restricted(x, x, mask, memory_mask)
+    output, scores = restricted.call_with_scores(x, x, mask, memory_mask)
+    expected, expected_scores = full.call_with_scores(x, x, both)
+    assert dtype_of(found) == dtype_of(output) == restricted.compute_dtype
+    np.testing.assert_array_equal(to_numpy(output), to_numpy(expected))
+    np.testing.assert_array_equal(to_numpy(scores), to_numpy(expected_scores))
+    np.testing.assert_allclose(
+        to_numpy(found), to_numpy(expected), atol=TOLERANCE[policy]
+    )
+    assert (to_numpy(found)[~both.any(axis=-1)] == 0).all()
+
+
+@CAUSAL
+@pytest.mark.parametrize("kind", ("none", "both"))
+def test_gradients_are_those_of_attention_with_a_mask(kind, causal):
+    restricted = RestrictedSelfAttention(H, 6, d_v=5, causal=causal)
+    full = MultiHeadAttention(H, d_v=5)
+    x = keras.Variable(normal(B, 45, D))
+    above = normal(B, 45, D, seed=7)
+    mask, memory_mask, both = masks_of(45, kind)
+    both &= window(45, 6, causal)
+    found = []
+    for layer, masks in (
+        (restricted, dict(attention_mask=mask, memory_mask=memory_mask)),
+        (full, dict(attention_mask=both)),
+    ):
+        layer.build((B, 45, D), (B, 45, D))
+        randomise(layer)
+
+        def loss(layer=layer, masks=masks):
+            value = ops.convert_to_tensor(x)
+            return ops.sum(ops.multiply(above, layer(value, value, **masks)))
+
+        found.append(gradients(loss, [x, *layer.trainable_variables]))
+    assert len(found[0]) == 5
+    for gradient, expected in zip(*found, strict=True):
+        assert np.abs(expected).max() > 0.1
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "make",
+    (
+        lambda **window: EncoderLayer(2, 12, **window),
+        lambda **window: Encoder(2, 2, 12, **window),
+        lambda **window: DecoderLayer(2, 12, **window),
+        lambda **window: Decoder(2, 2, 12, **window),
+    ),
+    ids=("EncoderLayer", "Encoder", "DecoderLayer", "Decoder"),
+)
+def test_blocks_and_stacks_restrict_self_attention_only(make):
+    restricted, full = make(attention_window=4), make()
+    assert restricted.get_config()["attention_window"] == 4
+    x, memory = normal(B, 21, D, seed=1), normal(B, 19, D, seed=2)
+    decodes = isinstance(full, Decoder | DecoderLayer)
+    inputs = (x, memory) if decodes else (x,)
+    for layer in (restricted, full):
+        layer(*inputs)
+        randomise(layer)
+    padding = masks_of(21, "padding")[0]
+    expected = full(*inputs, padding & window(21, 4, causal=decodes))
+    found = restricted(*inputs, padding)
+    np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
+    output, *_ = restricted.call_with_scores(*inputs, padding)
+    np.testing.assert_allclose(to_numpy(output), to_numpy(found), atol=1e-5)
+    copy = type(full).from_config(restricted.get_config())
+    copy(*inputs)
+    randomise(copy)
+    np.testing.assert_array_equal(
+        to_numpy(copy(*inputs, padding)), to_numpy(found)
+    )
+
+
+def test_lengths_that_are_unknown_when_a_model_is_built():
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(9, D)(ids)
+    layer = Encoder(1, 2, 12, attention_window=4)
+    model = keras.Model(ids, layer(x, padding_mask(ids, 0)))
+    random = np.random.default_rng(0)
+    for length in (1, 60):
+        batch = random.integers(0, 9, (B, length)).astype("int32")
+        embedded = model.layers[1](batch)
+        expected, _ = layer.call_with_scores(embedded, batch[:, None] != 0)
+        found = keras.ops.convert_to_tensor(model.predict(batch, verbose=0))
+        np.testing.assert_allclose(
+            to_numpy(found), to_numpy(expected), atol=1e-5
+        )
+
+
+def test_no_tensor_has_all_pairs():
+    """Memory grows with the length, not with its square."""
+
+    def largest(length):
+        attention, sizes = RestrictedSelfAttention(1, 4), []
+        x = ops.zeros((1, length, 2))
+        attention.build(x.shape, x.shape)
+        original = ops.matmul
+
+        def matmul(*arguments):
+            product = original(*arguments)
+            sizes.append(int(np.prod(product.shape)))
+            return product
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ops, "matmul", matmul)
+            attention.call(x, x)
+        return max(sizes)
+
+    assert largest(640) == 2 * largest(320) < 640 * 640 / 10
+
+
+def test_cached_steps_are_one_call():
+    layer = DecoderLayer(2, 12, attention_window=3)
+    x, memory = normal(B, 7, D, seed=1), normal(B, 4, D, seed=2)
+    layer(x, memory)
+    randomise(layer)
+    expected = to_numpy(layer(x, memory))
+    cache = layer.init_cache(memory)
+    for t in range(7):
+        output, cache = layer.decode_step(x[:, t : t + 1], cache)
+        np.testing.assert_allclose(
+            to_numpy(output)[:, 0], expected[:, t], atol=1e-5
+        )
+        assert cache.self_key.shape[2] == min(t + 1, 3)
+
+
+@pytest.mark.parametrize("window", (0, 2.5, None))
+def test_window_must_be_a_positive_integer(window):
+    with pytest.raises(ValueError, match="window must be a positive integer"):
+        RestrictedSelfAttention(2, window)
+    if window is not None:
+        with pytest.raises(ValueError, match="attention_window must be"):
+            EncoderLayer(2, 12, attention_window=window)
+
+
+def test_another_length_of_the_memory_is_refused():
+    with pytest.raises(ValueError, match=r"one length.*lengths \(3, 4\)"):
+        RestrictedSelfAttention(2, 3)(normal(2, 3, D), normal(2, 4, D))
+
+
+def test_masks_are_checked():
+    attention, x = RestrictedSelfAttention(2, 3), normal(2, 4, D)
+    with pytest.raises(ValueError, match="attention_mask must be boolean"):
+        attention(x, x, np.ones((2, 4), bool))
+
+
+class OtherAttention(MultiHeadAttention):
+    pass
+
+
+def test_window_and_another_attention_are_refused():
+    with pytest.raises(ValueError, match="restricts MultiHeadAttention itself"):
+        Encoder(1, 2, 12, attention_window=3, attention_class=OtherAttention)
