@@ -7,6 +7,7 @@ import numpy as np
 from keras_transformer.errors import InputError
 from keras_transformer.model import Transformer
 from keras_transformer.run import step_of
+from keras_transformer.train.cost import training_cost
 from keras_transformer.train.run import TrainingRun, check_free
 
 
@@ -52,6 +53,7 @@ def average(
         run.config,
         recipe,
         run.tokenizer,
+        {"cost": training_cost(run, step_of(paths[-1]))},
         model=model,
         step=step_of(paths[-1]),
         task=run.task,

@@ -119,6 +119,11 @@ def describe(results: dict[str, Any]) -> str:
             lines.append(
                 f"{name:<15} {results[name]:6,}  of the sentences, {share:.1%}"
             )
+    if "flops_by_time" in results:
+        lines.append(
+            f"training cost   {results['flops_by_time']:.1e} floating-point "
+            f"operations by time, {results['flops_by_count']:.1e} by counting"
+        )
     return "\n".join(lines)
 
 

@@ -61,6 +61,7 @@ def evaluate(options: argparse.Namespace) -> None:
     """Measures scores and perplexity on a split, and records them."""
     from keras_transformer.run import step_of
     from keras_transformer.train import evaluation
+    from keras_transformer.train.cost import training_cost
     from keras_transformer.train.data.corpus import open_corpus
     from keras_transformer.train.run import TrainingRun
     from keras_transformer.translator import Translator
@@ -82,6 +83,7 @@ def evaluate(options: argparse.Namespace) -> None:
         decoding_workers(),
         options.metric,
     )
+    results.update(training_cost(run, step))
     # Before they are recorded, so that a full disk does not lose them.
     print(evaluation.describe(results))
     path = evaluation.record(run, checkpoint, step, results, hypotheses)

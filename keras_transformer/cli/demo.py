@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_transformer.export import save, translate_in_subprocess
 from keras_transformer.run import Run
+from keras_transformer.train.cost import training_cost
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.evaluation import describe, evaluate, record
 from keras_transformer.train.recipe import Recipe
@@ -40,6 +41,7 @@ def run_demo(output: str | os.PathLike | None = None) -> Run:
     print("\n== 2/4 translate 500 held-out sentences with beam search")
     translator = Translator.open(run.path)
     results, hypotheses = evaluate(translator, corpus, "test", corpus.target)
+    results.update(training_cost(run, run.step))
     record(run, run.find_checkpoint(), run.step, results, hypotheses)
     print(describe(results))
 

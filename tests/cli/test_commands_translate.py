@@ -9,9 +9,10 @@ from commands import Chunks, check_refused, set_stdin
 
 from keras_transformer import plotting
 from keras_transformer.export import serving_kit
-from keras_transformer.export.signatures import SIGNATURES
+from keras_transformer.run import Run
 from keras_transformer.search import BeamSearch, Sampling
 from keras_transformer.startup import available_cores
+from keras_transformer.tasks import TranslationTask
 from keras_transformer.translator import (
     Translation,
     TranslationAttention,
@@ -54,7 +55,7 @@ class FakeTranslator:
 
 @pytest.fixture
 def fake_translators(monkeypatch):
-    """Replaces `Translator.open`; holds what it returned."""
+    """Replaces `Translator.open` and `Run.open`; holds the translators."""
     opened = []
 
     def open(*arguments):
@@ -62,6 +63,8 @@ def fake_translators(monkeypatch):
         return opened[-1]
 
     monkeypatch.setattr(Translator, "open", open)
+    run = types.SimpleNamespace(task=TranslationTask())
+    monkeypatch.setattr(Run, "open", lambda path: run)
     return opened
 
 
@@ -300,7 +303,7 @@ def test_export_writes_all_signatures_and_no_kit_by_default(
 
     monkeypatch.setattr(serving_kit, "write_kit", write_kit)
     assert run_cli("export", trained.run, "exported/1").code == 0
-    assert save_call["include"] == tuple(SIGNATURES)
+    assert save_call["include"] is None  # all
     assert kits == []
     result = run_cli("export", trained.run, "exported/2", "--serving-kit")
     assert kits == [("exported/2", available_cores())]

@@ -1,24 +1,12 @@
 """The tokenizer: lossless, equal in the graph, with clear messages."""
 
-import re
-import subprocess
-import sys
-
 import pytest
 import sentencepiece
 import tensorflow as tf
+from tokenizer_texts import CORPUS
 
 from keras_transformer.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
-
-CORPUS = [
-    "A man is riding a bicycle through the old town.",
-    "Ein Mann fährt mit dem Fahrrad durch die Altstadt.",
-    "Two dogs are playing in the snow near the house.",
-    "Zwei Hunde spielen im Schnee in der Nähe des Hauses.",
-    "The weather was better than the forecast, wasn't it?",
-    "Das Wetter war besser als die Vorhersage, nicht wahr?",
-] * 4
 
 # Normalized already, so that they are decoded as they are.
 LOSSLESS = [
@@ -212,92 +200,3 @@ def test_model_without_a_padding_id_is_refused(tmp_path):
     )
     with pytest.raises(InputError, match="'pad': -1"):
         Tokenizer.load(tmp_path / "default.model")
-
-
-def test_training_is_deterministic_and_stores_no_path():
-    # Long enough that another sample would have other characters.
-    lines = [f"{chr(0x100 + i)} {CORPUS[i % 6]}" for i in range(150)]
-    models = [
-        Tokenizer.train(lines, 450, max_sentences=101).model for _ in range(2)
-    ]
-    assert models[0] == models[1]
-    assert b"rules" not in models[0]
-
-
-def test_messages_state_the_limits_of_the_vocabulary_size():
-    for wrong, pattern in ((100, r"at least (\d+)"), (9999, r"at most (\d+)")):
-        with pytest.raises(InputError, match=f"vocab_size={wrong}") as error:
-            Tokenizer.train(CORPUS, wrong)
-        limit = int(re.search(pattern, str(error.value))[1])
-        assert Tokenizer.train(CORPUS, limit).vocab_size == limit
-        beyond = limit - 1 if wrong < limit else limit + 1
-        with pytest.raises(InputError, match=f"vocab_size={beyond}"):
-            Tokenizer.train(CORPUS, beyond)
-
-
-@pytest.mark.parametrize("size", [0, -5, 8.5, "big"])
-def test_invalid_vocabulary_size(size):
-    with pytest.raises(InputError, match="positive integer"):
-        Tokenizer.train(CORPUS, size)
-
-
-def test_sample_that_is_too_small():
-    with pytest.raises(InputError, match="max_sentences=100$"):
-        Tokenizer.train(CORPUS, 320, max_sentences=100)
-
-
-@pytest.mark.parametrize("texts", [[], [""], ["  ", "\t", "\0", "\u2028"]])
-def test_training_needs_text(texts):
-    with pytest.raises(InputError, match="only blank lines"):
-        Tokenizer.train(texts, 300)
-
-
-def test_training_accepts_unusual_lines():
-    lines = ["w" * 20_000, "a\0b", "c\nd\r\n", "é" * 9000, "word " * 5000]
-    tokenizer = Tokenizer.train(lines, 290)
-    # Long lines are used: their merges are in the vocabulary.
-    assert len(tokenizer.tokenize(tf.constant(["w" * 64]))[0]) < 40
-    assert decoded(tokenizer.detokenize(tokenizer.tokenize(["a\0b"]))) == [
-        "a\0b"
-    ]
-
-
-def test_rare_characters_are_left_to_the_bytes():
-    # Of a million characters, 0.001% are 10.
-    lines = ["ab " * 333 + "a"] * 999 + ["é" * 10 + "ï" * 10 + "猫" * 5]
-    assert 999_000 < sum(map(len, lines)) < 1_001_000
-    tokenizer = Tokenizer.train(lines, vocab_size=280)
-    ids = tokenizer.tokenize(tf.constant(["é", "ï", "猫"])).to_list()
-    assert ["".join(tokenizer.pieces(row)).strip("▁") for row in ids] == [
-        "é",
-        "ï",
-        "<0xE7><0x8C><0xAB>",
-    ]
-    assert decoded(tokenizer.detokenize(tf.ragged.constant(ids)))[2] == "猫"
-
-
-def test_an_error_of_the_corpus_is_passed_on():
-    def texts():
-        yield from CORPUS
-        raise InputError("line 25 is not UTF-8")
-
-    with pytest.raises(InputError, match="^line 25 is not UTF-8$"):
-        Tokenizer.train(texts(), 320)
-
-
-@pytest.mark.parametrize(
-    "text, received", [("\ud800", r"'\\ud800'"), (None, "None of type")]
-)
-def test_lines_that_are_not_text(text, received):
-    with pytest.raises(InputError, match=rf"texts\[24\]={received}"):
-        Tokenizer.train([*CORPUS, text], 320)
-
-
-def test_training_does_not_import_tensorflow():
-    program = (
-        "import sys\n"
-        "from keras_transformer.text.tokenizer import Tokenizer\n"
-        f"size = Tokenizer.train({CORPUS!r}, 320).vocab_size\n"
-        "sys.exit(0 if size == 320 and 'tensorflow' not in sys.modules else 1)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

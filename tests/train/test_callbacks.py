@@ -33,7 +33,9 @@ class FakeModel:
     """What the callbacks read of a model."""
 
     stop_training = False
-    distribute_strategy = types.SimpleNamespace(cluster_resolver=None)
+    distribute_strategy = types.SimpleNamespace(
+        cluster_resolver=None, num_replicas_in_sync=3
+    )
 
     def __init__(self, loss_scale=None):
         loss = types.SimpleNamespace(name="loss", count=np.array(0.0))
@@ -65,8 +67,11 @@ def test_the_rate_leaves_out_the_first_update(clock):
     clock.seconds += 2
     update(counter, model, tokens=800)
     logs = {}
+    clock.seconds += 30
     counter.on_epoch_end(0, logs)
     assert logs["tokens_per_second"] == 250
+    # The time of three devices, without that of validation.
+    assert (logs["tokens"], logs["device_seconds"]) == (800, 3 * 52)
 
 
 def test_the_counter_adds_to_the_logs(clock):
