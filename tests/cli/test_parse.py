@@ -1,0 +1,114 @@
+"""A parser from the command line: train, evaluate, parse, draw."""
+
+import json
+
+import pytest
+from commands import Chunks, check_refused, set_stdin
+from generated_treebank import write_treebank
+
+from keras_transformer import Run
+from keras_transformer.cli import main
+from keras_transformer.parsing import Tree, pretty, read_trees
+
+SMALL = (
+    "--preset tiny --vocab-size 370 --steps 2 --steps-per-epoch 2 "
+    "--batch-tokens 512 --max-length 48 --num-layers 1 --d-model 16 --d-ff 16 "
+    "--num-heads 2 --scored-sentences 4"
+).split()
+SENTENCES = "The dog sees a tree.\n\n(the cat) can't go\n"
+WORDS = [
+    "The dog sees a tree .".split(),
+    "-LRB- the cat -RRB- ca n't go".split(),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parser")
+    (folder / "data").mkdir()
+    write_treebank(folder / "data", train=200, valid=6)
+    run = folder / "run"
+    data = str(folder / "data")
+    assert main(["train", "--data", data, "--output", str(run), *SMALL]) == 0
+    return run, data
+
+
+def test_a_treebank_makes_a_parser(trained):
+    run, _ = trained
+    assert Run.open(run).task.name == "parsing"
+    header, row = (run / "log.csv").read_text().splitlines()
+    score = dict(zip(header.split(","), row.split(","), strict=True))
+    assert 0 <= float(score["val_score"]) <= 100
+
+
+def test_evaluate_measures_brackets(run_cli, trained):
+    run, data = trained
+    code, out, _ = run_cli(
+        *("evaluate", run, "--data", data, "--split", "valid"),
+        *("--beam-size", 2, "--metric", "f1", "tag_accuracy"),
+    )
+    assert code == 0
+    (results,) = json.loads((run / "results.json").read_text())
+    assert f"F1              {results['f1']:6.2f}\n" in out
+    assert "precision" not in results and results["flops_by_count"] > 0
+    # The defaults of section 6.3, but for what was given.
+    assert (results["alpha"], results["extra_length"]) == (0.3, 300)
+    assert results["beam_size"] == 2
+    lines = (run / "trees-valid.txt").read_text().splitlines()
+    words = [tree.words for tree in read_trees(f"{data}/valid.mrg")]
+    assert [Tree.parse(line).words for line in lines] == words
+    # Hardly trained, it repeats itself.
+    assert results["repaired"] > 0
+    assert f"repaired        {results['repaired']:6,}  of the" in out
+
+
+def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
+    run, _ = trained
+    set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
+    flags = ("--beam-size", 1, "--extra-length", 5, "--svg", tmp_path / "new")
+    code, out, err = run_cli("parse", run, "--one-line", *flags)
+    assert code == 0
+    first, empty, third = out.splitlines()
+    assert empty == ""
+    assert [Tree.parse(text).words for text in (first, third)] == WORDS
+    assert "the tree of line 1 was repaired" in err
+    names = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert names == ["1.svg", "3.svg"]
+    assert "can" not in (tmp_path / "new" / "3.svg").read_text()
+    assert ">ca</text>" in (tmp_path / "new" / "3.svg").read_text()
+
+    set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
+    check_refused(run_cli("parse", run, *flags), "1.svg already exists")
+    set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
+    code, out, _ = run_cli("parse", run, *flags[:4])
+    trees = [pretty(Tree.parse(text)) for text in (first, third)]
+    assert out == f"{trees[0]}\n\n\n{trees[1]}\n\n"
+
+
+def test_words_can_be_split_beforehand(run_cli, trained, monkeypatch):
+    run, _ = trained
+    set_stdin(monkeypatch, Chunks([b"He can't go.\n"]))
+    flags = ("--one-line", "--tokenized", "--beam-size", 1)
+    _, out, _ = run_cli("parse", run, *flags)
+    assert Tree.parse(out).words == ["He", "can't", "go."]
+
+
+def test_translations_are_not_parsed(run_cli, tmp_path, monkeypatch, trained):
+    run, _ = trained
+    config = json.loads((run / "config.json").read_text())
+    (tmp_path / "config.json").write_text(
+        json.dumps({**config, "task": "translation"})
+    )
+    model = (run / "tokenizer.model").read_bytes()
+    (tmp_path / "tokenizer.model").write_bytes(model)
+    check_refused(
+        run_cli("parse", tmp_path), "trained on a treebank", "for translation"
+    )
+
+
+def test_a_parser_is_not_evaluated_on_translations(run_cli, trained):
+    run, _ = trained
+    check_refused(
+        run_cli("evaluate", run, "--data", "embedded"),
+        "A model for parsing must be evaluated on a corpus for it",
+    )
