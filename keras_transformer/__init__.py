@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from keras_transformer import masks as masks
     from keras_transformer import metrics as metrics
     from keras_transformer import optimizers as optimizers
+    from keras_transformer import parsing as parsing
     from keras_transformer import plotting as plotting
     from keras_transformer import presets as presets
     from keras_transformer import run as run
     from keras_transformer import schedules as schedules
+    from keras_transformer import tasks as tasks
     from keras_transformer import text as text
     from keras_transformer import train as train
     from keras_transformer.config import TransformerConfig as TransformerConfig
@@ -69,10 +71,12 @@ _MODULES = (
     "masks",
     "metrics",
     "optimizers",
+    "parsing",
     "plotting",
     "presets",
     "run",
     "schedules",
+    "tasks",
     "text",
     "train",
 )

@@ -58,5 +58,7 @@ def assert_contains(corpus, split, pairs):
     assert as_list(dataset) == pairs
     assert corpus.check(split) == len(pairs)
     assert list(corpus.read(split)) == pairs
+    texts = [text for pair in pairs for text in pair]
+    assert list(corpus.texts(split)) == texts
     source, target = dataset.element_spec
     assert source.shape == target.shape == []

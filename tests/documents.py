@@ -10,6 +10,7 @@ DOCUMENTS = [
     "CHANGELOG.md",
     "docs/guide.md",
     "docs/training.md",
+    "docs/parsing.md",
     "docs/performance.md",
     "docs/results.md",
 ]

@@ -31,8 +31,7 @@ class TranslationTask(Task):
     def train_tokenizer(
         self, pairs: Iterable[tuple[str, str]], vocab_size: int
     ) -> Tokenizer:
-        texts = itertools.chain.from_iterable(pairs)
-        return Tokenizer.train(texts, vocab_size)
+        return Tokenizer.train(itertools.chain.from_iterable(pairs), vocab_size)
 
     def target_ids(
         self, tokenizer: Tokenizer, targets: "tf.Tensor"

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from commands import Chunks, check_refused, set_stdin
+from documents import blocks
 from generated_treebank import write_treebank
 
 from keras_transformer import Run
@@ -83,6 +84,18 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     code, out, _ = run_cli("parse", run, *flags[:4])
     trees = [pretty(Tree.parse(text)) for text in (first, third)]
     assert out == f"{trees[0]}\n\n\n{trees[1]}\n\n"
+
+
+def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
+    run, _ = trained
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "parser").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("docs/parsing.md", "python")
+    names = {}
+    exec(program, names)
+    assert names["tree"].words == "The dog barks .".split()
+    assert capsys.readouterr().out.startswith(pretty(names["tree"]))
 
 
 def test_words_can_be_split_beforehand(run_cli, trained, monkeypatch):

@@ -4,6 +4,7 @@ The formats are implemented in text_files.py, tfrecords.py, tfds.py and
 treebank.py.
 """
 
+import itertools
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,6 +126,10 @@ class Corpus:
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields source and target of each pair; raises as `check` does."""
         return self._split(split).read()
+
+    def texts(self, split: str) -> Iterator[str]:
+        """Yields source and target of each pair; raises as `check` does."""
+        return itertools.chain.from_iterable(self.read(split))
 
     def sample(
         self, split: str, count: int, seed: int
