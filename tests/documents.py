@@ -12,6 +12,7 @@ DOCUMENTS = [
     "docs/training.md",
     "docs/performance.md",
     "docs/results.md",
+    "docs/paper.md",
 ]
 _BLOCK = r"^```(\w*)\n(.*?)^```$"
 SOURCE_FOLDERS = ("keras_transformer", "train", "export")
