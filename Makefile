@@ -72,6 +72,8 @@ bench: .venv/.test ## Measure speed and memory beside other libraries, for two h
 	$(PY) benchmarks/products.py
 	$(PY) benchmarks/training_throughput.py
 	$(PY) benchmarks/decoding.py
+	$(PY) benchmarks/restricted_attention.py
+	$(PY) benchmarks/table1.py
 
 lint: .venv/.test ## Check style and format
 	$(PY) -m ruff check .

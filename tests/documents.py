@@ -13,6 +13,7 @@ DOCUMENTS = [
     "docs/parsing.md",
     "docs/performance.md",
     "docs/results.md",
+    "docs/paper.md",
 ]
 _BLOCK = r"^```(\w*)\n(.*?)^```$"
 SOURCE_FOLDERS = ("keras_transformer", "train", "export")
