@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_transformer.errors import InputError
 from keras_transformer.train.data import text_files, tfds, tfrecords
+from keras_transformer.train.data.prepared import Prepared, is_prepared
 from keras_transformer.train.data.reading import SPLITS
 
 _FORMS = """\
@@ -20,6 +21,7 @@ _FORMS = """\
   FOLDER                   {train,valid,test}.SOURCE and .TARGET, one text per
                            line, or {train,valid,test}*.tfrecord files of
                            tf.train.Example
+  PREPARED                 a folder that `keras-transformer prepare` wrote
   SOURCE_FILE TARGET_FILE  two files, one text per line
   FILE.tsv                 source, tab, target on each line
   tfds:NAME/CONFIG         a translation dataset of TensorFlow Datasets"""
@@ -55,6 +57,7 @@ class Corpus:
             others that a TFDS dataset has.
         source: Language code of the source, or None if it is unknown.
         target: Language code of the target, or None.
+        prepared: The ids of the split `train` if the corpus is prepared.
 
     Attributes:
         splits: Names of the splits.
@@ -66,11 +69,13 @@ class Corpus:
         splits: Mapping[str, Split],
         source: str | None,
         target: str | None,
+        prepared: Prepared | None = None,
     ) -> None:
         self.name = name
         self.splits = tuple(splits)
         self.source = source
         self.target = target
+        self.prepared = prepared
         self._splits = dict(splits)
 
     def pairs(
@@ -173,6 +178,8 @@ def open_corpus(
             `train.tfrecord` or `train-00000-of-00008.tfrecord`, with one
             bytes feature per language. They are read in the order of their
             names and must not be compressed;
+            `[PREPARED]`, a folder that `prepare` wrote, which has ids of its
+            split `"train"`, and texts of the others;
             `[SOURCE_FILE, TARGET_FILE]` or `[FILE.tsv]`, which have one
             split, `"train"`;
             `["tfds:NAME/CONFIG"]`, a dataset of TensorFlow Datasets with one
@@ -207,6 +214,8 @@ def open_corpus(
     if name.startswith("tfds:"):
         splits = tfds.open_tfds(name.removeprefix("tfds:"), source, target)
         return Corpus(name, splits, source, target)
+    if is_prepared(name):
+        return _open_prepared(name, source, target)
     if os.path.isdir(name):
         return _open_folder(name, source, target)
     if not os.path.exists(name):
@@ -265,6 +274,26 @@ def _open_embedded(source: str | None, target: str | None) -> Corpus:
     corpus = _open_folder(_DEMO_FOLDER, source, target)
     corpus.name = "embedded"
     return corpus
+
+
+def _open_prepared(
+    folder: str, source: str | None, target: str | None
+) -> Corpus:
+    prepared = Prepared.open(folder)
+    languages = prepared.source, prepared.target
+    for given, own in zip((source, target), languages, strict=True):
+        if None not in (given, own) and given != own:
+            raise InputError(
+                f"{folder} was prepared for {languages[0]} to {languages[1]}. "
+                f"Received: source={source!r}, target={target!r}"
+            )
+    return Corpus(
+        folder,
+        prepared.splits(),
+        prepared.source or source,
+        prepared.target or target,
+        prepared,
+    )
 
 
 def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
