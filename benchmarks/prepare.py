@@ -63,10 +63,13 @@ def prepare_corpus(folder: pathlib.Path, vocab_size: int) -> dict[str, Any]:
     return {"seconds": seconds, "mib": peak_kib() / 1024, **sizes}
 
 
-def open_stream(data: pathlib.Path, start: tuple[int, int]) -> Any:
-    """Returns the stream that `train` reads, after all that precedes it.
+def open_stream(data: pathlib.Path, start: tuple[int, int]) -> tuple:
+    """Does what `train` does before its first batch.
 
     The run is new, or resumed if it exists.
+
+    Returns:
+        The stream of batches, and the tokenizer of the run.
     """
     from keras_transformer.train import Recipe, open_corpus, state
     from keras_transformer.train.data.pipeline import TrainingStream
@@ -90,19 +93,22 @@ def open_stream(data: pathlib.Path, start: tuple[int, int]) -> Any:
             empty = state.State(0, [[0, 0]], [], [])
             state.save_state(run.state_path, empty, run.id)
         if corpus.prepared is not None:
-            return PreparedStream(corpus.prepared, **arguments)
-        return TrainingStream(
-            corpus.pairs("train"),
-            run.tokenizer,
-            max_length=_MAX_LENGTH,
-            **arguments,
-        )
+            stream = PreparedStream(corpus.prepared, **arguments)
+        else:
+            stream = TrainingStream(
+                corpus.pairs("train"),
+                run.tokenizer,
+                max_length=_MAX_LENGTH,
+                **arguments,
+            )
+        return stream, run.tokenizer
 
 
 def time_first_batch(data: pathlib.Path, position: int) -> dict[str, float]:
     """Returns seconds until the first batch, and peak memory."""
     start = time.perf_counter()
-    next(iter(open_stream(data, (0, position)).dataset))
+    stream, _ = open_stream(data, (0, position))
+    next(iter(stream.dataset))
     return {
         "seconds": time.perf_counter() - start,
         "mib": peak_kib() / 1024,
@@ -113,10 +119,7 @@ def read_pass(data: pathlib.Path) -> dict[str, float]:
     """Reads a pass; returns its speed, its order and peak memory."""
     import numpy as np
 
-    from keras_transformer import Tokenizer
-
-    stream = open_stream(data, (0, 0))
-    tokenizer = Tokenizer.load(data.with_name("prepared") / "tokenizer.model")
+    stream, tokenizer = open_stream(data, (0, 0))
     places, tokens, done = [], 0, 0
     start = time.perf_counter()
     for inputs, labels in stream.dataset:

@@ -46,8 +46,8 @@ def prepare(
 ) -> Prepared:
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
-    Tokenizer and pairs are those that training on the corpus itself would
-    use. The folder appears when it is complete. Memory is bounded: it does not
+    The tokenizer is trained, and pairs are dropped, as by `train` on the
+    corpus itself. The folder appears when it is complete. Memory does not
     depend on the size of the corpus.
 
     Args:

@@ -9,8 +9,6 @@ page cache can hold the corpus, the first pool reads about all of it, front to
 back, and the later ones find it in memory; if not, each pool reads it again.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import tensorflow as tf
 
@@ -76,25 +74,20 @@ class PreparedStream(BatchStream):
         self._pool_size = pool_size(max_length)
         self._pools = -(-lengths.size // self._pool_size)
 
-        def count_batches(pool: tf.Tensor) -> tf.Tensor:
-            drawn = self._draw(seed_of_pass(seed, start[0]), pool)
-            found = tf.cast(tf.gather(self._lengths, drawn), tf.int64)
-            return tf.shape(cut_pool(found, batch_tokens, max_length)[2])[0]
-
         def read_pool(pass_seed: tf.Tensor, pool: tf.Tensor) -> tuple:
             drawn = index + count * self._draw(pass_seed, pool)
             return padded_rows(
                 *self._read(drawn), prepared.tokenizer, max_length
             )
 
-        first_pool, skipped = self._seek(start[1], count_batches)
+        self._sizes = dict(batch_tokens=batch_tokens, max_length=max_length)
+        self._first_pool, skipped = self._seek(start, seed)
 
         def pools_of_pass(
             number: tf.Tensor, pass_seed: tf.Tensor
         ) -> tf.data.Dataset:
-            first = tf.where(
-                number == start[0], tf.constant(first_pool, tf.int64), 0
-            )
+            first_pool = tf.constant(self._first_pool, tf.int64)
+            first = tf.where(number == start[0], first_pool, 0)
             pools = tf.data.Dataset.range(first, self._pools)
             return pools.map(lambda pool: read_pool(pass_seed, pool))
 
@@ -138,27 +131,33 @@ class PreparedStream(BatchStream):
             sides.append(tf.gather(ids, tf.argsort(order)))
         return sides
 
-    def _seek(
-        self, batches: int, count_batches: Callable[[tf.Tensor], tf.Tensor]
-    ) -> tuple[int, int]:
-        """Returns the pool in which a batch of a pass is.
+    def _seek(self, start: tuple[int, int], seed: int) -> tuple[int, int]:
+        """Returns where a batch of a pass is.
 
         Args:
-            batches: Number of batches before it.
-            count_batches: Returns the number of batches of a pool.
+            start: The pass, and the number of batches before that batch.
+            seed: As in `training_batches`.
 
         Returns:
-            The number of the pool, which is that after the last if the pass
-            has fewer batches, and the number of batches before the pool.
+            The pool of the batch, or that after the last if the pass has
+            fewer batches, and the number of batches before that pool.
         """
-        before = 0
+        number, batches = start
         if not batches:
-            return 0, before
-        sizes = tf.data.Dataset.range(self._pools).map(
+            return 0, 0
+        pass_seed = seed_of_pass(seed, number)
+
+        def count_batches(pool: tf.Tensor) -> tf.Tensor:
+            lengths = tf.gather(self._lengths, self._draw(pass_seed, pool))
+            *_, cuts = cut_pool(tf.cast(lengths, tf.int64), **self._sizes)
+            return tf.shape(cuts)[0]
+
+        counts = tf.data.Dataset.range(self._pools).map(
             count_batches, NUM_PARALLEL_CALLS
         )
-        for pool, size in enumerate(sizes.as_numpy_iterator()):
-            if before + int(size) > batches:
+        before = 0
+        for pool, count in enumerate(counts.as_numpy_iterator()):
+            if before + int(count) > batches:
                 return pool, before
-            before += int(size)
+            before += int(count)
         return self._pools, before
