@@ -7,13 +7,15 @@ from digits import TINY
 
 from keras_transformer.errors import InputError
 from keras_transformer.train import trainer
+from keras_transformer.train.callbacks import StepCounter
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.prepared_stream import PreparedStream
 from keras_transformer.train.log import read_log
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job, open_run
-from keras_transformer.train.state import load_state
+from keras_transformer.train.state import State, load_state
+from keras_transformer.train.strategy import open_strategy
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,28 @@ def open_and_close(corpus, output, init_from=None, workers=1, **values):
         return run
 
 
+def test_the_batches_of_training_and_their_position(prepared, tmp_path):
+    job = Job(prepared, tmp_path, "tiny", digits.recipe(), TINY, None, 1)
+    resumed = State(5, np.array([[1, 3]]), [], [])
+    counter = StepCounter(5, 100)
+    data = trainer._TrainingData(
+        job,
+        prepared.prepared.tokenizer,
+        open_strategy("single"),
+        counter,
+        resumed,
+    )
+    stream = PreparedStream(
+        prepared.prepared, batch_tokens=512, seed=1, start=(1, 3)
+    )
+    pairs = zip(data.batches().take(4), stream.dataset, strict=False)
+    for (_, ours), (_, expected) in pairs:
+        np.testing.assert_array_equal(ours, expected)
+    counter.step = 8
+    assert data.gather_positions().tolist() == [[1, 6]]
+
+
+@pytest.mark.slow
 def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     prepared, tmp_path, monkeypatch
 ):
@@ -53,7 +77,9 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     assert train(prepared, stopped, steps=8, **settings).step == 8
     resumed = train(prepared, stopped, steps=12, **settings)
     assert resumed.step == 12
-    assert starts == [(0, 0), (0, 0), (1, 2)]
+    *first, (number, batches) = starts
+    assert first == [(0, 0), (0, 0)]
+    assert number == 1 and batches > 0
     ours, theirs = (
         load_state(run.state_path, run.id) for run in (resumed, whole)
     )

@@ -130,7 +130,7 @@ def test_the_seed_determines_the_batches(prepared, small_pools):
 def test_the_order_of_a_seed_is_the_same_everywhere(prepared):
     """Another order would change the rest of a run that is resumed."""
     found = lengths(read_pass(make_stream(prepared)))
-    assert found[:12] == [17, 17, 17, 17, 10, 14]
+    assert found[:12] == [17, 17, 17, 17, 10, 14, 12, 14, 8, 8, 10, 14]
 
 
 def test_the_order_is_global(tmp_path):
