@@ -28,6 +28,7 @@ from keras_transformer.train.run import TrainingRun
 
 # What a command of a document needs beside the flags that it shows.
 ARGUMENTS = {
+    "prepare": "--data embedded --output PREPARED",
     "train": "--data embedded --output RUN",
     "evaluate": "RUN --data embedded",
     "average": "RUN OUTPUT",

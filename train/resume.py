@@ -74,10 +74,13 @@ class Job:
         """Returns 32 bits per split that identify its texts and their order.
 
         They are 0 for a missing split. That of `train` also identifies the
-        parts of the workers, which depend on the files.
+        parts of the workers, which depend on the files; that of a prepared
+        corpus identifies the ids.
         """
         sums = {"train": 0, "valid": 0}
-        if "train" in self.corpus.splits:
+        if self.corpus.prepared is not None:
+            sums["train"] = self.corpus.prepared.checksum
+        elif "train" in self.corpus.splits:
             shards = ((i, self.workers) for i in range(self.workers))
             parts = (self.corpus.pairs("train", shard) for shard in shards)
             sums["train"] = checksum(*parts)
@@ -166,24 +169,12 @@ def _started_from(run: TrainingRun, init_from: Path) -> bool:
 
 def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
     """Returns architecture, tokenizer and data statistics of a new run."""
-    corpus, recipe = job.corpus, job.recipe
     past = None
     if job.init_from is not None:
         past = TrainingRun.open(job.init_from)
         past.find_checkpoint()  # refuses a run that has none
-    for split in ("train", "valid"):
-        if split in corpus.splits:
-            print(f"{split}: {corpus.check(split):,} pairs in {corpus.name}")
-    for source, target in corpus.pairs("train").take(1).as_numpy_iterator():
-        print(f"first pair: {_shorten(source)} → {_shorten(target)}")
-    if past is not None:
-        tokenizer = past.tokenizer
-        print(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {past.path}")
-    else:
-        print(f"tokenizer: training with {recipe.vocab_size:,} tokens")
-        tokenizer = corpus.task.train_tokenizer(
-            corpus.read("train"), recipe.vocab_size
-        )
+    report_splits(job.corpus)
+    tokenizer = _tokenizer(job, past)
     config = job.config(tokenizer)
     if past is not None:
         free = {"dropout", "attention_window"}
@@ -201,9 +192,53 @@ def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
         "checksums": job.checksums(),
         "workers": job.workers,
         "init_from": past and past.id,
-        "sustained_flops": sustained_flops(recipe.dtype),
+        "sustained_flops": sustained_flops(job.recipe.dtype),
     }
     return config, tokenizer, statistics
+
+
+def report_splits(corpus: Corpus) -> int:
+    """Checks and prints what there is to train on; returns its pairs."""
+    sizes = {}
+    for split in ("train", "valid"):
+        if split == "train" and corpus.prepared is not None:
+            sizes[split] = corpus.prepared.statistics.pairs
+        elif split in corpus.splits:
+            sizes[split] = corpus.check(split)
+        else:
+            continue
+        print(f"{split}: {sizes[split]:,} pairs in {corpus.name}")
+    if corpus.prepared is None:
+        first = corpus.pairs("train").take(1)
+        for source, target in first.as_numpy_iterator():
+            print(f"first pair: {_shorten(source)} → {_shorten(target)}")
+    return sizes["train"]
+
+
+def learn_tokenizer(
+    corpus: Corpus, vocab_size: int, past: TrainingRun | None
+) -> Tokenizer:
+    """Returns the tokenizer of a past run or, without one, a new one."""
+    if past is not None:
+        size = past.tokenizer.vocab_size
+        print(f"tokenizer: {size:,} tokens, from {past.path}")
+        return past.tokenizer
+    print(f"tokenizer: training with {vocab_size:,} tokens")
+    return corpus.task.train_tokenizer(corpus.read("train"), vocab_size)
+
+
+def _tokenizer(job: Job, past: TrainingRun | None) -> Tokenizer:
+    prepared = job.corpus.prepared
+    if prepared is None:
+        return learn_tokenizer(job.corpus, job.recipe.vocab_size, past)
+    if past is not None and past.tokenizer.model != prepared.tokenizer.model:
+        raise InputError(
+            f"{prepared.path} was prepared with another tokenizer than that of "
+            f"{past.path}. Prepare the corpus with --init-from {past.path}."
+        )
+    size = prepared.tokenizer.vocab_size
+    print(f"tokenizer: {size:,} tokens, from {prepared.path}")
+    return prepared.tokenizer
 
 
 def _shorten(text: bytes) -> str:
@@ -233,17 +268,13 @@ def _statistics(job: Job, tokenizer: Tokenizer) -> dict[str, Any]:
     for split in ("valid", "train"):
         if split not in corpus.splits:
             continue
-        found[split] = collect_statistics(
-            corpus.pairs(split), tokenizer, recipe.max_length, corpus.task
-        )
-        print(
-            f"{split}: {found[split].pairs:,} pairs kept, "
-            f"{found[split].source_tokens:,} source and "
-            f"{found[split].target_tokens:,} target tokens; dropped "
-            f"{found[split].dropped_long:,} longer than {recipe.max_length} "
-            f"tokens and {found[split].dropped_empty:,} with an empty side; "
-            f"the longest text has {found[split].longest:,} tokens"
-        )
+        if split == "train" and corpus.prepared is not None:
+            found[split] = corpus.prepared.statistics
+        else:
+            found[split] = collect_statistics(
+                corpus.pairs(split), tokenizer, recipe.max_length, corpus.task
+            )
+        print(f"{split}: {found[split].describe(recipe.max_length)}")
     train = found["train"]
     if not train.pairs:
         raise InputError(
@@ -256,7 +287,7 @@ def _statistics(job: Job, tokenizer: Tokenizer) -> dict[str, Any]:
             f"is left. Received: patience={recipe.patience}"
         )
     warning = train.order_warning()
-    if warning:
+    if warning and corpus.prepared is None:
         print(f"train: {warning}")
     tokens = train.source_tokens + train.target_tokens
     passes = recipe.steps * recipe.batch_tokens / tokens

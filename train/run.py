@@ -156,10 +156,10 @@ class TrainingRun(Run):
 
 @contextlib.contextmanager
 def locked(path: str | os.PathLike) -> Iterator[None]:
-    """Creates a folder and keeps other processes from training in it.
+    """Creates a folder and keeps other processes from writing to it.
 
     Raises:
-        InputError: If another process trains in it.
+        InputError: If another process writes to it.
     """
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ def locked(path: str | os.PathLike) -> Iterator[None]:
             _lock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB, path)
         except BlockingIOError as error:
             raise InputError(
-                f"Another process is training in {path}. Wait until it has "
+                f"Another process is writing to {path}. Wait until it has "
                 "finished, or choose another output."
             ) from error
         yield

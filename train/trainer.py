@@ -19,6 +19,7 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.train import callbacks, state
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.prepared_stream import PreparedStream
 from keras_transformer.train.log import CSVLog, read_log
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job, open_run
@@ -55,7 +56,8 @@ def train(
         output: Folder of the run. It must be new, empty, or contain a run
             that was started with the same arguments.
         preset: Name of the architecture.
-        recipe: How to train. Default: the preset's.
+        recipe: How to train. Default: the preset's, with the `vocab_size` and
+            the `max_length` of a prepared corpus.
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
         strategy: From `open_strategy`. Default: one device.
@@ -70,7 +72,9 @@ def train(
     Raises:
         InputError: If the input is invalid, or training diverges.
     """
-    recipe = recipe or Recipe.from_preset(preset)
+    if recipe is None:
+        fixed = corpus.prepared.recipe_values() if corpus.prepared else {}
+        recipe = Recipe.from_preset(preset, **fixed)
     strategy = strategy or open_strategy("single")
     job = Job(
         corpus,
@@ -125,6 +129,8 @@ def _check(job: Job) -> None:
             "patience needs a split valid, whose loss it monitors. Received: "
             f"patience={recipe.patience}, splits {splits}"
         )
+    if corpus.prepared is not None:
+        corpus.prepared.check_recipe(recipe.vocab_size, recipe.max_length)
     pipeline.check_budget(recipe.batch_tokens, recipe.max_length, job.workers)
     if recipe.tensorboard:
         try:
@@ -279,15 +285,21 @@ class _TrainingData:
         counter: callbacks.StepCounter,
         resumed: state.State,
     ) -> None:
-        index, workers = worker(strategy)
+        index, workers = shard = worker(strategy)
         self._stream_arguments = dict(
-            pairs=job.corpus.pairs("train", (index, workers)),
-            tokenizer=tokenizer,
-            task=job.corpus.task,
             batch_tokens=job.recipe.batch_tokens // workers,
-            max_length=job.recipe.max_length,
             seed=job.recipe.seed,
         )
+        self._prepared = job.corpus.prepared
+        if self._prepared is not None:
+            self._stream_arguments |= dict(prepared=self._prepared, shard=shard)
+        else:
+            self._stream_arguments |= dict(
+                pairs=job.corpus.pairs("train", shard),
+                tokenizer=tokenizer,
+                task=job.corpus.task,
+                max_length=job.recipe.max_length,
+            )
         self._strategy = strategy
         self._counter = counter
         self._position = tuple(resumed.position[index].tolist())
@@ -298,9 +310,10 @@ class _TrainingData:
         if self._stream is not None:
             self._position = self._current_position()
         self._first_step = self._counter.step
-        self._stream = pipeline.TrainingStream(
-            **self._stream_arguments, start=self._position
-        )
+        stream = pipeline.TrainingStream
+        if self._prepared is not None:
+            stream = PreparedStream
+        self._stream = stream(**self._stream_arguments, start=self._position)
         return distribute(self._stream.dataset, self._strategy)
 
     def gather_positions(self) -> np.ndarray:

@@ -31,10 +31,13 @@ def train(options: argparse.Namespace) -> None:
     from keras_transformer.train.strategy import open_strategy
 
     values = _given_values(options, Recipe)
-    recipe = Recipe.from_preset(options.preset, **values)
+    Recipe.from_preset(options.preset, **values)  # checks them first
     architecture = _given_values(options, TransformerConfig)
     strategy = open_strategy(options.strategy)  # before anything is computed
     corpus = open_corpus(options.data, options.source, options.target)
+    if corpus.prepared is not None:
+        values = corpus.prepared.recipe_values() | values
+    recipe = Recipe.from_preset(options.preset, **values)
     run = trainer.train(
         corpus,
         options.output,
@@ -47,13 +50,38 @@ def train(options: argparse.Namespace) -> None:
     )
     if run is None:  # only the chief of several workers reports
         return
+    print(f"\nThe run is in {run.path}. Next:")
     split = "test" if "test" in corpus.splits else corpus.splits[-1]
+    if corpus.prepared is None or split != "train":  # there it has no texts
+        print(
+            f"  keras-transformer evaluate {run.path} "
+            f"--data {shlex.join(options.data)} --split {split}"
+        )
     print(
-        f"\nThe run is in {run.path}. Next:\n"
-        f"  keras-transformer evaluate {run.path} "
-        f"--data {shlex.join(options.data)} --split {split}\n"
         f"  keras-transformer translate {run.path}\n"
         f"  keras-transformer export {run.path} exported/1"
+    )
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Tokenizes a corpus once, for trainings that start and resume at once."""
+    from keras_transformer.train.data.corpus import open_corpus
+    from keras_transformer.train.preparation import prepare
+
+    recipe = Recipe.from_preset(
+        options.preset, **_given_values(options, Recipe)
+    )
+    prepared = prepare(
+        open_corpus(options.data, options.source, options.target),
+        options.output,
+        recipe.vocab_size,
+        recipe.max_length,
+        options.init_from,
+    )
+    print(
+        f"\nThe corpus is in {prepared.path}. Next:\n"
+        f"  keras-transformer train --data {shlex.quote(options.output)} "
+        f"--preset {options.preset} --output runs/mine"
     )
 
 

@@ -32,6 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, add_options, summary in (
+        ("prepare", _add_prepare, "tokenize a large corpus for training"),
         ("train", _add_train, "train on a parallel corpus"),
         ("evaluate", _add_evaluate, "measure BLEU or F1 on a split"),
         ("average", _add_average, "average the last checkpoints of a run"),
@@ -54,17 +55,37 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_train(parser: argparse.ArgumentParser) -> None:
+def _add_prepare(parser: argparse.ArgumentParser) -> None:
     _add_data(parser)
     parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder of the run"
+        "--output", required=True, metavar="FOLDER", help="folder to write"
     )
+    _add_preset(parser)
+    parser.add_argument(
+        "--init-from",
+        metavar="RUN",
+        help="use the tokenizer of this run, as `train --init-from` needs",
+    )
+    for field in dataclasses.fields(Recipe):
+        if field.name in ("vocab_size", "max_length"):
+            _add_field(parser, Recipe, field)
+
+
+def _add_preset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset",
         default="small",
         metavar="NAME",
         help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
     )
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    _add_data(parser)
+    parser.add_argument(
+        "--output", required=True, metavar="FOLDER", help="folder of the run"
+    )
+    _add_preset(parser)
     parser.add_argument(
         "--strategy",
         choices=_STRATEGIES,
@@ -297,8 +318,8 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="PATH",
         help="a folder of {train,valid,test}.LANGUAGE or of TFRecord files, "
-        "two text files, a .tsv file, tfds:NAME/CONFIG, or embedded, which "
-        "is the bundled corpus",
+        "two text files, a .tsv file, tfds:NAME/CONFIG, a folder that "
+        "`prepare` wrote, or embedded, which is the bundled corpus",
     )
     parser.add_argument(
         "--source", metavar="LANGUAGE", help="language code, e.g. en"

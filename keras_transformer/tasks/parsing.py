@@ -45,6 +45,9 @@ class ParsingTask(Task):
     def __init__(self, split_words: bool = True) -> None:
         self.split_words = split_words
 
+    def for_corpus(self) -> "ParsingTask":
+        return ParsingTask(split_words=False)
+
     def train_tokenizer(
         self, pairs: Iterable[tuple[str, str]], vocab_size: int
     ) -> Tokenizer:

@@ -67,6 +67,13 @@ class Task(abc.ABC):
             InputError: As `Tokenizer.train`.
         """
 
+    def for_corpus(self) -> "Task":
+        """Returns the task for the sources of a corpus.
+
+        Those that a user writes may need more work.
+        """
+        return self
+
     def source_texts(self, texts: "tf.Tensor") -> "tf.Tensor":
         """Returns what is tokenized of sources `[B]`, in a graph or eagerly."""
         return texts

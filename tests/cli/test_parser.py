@@ -90,6 +90,21 @@ def test_train_has_no_other_flags(parse):
     assert set(Recipe.__dataclass_fields__) < fields
 
 
+def test_prepare_has_the_flags_of_train_that_it_needs(parse):
+    assert parse("prepare", *TRAIN[1:], "--max-length", "24") == dict(
+        command=commands.prepare,
+        data=["embedded"],
+        output="run",
+        source=None,
+        target=None,
+        preset="small",
+        init_from=None,
+        max_length=24,
+    )
+    parsed = parse("prepare", *TRAIN[1:], "--vocab-size", "300")
+    assert parsed["vocab_size"] == 300
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -197,7 +197,7 @@ def test_a_run_that_another_process_started_meanwhile(
 
 
 def test_two_processes_in_a_folder(corpus, run):
-    message = "Another process is training in"
+    message = "Another process is writing to"
     with locked(run.path), pytest.raises(InputError, match=message):
         open_and_close(corpus, run.path)
     assert open_and_close(corpus, run.path).id == run.id

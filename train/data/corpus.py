@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_transformer.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
+from keras_transformer.train.data.prepared import Prepared, is_prepared
 from keras_transformer.train.data.reading import SPLITS
 
 _FORMS = """\
@@ -23,6 +24,7 @@ _FORMS = """\
                            line, or {train,valid,test}*.tfrecord files of
                            tf.train.Example; or the treebank
                            {train,valid,test}.mrg
+  PREPARED                 a folder that `keras-transformer prepare` wrote
   SOURCE_FILE TARGET_FILE  two files, one text per line
   FILE.tsv                 source, tab, target on each line
   tfds:NAME/CONFIG         a translation dataset of TensorFlow Datasets"""
@@ -59,6 +61,7 @@ class Corpus:
         source: Language code of the source, or None if it is unknown.
         target: Language code of the target, or None.
         task: What the pairs are for. Default: translation.
+        prepared: The ids of the split `train` if the corpus is prepared.
 
     Attributes:
         splits: Names of the splits.
@@ -71,12 +74,14 @@ class Corpus:
         source: str | None,
         target: str | None,
         task: Task | None = None,
+        prepared: Prepared | None = None,
     ) -> None:
         self.name = name
         self.task = task or TranslationTask()
         self.splits = tuple(splits)
         self.source = source
         self.target = target
+        self.prepared = prepared
         self._splits = dict(splits)
 
     def pairs(
@@ -185,6 +190,8 @@ def open_corpus(
             names and must not be compressed;
             `[FOLDER]` with `train.mrg`, `valid.mrg` or `test.mrg`: a treebank,
             whose pairs are sentences and trees;
+            `[PREPARED]`, a folder that `prepare` wrote, which has ids of its
+            split `"train"`, and texts of the others;
             `[SOURCE_FILE, TARGET_FILE]` or `[FILE.tsv]`, which have one
             split, `"train"`;
             `["tfds:NAME/CONFIG"]`, a dataset of TensorFlow Datasets with one
@@ -219,6 +226,8 @@ def open_corpus(
     if name.startswith("tfds:"):
         splits = tfds.open_tfds(name.removeprefix("tfds:"), source, target)
         return Corpus(name, splits, source, target)
+    if is_prepared(name):
+        return _open_prepared(name, source, target)
     if os.path.isdir(name):
         return _open_folder(name, source, target)
     if not os.path.exists(name):
@@ -279,6 +288,27 @@ def _open_embedded(source: str | None, target: str | None) -> Corpus:
     return corpus
 
 
+def _open_prepared(
+    folder: str, source: str | None, target: str | None
+) -> Corpus:
+    prepared = Prepared.open(folder)
+    languages = prepared.source, prepared.target
+    for given, own in zip((source, target), languages, strict=True):
+        if None not in (given, own) and given != own:
+            raise InputError(
+                f"{folder} was prepared for {languages[0]} to {languages[1]}. "
+                f"Received: source={source!r}, target={target!r}"
+            )
+    return Corpus(
+        folder,
+        prepared.splits(),
+        prepared.source or source,
+        prepared.target or target,
+        prepared.task,
+        prepared,
+    )
+
+
 def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     """Returns the corpus of the text files or the TFRecords in a folder."""
     records, texts = [], []
@@ -286,7 +316,7 @@ def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     if any(map(treebank.is_treebank, names)):
         splits = treebank.open_folder(folder)
         return Corpus(
-            folder, splits, source, target, ParsingTask(split_words=False)
+            folder, splits, source, target, ParsingTask().for_corpus()
         )
     for name in names:
         if tfrecords.is_tfrecord(name):

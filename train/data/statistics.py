@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.train.data.pipeline import SHUFFLE_BUFFER, filter_pairs
+from keras_transformer.train.data.batching import filter_pairs
+from keras_transformer.train.data.pipeline import SHUFFLE_BUFFER
 from keras_transformer.train.data.reading import NUM_PARALLEL_CALLS, READ_BATCH
 
 # A file counts as sorted if its first and its last tenth differ by more than
@@ -47,6 +48,16 @@ class Statistics:
     target_tokens: int
     longest: int
     sorted_by: str | None = None
+
+    def describe(self, max_length: int) -> str:
+        """Returns what is kept and what is dropped as a line of text."""
+        return (
+            f"{self.pairs:,} pairs kept, {self.source_tokens:,} source and "
+            f"{self.target_tokens:,} target tokens; dropped "
+            f"{self.dropped_long:,} longer than {max_length} tokens and "
+            f"{self.dropped_empty:,} with an empty side; the longest text has "
+            f"{self.longest:,} tokens"
+        )
 
     def order_warning(self) -> str | None:
         """Returns a warning about the order of the pairs, None if it is fine.
@@ -94,29 +105,51 @@ def collect_statistics(
     def count(source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         s_ids = tokenizer.tokenize(source)
         t_ids = task.target_ids(tokenizer, target)
-        s, t = s_ids.row_lengths() + 1, t_ids.row_lengths() + 1  # [N]
-        keep, empty = filter_pairs(s, t, max_length)
-        kept_s, kept_t = tf.boolean_mask(s, keep), tf.boolean_mask(t, keep)
-        return {
-            "pairs": tf.size(kept_s, tf.int64),
-            "dropped_long": tf.math.count_nonzero(~keep & ~empty),
-            "dropped_empty": tf.math.count_nonzero(empty),
-            "source_tokens": tf.reduce_sum(kept_s),
-            "target_tokens": tf.reduce_sum(kept_t),
-            "squared_tokens": tf.reduce_sum((kept_s + kept_t) ** 2),
-            "longest": tf.reduce_max(tf.maximum(s, t)),
-            "source_groups": count_groups(s_ids, keep),
-            "target_groups": count_groups(t_ids, keep),
-        }
+        return count_pairs(s_ids, t_ids, max_length)
 
-    def count_groups(ids: tf.RaggedTensor, keep: tf.Tensor) -> tf.Tensor:
+    counts = pairs.batch(READ_BATCH).map(count, NUM_PARALLEL_CALLS)
+    return summarize(list(counts.as_numpy_iterator()))
+
+
+def count_pairs(
+    source: tf.RaggedTensor, target: tf.RaggedTensor, max_length: int
+) -> dict[str, tf.Tensor]:
+    """Counts what `summarize` needs of some consecutive pairs.
+
+    Args:
+        source: Ids of the sources, `[N, (T)]`, without end tokens.
+        target: Ids of the targets, `[N, (T)]`, without end tokens.
+        max_length: As in `collect_statistics`.
+    """
+    s, t = source.row_lengths() + 1, target.row_lengths() + 1  # [N]
+    keep, empty = filter_pairs(s, t, max_length)
+    kept_s, kept_t = tf.boolean_mask(s, keep), tf.boolean_mask(t, keep)
+
+    def count_groups(ids: tf.RaggedTensor) -> tf.Tensor:
         kept = tf.ragged.boolean_mask(ids, keep).flat_values
         return tf.math.bincount(
             kept % _GROUPS, minlength=_GROUPS, dtype=tf.int64
         )
 
-    counts = pairs.batch(READ_BATCH).map(count, NUM_PARALLEL_CALLS)
-    parts = list(counts.as_numpy_iterator())
+    return {
+        "pairs": tf.size(kept_s, tf.int64),
+        "dropped_long": tf.math.count_nonzero(~keep & ~empty),
+        "dropped_empty": tf.math.count_nonzero(empty),
+        "source_tokens": tf.reduce_sum(kept_s),
+        "target_tokens": tf.reduce_sum(kept_t),
+        "squared_tokens": tf.reduce_sum((kept_s + kept_t) ** 2),
+        "longest": tf.reduce_max(tf.maximum(s, t)),
+        "source_groups": count_groups(source),
+        "target_groups": count_groups(target),
+    }
+
+
+def summarize(parts: list[dict[str, np.ndarray]]) -> Statistics:
+    """Returns the statistics of a split from the counts of its parts.
+
+    Args:
+        parts: What `count_pairs` returns for all pairs, in file order.
+    """
     if not parts:
         return Statistics(0, 0, 0, 0, 0, 0)
     total = _sum(parts)

@@ -9,9 +9,9 @@ from corpora import as_dataset
 from keras_transformer.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data import pipeline
+from keras_transformer.train.data.batching import bucket_lengths
 from keras_transformer.train.data.pipeline import (
     TrainingStream,
-    bucket_lengths,
     evaluation_batches,
     training_batches,
 )
@@ -76,15 +76,7 @@ def labels_of(batches):
     return [labels.numpy().tolist() for _, labels in batches]
 
 
-# === Buckets and batches ===
-
-
-def test_bucket_lengths():
-    assert bucket_lengths(33) == [8, 10, 12, 14, 17, 20, 23, 27, 32, 33]
-    assert bucket_lengths(32)[-2:] == [27, 32]
-    assert bucket_lengths(8) == [8]
-    assert bucket_lengths(5) == [5]
-    assert len(bucket_lengths(256)) == 24
+# === Batches ===
 
 
 def test_layout(tokenizer, library):

@@ -45,7 +45,7 @@ def test_pairs_are_sentences_and_trees(folder):
 def test_the_task_is_parsing_of_words(folder):
     task = open_corpus([str(folder)]).task
     assert task.name == "parsing"
-    assert not task.split_words
+    assert not task.split_words and task.for_corpus().name == "parsing"
 
 
 def test_shards_are_disjoint(folder):

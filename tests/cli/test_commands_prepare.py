@@ -1,0 +1,88 @@
+"""`prepare`, and `train` on what it wrote."""
+
+import pytest
+from commands import check_refused, write_corpus
+
+from keras_transformer.presets import PRESETS
+from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.recipe import Recipe
+
+LANGUAGES = ("--source", "en", "--target", "de")
+
+
+@pytest.fixture
+def data(tmp_path):
+    english = "".join(f"the cat {i}\n" for i in range(60))
+    german = "".join(f"die Katze {i}\n" for i in range(60))
+    return write_corpus(tmp_path / "data", train_en=english, train_de=german)
+
+
+def test_prepare_and_train(run_cli, data, tmp_path, monkeypatch):
+    folder = tmp_path / "with space"
+    result = run_cli(
+        *("prepare", "--data", data, *LANGUAGES, "--output", folder),
+        *("--preset", "tiny", "--vocab-size", 300, "--max-length", 23),
+    )
+    assert result.code == 0
+    assert "train: 60 pairs kept" in result.out
+    assert result.out.endswith(
+        f"The corpus is in {folder}. Next:\n"
+        f"  keras-transformer train --data '{folder}' --preset tiny "
+        "--output runs/mine\n"
+    )
+    recipes = []
+
+    def train(corpus, output, preset, recipe, **_):
+        recipes.append(recipe)
+        assert corpus.prepared.path == folder
+
+    monkeypatch.setattr("keras_transformer.train.trainer.train", train)
+    train_on = ("train", "--data", folder, "--output", tmp_path / "run")
+    assert run_cli(*train_on, "--steps", 3).code == 0
+    assert recipes[0] == Recipe.from_preset(
+        "small", vocab_size=300, max_length=23, steps=3
+    )
+    # `train` itself refuses it.
+    assert run_cli(*train_on, "--max-length", 24).code == 0
+    assert recipes[1].max_length == 24
+
+
+def test_train_names_the_next_commands_that_work(
+    run_cli, data, tmp_path, monkeypatch
+):
+    """A prepared corpus without other splits has no texts to evaluate on."""
+    corpus = open_corpus([str(data)], "en", "de")
+    corpus.prepared = type("Prepared", (), {"recipe_values": lambda _: {}})()
+    run = type("Run", (), {"path": "runs/x"})
+    monkeypatch.setattr(
+        "keras_transformer.train.data.corpus.open_corpus", lambda *_: corpus
+    )
+    monkeypatch.setattr(
+        "keras_transformer.train.trainer.train", lambda *_, **__: run
+    )
+    arguments = ("train", "--data", data, "--output", "runs/x")
+    assert "evaluate" not in run_cli(*arguments).out
+    corpus.prepared = None
+    assert "evaluate" in run_cli(*arguments).out
+
+
+def test_prepare_has_the_sizes_of_the_preset(run_cli, data, monkeypatch):
+    calls = []
+
+    def prepare(corpus, output, *arguments):
+        calls.append(arguments)
+        return type("Prepared", (), {"path": output})
+
+    monkeypatch.setattr("keras_transformer.train.preparation.prepare", prepare)
+    arguments = ("prepare", "--data", data, *LANGUAGES, "--output", "x")
+    assert run_cli(*arguments, "--preset", "base").code == 0
+    assert run_cli(*arguments, "--init-from", "runs/y").code == 0
+    recipes = [Recipe.from_preset(name) for name in ("base", "small")]
+    sizes = [(r.vocab_size, r.max_length) for r in recipes]
+    assert calls == [(*sizes[0], None), (*sizes[1], "runs/y")]
+    assert PRESETS["base"].vocab_size == sizes[0][0]
+
+
+def test_prepare_overwrites_nothing(run_cli, data):
+    result = run_cli(*("prepare", "--data", data, *LANGUAGES, "--output", data))
+    check_refused(result, "already contains other files")

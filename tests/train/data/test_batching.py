@@ -1,0 +1,71 @@
+"""How the pairs of a pool become batches; see also test_pipeline.py."""
+
+import random
+import types
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.train.data.batching import (
+    bucket_lengths,
+    cut_pool,
+    padded_rows,
+    pool_batches,
+)
+
+IDS = types.SimpleNamespace(pad_id=0, bos_id=2, eos_id=3)
+
+
+def test_bucket_lengths():
+    assert bucket_lengths(33) == [8, 10, 12, 14, 17, 20, 23, 27, 32, 33]
+    assert bucket_lengths(32)[-2:] == [27, 32]
+    assert bucket_lengths(8) == [8]
+    assert bucket_lengths(5) == [5]
+    assert len(bucket_lengths(256)) == 24
+
+
+def test_padded_rows():
+    source = tf.ragged.constant([[5], [6, 7], [], [8, 9, 8]], dtype=tf.int32)
+    target = tf.ragged.constant([[4, 4, 4], [5], [6], [7]], dtype=tf.int32)
+    lengths, rows, labels = padded_rows(source, target, IDS, 4)
+    # The third pair has an empty side.
+    assert lengths.numpy().tolist() == [4, 3, 4]
+    assert rows.numpy().tolist() == [[5, 3, 0, 0], [6, 7, 3, 0], [8, 9, 8, 3]]
+    assert labels.numpy().tolist() == [[4, 4, 4, 3], [5, 3, 0, 0], [7, 3, 0, 0]]
+    lengths, rows, labels = padded_rows(source, target, IDS, 3)
+    assert lengths.numpy().tolist() == [3]
+    assert rows.numpy().tolist() == [[6, 7, 3]]
+    assert labels.numpy().tolist() == [[5, 3, 0]]
+
+
+def test_a_pool_is_cut_from_the_longest_pair_down():
+    lengths = random.Random(0).choices(range(2, 21), k=200)
+    expected = []
+    rest = sorted(lengths, reverse=True)
+    while rest:
+        padded = min(n for n in bucket_lengths(20) if n >= rest[0])
+        size = 300 // (2 * padded)
+        expected.append((padded, rest[:size]))
+        rest = rest[size:]
+    order, padded, cuts = cut_pool(tf.constant(lengths, tf.int64), 300, 20)
+    chosen = np.array(lengths)[order]
+    found = [
+        (padded[begin], chosen[begin:end].tolist())
+        for begin, end in cuts.numpy()
+    ]
+    assert found == expected
+    assert sorted(order.numpy().tolist()) == list(range(200))
+    # Pairs of the same length stay in their order.
+    same = [i for i in order.numpy() if lengths[i] == 20]
+    assert same == sorted(same)
+
+
+def test_batches_of_a_pool():
+    source = tf.ragged.constant([[5], [6, 7]], dtype=tf.int32)
+    target = tf.ragged.constant([[8, 9], [4]], dtype=tf.int32)
+    pool = padded_rows(source, target, IDS, 3)
+    ((inputs, labels),) = pool_batches(pool, IDS, 12, 3)
+    assert inputs["source"].numpy().tolist() == [[5, 3, 0], [6, 7, 3]]
+    assert inputs["target"].numpy().tolist() == [[2, 8, 9], [2, 4, 0]]
+    assert labels.numpy().tolist() == [[8, 9, 3], [4, 3, 0]]
+    assert len(list(pool_batches(pool, IDS, 11, 3))) == 2
