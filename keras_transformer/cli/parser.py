@@ -34,6 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     for name, add_options, summary in (
         ("train", _add_train, "train on a parallel corpus"),
         ("evaluate", _add_evaluate, "measure BLEU or F1 on a split"),
+        ("ablate", _add_ablate, "train the rows of the paper's Table 3"),
         ("average", _add_average, "average the last checkpoints of a run"),
         ("translate", _add_translate, "translate standard input line by line"),
         ("score", _add_score, "score given translations"),
@@ -58,12 +59,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", required=True, metavar="FOLDER", help="folder of the run"
     )
-    parser.add_argument(
-        "--preset",
-        default="small",
-        metavar="NAME",
-        help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
-    )
+    _add_preset(parser, "small")
     parser.add_argument(
         "--strategy",
         choices=_STRATEGIES,
@@ -84,6 +80,44 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     for field in dataclasses.fields(TransformerConfig):
         if field.name not in other:
             _add_field(architecture, TransformerConfig, field)
+
+
+def _add_ablate(parser: argparse.ArgumentParser) -> None:
+    _add_data(parser)
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="FOLDER",
+        help="folder of the runs and of the table",
+    )
+    _add_preset(parser, "tiny")
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        metavar="ROW",
+        help="rows beside base, by the names of their presets, e.g. A-heads-1 "
+        "(default: all of A to E)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="runs per row, with the seeds 1 to N (default: %(default)s)",
+    )
+    recipe = parser.add_argument_group("training hyper-parameters of all rows")
+    for field in dataclasses.fields(Recipe):
+        if field.name != "seed":
+            _add_field(recipe, Recipe, field)
+
+
+def _add_preset(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--preset",
+        default=default,
+        metavar="NAME",
+        help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
+    )
 
 
 def _add_field(
