@@ -30,6 +30,7 @@ from keras_transformer.train.run import TrainingRun
 ARGUMENTS = {
     "train": "--data embedded --output RUN",
     "evaluate": "RUN --data embedded",
+    "ablate": "--data embedded --output FOLDER",
     "average": "RUN OUTPUT",
     "translate": "RUN",
     "score": "RUN",

@@ -89,6 +89,19 @@ def test_train_has_no_other_flags(parse):
     assert set(Recipe.__dataclass_fields__) < fields
 
 
+def test_flags_of_ablate_are_the_recipe_of_all_rows(parse):
+    ablate = ("ablate", *TRAIN[1:])
+    names = set(Recipe.__dataclass_fields__) - {"seed"}
+    words = [
+        word
+        for flag in ALL_FLAGS
+        for word in flag.split()
+        if flag.split()[0].removeprefix("--").replace("-", "_") in names
+    ]
+    given = set(parse(*ablate, *words)) - set(parse(*ablate))
+    assert given == names
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
