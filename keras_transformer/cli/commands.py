@@ -118,6 +118,25 @@ def evaluate(options: argparse.Namespace) -> None:
     print(f"recorded in {path}")
 
 
+def ablate(options: argparse.Namespace) -> None:
+    """Trains and evaluates rows of Table 3, and prints the table."""
+    from keras_transformer.train import ablation
+    from keras_transformer.train.data.corpus import open_corpus
+    from keras_transformer.train.strategy import open_strategy
+
+    values = _given_values(options, Recipe)
+    table = ablation.ablate(
+        open_corpus(options.data, options.source, options.target),
+        options.output,
+        options.preset,
+        ablation.ablation_recipe(options.preset, **values),
+        rows=options.rows,
+        seeds=options.seeds,
+        strategy=open_strategy(),
+    )
+    print(f"\n{table}")
+
+
 def average(options: argparse.Namespace) -> None:
     """Writes a run with the mean of the last checkpoints."""
     from keras_transformer.train import averaging

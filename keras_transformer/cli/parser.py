@@ -35,6 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
         ("prepare", _add_prepare, "tokenize a large corpus for training"),
         ("train", _add_train, "train on a parallel corpus"),
         ("evaluate", _add_evaluate, "measure BLEU or F1 on a split"),
+        ("ablate", _add_ablate, "train the rows of the paper's Table 3"),
         ("average", _add_average, "average the last checkpoints of a run"),
         ("translate", _add_translate, "translate standard input line by line"),
         ("parse", _add_parse, "parse standard input line by line"),
@@ -60,7 +61,7 @@ def _add_prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", required=True, metavar="FOLDER", help="folder to write"
     )
-    _add_preset(parser)
+    _add_preset(parser, "small")
     parser.add_argument(
         "--init-from",
         metavar="RUN",
@@ -71,21 +72,12 @@ def _add_prepare(parser: argparse.ArgumentParser) -> None:
             _add_field(parser, Recipe, field)
 
 
-def _add_preset(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--preset",
-        default="small",
-        metavar="NAME",
-        help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
-    )
-
-
 def _add_train(parser: argparse.ArgumentParser) -> None:
     _add_data(parser)
     parser.add_argument(
         "--output", required=True, metavar="FOLDER", help="folder of the run"
     )
-    _add_preset(parser)
+    _add_preset(parser, "small")
     parser.add_argument(
         "--strategy",
         choices=_STRATEGIES,
@@ -106,6 +98,44 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     for field in dataclasses.fields(TransformerConfig):
         if field.name not in other:
             _add_field(architecture, TransformerConfig, field)
+
+
+def _add_ablate(parser: argparse.ArgumentParser) -> None:
+    _add_data(parser)
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="FOLDER",
+        help="folder of the runs and of the table",
+    )
+    _add_preset(parser, "tiny")
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        metavar="ROW",
+        help="rows beside base, by the names of their presets, e.g. A-heads-1 "
+        "(default: all of A to E)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="runs per row, with the seeds 1 to N (default: %(default)s)",
+    )
+    recipe = parser.add_argument_group("training hyper-parameters of all rows")
+    for field in dataclasses.fields(Recipe):
+        if field.name != "seed":
+            _add_field(recipe, Recipe, field)
+
+
+def _add_preset(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--preset",
+        default=default,
+        metavar="NAME",
+        help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
+    )
 
 
 def _add_field(
