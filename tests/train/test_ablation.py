@@ -5,7 +5,7 @@ from fractions import Fraction
 import digits
 import pytest
 from ablation_fixtures import SENTENCES, calls, corpus  # noqa: F401
-from treebanks import write_treebank
+from generated_treebank import write_treebank
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
