@@ -28,7 +28,7 @@ from keras_transformer.layers import (
     scaled_dot_product_attention,
 )
 
-_LENGTHS = [256, 512, 1024, 2048, 4096]
+_LENGTHS = [512, 1024, 2048, 4096, 8192]
 _WIDTHS = [128, 256, 512, 1024, 2048]
 _FITTED = 3  # sizes that an exponent is fitted to
 _HEADS = 8
