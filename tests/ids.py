@@ -8,7 +8,11 @@ from keras_transformer.files import write_json
 from keras_transformer.run import tokenizer_digest
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
-from keras_transformer.train.data.prepared import FORMAT, Prepared
+from keras_transformer.train.data.prepared import (
+    FORMAT,
+    Prepared,
+    rows_of_shard,
+)
 
 MAX_LENGTH = 20
 _FIRST, _BASE = 4, 250  # ids of the digits of a number
@@ -65,3 +69,9 @@ def write(folder, pairs, shard_pairs=10_000):
         ),
     )
     return Prepared.open(folder)
+
+
+def rows(prepared):
+    """Returns the ids of source, target, source, ... as lists."""
+    shards = [rows_of_shard(*shard) for shard in prepared.variables()]
+    return [row for shard in shards for row in shard.to_list()]

@@ -133,6 +133,7 @@ def _new_folder(path: Path) -> Iterator[Path]:
 
     What a process left there that was killed is removed.
     """
+    path = path.absolute()  # "." has no name
     partial = path.with_name(f".partial-{path.name}")
     with locked(partial):
         for file in partial.iterdir():

@@ -6,6 +6,7 @@ import sentencepiece
 import tensorflow as tf
 from corpora import as_list, write_lines, write_sides
 from generated_treebank import write_treebank
+from ids import rows
 
 from keras_transformer.errors import InputError
 from keras_transformer.parsing import Tree, linearize
@@ -38,10 +39,6 @@ def prepared(texts, tmp_path_factory):
     """To be read only."""
     folder = tmp_path_factory.mktemp("new") / "folder" / "prepared"
     return prepare(texts, folder, vocab_size=300, max_length=24)
-
-
-def rows(prepared):
-    return [row for shard in prepared.ids() for row in shard.to_list()]
 
 
 def test_ids_are_those_of_the_kept_pairs_in_file_order(prepared, texts):

@@ -147,16 +147,14 @@ class Prepared:
             found.append(longer.astype(dtype))
         return np.concatenate(found)
 
-    def ids(self) -> list[tf.RaggedTensor]:
-        """Returns the ids of each shard, `[2 * pairs, (T)]`.
+    def variables(self) -> list[tuple[tf.Variable, tf.Variable]]:
+        """Returns ids and offsets of each shard, in the memory of the files.
 
-        Row `2 * i` is the source of pair `i` of the shard, the next row its
-        target. Nothing is read before it is used.
+        Nothing is read before it is used. Take their `read_value()`: other
+        operations of a variable may copy it.
         """
         return [
-            tf.RaggedTensor.from_row_splits(
-                *map(_as_tensor, self._arrays(number)), validate=False
-            )
+            tuple(map(_as_variable, self._arrays(number)))
             for number in range(len(self.shards))
         ]
 
@@ -210,10 +208,26 @@ def shard_paths(folder: Path, number: int) -> tuple[Path, Path]:
     return folder / f"{name}.ids.npy", folder / f"{name}.offsets.npy"
 
 
-def _as_tensor(array: np.ndarray) -> tf.Tensor:
-    """Returns a tensor in the memory of an array; `tf.constant` copies it."""
+def rows_of_shard(ids: tf.Variable, offsets: tf.Variable) -> tf.RaggedTensor:
+    """Returns the ids of each text of a shard, `[2 * pairs, (T)]`.
+
+    Row `2 * i` is the source of pair `i` of the shard, the next row its
+    target.
+    """
+    return tf.RaggedTensor.from_row_splits(
+        ids.read_value(), offsets.read_value(), validate=False
+    )
+
+
+def _as_variable(array: np.ndarray) -> tf.Variable:
+    """Returns a variable in the memory of an array.
+
+    `tf.constant` copies an array, and `tf.data` each tensor that its functions
+    use.
+    """
     with tf.device("/CPU:0"):
-        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+        tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+        return tf.Variable(tensor, trainable=False)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

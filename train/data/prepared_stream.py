@@ -20,7 +20,7 @@ from keras_transformer.train.data.pipeline import (
     pool_size,
     seed_of_pass,
 )
-from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.prepared import Prepared, rows_of_shard
 from keras_transformer.train.data.reading import NUM_PARALLEL_CALLS
 
 # Of the block cipher that permutes the pairs. With TensorFlow's default of 4
@@ -69,7 +69,7 @@ class PreparedStream(BatchStream):
             )
         with tf.device("/CPU:0"):
             self._lengths = tf.constant(lengths)
-        self._ids = prepared.ids()
+        self._shards = prepared.variables()
         self._first_pairs = np.cumsum([0, *prepared.shards])
         self._pool_size = pool_size(max_length)
         self._pools = -(-lengths.size // self._pool_size)
@@ -122,7 +122,8 @@ class PreparedStream(BatchStream):
         sides = []
         for side in range(2):
             parts = []
-            for number, rows in enumerate(self._ids):
+            for number, shard in enumerate(self._shards):
+                rows = rows_of_shard(*shard)
                 own = pairs[bounds[number] : bounds[number + 1]]
                 own -= self._first_pairs[number]
                 parts.append(tf.gather(rows, 2 * own + side))

@@ -1,10 +1,14 @@
 """Reading a prepared corpus; test_preparation.py writes one from texts."""
 
 import json
+import pathlib
+import re
+import sys
 
 import ids
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_transformer.errors import InputError
 from keras_transformer.text import Tokenizer
@@ -27,22 +31,44 @@ def change_json(prepared, **values):
 
 def test_ids_and_lengths(prepared):
     assert prepared.shards == (20, 20, 10)
-    rows = [row for shard in prepared.ids() for row in shard.to_list()]
+    rows = ids.rows(prepared)
     assert rows == [side for pair in PAIRS for side in pair]
     expected = [max(map(len, pair)) + 1 for pair in PAIRS]
     assert prepared.lengths().tolist() == expected
     assert prepared.lengths().dtype == np.uint8
 
 
-def test_a_tensor_has_the_memory_of_the_array(prepared):
+def test_a_variable_has_the_memory_of_the_array(prepared):
     array, _ = prepared._arrays(0)
     assert isinstance(array, np.memmap)
-    tensor = module._as_tensor(array)
-    assert tensor.numpy().tolist() == array.tolist()
+    variable = module._as_variable(array)
+    dataset = tf.data.Dataset.range(1).map(lambda _: variable.read_value()[0])
     array[0] = 77
-    assert tensor.numpy()[0] == 77
+    assert variable.numpy()[0] == 77
+    assert [int(found) for found in dataset] == [77]
     # Not so the file.
     assert np.load(prepared.path / "train-00000.ids.npy")[0] != 77
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_tf_data_does_not_copy_a_variable(tmp_path):
+    """As it does with a tensor, here of 128 MiB."""
+    np.save(tmp_path / "array.npy", np.zeros(2**27, np.uint8))
+    array = np.load(tmp_path / "array.npy", mmap_mode="c")
+    variable = module._as_variable(array)
+    dataset = tf.data.Dataset.range(3).map(
+        lambda i: tf.gather(variable.read_value(), i)
+    )
+    before = own_memory()
+    iterator = iter(dataset)
+    assert next(iterator) == 0
+    assert own_memory() - before < 64 * 1024
+
+
+def own_memory():
+    """Returns the KiB in memory that no file backs."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(re.search(r"RssAnon:\s*(\d+)", status)[1])
 
 
 def test_open_corpus_recognizes_the_folder(prepared):
