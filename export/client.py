@@ -15,11 +15,7 @@ import tensorflow as tf
 
 from keras_transformer import fields
 from keras_transformer.errors import InputError
-from keras_transformer.text import (
-    join_sentences,
-    read_texts,
-    split_sentences,
-)
+from keras_transformer.text import join_sentences, read_texts, split_sentences
 from keras_transformer.translator import Score, Translation
 
 _SHORTEST_WAIT = 0.1  # seconds before the first retry
@@ -152,10 +148,14 @@ class Client:
         translations = [
             Translation(
                 # A model may spell bytes that are not UTF-8.
-                [t.decode("utf-8", "replace") for t in row["translations"]],
+                [
+                    t.decode("utf-8", "replace")
+                    for t in row["trees" if "trees" in row else "translations"]
+                ],
                 row["scores"].tolist(),
                 bool(row["source_truncated"]),
                 bool(row["at_length_limit"]),
+                bool(row.get("repaired", False)),
             )
             for row in self._call_in_batches(signature, inputs)
         ]

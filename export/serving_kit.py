@@ -95,11 +95,12 @@ request.inputs["text"].CopyFrom(tf.make_tensor_proto(["I am a student."]))
 channel = grpc.insecure_channel("localhost:8500")
 service = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 outputs = service.Predict(request, timeout=30).outputs
-print(tf.make_ndarray(outputs["translations"]))
+print(tf.make_ndarray(outputs["$output"]))
 ```
 
 Another signature is chosen by `"signature_name"` beside `"instances"`.
-Instances of two inputs are objects: `{"text": "Yes.", "translation": "Ja."}`.
+Instances of several inputs are objects, such as
+`{"text": "Yes.", "translation": "Ja."}`.
 A request has at most 32 texts (`max_batch_size`). The model has the signatures
 $signatures.
 
@@ -176,6 +177,8 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
         if not file.exists():
             values = dict(name=name, image=IMAGE, cores=cores)
             values["signatures"] = ", ".join(sorted(signatures))
+            outputs = signatures["serving_default"].outputs
+            values["output"] = "trees" if "trees" in outputs else "translations"
             with atomic_write(file) as partial:
                 partial.write_text(Template(text).substitute(values), "utf-8")
             written.append(file)

@@ -16,8 +16,9 @@ samples, T = target length, S = source length, L = decoder layers, H = heads.
 | `tokenize` | `text` | pieces and ids |
 | `detokenize` | `pieces` | texts |
 
-A parser returns `trees` in place of `translations`, and `repaired`. It has
-neither `translate_prefix` nor `detokenize`.
+A parser returns `trees` in place of `translations`; where there are
+`source_truncated` and `at_length_limit`, but for `translate_nbest`, `repaired`
+too. It has no `translate_prefix`, `score` and `detokenize`.
 
 `text`, `prefix`, `translation` and `pieces` are string tensors `[B]`. Pieces
 are joined by spaces. Options and settings are scalars: `beam_size`, `alpha`,
@@ -108,7 +109,7 @@ class Signatures(tf.Module):
         return [
             name
             for name in SIGNATURES
-            if not (self._task.repairs and name in _NEED_TEXT_TARGETS)
+            if self._task.targets_are_text or name not in _OF_TEXT_TARGETS
         ]
 
     def make(self, names: Collection[str]) -> dict[str, Any]:
@@ -237,10 +238,10 @@ class Signatures(tf.Module):
             found = self._tensors.hypotheses(text)
             is_empty = found.is_empty[:, None]
             result = found.result
-            texts = self._tensors.output_texts(result.ids, text).texts
+            texts = self._tensors.output_texts(found, text).texts
             pieces = self._tensors.tokenizer.joined_pieces(result.ids)
             return {
-                self._task.output: tf.where(is_empty, "", texts),
+                self._task.output: texts,
                 "scores": tf.where(is_empty, 0.0, result.scores),
                 "lengths": tf.where(is_empty, 0, result.lengths),
                 "pieces": tf.where(is_empty, "", pieces),
@@ -294,7 +295,7 @@ class Signatures(tf.Module):
 
     def _tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         tokenizer = self._tensors.tokenizer
-        ids = tokenizer.tokenize(text)
+        ids = tokenizer.tokenize(self._task.source_texts(text))
         return {
             "ids": ids.to_tensor(tokenizer.pad_id),
             "lengths": tf.cast(ids.row_lengths(), tf.int32),
@@ -366,7 +367,7 @@ class Signatures(tf.Module):
         }
 
 
-_NEED_TEXT_TARGETS = ("translate_prefix", "detokenize")
+_OF_TEXT_TARGETS = ("translate_prefix", "score", "detokenize")
 
 # The inputs of each signature.
 SIGNATURES: dict[str, list[tf.TensorSpec]] = {

@@ -77,7 +77,8 @@ class Run:
             found = values.get("format") if isinstance(values, dict) else None
             raise InputError(
                 f"{path} must be a run of format {FORMAT}. Received: "
-                f"format={found!r}. It was written by another version."
+                f"format={found!r}. It was written by another "
+                "version: use that version, or train again."
             )
         for name, kind in (
             ("model", dict),

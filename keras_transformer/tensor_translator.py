@@ -146,18 +146,34 @@ class TensorTranslator:
         n = num_translations
         found = self.hypotheses(text, prefix, **options)
         is_empty = found.is_empty[:, None]
-        outputs = self.output_texts(found.result.ids[:, :n], text)
+        outputs = self.output_texts(found, text, n)
         values = {
-            self.task.output: tf.where(is_empty, "", outputs.texts),
+            self.task.output: outputs.texts,
             "scores": tf.where(is_empty, 0.0, found.result.scores[:, :n]),
             "source_truncated": found.source_truncated,
             "at_length_limit": found.at_length_limit,
         }
         if self.task.repairs:
-            values["repaired"] = outputs.repaired[:, 0] & ~found.is_empty
+            values["repaired"] = outputs.repaired[:, 0]
         return values
 
-    def output_texts(self, ids: tf.Tensor, text: tf.Tensor) -> Outputs:
-        """Returns the texts of hypotheses `[B, n, T]` for sources `[B]`."""
-        texts = self.task.source_texts(text)
-        return self.task.output_texts(self.tokenizer, ids, texts)
+    def output_texts(
+        self, found: Hypotheses, text: tf.Tensor, count: int | None = None
+    ) -> Outputs:
+        """Returns the texts of hypotheses.
+
+        Args:
+            found: From `hypotheses`.
+            text: As in `hypotheses`.
+            count: n, how many per source. Default: K.
+        """
+        outputs = self.task.output_texts(
+            self.tokenizer,
+            found.result.ids[:, :count],
+            self.task.source_texts(text),
+        )
+        if not self.task.targets_are_text:
+            return outputs
+        # The translation of nothing is nothing, whatever the search finds.
+        texts = tf.where(found.is_empty[:, None], "", outputs.texts)
+        return outputs._replace(texts=texts)

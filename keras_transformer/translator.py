@@ -145,10 +145,10 @@ class Translator:
         """
         paths = [run] if isinstance(run, str | os.PathLike) else run
         runs = [Run.open(path) for path in paths]
-        if len({opened.tokenizer.model for opened in runs}) > 1:
+        if len({(run.tokenizer.model, run.task.name) for run in runs}) > 1:
             raise InputError(
-                "Runs that translate together must have the same tokenizer: "
-                "train the second with --init-from. Received: "
+                "Runs that translate together must have the same task and "
+                "tokenizer: train the second with --init-from. Received: "
                 f"{', '.join(str(opened.path) for opened in runs)}"
             )
         checkpoints = [
@@ -246,6 +246,8 @@ class Translator:
                 "Each text must have one prefix. Received: "
                 f"{len(texts)} texts, {len(prefixes)} prefixes"
             )
+        if any(prefixes):
+            self._check_targets_are_text("A prefix")
         translations: list = [None] * len(texts)
         batches = self._batches(texts, batch_tokens, workers)
 
@@ -296,6 +298,7 @@ class Translator:
             InputError: If the numbers of sources and targets differ, a text
                 is not valid, or one is longer than the model's `max_length`.
         """
+        self._check_targets_are_text("A score of a given output")
         sources, is_single = read_texts(sources, "sources")
         targets, is_single_target = read_texts(targets, "targets")
         if len(sources) != len(targets) or is_single != is_single_target:
@@ -364,10 +367,18 @@ class Translator:
             *([layer[0].numpy() for layer in kind] for kind in scores),
         )
 
+    def _check_targets_are_text(self, what: str) -> None:
+        if not self.task.targets_are_text:
+            raise InputError(
+                f"{what} needs a model whose outputs are any text. Received: "
+                f"a model for {self.task.name}"
+            )
+
     def _translate_tensors(
         self, text: tf.Tensor, prefix: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        return self.tensors.translate(text, self.num_translations, prefix)
+        prefixes = prefix if self.task.targets_are_text else None
+        return self.tensors.translate(text, self.num_translations, prefixes)
 
     def _batches(
         self, texts: list[str], batch_tokens: int, workers: int = 1

@@ -81,7 +81,7 @@ def test_parsers_of_section_6_3(name, vocab_size):
         vocab_size=vocab_size, num_layers=4, d_model=1024
     )
     recipe = Recipe.from_preset(name)
-    assert recipe == Recipe(vocab_size=vocab_size)
+    assert recipe == Recipe(vocab_size=vocab_size, max_length=512)
 
 
 @pytest.mark.parametrize("name", TABLE_3)

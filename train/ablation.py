@@ -245,10 +245,10 @@ def _choose(rows: list[Row], names: Sequence[str] | None) -> list[Row]:
 def _read_references(corpus: Corpus) -> dict[str, list[str]]:
     """Returns the targets of the splits to evaluate on."""
     if corpus.task.name != TranslationTask.name:
-        raise InputError(
-            "Table 3 is of translation. Received: a corpus for "
-            f"{corpus.task.name}"
-        )
+        received = f"a corpus for {corpus.task.name}"
+        raise InputError(f"Table 3 is of translation. Received: {received}")
+    if corpus.prepared is not None:
+        raise InputError("Rows are trained on texts. Received: prepared ids")
     if "valid" not in corpus.splits:
         raise InputError(
             "Rows are compared on the split valid. Received: "

@@ -1,6 +1,9 @@
 """Checkpoint averaging (section 6.1)."""
 
+import dataclasses
 import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 
@@ -48,8 +51,12 @@ def average(
     model.set_weights([total / last for total in sums])
     names = [path.name for path in paths]
     recipe = {**run.recipe, "averaged": names}
-    return TrainingRun.create(
-        output,
+    # A run that is averaged again after an interruption starts anew.
+    output = Path(output).resolve()
+    partial = output.with_name(f".partial-{output.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    created = TrainingRun.create(
+        partial,
         run.config,
         recipe,
         run.tokenizer,
@@ -58,3 +65,10 @@ def average(
         step=step_of(paths[-1]),
         task=run.task,
     )
+    # `check_free` has seen that what is there is unfinished.
+    shutil.rmtree(output / "checkpoints", ignore_errors=True)
+    output.mkdir(parents=True, exist_ok=True)
+    for name in ("tokenizer.model", "checkpoints", "config.json"):
+        os.replace(partial / name, output / name)
+    shutil.rmtree(partial)
+    return dataclasses.replace(created, path=output)

@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer.flops import training_flops
@@ -61,16 +62,19 @@ def training_cost(run: Run, step: int) -> dict[str, Any]:
     if "cost" in known:
         return known["cost"]
     rows = [row for row in read_log(run.log_path) if row["step"] <= step]
-    rows = [row for row in rows if "device_seconds" in row]
+    rows = [row for row in rows if "device_seconds_per_step" in row]
     if not rows or "sustained_flops" not in known:
         return {}
-    seconds = sum(row["device_seconds"] for row in rows)
+    # The first row after an interruption has means of the rest of its epoch.
+    steps = np.diff([0, *(row["step"] for row in rows)])
+    seconds = steps @ [row["device_seconds_per_step"] for row in rows]
+    tokens = steps @ [row["tokens_per_step"] for row in rows]
     source = known["source_tokens"] / known["pairs"]
     target = known["target_tokens"] / known["pairs"]
-    pairs = sum(row["tokens"] for row in rows) / target
+    per_pair = training_flops(run.config, source, target)
     return {
-        "device_seconds": round(seconds, 1),
+        "device_seconds": round(float(seconds), 1),
         "sustained_flops": known["sustained_flops"],
-        "flops_by_time": seconds * known["sustained_flops"],
-        "flops_by_count": pairs * training_flops(run.config, source, target),
+        "flops_by_time": float(seconds * known["sustained_flops"]),
+        "flops_by_count": float(tokens / target * per_pair),
     }

@@ -96,9 +96,8 @@ def evaluate(
 def describe(results: dict[str, Any]) -> str:
     """Returns results of `evaluate` as text, one measure per line."""
     lines = [
-        f"{results['split']}: {results['sentences']:,} sentences, beam "
-        f"{results['beam_size']}, alpha {results['alpha']}, "
-        f"{results['seconds']} s",
+        f"{results['split']}: {results['sentences']:,} sentences, "
+        f"{_search(results)}, {results['seconds']} s",
     ]
     for metric, name in find_task(results["task"]).metrics.items():
         if metric in results:
@@ -125,6 +124,12 @@ def describe(results: dict[str, Any]) -> str:
             f"operations by time, {results['flops_by_count']:.1e} by counting"
         )
     return "\n".join(lines)
+
+
+def _search(results: dict[str, Any]) -> str:
+    if "beam_size" in results:
+        return f"beam {results['beam_size']}, alpha {results['alpha']}"
+    return f"sampling with seed {results['seed']}"
 
 
 def record(

@@ -65,7 +65,7 @@ def prepare(
         InputError: If the input is invalid, `output` is in use, or the disk
             is too small.
     """
-    output = Path(output)
+    output = Path(output).resolve()
     _check(corpus, output, max_length)
     past = None if init_from is None else TrainingRun.open(init_from)
     with _new_folder(output) as folder:

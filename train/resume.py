@@ -220,6 +220,14 @@ def learn_tokenizer(
 ) -> Tokenizer:
     """Returns the tokenizer of a past run or, without one, a new one."""
     if past is not None:
+        if past.task.name != corpus.task.name:
+            raise InputError(
+                "A run can only be started with the tokenizer of a run for the "
+                f"same task. Received: {past.path}, which is for "
+                f"{past.task.name}, and {corpus.name}, which is for "
+                f"{corpus.task.name}"
+            )
+        corpus.task.check_tokenizer(past.tokenizer, corpus.read("train"))
         size = past.tokenizer.vocab_size
         print(f"tokenizer: {size:,} tokens, from {past.path}")
         return past.tokenizer

@@ -58,7 +58,7 @@ def train(options: argparse.Namespace) -> None:
             f"--data {shlex.join(options.data)} --split {split}"
         )
     print(
-        f"  keras-transformer translate {run.path}\n"
+        f"  keras-transformer {_command_of(run)} {run.path}\n"
         f"  keras-transformer export {run.path} exported/1"
     )
 
@@ -155,6 +155,11 @@ def translate(options: argparse.Namespace) -> None:
     print_scores = options.n_best is not None
     n = options.n_best if print_scores else 1
     translator = _open_translator(options.runs, options, n, options.dtype)
+    if not translator.task.targets_are_text:
+        raise InputError(
+            "The runs must be for translation. Received: runs for "
+            f"{translator.task.name}. Use `keras-transformer parse`."
+        )
     limit = translator.tensors.ids.max_length
     workers = decoding_workers()
     number = 0
@@ -304,6 +309,11 @@ def demo(options: argparse.Namespace) -> None:
     from keras_transformer.cli import demo
 
     demo.run_demo(options.output)
+
+
+def _command_of(run: "Run") -> str:
+    """Returns the command that reads sources from standard input."""
+    return "translate" if run.task.targets_are_text else "parse"
 
 
 def _given_values(options: argparse.Namespace, cls: type) -> dict:

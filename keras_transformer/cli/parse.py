@@ -56,10 +56,16 @@ def parse_lines(
         pictures: Folder in which `N.svg` becomes the tree of line N.
 
     Raises:
-        InputError: If a picture exists already.
+        InputError: If the folder has pictures already.
     """
     if pictures is not None:
         Path(pictures).mkdir(parents=True, exist_ok=True)
+        existing = sorted(Path(pictures).glob("*.svg"))
+        if existing:
+            raise InputError(
+                f"{existing[0]} already exists. Nothing is overwritten: choose "
+                "another folder for the pictures."
+            )
     for number, text in _numbered_trees(parser):
         if not text:  # an empty line has no tree
             print()
@@ -67,7 +73,9 @@ def parse_lines(
         tree = Tree.parse(text)
         print(text if one_line else f"{pretty(tree)}\n")
         if pictures is not None:
-            _write_picture(Path(pictures) / f"{number}.svg", tree)
+            file = Path(pictures) / f"{number}.svg"
+            with atomic_write(file) as partial:
+                partial.write_text(draw(tree), "utf-8")
 
 
 def _numbered_trees(parser: Translator) -> Iterator[tuple[int, str]]:
@@ -82,18 +90,14 @@ def _numbered_trees(parser: Translator) -> Iterator[tuple[int, str]]:
                     f"line {number} was truncated: it has more than "
                     f"{limit - 1} tokens, which is all that the model reads"
                 )
-            if parsed.repaired:
+            if parsed.at_length_limit:
+                terminal.report(
+                    f"the tree of line {number} may be incomplete: it has as "
+                    f"many symbols as it may have, {limit} or fewer "
+                    "(--extra-length)"
+                )
+            elif parsed.repaired:
                 terminal.report(
                     f"the tree of line {number} was repaired: what the model "
                     "wrote was not a tree over the words of the line"
                 )
-
-
-def _write_picture(path: Path, tree: Tree) -> None:
-    if path.exists():
-        raise InputError(
-            f"{path} already exists. Nothing is overwritten: choose another "
-            "folder for the pictures."
-        )
-    with atomic_write(path) as partial:
-        partial.write_text(draw(tree), "utf-8")

@@ -14,7 +14,7 @@ from keras_transformer.cli import commands
 from keras_transformer.config import TransformerConfig
 from keras_transformer.presets import PRESETS
 from keras_transformer.search import BeamSearch, Sampling
-from keras_transformer.tasks import TASKS
+from keras_transformer.tasks import TASKS, ParsingTask
 from keras_transformer.train.recipe import Recipe
 
 _STRATEGIES = ("auto", "single", "mirrored", "multiworker")
@@ -50,7 +50,9 @@ def make_parser() -> argparse.ArgumentParser:
             "train, evaluate, export and translate in a few minutes",
         ),
     ):
-        subparser = subparsers.add_parser(name, help=summary)
+        subparser = subparsers.add_parser(
+            name, help=summary, allow_abbrev=False
+        )
         add_options(subparser)
         subparser.set_defaults(command=getattr(commands, name))
     return parser
@@ -149,6 +151,10 @@ def _add_field(
         for preset in PRESETS.values()
     ):
         default = f"the preset's; base: {default}"
+    if cls is BeamSearch:
+        of_trees = getattr(ParsingTask.search, field.name)
+        if of_trees != field.default:
+            default += f"; of trees: {of_trees}"
     text = f"{field.metadata['description']} (default: {default})"
     value_type = _value_type(typing.get_type_hints(cls)[field.name])
     if value_type is bool:
@@ -347,7 +353,8 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="PATH",
-        help="a folder of {train,valid,test}.LANGUAGE or of TFRecord files, "
+        help="a folder of {train,valid,test}.LANGUAGE, of TFRecord files or "
+        "of {train,valid,test}.mrg, which are trees, "
         "two text files, a .tsv file, tfds:NAME/CONFIG, a folder that "
         "`prepare` wrote, or embedded, which is the bundled corpus",
     )

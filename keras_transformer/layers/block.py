@@ -68,6 +68,11 @@ class Block(keras.layers.Layer):
         self.dropout = dropout
         self.attention_window = attention_window
         self.attention_class = _layer_class("attention_class", attention_class)
+        if self.attention_class is RestrictedSelfAttention:
+            raise ValueError(
+                "Pass attention_window instead of the class. Received: "
+                f"attention_class={attention_class}"
+            )
         if self.attention_class.call is not MultiHeadAttention.call:
             raise ValueError(
                 "Encoder and decoder layers use `project_memory` and `attend` "

@@ -19,6 +19,9 @@ from keras_transformer.parsing.trees import ROOT
 # '', brackets -LRB- and the like; punctuation and clitics are words. Patterns
 # and replacements, in the order in which they are applied.
 _WORD_RULES = (
+    ("[‘’]", "'"),
+    ("“", " `` "),
+    ("”", " '' "),
     (r"^\s*\"", "`` "),
     (r"([\s(\[{<])\"", r"\1 `` "),
     (r"\.\.\.", " ... "),

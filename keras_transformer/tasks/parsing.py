@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from keras_transformer.parsing import Tree, linearize
+from keras_transformer.errors import InputError
+from keras_transformer.parsing import Tree, symbols
 from keras_transformer.search import BeamSearch
 from keras_transformer.tasks.task import Outputs, Task
 from keras_transformer.text import Tokenizer
@@ -31,6 +32,7 @@ class ParsingTask(Task):
     output = "trees"
     search = BeamSearch(beam_size=21, alpha=0.3, extra_length=300)
     repairs = True
+    targets_are_text = False
     metrics: ClassVar[dict[str, str]] = {
         "f1": "F1",
         "precision": "precision",
@@ -51,15 +53,23 @@ class ParsingTask(Task):
     def train_tokenizer(
         self, pairs: Iterable[tuple[str, str]], vocab_size: int
     ) -> Tokenizer:
-        symbols: set[str] = set()
+        # The symbols are needed before the sentences are read.
+        pairs = list(pairs)
+        found = symbols(Tree.parse(tree) for _, tree in pairs)
+        sentences = (sentence for sentence, _ in pairs)
+        return Tokenizer.train(sentences, vocab_size, symbols=found)
 
-        def sentences() -> Iterable[str]:
-            for sentence, tree in pairs:
-                symbols.update(linearize(Tree.parse(tree)).split())
-                yield sentence
-
-        lines = list(sentences())  # the symbols are needed first
-        return Tokenizer.train(lines, vocab_size, symbols=sorted(symbols))
+    def check_tokenizer(
+        self, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]
+    ) -> None:
+        needed = symbols(Tree.parse(tree) for _, tree in pairs)
+        missing = sorted(set(needed) - set(tokenizer.symbols))
+        if missing:
+            raise InputError(
+                "A parser can only be trained further on trees with the labels "
+                "and tags that its vocabulary has. Received: trees that need "
+                f"{' '.join(missing)}"
+            )
 
     def source_texts(self, texts: "tf.Tensor") -> "tf.Tensor":
         from keras_transformer.parsing import graph
@@ -89,7 +99,9 @@ class ParsingTask(Task):
             in_use,
             tf.repeat(sources, shape[1]),
         )
-        return Outputs(*(tf.reshape(x, shape[:2]) for x in restored))
+        texts, repaired = (tf.reshape(x, shape[:2]) for x in restored)
+        has_words = sources[:, None] != ""
+        return Outputs(tf.where(has_words, texts, ""), repaired & has_words)
 
     def scores(
         self,

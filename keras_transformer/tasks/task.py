@@ -36,6 +36,8 @@ class Task(abc.ABC):
         metrics: Metrics of `scores`, and what they are called in tables.
         default_metrics: Metrics that `scores` computes unless told otherwise.
         repairs: Whether an output may have to be repaired to be valid.
+        targets_are_text: Whether any text is a target, so that a prefix of it
+            and a score of it make sense.
         watched_metric: Metric that is followed during training, and of which
             the best checkpoint is kept: more is better.
     """
@@ -47,6 +49,7 @@ class Task(abc.ABC):
     default_metrics: ClassVar[tuple[str, ...]]
     watched_metric: ClassVar[str]
     repairs: ClassVar[bool] = False
+    targets_are_text: ClassVar[bool] = True
 
     @property
     def watched_label(self) -> str:
@@ -66,6 +69,20 @@ class Task(abc.ABC):
         Raises:
             InputError: As `Tokenizer.train`.
         """
+
+    def check_tokenizer(
+        self, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]
+    ) -> None:
+        """Checks that a tokenizer of other data can encode targets.
+
+        Args:
+            tokenizer: The tokenizer.
+            pairs: Sources and targets, read once.
+
+        Raises:
+            InputError: If it cannot.
+        """
+        del tokenizer, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
         """Returns the task for the sources of a corpus.

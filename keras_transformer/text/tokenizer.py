@@ -194,6 +194,15 @@ class Tokenizer:
         # The operation flattens what has another rank.
         return self.ops.tokenize(tf.ensure_shape(texts, [None]))
 
+    @property
+    def symbols(self) -> list[str]:
+        """The `symbols` that it was trained with."""
+        ids = range(self.vocab_size)
+        special = {self.pad_id, self.bos_id, self.eos_id}
+        return self.pieces(
+            i for i in ids if self._processor.IsControl(i) and i not in special
+        )
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the vocabulary entry of each id; "▁" stands for a space."""
         return [self._processor.IdToPiece(int(i)) for i in ids]

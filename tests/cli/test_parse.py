@@ -7,6 +7,7 @@ from commands import Chunks, check_refused, set_stdin
 from documents import blocks
 from generated_treebank import write_treebank
 
+import keras_transformer as kt
 from keras_transformer import Run
 from keras_transformer.cli import main
 from keras_transformer.parsing import Tree, pretty, read_trees
@@ -72,7 +73,7 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     first, empty, third = out.splitlines()
     assert empty == ""
     assert [Tree.parse(text).words for text in (first, third)] == WORDS
-    assert "the tree of line 1 was repaired" in err
+    assert "the tree of line 1 may be incomplete" in err
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert names == ["1.svg", "3.svg"]
     assert "can" not in (tmp_path / "new" / "3.svg").read_text()
@@ -104,6 +105,39 @@ def test_words_can_be_split_beforehand(run_cli, trained, monkeypatch):
     flags = ("--one-line", "--tokenized", "--beam-size", 1)
     _, out, _ = run_cli("parse", run, *flags)
     assert Tree.parse(out).words == ["He", "can't", "go."]
+
+
+def test_trees_are_not_translated(run_cli, trained, monkeypatch):
+    run, _ = trained
+    check_refused(run_cli("translate", run), "keras-transformer parse")
+    parser = kt.Translator.open(run)
+    with pytest.raises(kt.InputError, match="prefix .* a model for parsing"):
+        parser.translate("dog", prefixes="(TOP (S")
+    with pytest.raises(kt.InputError, match="score .* a model for parsing"):
+        parser.score("dog", "(TOP (NN dog))")
+
+
+def test_other_trees_and_tasks_are_refused(run_cli, trained, tmp_path):
+    run, _ = trained
+    flags = ("--init-from", run, "--output", tmp_path / "new", *SMALL)
+    check_refused(
+        run_cli("train", "--data", "embedded", *flags),
+        "a run for the same task",
+        "which is for parsing, and embedded, which is for translation",
+    )
+    (tmp_path / "train.mrg").write_text("(TOP (QP (NN dog) (NP (CD 2))))\n")
+    check_refused(
+        run_cli("train", "--data", tmp_path, *flags),
+        "trees that need (QP /CD",
+    )
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_sentence_without_tokens_has_a_tree(trained):
+    parser = kt.Translator.open(trained[0])
+    (empty, blank, odd) = parser(["", " \t", "\x01"])
+    assert (empty, blank) == ("", "")
+    assert Tree.parse(odd).words == ["\x01"]
 
 
 def test_translations_are_not_parsed(run_cli, tmp_path, monkeypatch, trained):

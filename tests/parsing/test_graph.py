@@ -75,6 +75,7 @@ def test_a_sentence_without_words_has_an_empty_tree():
         ("1,000 U.S. dollars, 3:30 p.m.", "1,000 U.S. dollars , 3:30 p.m ."),
         ("p < 0.05 [see Fig. 2] ...", "p < 0.05 -LSB- see Fig. 2 -RSB- ..."),
         ("5% & more -- {or} less!", "5 % & more -- -LCB- or -RCB- less !"),
+        ("Don’t say “no”!", "Do n't say `` no '' !"),
         ("  spaces \t and\nlines ", "spaces and lines"),
     ],
 )

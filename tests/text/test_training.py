@@ -110,6 +110,7 @@ def test_symbols_have_ids_and_no_text_is_tokenized_to_them():
     tokenizer = Tokenizer.train(CORPUS, 360, symbols=symbols)
     ids = tokenizer.ids_of_pieces(tf.constant([" ".join(symbols)]))
     assert tokenizer.pieces(ids[0].numpy()) == symbols
+    assert tokenizer.symbols == symbols
     for text in (*symbols, "Ein Mann (NP /,"):
         found = tokenizer.tokenize(tf.constant([text]))
         assert not set(found[0].numpy()) & set(ids[0].numpy())

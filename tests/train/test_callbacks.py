@@ -71,7 +71,8 @@ def test_the_rate_leaves_out_the_first_update(clock):
     counter.on_epoch_end(0, logs)
     assert logs["tokens_per_second"] == 250
     # The time of three devices, without that of validation.
-    assert (logs["tokens"], logs["device_seconds"]) == (800, 3 * 52)
+    assert logs["tokens_per_step"] == 400
+    assert logs["device_seconds_per_step"] == 3 * 26
 
 
 def test_the_counter_adds_to_the_logs(clock):

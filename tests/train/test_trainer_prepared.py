@@ -26,7 +26,7 @@ def prepared(corpus, tmp_path_factory):
 
 
 def train(corpus, path, **values):
-    recipe = digits.recipe(**{"bleu_sentences": 0, **values})
+    recipe = digits.recipe(**{"scored_sentences": 0, **values})
     return trainer.train(corpus, path, "tiny", recipe, architecture=TINY)
 
 
@@ -100,6 +100,7 @@ def test_a_new_run_reports_its_data(prepared, corpus, tmp_path, capsys):
     assert lines[-3:] == expected[-3:]
     assert run.tokenizer.model == texts.tokenizer.model
     sums = [r.statistics.pop("checksums") for r in (run, texts)]
+    assert all(r.statistics.pop("sustained_flops") for r in (run, texts))
     assert run.statistics == texts.statistics
     # Valid is the same; the order of train is another.
     assert sums[0]["valid"] == sums[1]["valid"]

@@ -235,6 +235,11 @@ def open_corpus(
             f"There is no file or folder of this name. Received: {name}. "
             f"The data can be one of\n{_FORMS}"
         )
+    if treebank.is_treebank(os.path.basename(name)):
+        raise InputError(
+            "A treebank is a folder with train.mrg, valid.mrg or test.mrg. "
+            f"Received: {name}. Name its folder."
+        )
     if not name.endswith(".tsv"):
         raise InputError(
             "A single file must be a .tsv file with source, tab, target on "
@@ -313,21 +318,27 @@ def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     """Returns the corpus of the text files or the TFRecords in a folder."""
     records, texts = [], []
     names = sorted(os.listdir(folder))
-    if any(map(treebank.is_treebank, names)):
-        splits = treebank.open_folder(folder)
-        return Corpus(
-            folder, splits, source, target, ParsingTask().for_corpus()
-        )
+    trees = [name for name in names if treebank.is_treebank(name)]
     for name in names:
         if tfrecords.is_tfrecord(name):
             records.append(name)
-        elif name.partition(".")[0] in SPLITS:
+        elif name.partition(".")[0] in SPLITS and name not in trees:
             texts.append(name)
-    if records and texts:
+    kinds = [kind[0] for kind in (texts, records, trees) if kind]
+    if len(kinds) > 1:
         raise InputError(
-            "A folder must have either text files or TFRecord files. "
-            f"Received: {folder} with {texts[0]} and {records[0]}"
+            "A folder must have either text files, TFRecord files or a "
+            f"treebank. Received: {folder} with {' and '.join(kinds)}"
         )
+    if trees:
+        if source or target:
+            raise InputError(
+                "A treebank has no source and target language. Received: "
+                f"source={source!r}, target={target!r}"
+            )
+        splits = treebank.open_folder(folder)
+        task = ParsingTask().for_corpus()
+        return Corpus(folder, splits, None, None, task)
     if records:
         splits = tfrecords.open_folder(folder, records, source, target)
     else:

@@ -44,8 +44,10 @@ class Treebank:
 
     def dataset(self, index: int, count: int) -> tf.data.Dataset:
         """Returns every `count`-th pair, starting with `index`."""
-        sentences, trees = zip(*self._pairs, strict=True)
-        pairs = (tf.constant(sentences), tf.constant(trees))
+        pairs = tuple(
+            tf.constant([pair[side] for pair in self._pairs], tf.string)
+            for side in (0, 1)
+        )
         return tf.data.Dataset.from_tensor_slices(pairs).shard(count, index)
 
     def read(self) -> Iterator[tuple[str, str]]:

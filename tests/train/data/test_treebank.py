@@ -48,6 +48,16 @@ def test_the_task_is_parsing_of_words(folder):
     assert not task.split_words and task.for_corpus().name == "parsing"
 
 
+def test_only_a_folder_of_trees_is_a_treebank(folder):
+    with pytest.raises(InputError, match="Name its folder"):
+        open_corpus([str(folder / "train.mrg")])
+    with pytest.raises(InputError, match="no source .*source='en'"):
+        open_corpus([str(folder)], "en", "de")
+    (folder / "train.en").write_text("a\n")
+    with pytest.raises(InputError, match=r"train\.en and train\.mrg"):
+        open_corpus([str(folder)])
+
+
 def test_shards_are_disjoint(folder):
     corpus = open_corpus([str(folder)])
     for index, expected in enumerate([PAIRS[::2], PAIRS[1::2]]):
@@ -67,5 +77,6 @@ def test_a_damaged_file_is_refused(folder):
 
 def test_an_empty_file_is_refused(folder):
     (folder / "train.mrg").write_text("")
+    assert as_list(open_corpus([str(folder)]).pairs("train")) == []
     with pytest.raises(InputError, match="must have pairs"):
         open_corpus([str(folder)]).check("train")
