@@ -199,7 +199,7 @@ def score(hypothesis, reference):
         ("(S (NP (N .)) (N b))", "(S (. .) (N b))", 100, 100),
         *(
             (f"(NP ({tag} x) (N b))", f"({tag} x) (NP (N b))", 100, 100)
-            for tag in PUNCTUATION
+            for tag in sorted(PUNCTUATION)
         ),
         ("(NP (-LRB- x) (N b))", "(-LRB- x) (NP (N b))", 0, 0),
         # Functions, and labels that are one.
