@@ -28,14 +28,13 @@ def main() -> None:
         traceback.print_exc()
         sys.exit(IMPORT_FAILED)
     translate = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
-    # The translations or trees, and what the program's `Translation` has.
-    found = translate.structured_outputs
-    names = [name for name in found if found[name].dtype == tf.string]
-    names += ["scores", "source_truncated", "at_length_limit"]
-    names += ["repaired"] if "repaired" in found else []
     rows = []
     for text in request["texts"]:
         outputs = translate(text=tf.constant([text]))
+        # What the program's `Translation` has. Only trees may be repaired.
+        names = ["trees" if "trees" in outputs else "translations", "scores"]
+        names += ["source_truncated", "at_length_limit"]
+        names += ["repaired"] if "repaired" in outputs else []
         rows.append([outputs[name].numpy().tolist()[0] for name in names])
     # What a server does not have must not have helped.
     for name in ("keras_transformer", "sentencepiece"):

@@ -80,5 +80,7 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
     found = [(run.path, path.name) for run, path in both.checkpoints]
     assert found == [(run, "step-00000001.weights.h5") for run in runs]
     other = create("c", kt.Tokenizer.train(list(pairs), vocab_size=300))
-    with pytest.raises(InputError, match="same tokenizer: .*--init-from"):
+    with pytest.raises(
+        InputError, match="same task and tokenizer: .*--init-from"
+    ):
         kt.Translator.open([runs[0], other])

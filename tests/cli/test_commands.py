@@ -11,6 +11,7 @@ from commands import check_refused, write_corpus
 from keras_transformer import cli
 from keras_transformer.presets import PRESETS
 from keras_transformer.startup import available_cores
+from keras_transformer.tasks import TranslationTask
 from keras_transformer.train.ablation import ablation_recipe
 from keras_transformer.train.recipe import Recipe
 
@@ -65,7 +66,7 @@ def train_call(monkeypatch):
     def train(corpus, output, preset, recipe, **keywords):
         call.update(corpus=corpus, output=output, preset=preset, recipe=recipe)
         call.update(keywords)
-        return types.SimpleNamespace(path=output)
+        return types.SimpleNamespace(path=output, task=TranslationTask())
 
     monkeypatch.setattr("keras_transformer.train.trainer.train", train)
     return call

@@ -4,6 +4,7 @@ import pytest
 from commands import check_refused, write_corpus
 
 from keras_transformer.presets import PRESETS
+from keras_transformer.tasks import TranslationTask
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.recipe import Recipe
 
@@ -53,7 +54,7 @@ def test_train_names_the_next_commands_that_work(
     """A prepared corpus without other splits has no texts to evaluate on."""
     corpus = open_corpus([str(data)], "en", "de")
     corpus.prepared = type("Prepared", (), {"recipe_values": lambda _: {}})()
-    run = type("Run", (), {"path": "runs/x"})
+    run = type("Run", (), {"path": "runs/x", "task": TranslationTask()})
     monkeypatch.setattr(
         "keras_transformer.train.data.corpus.open_corpus", lambda *_: corpus
     )

@@ -24,6 +24,7 @@ class FakeTranslator:
     """Translates into upper case; stands for `Translator`."""
 
     tensors = types.SimpleNamespace(ids=types.SimpleNamespace(max_length=32))
+    task = TranslationTask()
 
     def __init__(self, run, checkpoint, search, num_translations, dtype):
         self.run, self.checkpoint, self.dtype = run, checkpoint, dtype

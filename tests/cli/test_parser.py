@@ -199,7 +199,9 @@ def test_flags_of_sampling_are_the_fields_of_sampling(parse):
 
 def test_help_of_the_search_names_the_defaults(show_help):
     text = show_help("translate")
-    assert "--extra-length INT" in text and "(default: 50)" in text
+    assert (
+        "--extra-length INT" in text and "(default: 50; of trees: 300)" in text
+    )
     assert "--length-factor FLOAT" in text and "(default: 1.0)" in text
 
 

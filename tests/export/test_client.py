@@ -133,9 +133,9 @@ def test_texts_are_sent_and_read_exactly(fake):
     found = fake().translate([text, "x" * 11, "x" * 21])
     assert found[0].texts == ["AB\0 C\0", "\ufffd"]
     assert [t[2:] for t in found] == [
-        (False, False),
-        (False, True),
-        (True, True),
+        (False, False, False),
+        (False, True, False),
+        (True, True, False),
     ]
     assert found[1].source_truncated is False
 

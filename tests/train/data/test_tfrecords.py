@@ -167,7 +167,7 @@ def test_text_files_in_the_same_folder(tmp_path):
     write_pairs(tmp_path / "valid.tfrecord", PAIRS)
     (tmp_path / "train.en").write_text("A cat.\n")
     (tmp_path / "train.de").write_text("Eine Katze.\n")
-    message = r"either text files or .* with train\.de and valid\.tfrecord"
+    message = r"either text files, .* with train\.de and valid\.tfrecord"
     with pytest.raises(InputError, match=message):
         open_folder(tmp_path)
 
