@@ -2,6 +2,7 @@
 
 import io
 import os
+import random
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,10 +42,9 @@ def train_model(
             "max_sentences must be greater than 100. "
             f"Received: max_sentences={max_sentences}"
         )
-    lines = _Lines(texts)
+    # SentencePiece can sample too, but others in every process.
+    lines = _sample(_read_lines(texts), max_sentences)
     model = io.BytesIO()
-    # Makes the sample of a large corpus reproducible.
-    sentencepiece.set_random_generator_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         rules = os.path.join(folder, "rules.tsv")
         with open(rules, "w", encoding="ascii") as file:
@@ -58,8 +58,6 @@ def train_model(
                 byte_fallback=True,
                 character_coverage=0.99999,
                 normalization_rule_tsv=rules,
-                input_sentence_size=max_sentences,
-                shuffle_input_sentence=True,
                 control_symbols=list(symbols),
                 pad_id=0,
                 unk_id=1,
@@ -68,29 +66,30 @@ def train_model(
                 minloglevel=2,
             )
         except RuntimeError as error:
-            if lines.error is not None:
-                raise lines.error from None
             raise _explain(str(error), vocab_size) from error
     return without_rules_path(model.getvalue())
 
 
-class _Lines:
-    """Lines that the trainer accepts; keeps an error of the corpus."""
+def _read_lines(texts: Iterable[str]) -> Iterator[str]:
+    """Yields lines that the trainer accepts."""
+    for i, text in enumerate(texts):
+        text = read_text(text, f"texts[{i}]").replace("\0", " ")
+        for start in range(0, len(text), _MAX_LINE_LENGTH):
+            yield text[start : start + _MAX_LINE_LENGTH]
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = texts
-        self.error: Exception | None = None
 
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for i, text in enumerate(self._texts):
-                text = read_text(text, f"texts[{i}]").replace("\0", " ")
-                for start in range(0, len(text), _MAX_LINE_LENGTH):
-                    yield text[start : start + _MAX_LINE_LENGTH]
-        except Exception as error:
-            # SentencePiece converts it to a RuntimeError with its message.
-            self.error = error
-            raise
+def _sample(lines: Iterable[str], count: int) -> list[str]:
+    """Returns so many lines, each of which is equally likely (algorithm R)."""
+    generator = random.Random(0)
+    drawn: list[str] = []
+    for number, line in enumerate(lines):
+        if number < count:
+            drawn.append(line)
+            continue
+        place = generator.randint(0, number)
+        if place < count:
+            drawn[place] = line
+    return drawn
 
 
 def _explain(message: str, vocab_size: int) -> Exception:

@@ -1,5 +1,6 @@
 """Training of the tokenizer: reproducible, with clear messages."""
 
+import collections
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tensorflow as tf
 from tokenizer_texts import CORPUS
 
 from keras_transformer.errors import InputError
+from keras_transformer.text import training
 from keras_transformer.text.tokenizer import Tokenizer
 
 
@@ -24,6 +26,31 @@ def test_training_is_deterministic_and_stores_no_path():
     ]
     assert models[0] == models[1]
     assert b"rules" not in models[0]
+
+
+def test_a_sample_is_the_same_in_every_process():
+    program = (
+        "import hashlib\n"
+        "from keras_transformer.text.tokenizer import Tokenizer\n"
+        "lines = [f'{chr(0x100 + i)} a line' for i in range(150)]\n"
+        "model = Tokenizer.train(lines, 420, max_sentences=101).model\n"
+        "print(hashlib.sha256(model).hexdigest())"
+    )
+    command = [sys.executable, "-c", program]
+    first, second = (subprocess.check_output(command) for _ in range(2))
+    assert first == second
+
+
+def test_every_line_is_drawn_equally_often():
+    """Of 5 lines 2 are drawn, whatever comes first."""
+    drawn = collections.Counter()
+    for rotation in range(5):
+        lines = [str((i + rotation) % 5) for i in range(5)]
+        found = training._sample(iter(lines), 2)
+        assert len(set(found)) == 2
+        drawn.update(found)
+    assert training._sample(["a", "b"], 2) == ["a", "b"]
+    assert drawn == collections.Counter(dict.fromkeys("01234", 2))
 
 
 def test_messages_state_the_limits_of_the_vocabulary_size():
