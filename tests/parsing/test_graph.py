@@ -4,7 +4,7 @@ import random
 
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import fixed, trees
 
@@ -45,7 +45,7 @@ def test_any_sequence_is_restored_by_the_written_rule():
     assert 0 < sum(not repaired for _, repaired in found) < len(found)
 
 
-@fixed
+@settings(fixed, max_examples=20)
 @given(st.lists(trees.filter(lambda tree: tree.words), min_size=9))
 def test_trees_survive_the_round_trip(found):
     texts = [str(tree) for tree in found]

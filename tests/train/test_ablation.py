@@ -249,6 +249,7 @@ def test_by_default_there_are_all_rows(corpus, tmp_path, calls, capsys):
     assert f"0 of {2 * (len(TABLE_3) - 1)} runs are finished" in out
 
 
+@pytest.mark.slow
 def test_a_real_ablation_of_two_steps(tmp_path, monkeypatch):
     """Training, averaging and evaluating fit together."""
     preset = Preset(description="for this test", architecture=digits.TINY)
