@@ -224,7 +224,7 @@ def attention_figure(
 
 
 def training_figure(
-    rows: Sequence[Mapping[str, float]], title: str, score: str = "BLEU"
+    rows: Sequence[Mapping[str, float]], title: str, score: str
 ) -> "Figure":
     """Plots what training wrote to `log.csv`.
 

@@ -189,7 +189,7 @@ def test_training_curves():
         {"step": 10.0, "nll": 3.0, "val_nll": 4.0, "val_score": 1.0},
         {"step": 20.0, "nll": 2.0, "val_nll": 3.5, "val_score": 5.0},
     ]
-    figure = training_figure(rows, "a run")
+    figure = training_figure(rows, "a run", "BLEU")
     losses, bleu = figure.axes
     drawn = [line.get_xydata().tolist() for line in losses.lines]
     assert drawn == [[[10, 3], [20, 2]], [[10, 4], [20, 3.5]]]
@@ -199,10 +199,10 @@ def test_training_curves():
 
 
 def test_curves_without_validation():
-    (axes,) = training_figure([{"step": 10.0, "nll": 3.0}], "a run").axes
+    (axes,) = training_figure([{"step": 10.0, "nll": 3.0}], "a run", "F1").axes
     assert [text.get_text() for text in axes.get_legend().texts] == ["training"]
     with pytest.raises(InputError, match="empty log"):
-        training_figure([], "a run")
+        training_figure([], "a run", "F1")
 
 
 def test_a_png_shows_the_scores(tmp_path):
