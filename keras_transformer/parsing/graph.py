@@ -7,12 +7,11 @@ Letters: B = batch, N = sequences, T = symbols, W = words, L = symbols after
 the repair.
 """
 
-import re
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.parsing.linearization import CLOSE, UNKNOWN_TAG
+from keras_transformer.parsing.linearization import UNKNOWN_TAG
 from keras_transformer.parsing.trees import ROOT
 
 # How the Penn Treebank splits English text into words: quotes become `` and
@@ -75,9 +74,16 @@ def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
         trees: String tensor `[B]`, trees as `str(tree)` writes them.
     """
     texts = tf.strings.regex_replace(trees, r"\(([^\s()]+) [^\s()]+\)", r"/\1")
-    texts = tf.strings.regex_replace(texts, r"\)", f" {CLOSE}")
-    pattern = rf"^\({ROOT} (.*) {re.escape(CLOSE)}$"
-    return tf.strings.regex_replace(texts, pattern, r"\1")
+    texts = tf.strings.regex_replace(texts, r"\)", " )")
+    texts = tf.strings.regex_replace(texts, rf"^\({ROOT} (.*) \)$", r"\1")
+    symbols = tf.strings.split(texts).to_tensor("")  # [B, T]
+    is_open, is_close = (_begins(symbols, bracket) for bracket in "()")
+    counterpart = _counterparts(is_open, is_close)
+    opening = tf.gather(symbols, counterpart, batch_dims=1)
+    closing = tf.strings.join([")", _labels(opening)])
+    symbols = tf.where(is_close, closing, symbols)
+    symbols = tf.strings.reduce_join(symbols, axis=1, separator=" ")
+    return tf.strings.strip(symbols)
 
 
 class Restored(NamedTuple):
@@ -100,52 +106,46 @@ def restore_texts(
     """
     words = tf.strings.split(sentences)  # [N, (W)]
     num_words = tf.cast(words.row_lengths(), tf.int32)
-    is_open = in_use & tf.strings.regex_full_match(symbols, r"\([^() \t-\r]+")
-    is_tag = in_use & tf.strings.regex_full_match(symbols, r"/[^() \t-\r]+")
-    is_close = in_use & (symbols == CLOSE)
+    valid = tf.strings.regex_full_match(symbols, r"[(/)][^() \t-\r]+") & in_use
+    is_open, is_tag, is_close = (valid & _begins(symbols, x) for x in "(/)")
 
-    # Rule 1: what cannot be there is dropped.
+    # Rules 1 and 2: what cannot be there is dropped, and a closing bracket
+    # takes the place of all that it closes.
     place = tf.cumsum(tf.cast(is_tag, tf.int32), axis=1, exclusive=True)
     is_tag &= place < num_words[:, None]
-    change = tf.cast(is_open, tf.int32) - tf.cast(is_close, tf.int32)
-    depth = _depths(change)  # [N, T], after each symbol
-    before = tf.pad(depth, [[0, 0], [1, 0]])[:, :-1]
-    is_close &= before > 0
-    dropped = in_use & ~(is_open | is_tag | is_close)
+    depth = _depths(_labels(symbols), is_open, is_close)
+    before, after = depth[:, :-1], depth[:, 1:]
+    count = tf.where(
+        is_close, before - after, tf.cast(is_open | is_tag, tf.int32)
+    )
+    repaired = tf.reduce_any(in_use & (count != 1), axis=1)
 
-    # Rules 2 and 3: what is missing is added at the end.
+    # Rules 3 and 4: what is missing is added at the end.
     missing = num_words - tf.reduce_sum(tf.cast(is_tag, tf.int32), axis=1)
-    still_open = tf.pad(depth, [[0, 0], [1, 0]])[:, -1]
-    added_tags = tf.sequence_mask(missing)
-    added_closes = tf.sequence_mask(still_open)
-    no_tags, no_closes = (
-        tf.zeros_like(added) for added in (added_tags, added_closes)
-    )
-    is_open = tf.concat([is_open, no_tags, no_closes], axis=1)  # [N, L]
-    is_tag = tf.concat([is_tag, added_tags, no_closes], axis=1)
-    is_close = tf.concat([is_close, no_tags, added_closes], axis=1)
-    symbols = tf.concat(
-        [
-            symbols,
-            tf.fill(tf.shape(added_tags), f"/{UNKNOWN_TAG}"),
-            tf.fill(tf.shape(added_closes), CLOSE),
-        ],
-        axis=1,
-    )
+    added = tf.stack([missing, depth[:, -1]], axis=1)
+    repaired |= tf.reduce_any(added > 0, axis=1)
+    count = tf.concat([count, added], axis=1)
+    added = tf.fill([tf.size(num_words), 1], f"/{UNKNOWN_TAG}")
+    symbols = tf.concat([symbols, added, tf.fill(tf.shape(added), ")")], axis=1)
+    symbols = tf.RaggedTensor.from_row_lengths(
+        tf.repeat(tf.reshape(symbols, [-1]), tf.reshape(count, [-1])),
+        tf.reduce_sum(count, axis=1),
+    ).to_tensor("")  # [N, L]
+    is_open, is_tag, is_close = (_begins(symbols, x) for x in "(/)")
 
-    # Rule 4: constituents without words are removed.
-    is_empty = _are_empty(is_open, is_tag, is_close)
-    repaired = tf.reduce_any(dropped, axis=1) | tf.reduce_any(is_empty, axis=1)
-    repaired |= (missing > 0) | (still_open > 0)
-
+    # Rule 5: constituents without words are removed.
     place = tf.cumsum(tf.cast(is_tag, tf.int32), axis=1, exclusive=True)
+    counterpart = _counterparts(is_open, is_close)
+    is_empty = place == tf.gather(place, counterpart, batch_dims=1)
+    is_empty &= is_open | is_close
+    repaired |= tf.reduce_any(is_empty, axis=1)
+
     # One column more, which the places after the last word refer to.
     words = words.to_tensor("")
     words = tf.concat([words, tf.fill([tf.size(num_words), 1], "")], axis=1)
     place = tf.minimum(place, tf.shape(words)[1] - 1)
     words = tf.gather(words, place, batch_dims=1)  # [N, L]
-    tags = tf.strings.substr(symbols, 1, -1)
-    tagged = tf.strings.join(["(", tags, " ", words, ") "])
+    tagged = tf.strings.join(["(", _labels(symbols), " ", words, ") "])
     brackets = tf.where(is_close, ")", symbols)
     brackets = tf.strings.join([brackets, " "])
     texts = tf.where(is_tag, tagged, "")
@@ -155,42 +155,69 @@ def restore_texts(
     return Restored(tf.strings.regex_replace(texts, r" +\)", ")"), repaired)
 
 
-def _depths(change: tf.Tensor) -> tf.Tensor:
-    """Returns how many brackets are open after each symbol, `[N, T]`.
+def _begins(symbols: tf.Tensor, character: str) -> tf.Tensor:
+    return tf.strings.substr(symbols, 0, 1) == character
+
+
+def _labels(symbols: tf.Tensor) -> tf.Tensor:
+    return tf.strings.regex_replace(symbols, "^[(/)]", "")
+
+
+def _depths(
+    labels: tf.Tensor, is_open: tf.Tensor, is_close: tf.Tensor
+) -> tf.Tensor:
+    """Returns how many constituents are open before and after each symbol.
+
+    A closing bracket closes those from the last one with its label on.
 
     Args:
-        change: `[N, T]`, 1 for an opening and -1 for a closing bracket, which
-            has no effect if none is open.
+        labels: String tensor `[N, T]`.
+        is_open: Boolean `[N, T]`.
+        is_close: Boolean `[N, T]`.
+
+    Returns:
+        Integers `[N, T + 1]`, beginning with 0.
     """
-    depths = tf.scan(
-        lambda depth, step: tf.maximum(depth + step, 0),
-        tf.transpose(change),
-        initializer=tf.zeros_like(change[:, 0]),
+    shape = tf.shape(labels)
+    ids = tf.reshape(tf.unique(tf.reshape(labels, [-1])).idx, shape)
+    level = tf.range(shape[1])
+    depths = tf.TensorArray(tf.int32, shape[1] + 1)
+
+    def step(t, depth, opened, depths):
+        label = ids[:, t, None]
+        is_next = is_open[:, t, None] & (level == depth[:, None])
+        is_match = (opened == label) & (level < depth[:, None])
+        last = tf.reduce_max(tf.where(is_match, level, -1), axis=1)
+        closed = tf.where(is_close[:, t] & (last >= 0), last, depth)
+        depth = tf.where(is_open[:, t], depth + 1, closed)
+        opened = tf.where(is_next, label, opened)
+        return t + 1, depth, opened, depths.write(t + 1, depth)
+
+    start = tf.zeros(shape[:1], tf.int32)
+    *_, depths = tf.while_loop(
+        lambda t, *_: t < shape[1],
+        step,
+        (0, start, tf.zeros_like(ids), depths.write(0, start)),
     )
-    return tf.transpose(depths)
+    return tf.transpose(depths.stack())
 
 
-def _are_empty(
-    is_open: tf.Tensor, is_tag: tf.Tensor, is_close: tf.Tensor
-) -> tf.Tensor:
-    """Returns which brackets are those of constituents without words, `[N, L]`.
+def _counterparts(is_open: tf.Tensor, is_close: tf.Tensor) -> tf.Tensor:
+    """Returns where the bracket is that belongs to each bracket, `[N, L]`.
 
     Args:
         is_open: Boolean `[N, L]`; every bracket has its counterpart.
-        is_tag: Boolean `[N, L]`.
         is_close: Boolean `[N, L]`.
+
+    Returns:
+        Integers `[N, L]`, without meaning where there is no bracket.
     """
     opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
     closed = tf.cumsum(tf.cast(is_close, tf.int32), axis=1, exclusive=True)
-    is_bracket = is_open | is_close
     length = tf.shape(is_open)[1]
     # Opening and closing brackets of the same depth alternate.
-    depth = tf.where(is_bracket, opened - closed, length + 1)
+    depth = tf.where(is_open | is_close, opened - closed, length + 1)
     order = tf.argsort(depth, axis=1, stable=True)
-    words = tf.cumsum(tf.cast(is_tag, tf.int32), axis=1)
-    words = tf.gather(words, order, batch_dims=1)
-    words = tf.pad(words, [[0, 0], [0, length % 2]])
-    pairs = tf.reshape(words, [-1, (length + 1) // 2, 2])
-    is_empty = tf.repeat(pairs[:, :, 0] == pairs[:, :, 1], 2, axis=1)
-    inverse = tf.argsort(order, axis=1)
-    return is_bracket & tf.gather(is_empty, inverse, batch_dims=1)
+    neighbour = tf.bitwise.bitwise_xor(tf.argsort(order, axis=1), 1)
+    neighbour = tf.minimum(neighbour, length - 1)
+    return tf.gather(order, neighbour, batch_dims=1)

@@ -2,8 +2,8 @@
 
 The symbols of a sentence are its tree in the order of the text, without the
 root and without the words: `(NP` opens a constituent, `/DT` stands for a word
-with the tag DT, and `/)` closes the constituent that was opened last. The words
-are known, since they are the sentence that is parsed.
+with the tag DT, and `)NP` closes a constituent. The words are known, since they
+are the sentence that is parsed.
 
 As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
 of the paper refers to, except that the tags are kept.
@@ -15,11 +15,9 @@ from collections.abc import Iterable, Sequence
 from keras_transformer.errors import InputError
 from keras_transformer.parsing.trees import ROOT, Tree, TreeBuilder
 
-# SentencePiece cannot tokenize a text with a character that is a symbol.
-CLOSE = "/)"
 # Tag of the words that a sequence has no tag for, as in OntoNotes.
 UNKNOWN_TAG = "XX"
-_SYMBOL = re.compile(r"(?P<kind>[(/])(?P<label>[^() \t\n\r\f\v]+)|/\)")
+_SYMBOL = re.compile(r"(?P<kind>[(/)])(?P<label>[^() \t\n\r\f\v]+)")
 
 
 def linearize(tree: Tree) -> str:
@@ -42,8 +40,8 @@ def linearize(tree: Tree) -> str:
 
 
 def symbols(trees: Iterable[Tree]) -> list[str]:
-    """Returns the distinct symbols of several trees, and `/)`, sorted."""
-    return sorted({CLOSE}.union(*map(_symbols, trees)))
+    """Returns the distinct symbols of several trees, sorted."""
+    return sorted(set().union(*map(_symbols, trees)))
 
 
 def restore(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
@@ -51,13 +49,16 @@ def restore(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
 
     The symbols are read from left to right. What is ill-formed is repaired:
 
-    1. What is neither a bracket nor a tag is dropped, as is a `/)` while no
-       constituent is open, and a tag when no words are left.
-    2. After the last symbol the words that are left are added, each with the
+    1. What is neither a bracket nor a tag is dropped, as is a tag when no
+       words are left.
+    2. A closing bracket closes the constituent with its label that was opened
+       last and is still open, and all that are open inside of it. If there is
+       none, the bracket is dropped.
+    3. After the last symbol the words that are left are added, each with the
        tag `XX`, to the constituent that was opened last and is still open, or
        to the root if none is.
-    3. Constituents that are still open are closed.
-    4. Constituents without words are removed.
+    4. Constituents that are still open are closed.
+    5. Constituents without words are removed.
 
     Everything is put under the root `TOP`.
 
@@ -79,13 +80,13 @@ def restore(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
         match = _SYMBOL.fullmatch(symbol)
         if match is None:
             continue
-        if symbol == CLOSE:
-            if builder.depth:
-                builder.close()
-        elif match["kind"] == "(":
-            builder.open(match["label"])
+        kind, label = match.groups()
+        if kind == "(":
+            builder.open(label)
+        elif kind == ")":
+            builder.close(label)
         elif used < len(words):
-            builder.word(match["label"], words[used])
+            builder.word(label, words[used])
             used += 1
     for word in words[used:]:
         builder.word(UNKNOWN_TAG, word)
@@ -99,10 +100,5 @@ def _symbols(tree: Tree) -> list[str]:
             f"A tree must have the root {ROOT} over its words. Received: a "
             f"tree with the root {tree.label}. `read_trees` adds it."
         )
-    found = []
-    for kind, node in tree.walk():
-        if kind == "close":
-            found.append(CLOSE)
-        else:
-            found.append(("(" if kind == "open" else "/") + node.label)
-    return found[1:-1]
+    first = {"open": "(", "word": "/", "close": ")"}
+    return [first[kind] + node.label for kind, node in tree.walk()][1:-1]

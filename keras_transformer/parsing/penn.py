@@ -81,7 +81,7 @@ def _normalize(tree: Tree, keep_functions: bool) -> Tree:
         elif kind == "open":
             builder.open(label)
         else:
-            builder.close()
+            builder.close(label)
     return builder.finish()
 
 

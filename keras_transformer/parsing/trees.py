@@ -151,11 +151,6 @@ class TreeBuilder:
     def __init__(self, label: str = ROOT):
         self._stack: list[tuple[str, list[Tree]]] = [(label, [])]
 
-    @property
-    def depth(self) -> int:
-        """The number of constituents that are open, without the root."""
-        return len(self._stack) - 1
-
     def open(self, label: str) -> None:
         """Opens a constituent."""
         self._stack.append((label, []))
@@ -164,16 +159,25 @@ class TreeBuilder:
         """Adds a tagged word to the constituent that was opened last."""
         self._stack[-1][1].append(Tree(tag, word))
 
-    def close(self) -> None:
-        """Closes the constituent that was opened last."""
-        label, children = self._stack.pop()
-        if children:
-            self._stack[-1][1].append(Tree(label, tuple(children)))
+    def close(self, label: str) -> None:
+        """Closes the last open constituent with a label, and all inside of it.
+
+        Does nothing if none is open.
+        """
+        for at in reversed(range(1, len(self._stack))):
+            if self._stack[at][0] == label:
+                self._close_from(at)
+                break
+
+    def _close_from(self, at: int) -> None:
+        while len(self._stack) > at:
+            label, children = self._stack.pop()
+            if children:
+                self._stack[-1][1].append(Tree(label, tuple(children)))
 
     def finish(self) -> Tree:
         """Closes what is open, and returns the tree."""
-        while self.depth:
-            self.close()
+        self._close_from(1)
         label, children = self._stack[0]
         return Tree(label, tuple(children))
 

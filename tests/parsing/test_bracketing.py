@@ -119,7 +119,8 @@ _edits = st.tuples(
     st.integers(0, 20),
     st.integers(0, 2),
     st.lists(
-        st.sampled_from(["(NP", "(ADVP", "(PRT", "/)", "/NN", "/,"]), max_size=2
+        st.sampled_from(["(NP", "(ADVP", "(PRT", ")NP", "/NN", "/,"]),
+        max_size=2,
     ),
 )
 
@@ -151,7 +152,7 @@ def changed(tree, rate):
         if chance > rate:
             symbols.append(symbol)
         elif symbol[0] == "/":
-            symbols += ["/NN", random.choice(["(NP", "(PRT", "/)"])]
+            symbols += ["/NN", random.choice(["(NP", "(PRT", ")NP"])]
         elif symbol[0] == "(":
             symbols += random.choice([[], ["(ADVP"], ["(S", "(NP"]])
     return restore(symbols, tree.words)[0]

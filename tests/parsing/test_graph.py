@@ -27,7 +27,7 @@ def restored(sequences, words):
 
 
 def random_sequences(count, generator):
-    symbols = ["(S", "(NP", "/DT", "/NN", "/)", "/)", "</s>", "(", "/", ")"]
+    symbols = ["(S", "(NP", "/DT", "/NN", ")S", ")NP", "</s>", "(", "/", ")"]
     for _ in range(count):
         length = generator.randint(0, 14)
         yield [generator.choice(symbols) for _ in range(length)]
@@ -58,7 +58,7 @@ def test_trees_survive_the_round_trip(found):
 
 
 def test_a_sentence_without_words_has_an_empty_tree():
-    assert restored([["(S", "/NN", "/)"]], [[]]) == [("(TOP)", True)]
+    assert restored([["(S", "/NN", ")S"]], [[]]) == [("(TOP)", True)]
     assert restored([[], ["/UH"]], [[], ["yes"]])[0] == ("(TOP)", False)
 
 

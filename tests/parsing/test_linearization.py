@@ -18,14 +18,14 @@ from keras_transformer.parsing import (
 )
 
 TREE = Tree.parse("(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))")
-SEQUENCE = "(S (NP /DT /NN /) (VP /VBZ /) /. /)"
+SEQUENCE = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S"
 WORDS = ["the", "dog", "barks", "."]
 
 
 def test_linearize():
     assert linearize(TREE) == SEQUENCE
     assert linearize(Tree.parse("(TOP (UH yes) (. .))")) == "/UH /."
-    assert linearize(Tree.parse("(TOP (TOP (TOP dog)))")) == "(TOP /TOP /)"
+    assert linearize(Tree.parse("(TOP (TOP (TOP dog)))")) == "(TOP /TOP )TOP"
     assert linearize(Tree("TOP", ())) == ""
 
 
@@ -37,9 +37,9 @@ def test_linearize_needs_the_root(text):
 
 def test_symbols():
     other = Tree.parse("(TOP (S (UH yes) (. .)))")
-    expected = ["(NP", "(S", "(VP", "/)", "/.", "/DT", "/NN", "/UH", "/VBZ"]
+    expected = "(NP (S (VP )NP )S )VP /. /DT /NN /UH /VBZ".split()
     assert symbols(iter([TREE, other, TREE])) == expected
-    assert symbols([]) == ["/)"]
+    assert symbols([]) == []
 
 
 def test_restore():
@@ -52,26 +52,35 @@ def test_restore():
     ("sequence", "expected"),
     [
         # What is no symbol is dropped.
-        ("(NP ( / <s> NN /a(b (a)b /DT [] /NN )) /)", "(NP (DT a) (NN b))"),
-        # A closing bracket without an opening one.
-        ("/) (NP /DT /) /) /NN /)", "(NP (DT a)) (NN b)"),
+        ("(NP ( / <s> NN /a(b (a)b /DT [] /NN )) ) )NP", "(NP (DT a) (NN b))"),
         # A tag without a word.
-        ("/DT (NP /NN /NN /) /.", "(DT a) (NP (NN b))"),
+        ("/DT (NP /NN /NN )NP /.", "(DT a) (NP (NN b))"),
+        # A closing bracket without an opening one.
+        (")NP (NP /DT )NP )NP /NN )S", "(NP (DT a)) (NN b)"),
+        ("(S (NP /DT )VP /NN )NP )S", "(S (NP (DT a) (NN b)))"),
+        ("(S /DT )TOP /NN )S", "(S (DT a) (NN b))"),
+        # One that closes all that are inside of its constituent.
+        ("(S (VP (NP /DT )VP /NN )S", "(S (VP (NP (DT a))) (NN b))"),
+        ("(S (X (NP (NP /DT )S /NN", "(S (X (NP (NP (DT a))))) (NN b)"),
+        ("(NP (NP (X /DT )NP /NN )NP", "(NP (NP (X (DT a))) (NN b))"),
         # Words without a tag: in the innermost constituent that is open.
         ("", "(XX a) (XX b)"),
-        ("(NP /DT /)", "(NP (DT a)) (XX b)"),
-        ("(S (NP /DT /) (VP", "(S (NP (DT a)) (VP (XX b)))"),
-        ("(S (NP /DT /) (VP /)", "(S (NP (DT a)) (XX b))"),
+        ("(NP /DT )NP", "(NP (DT a)) (XX b)"),
+        ("(S (NP /DT )NP (VP", "(S (NP (DT a)) (VP (XX b)))"),
+        ("(S (NP /DT )NP (VP )VP", "(S (NP (DT a)) (XX b))"),
         ("(S (NP", "(S (NP (XX a) (XX b)))"),
         # Open brackets.
-        ("(S (NP /DT /) (VP (X /NN /)", "(S (NP (DT a)) (VP (X (NN b))))"),
-        ("(S (NP /DT /NN /) (VP", "(S (NP (DT a) (NN b)))"),
+        ("(S (NP /DT )NP (VP (X /NN )X", "(S (NP (DT a)) (VP (X (NN b))))"),
+        ("(S (NP /DT /NN )NP (VP", "(S (NP (DT a) (NN b)))"),
         # Constituents without words.
-        ("(X /) (S (X (Y /) /) /DT (X /) /NN /)", "(S (DT a) (NN b))"),
-        ("(S /DT /NN (X /NN /) /)", "(S (DT a) (NN b))"),
+        (
+            "(X )X (S (X (Y )Y )X /DT (X )X /NN )S",
+            "(S (DT a) (NN b))",
+        ),
+        ("(S /DT /NN (X /NN )X )S", "(S (DT a) (NN b))"),
         # The word is missing, and so is the constituent's bracket.
         ("(TOP /DT /NN", "(TOP (DT a) (NN b))"),
-        ("(TOP dog) /( // /) x", "(TOP (/ a)) (XX b)"),
+        ("(TOP dog) /( // )TOP x", "(TOP (/ a)) (XX b)"),
     ],
 )
 def test_repair(sequence, expected):
@@ -86,9 +95,9 @@ def test_repair(sequence, expected):
         (["/NN", ""], ["a"]),
         ([""], []),
         (["/XX /XX"], ["a", "b"]),
-        (["(X /XX", "/)"], ["a"]),
+        (["(X /XX", ")X"], ["a"]),
         (["/\u00a0", "/ "], ["a"]),
-        (["(X", "/)"], []),
+        (["(X", ")X"], []),
         (["/NN"], []),
     ],
 )
@@ -100,7 +109,7 @@ def test_repaired_compares_the_symbols(sequence, words):
 
 
 def test_deep_sequence():
-    sequence = [*["(X"] * 5_000, "/NN", *["/)"] * 5_000]
+    sequence = [*["(X"] * 5_000, "/NN", *[")X"] * 5_000]
     tree, repaired = restore(sequence, ["dog"])
     assert not repaired
     assert linearize(tree).split() == sequence
@@ -122,11 +131,14 @@ def test_random_trees(tree):
 
 
 _SYMBOLS = ["(S", "(NP", "(TOP", "/NN", "/,", "//", "/)", "(", "/", "", "a b"]
+_CLOSING = [")S", ")NP", ")VP", ")TOP"]
 
 
 @random_trees.fixed
 @given(
-    st.lists(st.sampled_from([*_SYMBOLS, "/)", "/DT", "(VP"]), max_size=20),
+    st.lists(
+        st.sampled_from([*_SYMBOLS, *_CLOSING, "/DT", "(VP"]), max_size=20
+    ),
     st.lists(random_trees.words, max_size=6),
 )
 def test_random_sequences(sequence, words):
@@ -139,7 +151,7 @@ def test_random_sequences(sequence, words):
     # Nothing is invented, and nothing changes its place.
     kept = iter(sequence)
     for symbol in again:
-        assert symbol in ("/)", "/XX") or symbol in kept
+        assert symbol[0] == ")" or symbol == "/XX" or symbol in kept
 
 
 @pytest.mark.parametrize(

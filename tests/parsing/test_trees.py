@@ -214,19 +214,31 @@ def test_builder():
     builder = TreeBuilder()
     builder.open("S")
     builder.open("NP")
-    assert builder.depth == 2
     builder.word("NN", "dog")
-    builder.close()
+    builder.close("NP")
     builder.open("VP")
-    builder.close()
+    builder.close("VP")
     builder.word(".", ".")
-    assert builder.depth == 1
     assert str(builder.finish()) == "(TOP (S (NP (NN dog)) (. .)))"
     assert str(TreeBuilder("X").finish()) == "(X )"
     for label in "ABC":
         builder.open(label)
     builder.word("NN", "cat")
     assert str(builder.finish()).endswith("(. .)) (A (B (C (NN cat)))))")
+
+
+def test_builder_closes_the_last_with_a_label():
+    builder = TreeBuilder()
+    for label in "ABAC":
+        builder.open(label)
+        builder.word("NN", label.lower())
+    builder.close("TOP")
+    builder.close("D")
+    builder.word("NN", "d")
+    builder.close("A")
+    builder.word("NN", "e")
+    expected = "(A (NN a) (B (NN b) (A (NN a) (C (NN c) (NN d))) (NN e)))"
+    assert str(builder.finish()) == f"(TOP {expected})"
 
 
 def test_pretty():

@@ -34,16 +34,28 @@ def test_the_search_is_that_of_section_6_3():
 
 
 def test_targets_are_symbols_with_ids_of_their_own(tokenizer):
-    expected = "(S (NP /DT /NN /) (VP /VBZ /) /. /)".split()
+    expected = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S".split()
     assert target_pieces(tokenizer, PAIRS[0][1]) == expected
-    assert target_pieces(tokenizer, "(TOP (NP (, ,)))") == ["(NP", "/,", "/)"]
+    assert target_pieces(tokenizer, "(TOP (NP (, ,)))") == ["(NP", "/,", ")NP"]
     # A label that the treebank does not have.
     assert target_pieces(tokenizer, "(TOP (QP (, ,)))")[0] == "<unk>"
 
 
-@pytest.mark.parametrize("text", ["(S /NN /) (NP", ")", "(", "/", "/) /,"])
+@pytest.mark.parametrize("text", ["(S /NN )S (NP", ")", "(", "/", ")S /,"])
 def test_no_text_is_tokenized_to_a_symbol(tokenizer, text):
-    symbols = {"(S", "(NP", "(VP", "/)", "/DT", "/NN", "/NNS", "/VBZ", "/,"}
+    symbols = {
+        "(S",
+        "(NP",
+        "(VP",
+        ")S",
+        ")NP",
+        ")VP",
+        "/DT",
+        "/NN",
+        "/NNS",
+        "/VBZ",
+        "/,",
+    }
     ids = tokenizer.tokenize(tf.constant([text]))[0].numpy()
     assert not symbols & set(tokenizer.pieces(ids))
     assert tokenizer.detokenize(ids[None]).numpy()[0].decode() == text
@@ -61,7 +73,7 @@ def output(tokenizer, pieces, sentence):
 
 def test_outputs_are_trees_over_the_sentence(tokenizer):
     sentence, tree = PAIRS[0]
-    symbols = "(S (NP /DT /NN /) (VP /VBZ /) /. /)".split()
+    symbols = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S".split()
     end = ["</s>", "<pad>", "<pad>"]
     assert output(tokenizer, symbols + end, sentence) == (tree, False)
     text, repaired = output(tokenizer, symbols[:3] + end, sentence)
