@@ -49,47 +49,64 @@ def restricted_dot_product_attention(
         `[B, H, n, d_v]` in the dtype of `value`; 0 for a query whose keys are
         all masked.
     """
+    length = ops.shape(query)[2]
     before, after = window_reach(window, causal)
-    length, largest = ops.shape(query)[2], max(window // 2, _SMALLEST_BLOCK)
-    blocks = _Blocks(
-        length,
-        # A short input is one block, of its own length.
-        _maximum(_minimum(length, largest), 1),
-        before=-(-before // largest),
-        after=-(-after // largest),
-    )
-    every = ops.ones_like(query[:1, 0, :, 0], dtype="bool")  # [1, n]
-    masks = [blocks.near(before, after), blocks.of_keys(every)]
-    if memory_mask is not None:
-        masks.append(blocks.of_keys(ops.logical_and(every, memory_mask)))
-    if attention_mask is not None:
-        masks.append(blocks.of_pairs(attention_mask, every))
-    output, _ = scaled_dot_product_attention(
-        blocks.split(query),
-        blocks.surroundings(key),
-        blocks.surroundings(value),
-        combine_masks(*masks),  # [B, 1, N, c, w]
-    )
-    return blocks.join(output)
+    size = max(window // 2, _SMALLEST_BLOCK)
+    blocks = _Blocks(length, size, -(-before // size), -(-after // size))
+
+    def in_blocks():
+        every = ops.ones_like(query[:1, 0, :, 0], dtype="bool")  # [1, n]
+        masks = [blocks.near(before, after), blocks.of_keys(every)]
+        if memory_mask is not None:
+            masks.append(blocks.of_keys(ops.logical_and(every, memory_mask)))
+        if attention_mask is not None:
+            masks.append(blocks.of_pairs(attention_mask, every))
+        output, _ = scaled_dot_product_attention(
+            blocks.split(query),
+            blocks.surroundings(key),
+            blocks.surroundings(value),
+            combine_masks(*masks),  # [B, 1, N, c, w]
+        )
+        return blocks.join(output)
+
+    def at_once():
+        mask = window_mask(length, window, causal)
+        mask = combine_masks(mask, attention_mask, _as_pairs(memory_mask))
+        mask = mask[None] if len(mask.shape) == 2 else mask
+        output, _ = scaled_dot_product_attention(
+            query, key, value, mask[:, None]
+        )
+        return output
+
+    # In blocks, a short input would have more pairs, not fewer.
+    is_short = length <= blocks.width
+    if isinstance(is_short, bool):
+        return at_once() if is_short else in_blocks()
+    return ops.cond(is_short, at_once, in_blocks)
 
 
 class _Blocks(NamedTuple):
     """How n positions are divided. The last block is padded."""
 
     length: Any  # n
-    size: Any  # c
+    size: int  # c
     before: int  # blocks before its own that a query may attend to
     after: int  # blocks after it
 
     @property
     def count(self) -> Any:
-        """N, at least 1."""
-        return _maximum(self.length - 1, 0) // self.size + 1
+        """N."""
+        return (self.length - 1) // self.size + 1
 
     @property
     def neighbours(self) -> int:
         """Blocks that a query may attend to, its own included."""
         return self.before + 1 + self.after
+
+    @property
+    def width(self) -> int:
+        """Keys that a block may attend to, w."""
+        return self.neighbours * self.size
 
     def split(self, x: Any) -> Any:
         """`[B, H, n, d]` -> `[B, H, N, c, d]`."""
@@ -116,7 +133,7 @@ class _Blocks(NamedTuple):
 
     def near(self, before: int, after: int) -> Any:
         """Returns True where a key is in the window, `[c, w]`."""
-        keys = ops.arange(self.neighbours * self.size)
+        keys = ops.arange(self.width)
         queries = ops.arange(self.size) + self.before * self.size
         distance = keys[None, :] - queries[:, None]
         return ops.logical_and(distance >= -before, distance <= after)
@@ -140,9 +157,8 @@ class _Blocks(NamedTuple):
             return self.of_keys(ops.logical_and(every, mask[:, 0]))
         mask = combine_masks(mask, every[:, :, None], every[:, None, :])
         mask = self.split(mask[:, None])  # [B, 1, N, c, n]
-        width = self.neighbours * self.size
-        starts = ops.arange(self.count) * self.size
-        keys = starts[:, None] + ops.arange(width) - self.before * self.size
+        starts = (ops.arange(self.count) - self.before) * self.size
+        keys = starts[:, None] + ops.arange(self.width)
         # Keys that do not exist are hidden by other masks.
         keys = ops.clip(keys, 0, self.length - 1)[None, None, :, None]
         return ops.take_along_axis(mask, keys, axis=-1)
@@ -271,6 +287,11 @@ def _part(x: Any, start: int, count: Any) -> Any:
     return ops.slice(x, starts, shape)
 
 
+def _as_pairs(mask: Any) -> Any:
+    """`[B, n]` -> `[B, 1, n]`."""
+    return None if mask is None else mask[:, None]
+
+
 def _check_lengths(query: Any, memory: Any) -> None:
     lengths = (query.shape[1], memory.shape[1])
     if None not in lengths and len(set(lengths)) > 1:
@@ -279,13 +300,3 @@ def _check_lengths(query: Any, memory: Any) -> None:
             "memory of one length. For another memory use "
             f"MultiHeadAttention. Received: lengths {lengths}"
         )
-
-
-def _minimum(a: Any, b: Any) -> Any:
-    """Returns the minimum: a number of numbers, else a tensor."""
-    return min(a, b) if isinstance(a, int) else ops.minimum(a, b)
-
-
-def _maximum(a: Any, b: Any) -> Any:
-    """Returns the maximum: a number of numbers, else a tensor."""
-    return max(a, b) if isinstance(a, int) else ops.maximum(a, b)

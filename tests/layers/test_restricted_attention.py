@@ -93,8 +93,10 @@ def check_blocks(length, size, causal, kind):
     (
         (1, 7),
         (5, 1),
-        (16, 3),  # one block
-        (17, 16),  # one position more
+        (48, 3),  # all pairs
+        (49, 3),  # blocks
+        (64, 16),
+        (65, 16),
         (80, 33),
         (81, 40),
         (30, 30),
@@ -123,12 +125,12 @@ def test_call_is_call_with_scores_and_full_attention_with_a_mask(policy):
     arguments = dict(num_heads=H, d_k=3, d_v=5, dtype=policy)
     restricted = RestrictedSelfAttention(**arguments, window=6, causal=causal)
     full = MultiHeadAttention(**arguments)
-    x = normal(B, 45, D)
+    x = normal(B, 57, D)
     for layer in (restricted, full):
         layer(x, x)
         randomise(layer)
-    mask, memory_mask, both = masks_of(45, "both")
-    both &= window(45, 6, causal)
+    mask, memory_mask, both = masks_of(57, "both")
+    both &= window(57, 6, causal)
     found = restricted(x, x, mask, memory_mask)
     output, scores = restricted.call_with_scores(x, x, mask, memory_mask)
     expected, expected_scores = full.call_with_scores(x, x, both)
@@ -146,16 +148,16 @@ def test_call_is_call_with_scores_and_full_attention_with_a_mask(policy):
 def test_gradients_are_those_of_attention_with_a_mask(kind, causal):
     restricted = RestrictedSelfAttention(H, 6, d_v=5, causal=causal)
     full = MultiHeadAttention(H, d_v=5)
-    x = keras.Variable(normal(B, 45, D))
-    above = normal(B, 45, D, seed=7)
-    mask, memory_mask, both = masks_of(45, kind)
-    both &= window(45, 6, causal)
+    x = keras.Variable(normal(B, 57, D))
+    above = normal(B, 57, D, seed=7)
+    mask, memory_mask, both = masks_of(57, kind)
+    both &= window(57, 6, causal)
     found = []
     for layer, masks in (
         (restricted, dict(attention_mask=mask, memory_mask=memory_mask)),
         (full, dict(attention_mask=both)),
     ):
-        layer.build((B, 45, D), (B, 45, D))
+        layer.build((B, 57, D), (B, 57, D))
         randomise(layer)
 
         def loss(layer=layer, masks=masks):
@@ -182,14 +184,14 @@ def test_gradients_are_those_of_attention_with_a_mask(kind, causal):
 def test_blocks_and_stacks_restrict_self_attention_only(make):
     restricted, full = make(attention_window=4), make()
     assert restricted.get_config()["attention_window"] == 4
-    x, memory = normal(B, 21, D, seed=1), normal(B, 19, D, seed=2)
+    x, memory = normal(B, 51, D, seed=1), normal(B, 19, D, seed=2)
     decodes = isinstance(full, Decoder | DecoderLayer)
     inputs = (x, memory) if decodes else (x,)
     for layer in (restricted, full):
         layer(*inputs)
         randomise(layer)
-    padding = masks_of(21, "padding")[0]
-    expected = full(*inputs, padding & window(21, 4, causal=decodes))
+    padding = masks_of(51, "padding")[0]
+    expected = full(*inputs, padding & window(51, 4, causal=decodes))
     found = restricted(*inputs, padding)
     np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
     output, *_ = restricted.call_with_scores(*inputs, padding)
