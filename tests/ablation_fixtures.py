@@ -1,13 +1,14 @@
 """An ablation whose training, averaging and search are replaced."""
 
 import dataclasses
+import functools
 
 import pytest
 from corpora import write_sides
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.search import BeamSearch
-from keras_transformer.train import ablation
+from keras_transformer.train import ablation, ablation_report
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.run import TrainingRun
 
@@ -85,6 +86,8 @@ def calls(monkeypatch, tokenizer):
         lines = [line + wrong for line in SENTENCES[split]]
         return results_of(split, len(lines), float(bleu)), lines
 
+    quick = functools.partial(ablation_report.PairedTest, n_samples=100)
+    monkeypatch.setattr(ablation_report, "PairedTest", quick)
     monkeypatch.setattr(ablation.trainer, "train", train)
     monkeypatch.setattr(ablation.averaging, "average", average)
     monkeypatch.setattr(ablation.evaluation, "evaluate", evaluate)

@@ -230,6 +230,7 @@ def test_ways_to_run_a_step_change_nothing(trained, options):
         np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_metrics_by_name_under_a_strategy():
     """Keras creates them when it sees data, which must be in the scope."""
     strategy = open_strategy("mirrored")

@@ -89,6 +89,7 @@ def readme(tmp_path_factory):
     return folder, names, output.getvalue()
 
 
+@pytest.mark.slow
 def test_readme_program(readme):
     folder, names, output = readme
     model = names["model"]
@@ -116,6 +117,7 @@ def test_readme_layer():
     assert changed[:, 6:].max() > 1e-3
 
 
+@pytest.mark.slow
 def test_guide_programs(readme):
     folder, made, _ = readme
     model, translator = made["model"], made["translator"]
@@ -204,6 +206,7 @@ def test_migration_table():
             np.testing.assert_allclose(a, b, atol=1e-5, err_msg=ours)
 
 
+@pytest.mark.slow
 def test_training_programs(readme, monkeypatch):
     folder, made, _ = readme
     calls = []

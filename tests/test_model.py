@@ -168,7 +168,7 @@ def test_id_of_padding_comes_from_the_configuration():
         (dict(positional_encoding="learned"), 3, "float32"),
         ({}, 1, "float32"),
         (dict(attention_window=2), 3, "float32"),
-        (dict(attention_window=1), 2, "float32"),
+        (dict(attention_window=1), 3, "float32"),
     ),
 )
 def test_decoding_with_a_cache_equals_decoding_at_once(

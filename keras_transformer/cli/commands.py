@@ -68,9 +68,14 @@ def prepare(options: argparse.Namespace) -> None:
     from keras_transformer.train.data.corpus import open_corpus
     from keras_transformer.train.preparation import prepare
 
-    recipe = Recipe.from_preset(
-        options.preset, **_given_values(options, Recipe)
-    )
+    values = _given_values(options, Recipe)
+    if options.init_from is not None and "vocab_size" in values:
+        raise InputError(
+            "--vocab-size is for a new tokenizer, and --init-from takes that "
+            "of a run. Leave out one of them. Received: --vocab-size "
+            f"{values['vocab_size']}, --init-from {options.init_from}"
+        )
+    recipe = Recipe.from_preset(options.preset, **values)
     prepared = prepare(
         open_corpus(options.data, options.source, options.target),
         options.output,

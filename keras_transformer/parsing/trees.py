@@ -219,7 +219,7 @@ def parse_trees(
                 start = start if stack else number
                 stack.append(([], []))
             elif not stack:
-                what = "closing bracket" if token == ")" else "text"
+                what = "a closing bracket" if token == ")" else "text"
                 raise error(
                     number, f"There is {what} outside of a tree: {token!r}"
                 )

@@ -82,6 +82,9 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, data, monkeypatch):
     sizes = [(r.vocab_size, r.max_length) for r in recipes]
     assert calls == [(*sizes[0], None), (*sizes[1], "runs/y")]
     assert PRESETS["base"].vocab_size == sizes[0][0]
+    both = ("--init-from", "runs/y", "--vocab-size", 9)
+    check_refused(run_cli(*arguments, *both), "Leave out one", "9", "runs/y")
+    assert len(calls) == 2
 
 
 def test_prepare_overwrites_nothing(run_cli, data):

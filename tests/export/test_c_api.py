@@ -21,9 +21,12 @@ TEXTS = [
     "The red dog " * 8_333 + "red.",  # 100,000 characters
 ]
 
-pytestmark = pytest.mark.skipif(
-    COMPILER is None, reason="needs a C compiler with the name cc"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        COMPILER is None, reason="needs a C compiler with the name cc"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -113,6 +113,7 @@ def test_check_of_a_server(client, exported):
     assert len(lines) == 3 * 6 + 3
 
 
+@pytest.mark.slow
 def test_check_finds_a_difference(client, exported):
     def predict(name, **inputs):
         outputs = client.predict(name, **inputs)

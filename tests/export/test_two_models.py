@@ -18,6 +18,8 @@ TEXTS = {
 }
 CALLS = 10  # of each model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def translators(translator):

@@ -142,7 +142,7 @@ def test_random_trees(tree):
         ("(NN a) (NN b)", "must have one tree. Received: 2 trees"),
         ("(NP (NN dog)", "begins in line 1 lacks .* 1 open brackets"),
         ("\n(NP\n(NN dog", "begins in line 2 lacks .* 2 open brackets"),
-        ("(NP (NN dog)))", r"text, line 1: There is closing .*: '\)'\.$"),
+        ("(NP (NN dog)))", r"text, line 1: There is a closing .*: '\)'\.$"),
         ("\n\ndog", "text, line 3: There is text outside of a tree: 'dog'"),
         ("(NP\n(NN dog) cat)", "line 2: .* after a child: 'cat', .* line 1"),
         ("(NP (NN dog cat))", "line 1: .* after a child: 'cat'"),
