@@ -26,7 +26,7 @@ NEWEST := tensorflow==2.21.* tensorflow-text==2.21.* keras==3.15.*
 MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/test_keras_overrides.py tests/test_distributed_fit.py \
 	tests/test_translator.py tests/text/test_tokenizer.py tests/export \
-	tests/cli/test_commands.py tests/train/test_state.py \
+	tests/cli/test_training.py tests/train/test_state.py \
 	tests/train/test_trainer.py
 
 export KERAS_BACKEND := tensorflow

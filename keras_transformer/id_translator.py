@@ -13,7 +13,10 @@ import tensorflow as tf
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding import (
+    BeamSearcher,
+    BeamState,
     SearchResult,
+    Step,
     beam_search,
     sample,
     token_log_probs,
@@ -128,13 +131,70 @@ class IdTranslator:
             **options: Fields of the settings, numbers or scalar tensors, in
                 place of theirs.
         """
-        config = self.config
         settings = settings or self.default_search
         options = self._options(settings, options)
         is_beam_search = isinstance(settings, BeamSearch)
         count = options["beam_size" if is_beam_search else "num_samples"]
         count = 1 if count is None else count
         max_lengths = self.max_lengths(source, prefix, settings, **options)
+        step, caches = self._first_step(source, max_lengths, count)
+        tokens = {**self._special_ids, "prefix": prefix}
+        if is_beam_search:
+            return beam_search(
+                step, caches, max_lengths, count, options["alpha"], **tokens
+            )
+        names = ("temperature", "top_k", "top_p", "seed", "alpha")
+        return sample(
+            step,
+            caches,
+            max_lengths,
+            self._keys(source),
+            num_samples=count,
+            **{name: options[name] for name in names},
+            **tokens,
+        )
+
+    def beam_search_steps(
+        self, source: tf.Tensor, settings: BeamSearch
+    ) -> tuple[BeamSearcher, BeamState]:
+        """Returns a search and the state before its first step.
+
+        `search` takes all steps at once.
+
+        Args:
+            source: As in `search`.
+            settings: The search.
+        """
+        max_lengths = self.max_lengths(source, None, settings)
+        step, caches = self._first_step(source, max_lengths, settings.beam_size)
+        searcher = BeamSearcher(
+            step, settings.beam_size, settings.alpha, **self._special_ids
+        )
+        return searcher, searcher.start(caches, max_lengths, None)
+
+    @property
+    def _special_ids(self) -> dict[str, Any]:
+        config = self.config
+        return dict(
+            bos_id=config.bos_id,
+            eos_id=config.eos_id,
+            pad_id=config.pad_id,
+            banned_ids=(self.unk_id,),
+        )
+
+    def _first_step(
+        self,
+        source: tf.Tensor,
+        max_lengths: tf.Tensor,
+        count: int | tf.Tensor,
+    ) -> tuple[Step, Any]:
+        """Returns the step function of a search, and its cache.
+
+        Args:
+            source: As in `search`.
+            max_lengths: Of the hypotheses, `[B]`.
+            count: Hypotheses of a sentence.
+        """
         # Of an empty batch the maximum is negative.
         longest = tf.maximum(tf.reduce_max(max_lengths), 0)
         decoders, caches = zip(
@@ -157,27 +217,7 @@ class IdTranslator:
             )
             return _mean_log_probs(logits), caches
 
-        tokens = dict(
-            bos_id=config.bos_id,
-            eos_id=config.eos_id,
-            pad_id=config.pad_id,
-            banned_ids=(self.unk_id,),
-            prefix=prefix,
-        )
-        if is_beam_search:
-            return beam_search(
-                step, caches, max_lengths, count, options["alpha"], **tokens
-            )
-        names = ("temperature", "top_k", "top_p", "seed", "alpha")
-        return sample(
-            step,
-            caches,
-            max_lengths,
-            self._keys(source),
-            num_samples=count,
-            **{name: options[name] for name in names},
-            **tokens,
-        )
+        return step, caches
 
     def _keys(self, source: tf.Tensor) -> tf.Tensor:
         """Returns hash values of sources `[B, S]`, whatever their padding."""

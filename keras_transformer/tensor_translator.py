@@ -20,7 +20,7 @@ from keras_transformer.id_translator import (
 from keras_transformer.model import Transformer
 from keras_transformer.search import Search
 from keras_transformer.tasks import Outputs, Task
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Tokenizer, read_texts
 
 
 class Hypotheses(NamedTuple):
@@ -80,6 +80,31 @@ class TensorTranslator:
         """
         texts = self.task.source_texts(text)
         return self._with_end(self.tokenizer.tokenize(texts))
+
+    def one_source(self, text: Any, what: str) -> tuple[tf.Tensor, str]:
+        """Returns the ids of one text `[1, S]`, and the text.
+
+        Args:
+            text: One text, as in `Translator.translate`.
+            what: What it is needed for, for the error message.
+
+        Raises:
+            InputError: If there is not exactly one text, or it has no tokens
+                or more than the model reads.
+        """
+        texts, is_single = read_texts(text, "text")
+        if not is_single:
+            raise InputError(
+                f"{what} for one text at a time. Received: {len(texts)} texts"
+            )
+        source, lengths, cut = self.source_ids(tf.constant(texts))
+        if cut[0] or lengths[0] == 1:
+            received = "a longer text" if cut[0] else "a text without tokens"
+            raise InputError(
+                f"{what} for a text of 1 to {self.ids.max_length - 1} tokens. "
+                f"Received: {received}"
+            )
+        return source, texts[0]
 
     def target_ids(
         self, text: tf.Tensor

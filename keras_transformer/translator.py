@@ -343,20 +343,7 @@ class Translator:
             InputError: If there is not exactly one text, or it has no tokens
                 or more than the model reads.
         """
-        texts, is_single = read_texts(text, "text")
-        if not is_single:
-            raise InputError(
-                "Attention is computed for one text at a time. Received: "
-                f"{len(texts)} texts"
-            )
-        source, lengths, cut = self.tensors.source_ids(tf.constant(texts))
-        if cut[0] or lengths[0] == 1:
-            received = "a longer text" if cut[0] else "a text without tokens"
-            raise InputError(
-                "Attention is computed for a text of 1 to "
-                f"{self.tensors.ids.max_length - 1} tokens. Received: "
-                f"{received}"
-            )
+        source, _ = self.tensors.one_source(text, "Attention is computed")
         result = self.tensors.ids.search(source)
         best = result.ids[:, 0, : result.lengths[0, 0]]
         target = self.tensors.ids.decoder_input(best)

@@ -39,7 +39,7 @@ def test_tests_mirror_the_tree():
             assert tested or f"`{source}`" in exceptions, source
     for path in (ROOT / "tests").rglob("test_*.py"):
         name = path.relative_to(ROOT).as_posix()
-        # A long file may be split: test_commands_translate.py.
+        # A long file may be split: test_training_prepare.py.
         first_part = name.rpartition("_")[0] + ".py"
         mirrored = test_files & {name, first_part}
         assert mirrored or f"`{name}`" in exceptions, name

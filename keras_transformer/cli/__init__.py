@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from keras_transformer.cli import commands, terminal
+from keras_transformer.cli import inference, terminal, training
 from keras_transformer.cli.parser import make_parser
 from keras_transformer.startup import import_tensorflow_quietly
 
@@ -47,12 +47,12 @@ def _run(arguments: Sequence[str]) -> None:
     terminal.check_arguments(arguments)
     options = make_parser().parse_args(arguments)
     if options.command in (
-        commands.evaluate,
-        commands.parse,
-        commands.translate,
+        training.evaluate,
+        inference.parse,
+        inference.translate,
     ):
         # On CPU they translate a batch per core at the same time instead.
         os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    if options.command is not commands.presets:
+    if options.command is not training.presets:
         import_tensorflow_quietly()
     options.command(options)

@@ -1,7 +1,12 @@
 """Search and scoring, which depend on a step function and not on a model."""
 
-from keras_transformer.decoding.beam_search import beam_search
-from keras_transformer.decoding.loop import SearchResult
+from keras_transformer.decoding.beam_search import (
+    BeamSearcher,
+    BeamState,
+    Candidates,
+    beam_search,
+)
+from keras_transformer.decoding.loop import SearchResult, Step
 from keras_transformer.decoding.sampling import sample
 from keras_transformer.decoding.scoring import (
     length_penalty,
@@ -10,7 +15,11 @@ from keras_transformer.decoding.scoring import (
 )
 
 __all__ = [
+    "BeamSearcher",
+    "BeamState",
+    "Candidates",
     "SearchResult",
+    "Step",
     "beam_search",
     "length_penalty",
     "sample",

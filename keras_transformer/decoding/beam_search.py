@@ -3,6 +3,7 @@
 Letters: B = batch, K = beam size, V = vocabulary, t = tokens decoded so far.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -17,7 +18,7 @@ from keras_transformer.decoding.loop import (
 from keras_transformer.decoding.scoring import length_penalty
 
 
-class _State(NamedTuple):
+class BeamState(NamedTuple):
     """The loop variables of the search."""
 
     index: tf.Tensor  # scalar int32: t, the position to decode
@@ -31,6 +32,14 @@ class _State(NamedTuple):
     finished_lengths: tf.Tensor  # [B, K]
     constraints: Constraints
     sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
+
+
+class Candidates(NamedTuple):
+    """The 2K best continuations of live hypotheses by a token, best first."""
+
+    tokens: tf.Tensor  # [B, 2K] int32
+    parents: tf.Tensor  # [B, 2K] slot of the hypothesis that each continues
+    log_probs: tf.Tensor  # [B, 2K] log P with the token; -inf if not allowed
 
 
 def beam_search(
@@ -75,25 +84,12 @@ def beam_search(
         A `SearchResult`. Of two hypotheses with the same score, the one that
         finished earlier comes first.
     """
-    constraints = Constraints.of(max_lengths, prefix, pad_id)
-    banned = sorted({pad_id, bos_id, *banned_ids})
-    search = _Search(beam_size, alpha, eos_id, pad_id, banned)
-
-    def extend(state: _State) -> _State:
-        """Decodes one more token of each hypothesis."""
-        log_probs, cache = step(
-            state.last_ids, state.parents, state.cache, state.index
-        )
-        values, tokens = search.continuations(
-            tf.cast(log_probs, tf.float32),
-            state.constraints.forced(state.index, eos_id),
-        )
-        state = search.advance(state, values, tokens)
-        return state._replace(cache=cache)
-
+    search = BeamSearcher(
+        step, beam_size, alpha, bos_id, eos_id, pad_id, banned_ids
+    )
     ids, scores, lengths = run_search(
-        search.start(cache, constraints, bos_id),
-        extend,
+        search.start(cache, max_lengths, prefix),
+        search.extend,
         search.can_win,
         lambda state: SearchResult(
             state.finished_ids, state.finished_scores, state.finished_lengths
@@ -105,30 +101,41 @@ def beam_search(
     return SearchResult(tf.where(in_use, ids, pad_id), scores, lengths)
 
 
-class _Search(NamedTuple):
-    """What stays the same in all steps."""
+@dataclasses.dataclass(frozen=True)
+class BeamSearcher:
+    """The steps of a beam search. The fields are arguments of `beam_search`."""
 
+    step: Step
     beam_size: int | tf.Tensor
     alpha: float | tf.Tensor
+    bos_id: int
     eos_id: int
     pad_id: int
-    banned: list[int]
+    banned_ids: tuple[int, ...] = ()
 
     def start(
-        self, cache: Any, constraints: Constraints, bos_id: int
-    ) -> _State:
+        self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor | None
+    ) -> BeamState:
+        """Returns the state before the first step.
+
+        Args:
+            cache: As in `beam_search`.
+            max_lengths: As in `beam_search`.
+            prefix: As in `beam_search`.
+        """
+        constraints = Constraints.of(max_lengths, prefix, self.pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
         beams = tf.stack([batch, self.beam_size])
         empty = tf.fill(beams, -float("inf"))
         no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
         # All beams are the same at first, so only one of them is live.
         first = tf.one_hot(0, self.beam_size, 0.0, -float("inf"))
-        return _State(
+        return BeamState(
             index=tf.constant(0),
             cache=cache,
             live_ids=no_ids,
             live_log_probs=tf.broadcast_to(first, beams),
-            last_ids=tf.fill(beams, bos_id),
+            last_ids=tf.fill(beams, self.bos_id),
             parents=tf.zeros(beams, tf.int32),
             finished_ids=no_ids,
             finished_scores=empty,
@@ -137,7 +144,34 @@ class _Search(NamedTuple):
             sentences=tf.range(batch),
         )
 
-    def continuations(
+    def extend(self, state: BeamState) -> BeamState:
+        """Decodes one more token of each hypothesis."""
+        log_probs, state = self.predict(state)
+        return self.advance(state, self.candidates(state, log_probs))
+
+    def predict(self, state: BeamState) -> tuple[tf.Tensor, BeamState]:
+        """Returns log P of each next token `[B, K, V]`, and the new cache."""
+        log_probs, cache = self.step(
+            state.last_ids, state.parents, state.cache, state.index
+        )
+        return tf.cast(log_probs, tf.float32), state._replace(cache=cache)
+
+    def candidates(self, state: BeamState, log_probs: tf.Tensor) -> Candidates:
+        """Returns what the hypotheses of the next step are taken from."""
+        forced = state.constraints.forced(state.index, self.eos_id)
+        values, tokens = self._allowed(log_probs, forced)
+        count = tf.shape(values)[2]  # C
+        flat = [-1, self.beam_size * count]
+        values = tf.reshape(state.live_log_probs[:, :, None] + values, flat)
+        # At most K of the best 2K end here, so at least K stay live.
+        values, indices = tf.math.top_k(values, 2 * self.beam_size)
+        return Candidates(
+            tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1),
+            indices // count,
+            values,
+        )
+
+    def _allowed(
         self, log_probs: tf.Tensor, forced: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the best C allowed tokens of each hypothesis.
@@ -154,12 +188,13 @@ class _Search(NamedTuple):
             Log-probabilities and ids, `[B, K, C]`. The log-probability of a
             token that is not allowed is -inf.
         """
+        banned = sorted({self.pad_id, self.bos_id, *self.banned_ids})
         # Of all hypotheses together, 2K will be needed.
         count = tf.minimum(
-            2 * self.beam_size + len(self.banned), tf.shape(log_probs)[-1]
+            2 * self.beam_size + len(banned), tf.shape(log_probs)[-1]
         )
         values, tokens = vocabulary.top_k(log_probs, count)
-        is_banned = tf.reduce_any(tokens[..., None] == self.banned, axis=-1)
+        is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
         values = tf.where(is_banned, -float("inf"), values)
         only = tf.concat(
             [
@@ -174,21 +209,10 @@ class _Search(NamedTuple):
             tf.where(forced != self.pad_id, forced, tokens),
         )
 
-    def advance(
-        self,
-        state: _State,
-        values: tf.Tensor,
-        tokens: tf.Tensor,
-    ) -> _State:
+    def advance(self, state: BeamState, candidates: Candidates) -> BeamState:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.beam_size
-        count = tf.shape(values)[2]  # C
-        flat = [-1, beam_size * count]
-        candidates = tf.reshape(state.live_log_probs[:, :, None] + values, flat)
-        # At most K of the best 2K end here, so at least K stay live.
-        log_probs, indices = tf.math.top_k(candidates, 2 * beam_size)
-        parents = indices // count  # [B, 2K]
-        tokens = tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1)
+        tokens, parents, log_probs = candidates
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
         ended = tokens == self.eos_id
@@ -227,7 +251,7 @@ class _Search(NamedTuple):
             finished_lengths=tf.gather(lengths, best, batch_dims=1),
         )
 
-    def can_win(self, state: _State) -> tf.Tensor:
+    def can_win(self, state: BeamState) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`.
 
         log P never increases, and the length penalty that divides it grows

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.parsing.linearization import UNKNOWN_TAG
+from keras_transformer.parsing.linearization import UNKNOWN_TAG, WORD
 from keras_transformer.parsing.trees import ROOT
 
 # How the Penn Treebank splits English text into words: quotes become `` and
@@ -68,12 +68,14 @@ def join_words(texts: tf.Tensor) -> tf.Tensor:
 
 
 def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
-    """Returns the symbols of trees, separated by spaces, as `linearize` does.
+    """Returns the sequences of trees, separated by spaces, as `linearize` does.
 
     Args:
         trees: String tensor `[B]`, trees as `str(tree)` writes them.
     """
-    texts = tf.strings.regex_replace(trees, r"\(([^\s()]+) [^\s()]+\)", r"/\1")
+    texts = tf.strings.regex_replace(
+        trees, r"\(([^\s()]+) ([^\s()]+)\)", rf"{WORD}\2 /\1"
+    )
     texts = tf.strings.regex_replace(texts, r"\)", " )")
     texts = tf.strings.regex_replace(texts, rf"^\({ROOT} (.*) \)$", r"\1")
     symbols = tf.strings.split(texts).to_tensor("")  # [B, T]
@@ -100,7 +102,7 @@ def restore_texts(
 
     Args:
         symbols: String tensor `[N, T]`.
-        in_use: Boolean `[N, T]`, False for padding.
+        in_use: Boolean `[N, T]`, False for padding and what words consist of.
         sentences: String tensor `[N]`, the words of each, from `join_words`.
             A sentence without words has no tree: its text is `(TOP)`.
     """

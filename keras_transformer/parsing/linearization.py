@@ -1,12 +1,14 @@
 """Trees as sequences of symbols, which a model learns to write.
 
-The symbols of a sentence are its tree in the order of the text, without the
-root and without the words: `(NP` opens a constituent, `/DT` stands for a word
-with the tag DT, and `)NP` closes a constituent. The words are known, since they
-are the sentence that is parsed.
+The sequence of a sentence is its tree in the order of the text, without the
+root: `(NP` opens a constituent, `▁the` is a word, `/DT` is the tag of the
+word before it, and `)NP` closes a constituent. The symbols are what remains
+without the words. They suffice to restore the tree, since the words are those
+of the sentence that is parsed.
 
 As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
-of the paper refers to, except that the tags are kept.
+of the paper refers to, except that tags and words are kept. A model that only
+writes symbols has to count how many words it has passed.
 """
 
 import re
@@ -15,13 +17,15 @@ from collections.abc import Iterable, Sequence
 from keras_transformer.errors import InputError
 from keras_transformer.parsing.trees import ROOT, Tree, TreeBuilder
 
+# What a word begins with, as in SentencePiece.
+WORD = "▁"
 # Tag of the words that a sequence has no tag for, as in OntoNotes.
 UNKNOWN_TAG = "XX"
 _SYMBOL = re.compile(r"(?P<kind>[(/)])(?P<label>[^() \t\n\r\f\v]+)")
 
 
 def linearize(tree: Tree) -> str:
-    """Returns the symbols of a tree, separated by spaces.
+    """Returns the symbols and words of a tree, separated by spaces.
 
     Args:
         tree: A tree with the root `TOP`.
@@ -33,10 +37,10 @@ def linearize(tree: Tree) -> str:
 
     ```python
     linearize(Tree.parse("(TOP (NP (DT the) (NN dog)))"))
-    # "(NP /DT /NN )"
+    # "(NP ▁the /DT ▁dog /NN )NP"
     ```
     """
-    return " ".join(_symbols(tree))
+    return " ".join(_sequence(tree))
 
 
 def symbols(trees: Iterable[Tree]) -> list[str]:
@@ -63,7 +67,8 @@ def restore(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     Everything is put under the root `TOP`.
 
     Args:
-        symbols: The symbols, as from `linearize(tree).split(" ")`.
+        symbols: What a model wrote, as from `linearize(tree).split(" ")`,
+            with or without the words, which are ignored.
         words: The words of the sentence, without round brackets: see
             `escape_brackets`.
 
@@ -74,6 +79,7 @@ def restore(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     Raises:
         InputError: If a word is empty or contains brackets or whitespace.
     """
+    symbols = [symbol for symbol in symbols if symbol[:1] != WORD]
     builder = TreeBuilder()
     used = 0
     for symbol in symbols:
@@ -91,14 +97,23 @@ def restore(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     for word in words[used:]:
         builder.word(UNKNOWN_TAG, word)
     tree = builder.finish()
-    return tree, _symbols(tree) != list(symbols)
+    return tree, _symbols(tree) != symbols
 
 
 def _symbols(tree: Tree) -> list[str]:
+    return [symbol for symbol in _sequence(tree) if symbol[0] != WORD]
+
+
+def _sequence(tree: Tree) -> list[str]:
     if tree.label != ROOT or isinstance(tree.children, str):
         raise InputError(
             f"A tree must have the root {ROOT} over its words. Received: a "
             f"tree with the root {tree.label}. `read_trees` adds it."
         )
-    first = {"open": "(", "word": "/", "close": ")"}
-    return [first[kind] + node.label for kind, node in tree.walk()][1:-1]
+    found = []
+    for kind, node in tree.walk():
+        if kind == "word":
+            found += [f"{WORD}{node.children}", f"/{node.label}"]
+        else:
+            found.append(("(" if kind == "open" else ")") + node.label)
+    return found[1:-1]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from keras_transformer.errors import InputError
 from keras_transformer.parsing import Tree, symbols
+from keras_transformer.parsing.linearization import WORD
 from keras_transformer.search import BeamSearch
 from keras_transformer.tasks.task import Outputs, Task
 from keras_transformer.text import Tokenizer
@@ -21,6 +22,9 @@ class ParsingTask(Task):
     which have ids of their own in the vocabulary. What it writes is repaired
     by the rule of `keras_transformer.parsing.restore`, so that every output
     is a tree over exactly the words of the sentence.
+
+    A model writes the words of the sentence, too, which keep it on its place
+    in the sentence, but does not choose them.
 
     Args:
         split_words: Whether sources are text, which is split into words as in
@@ -80,9 +84,21 @@ class ParsingTask(Task):
     def target_ids(
         self, tokenizer: Tokenizer, targets: "tf.Tensor"
     ) -> "tf.RaggedTensor":
+        import tensorflow as tf
+
         from keras_transformer.parsing.graph import linearize_texts
 
-        return tokenizer.ids_of_pieces(linearize_texts(targets))
+        parts = tf.strings.split(linearize_texts(targets))  # [B, (N)]
+        is_word = tf.strings.regex_full_match(parts.values, f"{WORD}.*")
+        words = tf.strings.regex_replace(parts.values, f"^{WORD}", "")
+        symbols = tf.RaggedTensor.from_row_lengths(
+            tokenizer.ops.string_to_id(tf.boolean_mask(words, ~is_word)),
+            tf.cast(~is_word, tf.int64),
+        )
+        # Either is empty.
+        pieces = tokenizer.tokenize(tf.where(is_word, words, ""))
+        ids = tf.concat([pieces, symbols], axis=1)  # [B N, (pieces)]
+        return parts.with_values(ids).merge_dims(1, 2)
 
     def output_texts(
         self, tokenizer: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
@@ -93,10 +109,9 @@ class ParsingTask(Task):
 
         shape = tf.shape(ids)  # B, n, T
         rows = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
-        in_use = (rows != tokenizer.pad_id) & (rows != tokenizer.eos_id)
         restored = restore_texts(
             tokenizer.ops.id_to_string(rows),
-            in_use,
+            tf.gather(tokenizer.are_symbols, rows),
             tf.repeat(sources, shape[1]),
         )
         texts, repaired = (tf.reshape(x, shape[:2]) for x in restored)

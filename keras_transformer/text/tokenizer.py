@@ -203,6 +203,12 @@ class Tokenizer:
             i for i in ids if self._processor.IsControl(i) and i not in special
         )
 
+    @functools.cached_property
+    def are_symbols(self) -> list[bool]:
+        """Whether each entry of the vocabulary is one of `symbols`."""
+        found = set(self.symbols)
+        return [piece in found for piece in self.pieces(range(self.vocab_size))]
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the vocabulary entry of each id; "▁" stands for a space."""
         return [self._processor.IdToPiece(int(i)) for i in ids]

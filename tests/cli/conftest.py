@@ -1,12 +1,21 @@
 import contextlib
 import io
+import types
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from commands import Result, write_corpus
 
 from keras_transformer import cli
+from keras_transformer.run import Run
+from keras_transformer.tasks import TranslationTask
+from keras_transformer.translator import (
+    Translation,
+    TranslationAttention,
+    Translator,
+)
 
 ENGLISH = "".join(f"the cat number {i} sleeps\n" for i in range(60))
 GERMAN = "".join(f"die Katze Nummer {i} schläft\n" for i in range(60))
@@ -61,3 +70,52 @@ def trained(tmp_path_factory):
     return Trained(
         folder / "run", data, Result(code, out.getvalue(), err.getvalue())
     )
+
+
+class FakeTranslator:
+    """Translates into upper case; stands for `Translator`."""
+
+    tensors = types.SimpleNamespace(ids=types.SimpleNamespace(max_length=32))
+    task = TranslationTask()
+
+    def __init__(self, run, checkpoint, search, num_translations, dtype):
+        self.run, self.checkpoint, self.dtype = run, checkpoint, dtype
+        self.search, self.num_translations = search, num_translations
+
+    def translate(self, texts, workers, prefixes):
+        self.workers, self.prefixes = workers, prefixes
+        return [
+            Translation(
+                [f"{text.upper()}\n{i}" for i in range(self.num_translations)],
+                [-float(i) for i in range(self.num_translations)],
+                source_truncated=text == "long",
+                at_length_limit=text in ("long", "limit"),
+            )
+            for text in texts
+        ]
+
+    def attention(self, text):
+        source, target = text.split(), ["<s>", *text.upper().split()]
+        s, t = len(source), len(target)
+        return TranslationAttention(
+            source,
+            target,
+            encoder=[np.full((1, s, s), 1 / s)] * 2,
+            decoder=[np.full((1, t, t), 1 / t)] * 2,
+            cross=[np.full((1, t, s), 1 / s)] * 2,
+        )
+
+
+@pytest.fixture
+def fake_translators(monkeypatch):
+    """Replaces `Translator.open` and `Run.open`; holds the translators."""
+    opened = []
+
+    def open(*arguments):
+        opened.append(FakeTranslator(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(Translator, "open", open)
+    run = types.SimpleNamespace(task=TranslationTask())
+    monkeypatch.setattr(Run, "open", lambda path: run)
+    return opened

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_transformer.cli import commands
+from keras_transformer.cli import training
 from keras_transformer.cli.parser import make_parser
 from keras_transformer.presets import PRESETS
 from keras_transformer.search import BeamSearch, Sampling
@@ -63,7 +63,7 @@ def show_help(capsys, monkeypatch):
 
 def test_flags_of_train_that_are_not_given_have_no_value(parse):
     assert parse(*TRAIN) == dict(
-        command=commands.train,
+        command=training.train,
         data=["embedded"],
         output="run",
         source=None,
@@ -92,7 +92,7 @@ def test_train_has_no_other_flags(parse):
 
 def test_prepare_has_the_flags_of_train_that_it_needs(parse):
     assert parse("prepare", *TRAIN[1:], "--max-length", "24") == dict(
-        command=commands.prepare,
+        command=training.prepare,
         data=["embedded"],
         output="run",
         source=None,

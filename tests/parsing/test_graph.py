@@ -16,10 +16,17 @@ restore_in_graph = tf.function(graph.restore_texts, reduce_retracing=True)
 def restored(sequences, words):
     """Returns trees and flags of lists of symbols, padded and in one batch."""
     longest = max(map(len, sequences))
-    symbols = [row + ["<pad>"] * (longest - len(row)) for row in sequences]
+    symbols = [row + ["/NN"] * (longest - len(row)) for row in sequences]
     found = restore_in_graph(
         tf.constant(symbols, tf.string, [len(sequences), longest]),
-        tf.sequence_mask([len(row) for row in sequences], longest),
+        tf.constant(
+            [
+                [i < len(row) and row[i][:1] != "▁" for i in range(longest)]
+                for row in sequences
+            ],
+            tf.bool,
+            [len(sequences), longest],
+        ),
         tf.constant([" ".join(row) for row in words]),
     )
     texts = [text.decode() for text in found.texts.numpy()]

@@ -18,14 +18,17 @@ from keras_transformer.parsing import (
 )
 
 TREE = Tree.parse("(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))")
-SEQUENCE = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S"
+SEQUENCE = "(S (NP ▁the /DT ▁dog /NN )NP (VP ▁barks /VBZ )VP ▁. /. )S"
+SYMBOLS = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S"
 WORDS = ["the", "dog", "barks", "."]
 
 
 def test_linearize():
     assert linearize(TREE) == SEQUENCE
-    assert linearize(Tree.parse("(TOP (UH yes) (. .))")) == "/UH /."
-    assert linearize(Tree.parse("(TOP (TOP (TOP dog)))")) == "(TOP /TOP )TOP"
+    assert linearize(Tree.parse("(TOP (UH yes) (. .))")) == "▁yes /UH ▁. /."
+    assert (
+        linearize(Tree.parse("(TOP (TOP (TOP dog)))")) == "(TOP ▁dog /TOP )TOP"
+    )
     assert linearize(Tree("TOP", ())) == ""
 
 
@@ -44,7 +47,10 @@ def test_symbols():
 
 def test_restore():
     assert restore(SEQUENCE.split(), WORDS) == (TREE, False)
-    assert restore(tuple(SEQUENCE.split()), tuple(WORDS)) == (TREE, False)
+    assert restore(tuple(SYMBOLS.split()), tuple(WORDS)) == (TREE, False)
+    # The words of the sentence count.
+    other = [text.replace("▁", "▁un") for text in SEQUENCE.split()]
+    assert restore(other, WORDS) == (TREE, False)
     assert restore([], []) == (Tree("TOP", ()), False)
 
 
@@ -109,7 +115,7 @@ def test_repaired_compares_the_symbols(sequence, words):
 
 
 def test_deep_sequence():
-    sequence = [*["(X"] * 5_000, "/NN", *[")X"] * 5_000]
+    sequence = [*["(X"] * 5_000, "▁dog", "/NN", *[")X"] * 5_000]
     tree, repaired = restore(sequence, ["dog"])
     assert not repaired
     assert linearize(tree).split() == sequence
@@ -127,7 +133,8 @@ def test_words_of_no_tree():
 def test_random_trees(tree):
     sequence = linearize(tree).split()
     assert restore(sequence, tree.words) == (tree, False)
-    assert set(sequence) <= set(symbols([tree]))
+    symbols_of_tree = {one for one in sequence if one[0] != "▁"}
+    assert symbols_of_tree == set(symbols([tree]))
 
 
 _SYMBOLS = ["(S", "(NP", "(TOP", "/NN", "/,", "//", "/)", "(", "/", "", "a b"]
@@ -145,7 +152,7 @@ def test_random_sequences(sequence, words):
     tree, repaired = restore(sequence, words)
     assert tree.words == words
     assert Tree.parse(str(tree)) == tree
-    again = linearize(tree).split()
+    again = [one for one in linearize(tree).split() if one[0] != "▁"]
     assert repaired == (again != sequence)
     assert restore(again, words) == (tree, False)
     # Nothing is invented, and nothing changes its place.

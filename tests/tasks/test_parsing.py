@@ -34,9 +34,17 @@ def test_the_search_is_that_of_section_6_3():
 
 
 def test_targets_are_symbols_with_ids_of_their_own(tokenizer):
+    pieces = target_pieces(tokenizer, PAIRS[0][1])
     expected = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S".split()
-    assert target_pieces(tokenizer, PAIRS[0][1]) == expected
-    assert target_pieces(tokenizer, "(TOP (NP (, ,)))") == ["(NP", "/,", ")NP"]
+    assert [one for one in pieces if one in tokenizer.symbols] == expected
+    # The words, in the pieces that the source has, come before their tags.
+    source = ParsingTask(split_words=False).source_texts([PAIRS[0][0]])
+    pieces_of_source = tokenizer.pieces(tokenizer.tokenize(source)[0].numpy())
+    words = [one for one in pieces if one not in tokenizer.symbols]
+    assert words == pieces_of_source
+    assert target_pieces(tokenizer, "(TOP (NP (, ,)))") == (
+        ["(NP", *tokenizer.pieces(tokenizer.tokenize([","])[0]), "/,", ")NP"]
+    )
     # A label that the treebank does not have.
     assert target_pieces(tokenizer, "(TOP (QP (, ,)))")[0] == "<unk>"
 
@@ -76,6 +84,8 @@ def test_outputs_are_trees_over_the_sentence(tokenizer):
     symbols = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S".split()
     end = ["</s>", "<pad>", "<pad>"]
     assert output(tokenizer, symbols + end, sentence) == (tree, False)
+    words = target_pieces(tokenizer, tree)
+    assert output(tokenizer, words + end, sentence) == (tree, False)
     text, repaired = output(tokenizer, symbols[:3] + end, sentence)
     assert repaired
     assert text == "(TOP (S (NP (DT the) (XX dog) (XX barks) (XX .))))"

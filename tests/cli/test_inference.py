@@ -1,73 +1,16 @@
 """The commands that translate with a trained run."""
 
 import os
-import types
 
-import numpy as np
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
-from keras_transformer import plotting
 from keras_transformer.export import serving_kit
-from keras_transformer.run import Run
 from keras_transformer.search import BeamSearch, Sampling
 from keras_transformer.startup import available_cores
-from keras_transformer.tasks import TranslationTask
 from keras_transformer.translator import (
-    Translation,
-    TranslationAttention,
     Translator,
 )
-
-
-class FakeTranslator:
-    """Translates into upper case; stands for `Translator`."""
-
-    tensors = types.SimpleNamespace(ids=types.SimpleNamespace(max_length=32))
-    task = TranslationTask()
-
-    def __init__(self, run, checkpoint, search, num_translations, dtype):
-        self.run, self.checkpoint, self.dtype = run, checkpoint, dtype
-        self.search, self.num_translations = search, num_translations
-
-    def translate(self, texts, workers, prefixes):
-        self.workers, self.prefixes = workers, prefixes
-        return [
-            Translation(
-                [f"{text.upper()}\n{i}" for i in range(self.num_translations)],
-                [-float(i) for i in range(self.num_translations)],
-                source_truncated=text == "long",
-                at_length_limit=text in ("long", "limit"),
-            )
-            for text in texts
-        ]
-
-    def attention(self, text):
-        source, target = text.split(), ["<s>", *text.upper().split()]
-        s, t = len(source), len(target)
-        return TranslationAttention(
-            source,
-            target,
-            encoder=[np.full((1, s, s), 1 / s)] * 2,
-            decoder=[np.full((1, t, t), 1 / t)] * 2,
-            cross=[np.full((1, t, s), 1 / s)] * 2,
-        )
-
-
-@pytest.fixture
-def fake_translators(monkeypatch):
-    """Replaces `Translator.open` and `Run.open`; holds the translators."""
-    opened = []
-
-    def open(*arguments):
-        opened.append(FakeTranslator(*arguments))
-        return opened[-1]
-
-    monkeypatch.setattr(Translator, "open", open)
-    run = types.SimpleNamespace(task=TranslationTask())
-    monkeypatch.setattr(Run, "open", lambda path: run)
-    return opened
-
 
 # === translate ===
 
@@ -326,49 +269,3 @@ def test_export_warns_of_a_folder_that_is_not_a_version(
     assert code == 0
     assert err.startswith("keras-transformer: warning: TensorFlow Serving ")
     assert err.endswith("version number, such as exported/x/1\n")
-
-
-# === attention ===
-
-
-@pytest.mark.parametrize(
-    ("flags", "kind", "layer"),
-    [
-        ([], "cross", None),
-        (["--kind", "encoder", "--layer", 1], "encoder", 1),
-        (["--kind", "decoder", "--layer", 2], "decoder", 2),
-    ],
-)
-def test_attention_plots_a_layer(
-    run_cli, fake_translators, monkeypatch, tmp_path, flags, kind, layer
-):
-    calls = []
-    plot = plotting.translation_figure
-
-    def translation_figure(attention, kind, layer):
-        calls.append((attention.target_tokens, kind, layer))
-        return plot(attention, kind, layer)
-
-    monkeypatch.setattr(plotting, "translation_figure", translation_figure)
-    picture = tmp_path / "a.png"
-    code, out, _ = run_cli(
-        "attention", "runs/x", "a cat", "--output", picture, *flags
-    )
-    assert (code, out) == (0, f"the attention is plotted in {picture}\n")
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert calls == [(["<s>", "A", "CAT"], kind, layer)]
-
-
-def test_attention_refuses_a_layer_that_is_not_there(
-    run_cli, fake_translators, tmp_path
-):
-    picture = tmp_path / "a.png"
-    flags = ("--output", picture, "--layer", 3)
-    result = run_cli("attention", "runs/x", "a", *flags)
-    check_refused(result, "layers 1 to 2", "layer=3")
-    assert not picture.exists()
-
-
-def test_attention_refuses_bytes_that_are_not_utf8(run_cli):
-    result = run_cli("attention", "run", "\udcff", "--output", "a.png")
-    check_refused(result, "valid UTF-8", r"'\udcff'")

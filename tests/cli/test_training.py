@@ -1,4 +1,4 @@
-"""The commands but those that only translate: test_commands_translate.py."""
+"""The commands that make a run."""
 
 import dataclasses
 import errno
@@ -300,17 +300,6 @@ def test_presets_lists_every_preset_beside_the_paper(run_cli):
     assert rows["base"][5:8] == ["65M", "4.92", "25.8"]
     assert rows["big"][4:8] == ["300,000", "213M", "4.33", "26.4"]
     assert rows["tiny"][2:8] == ["2,000", "4,096", "1,000", "-", "-", "-"]
-
-
-# === curve ===
-
-
-def test_curve_plots_the_log(run_cli, trained, tmp_path):
-    picture = tmp_path / "a.svg"
-    code, out, _ = run_cli("curve", trained.run, "--output", picture)
-    assert code == 0
-    assert out == f"2 epochs are plotted in {picture}\n"
-    assert "validation" in picture.read_text("utf-8")
 
 
 # === main ===

@@ -1,0 +1,98 @@
+"""The commands that show something: their flags, and what they do."""
+
+import argparse
+
+from keras_transformer.cli.options import (
+    add_checkpoint,
+    add_run,
+    add_search,
+    open_translator,
+)
+
+_PICTURE = "file to write: .png, .svg or .pdf"
+
+
+def add_attention_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `attention`."""
+    add_run(parser)
+    parser.add_argument("sentence", help="the source")
+    parser.add_argument("--output", required=True, help=_PICTURE)
+    parser.add_argument(
+        "--kind",
+        choices=("encoder", "decoder", "cross"),
+        default="cross",
+        help="which attention (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--layer",
+        type=int,
+        metavar="N",
+        help="layer, counted from 1 (default: the last)",
+    )
+    add_checkpoint(parser)
+    add_search(parser)
+
+
+def attention(options: argparse.Namespace) -> None:
+    """Plots the attention of a layer while a sentence is translated."""
+    from keras_transformer.plotting import save_figure, translation_figure
+
+    found = open_translator([options.run], options).attention(options.sentence)
+    figure = translation_figure(found, options.kind, options.layer)
+    save_figure(figure, options.output)
+    print(f"the attention is plotted in {options.output}")
+
+
+def add_curve_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `curve`."""
+    add_run(parser)
+    parser.add_argument("--output", required=True, help=_PICTURE)
+
+
+def curve(options: argparse.Namespace) -> None:
+    """Plots the loss and the score of a run over its training."""
+    from keras_transformer.plotting import save_figure, training_figure
+    from keras_transformer.run import Run
+    from keras_transformer.train.log import read_log
+
+    run = Run.open(options.run)
+    rows = read_log(run.log_path)
+    figure = training_figure(rows, run.path.name, run.task.watched_label)
+    save_figure(figure, options.output)
+    print(f"{len(rows):,} epochs are plotted in {options.output}")
+
+
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `trace`."""
+    add_run(parser)
+    parser.add_argument("sentence", help="the source")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="file to write, .html, .md or .txt (default: print it)",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=5,
+        metavar="N",
+        help="most probable tokens shown for each hypothesis (default: "
+        "%(default)s)",
+    )
+    add_checkpoint(parser)
+    add_search(parser)
+
+
+def trace(options: argparse.Namespace) -> None:
+    """Shows a greedy search and a beam search step by step."""
+    from keras_transformer.tracing import check_trace_path, save_trace, trace
+
+    if options.output is not None:
+        check_trace_path(options.output)
+    translator = open_translator([options.run], options)
+    found = trace(translator, options.sentence, options.tokens)
+    if options.output is None:
+        print(found, end="")
+    else:
+        save_trace(found, options.output)
+        print(f"the search is shown in {options.output}")

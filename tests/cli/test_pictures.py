@@ -1,0 +1,62 @@
+"""The commands that show something."""
+
+import pytest
+from commands import check_refused
+
+from keras_transformer import plotting
+
+# === attention ===
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "layer"),
+    [
+        ([], "cross", None),
+        (["--kind", "encoder", "--layer", 1], "encoder", 1),
+        (["--kind", "decoder", "--layer", 2], "decoder", 2),
+    ],
+)
+def test_attention_plots_a_layer(
+    run_cli, fake_translators, monkeypatch, tmp_path, flags, kind, layer
+):
+    calls = []
+    plot = plotting.translation_figure
+
+    def translation_figure(attention, kind, layer):
+        calls.append((attention.target_tokens, kind, layer))
+        return plot(attention, kind, layer)
+
+    monkeypatch.setattr(plotting, "translation_figure", translation_figure)
+    picture = tmp_path / "a.png"
+    code, out, _ = run_cli(
+        "attention", "runs/x", "a cat", "--output", picture, *flags
+    )
+    assert (code, out) == (0, f"the attention is plotted in {picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert calls == [(["<s>", "A", "CAT"], kind, layer)]
+
+
+def test_attention_refuses_a_layer_that_is_not_there(
+    run_cli, fake_translators, tmp_path
+):
+    picture = tmp_path / "a.png"
+    flags = ("--output", picture, "--layer", 3)
+    result = run_cli("attention", "runs/x", "a", *flags)
+    check_refused(result, "layers 1 to 2", "layer=3")
+    assert not picture.exists()
+
+
+def test_attention_refuses_bytes_that_are_not_utf8(run_cli):
+    result = run_cli("attention", "run", "\udcff", "--output", "a.png")
+    check_refused(result, "valid UTF-8", r"'\udcff'")
+
+
+# === curve ===
+
+
+def test_curve_plots_the_log(run_cli, trained, tmp_path):
+    picture = tmp_path / "a.svg"
+    code, out, _ = run_cli("curve", trained.run, "--output", picture)
+    assert code == 0
+    assert out == f"2 epochs are plotted in {picture}\n"
+    assert "validation" in picture.read_text("utf-8")
