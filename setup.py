@@ -37,6 +37,7 @@ TEST = [
     "jedi",
     "jupytext>=1.16",
     "nbclient>=0.10",
+    "playwright>=1.50",
     "pytest>=8",
     "pytest-xdist>=3.6",
     "ruff==0.17.5",  # another version may format differently
@@ -54,10 +55,12 @@ setup(
         "keras_transformer",
         "keras_transformer.cli",
         "keras_transformer.layers",
+        "keras_transformer.pages",
         "keras_transformer.decoding",
         "keras_transformer.parsing",
         "keras_transformer.tasks",
         "keras_transformer.text",
+        "keras_transformer.tracing",
         "keras_transformer.train",
         "keras_transformer.train.data",
         "keras_transformer.export",
@@ -71,6 +74,7 @@ setup(
     },
     package_data={
         "keras_transformer": ["py.typed"],
+        "keras_transformer.pages": ["*.css", "*.html"],
         "keras_transformer.train.data": ["demo/*"],
     },
     install_requires=[KERAS, "numpy>=1.26"],

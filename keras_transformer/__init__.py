@@ -4,7 +4,7 @@
 
 Names are imported when they are first used: the layers, the model, losses,
 metrics and schedules work without TensorFlow, on the JAX and PyTorch backends
-of Keras. The first of the classes also registers all others with Keras, so
+of Keras. The first of them also registers all others with Keras, so
 that `from keras_transformer import Transformer` is enough before
 `keras.models.load_model`.
 """
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
     from keras_transformer.search import BeamSearch as BeamSearch
     from keras_transformer.search import Sampling as Sampling
     from keras_transformer.text import Tokenizer as Tokenizer
+    from keras_transformer.tracing import trace as trace
     from keras_transformer.translator import Translator as Translator
 
 __version__ = "0.1.0"
 
-# The same names again, for `__getattr__`: module of each class, and modules.
-_CLASSES = {
+# The same names again, for `__getattr__`: where each is, and modules.
+_NAMES = {
     "BeamSearch": "search",
     "InputError": "errors",
     "LabelSmoothedCrossEntropy": "losses",
@@ -62,6 +63,7 @@ _CLASSES = {
     "TransformerConfig": "config",
     "Translator": "translator",
     "WarmupInverseSquareRoot": "schedules",
+    "trace": "tracing",
 }
 _MODULES = (
     "decoding",
@@ -80,10 +82,10 @@ _MODULES = (
     "text",
     "train",
 )
-# What holds classes that `keras.models.load_model` may meet.
+# What has classes that `keras.models.load_model` may meet.
 _REGISTERED = ("model", "losses", "metrics", "schedules")
 
-__all__ = [*_CLASSES, *_MODULES]
+__all__ = [*_NAMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -92,8 +94,8 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:
         return import_quietly(f"keras_transformer.{name}")
-    if name in _CLASSES:
-        for module in (*_REGISTERED, _CLASSES[name]):
+    if name in _NAMES:
+        for module in (*_REGISTERED, _NAMES[name]):
             home = import_quietly(f"keras_transformer.{module}")
         value = getattr(home, name)
         globals()[name] = value

@@ -105,6 +105,7 @@ def test_tensorflow_is_imported_in_few_places():
             "tasks/translation",
             "tensor_translator",
             "text/tokenizer",
+            "tracing/steps",
             "translator",
         )
     }

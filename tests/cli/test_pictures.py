@@ -5,6 +5,30 @@ from commands import check_refused
 
 from keras_transformer import plotting
 
+# === trace ===
+
+
+def test_trace_prints_the_steps(run_cli, trained):
+    code, out, _ = run_cli(
+        *("trace", trained.run, "the cat", "--beam-size", 2, "--tokens", 3),
+        *("--extra-length", 1),
+    )
+    assert code == 0
+    assert out.startswith("Source: the cat\n\nThe encoder reads: ▁")
+    assert "\nBeam search with 2 hypotheses, alpha 0.6\n" in out
+    row = out.partition("Step 1: the live hypotheses\n")[2].splitlines()[1]
+    assert len(row.split()) == 3 + 2 * 3
+
+
+def test_trace_writes_a_page(run_cli, trained, tmp_path):
+    page = tmp_path / "a.html"
+    arguments = ("trace", trained.run, "a", "--extra-length", 1, "--output")
+    result = run_cli(*arguments, page)
+    assert result.out == f"the search is shown in {page}\n"
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    check_refused(run_cli(*arguments, "a.pdf"), ".html", "Received: a.pdf")
+
+
 # === attention ===
 
 

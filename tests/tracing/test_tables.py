@@ -1,0 +1,86 @@
+"""A trace as text and as Markdown."""
+
+from search_tables import table_of
+from tracing_fixtures import TableTranslator
+
+import keras_transformer as kt
+from keras_transformer.tracing import trace
+
+TABLE = table_of(
+    a=-1.0, b=-1.5, _=-2.5, aa=-0.7, a_=-1.2, ba=-2.0, b_=-0.9, aa_=-0.1
+)
+
+
+def traced(max_length=4, table=TABLE):
+    search = kt.BeamSearch(beam_size=2, alpha=1.0)
+    translator = TableTranslator(table, search, max_length)
+    return trace(translator, "a | b", num_tokens=2)
+
+
+def test_text_for_a_terminal():
+    text = str(traced())
+    lines = text.splitlines()
+    assert lines[:7] == [
+        "Source: a | b",
+        "",
+        "The encoder reads: a </s>",
+        "",
+        "Greedy search",
+        "",
+        "  step  decoder input  most probable            chosen  log P",
+    ]
+    assert "  3     <s> a a        </s> 0.905  <pad> 0.000  </s>    -1.80" in (
+        lines
+    )
+    assert "Beam search with 2 hypotheses, alpha 1" in lines
+    second = lines.index("Step 2: the live hypotheses")
+    assert lines[second + 1 : second + 11] == [
+        "     decoder input  log P  most probable",
+        "  1  <s> a          -1.00  a 0.497  </s> 0.301",
+        "  2  <s> b          -1.50  </s> 0.407  a 0.135",
+        "",
+        "Step 2: their best continuations, of 2 tokens, length penalty 1.167",
+        "  from  token  P      log P  score   becomes",
+        "  1     a      0.497  -1.70          live",
+        "  1     </s>   0.301  -2.20  -1.886  finished",
+        "  2     </s>   0.407  -2.40          pruned",
+        "  2     a      0.135  -3.50          live",
+    ]
+    assert lines[-4:] == [
+        "Results: score = log P / length penalty",
+        "     translation  tokens  log P  length penalty  score",
+        "  1  aa           3       -1.80  1.333           -1.350",
+        "  2  a            2       -2.20  1.167           -1.886",
+    ]
+
+
+def test_why_a_search_ended():
+    text = str(traced())
+    assert "Ended with the end token." in text
+    assert "Ended after 3 steps: no live hypothesis can score better" in text
+    text = str(traced(2, table_of(a=-0.1, aa=-0.1, a_=-5.0)))
+    assert text.count("Ended at the maximum length of 2 tokens.") == 2
+
+
+def test_the_end_of_a_long_hypothesis_is_shown():
+    table = table_of(a=-0.1, aa=-0.1, aaa=-0.1, aaa_=-0.1)
+    found = traced(4, table)
+    step = found.greedy.steps[3]
+    long = step.hypotheses[0]._replace(pieces=["<s>", *"abcdefghijklmnopqrst"])
+    steps = [*found.greedy.steps[:3], step._replace(hypotheses=[long])]
+    greedy = found.greedy._replace(steps=steps)
+    text = str(type(found)(found.source, ["a"], greedy, found.beam))
+    assert "  4     …a b c d e f g h i j k l m n o p q r s t  " in text
+
+
+def test_markdown_has_the_same_tables():
+    text = traced().to_markdown()
+    assert "## Greedy search\n\n| step | decoder input |" in text
+    assert "\n| 1 | </s> | 0.301 | -2.20 | -1.886 | finished |\n" in text
+    assert "**Step 1: the live hypotheses**\n\n|  | decoder" in text
+    # A cell with the character that separates cells.
+    table = table_of(a=-0.1, a_=-0.1)
+    translator = TableTranslator(table, kt.BeamSearch(beam_size=1), 3)
+    translator.tokenizer.pieces = lambda ids: ["|" for _ in ids]
+    text = trace(translator, "a").to_markdown()
+    assert "| \\| | \\| 0.905" in text
