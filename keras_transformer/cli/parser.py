@@ -19,7 +19,7 @@ _COMMANDS = {
     "export": (inference, "write a SavedModel"),
     "presets": (training, "list the presets and their parameters"),
     "trace": (pictures, "show a search step by step"),
-    "attention": (pictures, "plot the attention of a layer"),
+    "attention": (pictures, "show the attention during a translation"),
     "curve": (pictures, "plot the training of a run"),
     "demo": (
         training,

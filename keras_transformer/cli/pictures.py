@@ -1,6 +1,7 @@
 """The commands that show something: their flags, and what they do."""
 
 import argparse
+from pathlib import Path
 
 from keras_transformer.cli.options import (
     add_checkpoint,
@@ -8,6 +9,9 @@ from keras_transformer.cli.options import (
     add_search,
     open_translator,
 )
+from keras_transformer.errors import InputError
+from keras_transformer.files import atomic_write
+from keras_transformer.pages.attention import attention_page
 
 _PICTURE = "file to write: .png, .svg or .pdf"
 
@@ -16,31 +20,52 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `attention`."""
     add_run(parser)
     parser.add_argument("sentence", help="the source")
-    parser.add_argument("--output", required=True, help=_PICTURE)
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="file to write: .html, which has all layers, or .png, .svg or "
+        ".pdf",
+    )
     parser.add_argument(
         "--kind",
         choices=("encoder", "decoder", "cross"),
-        default="cross",
-        help="which attention (default: %(default)s)",
+        help="which attention a picture shows (default: cross)",
     )
     parser.add_argument(
         "--layer",
         type=int,
         metavar="N",
-        help="layer, counted from 1 (default: the last)",
+        help="layer that a picture shows, counted from 1 (default: the last)",
     )
     add_checkpoint(parser)
     add_search(parser)
 
 
 def attention(options: argparse.Namespace) -> None:
-    """Plots the attention of a layer while a sentence is translated."""
-    from keras_transformer.plotting import save_figure, translation_figure
+    """Shows the attention while a sentence is translated."""
+    is_page = Path(options.output).suffix.lower() == ".html"
+    if is_page and (options.kind or options.layer) is not None:
+        raise InputError(
+            "A page shows all kinds and layers. Leave out --kind and --layer. "
+            f"Received: --output {options.output}"
+        )
+    translator = open_translator([options.run], options)
+    found = translator.attention(options.sentence)
+    if is_page:
+        page = attention_page(
+            found, options.sentence, translator(options.sentence)
+        )
+        with atomic_write(options.output) as partial:
+            partial.write_text(page, "utf-8")
+    else:
+        from keras_transformer.plotting import save_figure, translation_figure
 
-    found = open_translator([options.run], options).attention(options.sentence)
-    figure = translation_figure(found, options.kind, options.layer)
-    save_figure(figure, options.output)
-    print(f"the attention is plotted in {options.output}")
+        figure = translation_figure(
+            found, options.kind or "cross", options.layer
+        )
+        save_figure(figure, options.output)
+    print(f"the attention is shown in {options.output}")
 
 
 def add_curve_options(parser: argparse.ArgumentParser) -> None:

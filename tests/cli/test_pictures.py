@@ -55,9 +55,18 @@ def test_attention_plots_a_layer(
     code, out, _ = run_cli(
         "attention", "runs/x", "a cat", "--output", picture, *flags
     )
-    assert (code, out) == (0, f"the attention is plotted in {picture}\n")
+    assert (code, out) == (0, f"the attention is shown in {picture}\n")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert calls == [(["<s>", "A", "CAT"], kind, layer)]
+
+
+def test_attention_as_a_page(run_cli, fake_translators, tmp_path):
+    page = tmp_path / "a.html"
+    arguments = ("attention", "runs/x", "a cat", "--output", page)
+    assert run_cli(*arguments).out == f"the attention is shown in {page}\n"
+    assert '"source": "a cat", "target": "A CAT"' in page.read_text("utf-8")
+    for flags in (("--kind", "encoder"), ("--layer", 1)):
+        check_refused(run_cli(*arguments, *flags), "all kinds and layers")
 
 
 def test_attention_refuses_a_layer_that_is_not_there(

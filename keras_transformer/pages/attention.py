@@ -1,0 +1,73 @@
+"""The attention of a translation as a page for a browser."""
+
+import base64
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keras_transformer.pages import render
+
+if TYPE_CHECKING:
+    from keras_transformer.translator import TranslationAttention
+
+_WORD_START = "▁"
+_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+
+
+def attention_page(
+    attention: "TranslationAttention", source: str, target: str
+) -> str:
+    """Returns a page with the attention of all layers and heads.
+
+    It shows each layer as lines between two columns of tokens, as the paper's
+    Figures 3 to 5, and as a heat map for each head. Scores are shown with a
+    precision of 1/255.
+
+    Args:
+        attention: From `Translator.attention`.
+        source: The source text.
+        target: The output, as text.
+
+    Returns:
+        HTML; the template is `attention.html`. It needs no network.
+    """
+    layers = {
+        kind: getattr(attention, kind)
+        for kind in ("encoder", "decoder", "cross")
+    }
+    data = {
+        "source": source,
+        "target": target,
+        "source_tokens": attention.source_tokens,
+        "target_tokens": attention.target_tokens,
+        "source_words": words_of_pieces(attention.source_tokens),
+        "target_words": words_of_pieces(attention.target_tokens),
+        "num_layers": len(attention.encoder),
+        "num_heads": len(attention.encoder[0]),
+        "scores": {kind: _encoded(scores) for kind, scores in layers.items()},
+    }
+    return render("attention", f"Attention: {source}", data)
+
+
+def words_of_pieces(pieces: Sequence[str]) -> list[list[int]]:
+    """Returns the positions of the pieces that each word consists of.
+
+    Args:
+        pieces: Pieces of SentencePiece. A word begins with "▁"; a special
+            token is a word of its own.
+    """
+    words: list[list[int]] = []
+    for i, piece in enumerate(pieces):
+        starts = piece.startswith(_WORD_START) or piece in _SPECIAL
+        if i == 0 or starts or pieces[i - 1] in _SPECIAL:
+            words.append([i])
+        else:
+            words[-1].append(i)
+    return words
+
+
+def _encoded(layers: Sequence[np.ndarray]) -> str:
+    """Returns scores as bytes in base64, 255 for 1."""
+    scores = np.rint(255 * np.stack(layers)).astype(np.uint8)
+    return base64.b64encode(scores.tobytes()).decode("ascii")

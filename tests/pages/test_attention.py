@@ -1,0 +1,128 @@
+"""The page of a translation's attention."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+from browser import open_page
+
+from keras_transformer.pages.attention import attention_page, words_of_pieces
+from keras_transformer.translator import TranslationAttention
+
+SOURCE = ["▁do", "gs", "▁run", "</s>"]
+TARGET = ["<s>", "▁Hun", "de"]
+LAYERS, HEADS = 2, 3
+
+
+def random_scores(rows, columns):
+    generator = np.random.default_rng(rows * columns)
+    found = generator.dirichlet([0.3] * columns, (LAYERS, HEADS, rows))
+    return list(found.astype("float32"))
+
+
+ATTENTION = TranslationAttention(
+    SOURCE,
+    TARGET,
+    encoder=random_scores(4, 4),
+    decoder=random_scores(3, 3),
+    cross=random_scores(3, 4),
+)
+
+
+@pytest.fixture(scope="module")
+def html():
+    return attention_page(ATTENTION, "dogs run", "Hunde")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        (SOURCE, [[0, 1], [2], [3]]),
+        (TARGET, [[0], [1, 2]]),
+        (["<s>", "a", "b", "</s>"], [[0], [1, 2], [3]]),
+        ([], []),
+    ],
+)
+def test_words_of_pieces(pieces, words):
+    assert words_of_pieces(pieces) == words
+
+
+def test_the_page_has_the_scores_of_every_head(html):
+    (text,) = re.findall(r'id="data">(.*)</script>', html)
+    data = json.loads(text)
+    found = np.frombuffer(base64.b64decode(data["scores"]["cross"]), np.uint8)
+    found = found.reshape(LAYERS, HEADS, 3, 4) / 255
+    np.testing.assert_allclose(found, ATTENTION.cross, atol=0.5 / 255)
+    assert "http" not in html
+
+
+def value_at(page, head, row, column):
+    """Returns what the page tells of a cell, by keyboard."""
+    canvas = page.locator("figure canvas").nth(head)
+    canvas.evaluate("canvas => canvas.blur()")
+    canvas.focus()
+    for key, count in (("ArrowUp", 9), ("ArrowLeft", 9)):
+        for _ in range(count):
+            page.keyboard.press(key)
+    for key, count in (("ArrowDown", row), ("ArrowRight", column)):
+        for _ in range(count):
+            page.keyboard.press(key)
+    return page.inner_text("#value")
+
+
+@pytest.mark.slow
+def test_heat_maps_and_words(html):
+    with open_page(html) as page:
+        scores = np.rint(255 * ATTENTION.cross[1][2]) / 255
+        expected = f"head 3: de → ▁run {scores[2, 2]:.2f}"
+        assert " ".join(value_at(page, 2, 2, 2).split()) == expected
+        page.locator("#layer").select_option("1")
+        page.locator("#kind").select_option("encoder-decoder attention")
+        page.locator("#layer").select_option("0")
+        page.get_by_label("merge pieces").check()
+        # To a word: the sum over its pieces. From a word: the mean.
+        merged = ATTENTION.cross[0][0][1:3, :2].sum(axis=1).mean()
+        found = value_at(page, 0, 1, 0).split()
+        assert found[:5] == ["head", "1:", "▁Hunde", "→", "▁dogs"]
+        assert float(found[5]) == pytest.approx(merged, abs=0.01)
+
+
+@pytest.mark.slow
+def test_lines_of_heads_and_of_a_token(html):
+    with open_page(html, width=380, scheme="dark") as page:
+
+        def lines():
+            canvas = page.locator("#lines canvas")
+            return int(canvas.get_attribute("data-lines"))
+
+        visible = np.rint(255 * np.stack(ATTENTION.cross)[1]) / 255 >= 0.02
+        assert lines() == visible.sum()
+        page.get_by_role("button", name="none").click()
+        assert lines() == 0
+        page.get_by_role("button", name="head 2").click()
+        assert lines() == visible[1].sum()
+        page.locator(".left .token").nth(1).focus()
+        assert lines() == visible[1][1].sum()
+        page.keyboard.press("ArrowDown")
+        assert lines() == visible[1][2].sum()
+        page.locator(".right .token").nth(3).focus()
+        assert lines() == visible[1][:, 3].sum()
+        page.locator("#kind").select_option("decoder")
+        assert page.locator(".right .token").all_inner_texts() == TARGET
+        assert page.evaluate("document.body.scrollWidth") <= 380
+
+
+@pytest.mark.slow
+def test_a_long_sentence():
+    tokens = [f"▁{i}" for i in range(100)]
+    scores = [np.full((8, 100, 100), 0.01, "float32")] * 6
+    long = TranslationAttention(tokens, tokens, scores, scores, scores)
+    html = attention_page(long, "long", "long")
+    assert len(html) < 3e6
+    with open_page(html) as page:
+        box = page.locator("#lines").bounding_box()
+        assert 1_000 < box["height"] < 2_000
+        page.locator(".left .token").nth(99).focus()
+        page.locator("#layer").select_option("0")
