@@ -56,6 +56,7 @@ setup(
         "keras_transformer.cli",
         "keras_transformer.layers",
         "keras_transformer.pages",
+        "keras_transformer.plotting",
         "keras_transformer.decoding",
         "keras_transformer.parsing",
         "keras_transformer.tasks",

@@ -276,10 +276,12 @@ def is_accepted(words):
     return getattr(options, "preset", "base") in PRESETS
 
 
-def flags_of(command):
+def flags_of(arguments):
+    """Returns the flags of a command, or of what `plot` plots."""
+    command = arguments[: 2 if arguments[0] == "plot" else 1]
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        assert is_accepted([command, "--help"])
+        assert is_accepted([*command, "--help"])
     return set(re.findall(r"--[\w-]+", output.getvalue()))
 
 
@@ -289,7 +291,7 @@ def check_command(words):
         assert is_accepted(arguments), words
         # argparse accepts abbreviations.
         flags = {word for word in arguments if word.startswith("--")}
-        assert flags <= flags_of(arguments[0]), words
+        assert flags <= flags_of(arguments), words
     elif program == "make":
         for argument in arguments:
             # A target, or a variable with its value.

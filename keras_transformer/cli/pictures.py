@@ -1,17 +1,25 @@
 """The commands that show something: their flags, and what they do."""
 
 import argparse
+import itertools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keras_transformer.cli.options import (
     add_checkpoint,
+    add_data,
+    add_preset,
     add_run,
     add_search,
     open_translator,
 )
+from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write
 from keras_transformer.pages.attention import attention_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PICTURE = "file to write: .png, .svg or .pdf"
 
@@ -121,3 +129,130 @@ def trace(options: argparse.Namespace) -> None:
     else:
         save_trace(found, options.output)
         print(f"the search is shown in {options.output}")
+
+
+def add_plot_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what can be plotted, and its flags."""
+    subparsers = parser.add_subparsers(required=True, metavar="WHAT")
+    for name, add_options, function, summary in (
+        ("positions", _add_positions, _positions, "the positional encoding"),
+        ("masks", _add_masks, _masks, "the masks of a batch of sentences"),
+        ("schedule", _add_schedule, _schedule, "the paper's learning rate"),
+        ("architecture", _add_architecture, _architecture, "a configuration"),
+        ("corpus", _add_corpus, _corpus, "lengths and tokens of a corpus"),
+    ):
+        subparser = subparsers.add_parser(
+            name, help=summary, allow_abbrev=False
+        )
+        add_options(subparser)
+        subparser.add_argument("--output", required=True, help=_PICTURE)
+        subparser.set_defaults(figure=function)
+
+
+def plot(options: argparse.Namespace) -> None:
+    """Plots what a model consists of and what it reads."""
+    from keras_transformer.plotting import save_figure
+
+    save_figure(options.figure(options), options.output)
+    print(f"plotted in {options.output}")
+
+
+def _add_positions(parser: argparse.ArgumentParser) -> None:
+    _add_number(parser, "--length", 128, "number of positions")
+    _add_number(parser, "--d-model", 128, "width of the model")
+
+
+def _positions(options: argparse.Namespace) -> "Figure":
+    from keras_transformer.plotting import positional_encoding_figure
+
+    return positional_encoding_figure(options.length, options.d_model)
+
+
+def _add_masks(parser: argparse.ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument("sentences", nargs="+", help="the target sentences")
+
+
+def _masks(options: argparse.Namespace) -> "Figure":
+    from keras_transformer.plotting import masks_figure
+    from keras_transformer.run import Run
+
+    run = Run.open(options.run)
+    tokenizer, config = run.tokenizer, run.config
+    ids = tokenizer.tokenize(options.sentences).to_tensor(config.pad_id)
+    return masks_figure(ids.numpy(), config.pad_id, config.attention_window)
+
+
+def _add_schedule(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--d-model",
+        nargs="+",
+        type=int,
+        default=[512],
+        metavar="INT",
+        help="widths of models (default: 512)",
+    )
+    parser.add_argument(
+        "--warmup-steps",
+        nargs="+",
+        type=int,
+        default=[4000],
+        metavar="INT",
+        help="warm-up steps, each with each width (default: 4000)",
+    )
+    _add_number(parser, "--steps", 100_000, "number of steps")
+
+
+def _schedule(options: argparse.Namespace) -> "Figure":
+    from keras_transformer.plotting import schedule_figure
+    from keras_transformer.schedules import WarmupInverseSquareRoot
+
+    schedules = {
+        f"d_model {width}, {warmup:,} warm-up steps": (
+            WarmupInverseSquareRoot(width, warmup)
+        )
+        for width in options.d_model
+        for warmup in options.warmup_steps
+    }
+    return schedule_figure(schedules, options.steps)
+
+
+def _add_architecture(parser: argparse.ArgumentParser) -> None:
+    add_preset(parser, "base")
+
+
+def _architecture(options: argparse.Namespace) -> "Figure":
+    from keras_transformer.plotting import architecture_figure
+
+    return architecture_figure(TransformerConfig.from_preset(options.preset))
+
+
+def _add_corpus(parser: argparse.ArgumentParser) -> None:
+    add_run(parser)
+    add_data(parser)
+    parser.add_argument(
+        "--split", default="train", help="split to plot (default: train)"
+    )
+    _add_number(parser, "--pairs", 10_000, "pairs, from the first on")
+
+
+def _corpus(options: argparse.Namespace) -> "Figure":
+    from keras_transformer.plotting import corpus_figure
+    from keras_transformer.run import Run
+    from keras_transformer.train.data.corpus import open_corpus
+
+    corpus = open_corpus(options.data, options.source, options.target)
+    pairs = itertools.islice(corpus.read(options.split), options.pairs)
+    return corpus_figure(pairs, Run.open(options.run).tokenizer, corpus.task)
+
+
+def _add_number(
+    parser: argparse.ArgumentParser, flag: str, default: int, text: str
+) -> None:
+    parser.add_argument(
+        flag,
+        type=int,
+        default=default,
+        metavar="INT",
+        help=f"{text} (default: {default})",
+    )

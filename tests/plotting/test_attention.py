@@ -1,5 +1,4 @@
 import struct
-import sys
 import types
 
 import numpy as np
@@ -9,7 +8,6 @@ from keras_transformer.errors import InputError
 from keras_transformer.plotting import (
     attention_figure,
     save_figure,
-    training_figure,
     translation_figure,
 )
 
@@ -174,37 +172,6 @@ def test_scores_that_cannot_be_plotted(shape, rows, columns, message):
         attention_figure(np.ones(shape), tokens(rows), tokens(columns), "")
 
 
-@pytest.mark.parametrize(
-    "name, start", [("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("a.svg", b"<?")]
-)
-def test_the_suffix_chooses_the_format(tmp_path, name, start):
-    figure = attention_figure(softmax_scores(1, 2, 2), "ab", "cd", "")
-    save_figure(figure, tmp_path / name)
-    assert (tmp_path / name).read_bytes().startswith(start)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_training_curves():
-    rows = [
-        {"step": 10.0, "nll": 3.0, "val_nll": 4.0, "val_score": 1.0},
-        {"step": 20.0, "nll": 2.0, "val_nll": 3.5, "val_score": 5.0},
-    ]
-    figure = training_figure(rows, "a run", "BLEU")
-    losses, bleu = figure.axes
-    drawn = [line.get_xydata().tolist() for line in losses.lines]
-    assert drawn == [[[10, 3], [20, 2]], [[10, 4], [20, 3.5]]]
-    (line,) = bleu.lines
-    assert line.get_xydata().tolist() == [[10, 1], [20, 5]]
-    assert bleu.get_ylabel() == "BLEU"
-
-
-def test_curves_without_validation():
-    (axes,) = training_figure([{"step": 10.0, "nll": 3.0}], "a run", "F1").axes
-    assert [text.get_text() for text in axes.get_legend().texts] == ["training"]
-    with pytest.raises(InputError, match="empty log"):
-        training_figure([], "a run", "F1")
-
-
 def test_a_png_shows_the_scores(tmp_path):
     from matplotlib.image import imread
 
@@ -230,33 +197,3 @@ def test_a_png_shows_the_scores(tmp_path):
         for row in range(2)
     ]
     np.testing.assert_array_equal(np.array(drawn) < 0.5, np.eye(2))
-
-
-def test_a_figure_is_saved_atomically(tmp_path, monkeypatch):
-    figure = attention_figure(softmax_scores(1, 2, 2), "ab", "cd", "")
-    path = tmp_path / "a.png"
-    path.write_text("before")
-
-    def fail(file, **_):
-        file.write_text("half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(figure, "savefig", fail)
-    with pytest.raises(OSError, match="disk full"):
-        save_figure(figure, path)
-    assert path.read_text() == "before"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["a.jpg", "a", "missing/a.png"])
-def test_an_invalid_file_name_is_refused(tmp_path, name):
-    figure = attention_figure(softmax_scores(1, 2, 2), "ab", "cd", "")
-    with pytest.raises(InputError, match="Received: "):
-        save_figure(figure, tmp_path / name)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InputError, match=r"keras-transformer-nmt\[plot\]"):
-        attention_figure(softmax_scores(1, 2, 2), "ab", "cd", "")

@@ -1,15 +1,13 @@
-"""Figures of attention, as in the paper's Figures 3 to 5, and of training."""
+"""Figures of attention, as in the paper's Figures 3 to 5."""
 
-import os
 import unicodedata
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
+from keras_transformer.plotting.figures import DPI, FONT_POINTS, figure_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
 # Inches, unless a name says points. Positions are computed, since layout
 # engines let the labels of long tokens overlap.
-_FONT_POINTS = 8
 _SMALLEST_CELL = 0.16  # a line of text at that size
 _LARGEST_CELL = 0.5
 _PREFERRED_MAP = 2.0
@@ -33,8 +30,6 @@ _BAR_WIDTH = 0.12
 _BAR_SPACE = 0.75  # the color bar with its numbers and name
 _LONGEST_LABEL = 20  # characters
 _MOST_TOKENS = 80  # 16 heads are then 9,000 pixels wide
-_DPI = 150
-_SUFFIXES = (".png", ".pdf", ".svg")
 
 
 def translation_figure(
@@ -123,7 +118,7 @@ def attention_figure(
         InputError: If the shape of the scores does not fit the tokens, if
             there are more than 80 tokens, or if matplotlib is not installed.
     """
-    figure_class = _import_figure()
+    make_figure = figure_class()
     scores = np.asarray(scores, dtype="float32")
     expected = (len(rows), len(columns))
     if scores.ndim != 3 or scores.shape[1:] != expected or not scores.size:
@@ -156,15 +151,15 @@ def attention_figure(
     left = _MARGIN + _AXIS_LABEL
     width = max(
         left + grid_columns * column_step + _BAR_SPACE,
-        _text_width(title, _FONT_POINTS + 3) + 2 * _MARGIN,
+        _text_width(title, FONT_POINTS + 3) + 2 * _MARGIN,
     )
-    row_name_height = _text_width(axis_labels[0], _FONT_POINTS + 1)
+    row_name_height = _text_width(axis_labels[0], FONT_POINTS + 1)
     height = max(
         _TITLE + grid_rows * row_step + _AXIS_LABEL,
         _TITLE + row_name_height + _AXIS_LABEL,
     )
 
-    figure = figure_class(figsize=(width, height), dpi=_DPI)
+    figure = make_figure(figsize=(width, height), dpi=DPI)
 
     def add_axes(x: float, y: float, w: float, h: float):
         return figure.add_axes((x / width, y / height, w / width, h / height))
@@ -186,19 +181,19 @@ def attention_figure(
             aspect="auto",
             interpolation="nearest",
         )
-        axes.set_title(f"head {head + 1}", fontsize=_FONT_POINTS + 1, pad=5)
+        axes.set_title(f"head {head + 1}", fontsize=FONT_POINTS + 1, pad=5)
         _set_ticks(axes, rows, columns)
     bar_left = left + grid_columns * column_step
     bar_axes = add_axes(bar_left, top, _BAR_WIDTH, map_height)
     bar = figure.colorbar(image, cax=bar_axes, ticks=[0, 0.5, 1])
-    bar.ax.tick_params(labelsize=_FONT_POINTS, length=2)
-    bar.set_label("attention score", fontsize=_FONT_POINTS)
+    bar.ax.tick_params(labelsize=FONT_POINTS, length=2)
+    bar.set_label("attention score", fontsize=FONT_POINTS)
     bar.outline.set_visible(False)
     figure.text(
         _MARGIN / width,
         1 - _MARGIN / height,
         title,
-        fontsize=_FONT_POINTS + 3,
+        fontsize=FONT_POINTS + 3,
         verticalalignment="top",
         parse_math=False,
     )
@@ -207,7 +202,7 @@ def attention_figure(
         _MARGIN / width,
         (height - _TITLE) / 2 / height,
         row_name,
-        fontsize=_FONT_POINTS + 1,
+        fontsize=FONT_POINTS + 1,
         rotation="vertical",
         verticalalignment="center",
         horizontalalignment="center",
@@ -216,109 +211,16 @@ def attention_figure(
         (left + grid_columns * column_step / 2) / width,
         _AXIS_LABEL / 2 / height,
         column_name,
-        fontsize=_FONT_POINTS + 1,
+        fontsize=FONT_POINTS + 1,
         verticalalignment="center",
         horizontalalignment="center",
     )
     return figure
 
 
-def training_figure(
-    rows: Sequence[Mapping[str, float]], title: str, score: str
-) -> "Figure":
-    """Plots what training wrote to `log.csv`.
-
-    The negative log-likelihood of training (with dropout) and validation,
-    and the score of greedy validation outputs, over the steps. A measure
-    that no row has is left out.
-
-    Args:
-        rows: From `train.log.read_log`.
-        title: Title, such as the name of the run.
-        score: What the score is called, the task's `watched_label`.
-
-    Returns:
-        A figure that belongs to no window.
-
-    Raises:
-        InputError: If there are no rows, or matplotlib is not installed.
-    """
-    figure_class = _import_figure()
-    if not rows:
-        raise InputError(
-            "A curve needs at least one finished epoch. Received: an empty "
-            "log. Wait until training has written one."
-        )
-    panels = [
-        ("nats per target token", {"training": "nll", "validation": "val_nll"}),
-        (score, {"validation, greedy": "val_score"}),
-    ]
-    panels = [
-        (label, lines)
-        for label, lines in panels
-        if any(name in row for row in rows for name in lines.values())
-    ]
-    figure = figure_class(
-        figsize=(4.2 * len(panels), 3), dpi=_DPI, layout="constrained"
-    )
-    figure.suptitle(title, fontsize=_FONT_POINTS + 3, parse_math=False)
-    for axes, (label, lines) in zip(
-        figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
-    ):
-        for line, name in lines.items():
-            points = [(r["step"], r[name]) for r in rows if name in r]
-            if points:
-                axes.plot(*zip(*points, strict=True), label=line)
-        axes.set_xlabel("step", fontsize=_FONT_POINTS)
-        axes.set_ylabel(label, fontsize=_FONT_POINTS)
-        axes.tick_params(labelsize=_FONT_POINTS)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="0.9")
-        axes.legend(fontsize=_FONT_POINTS, frameon=False)
-    return figure
-
-
-def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
-    """Writes a figure to a file atomically.
-
-    Args:
-        figure: Any matplotlib figure, such as those made here.
-        path: The file. Its suffix chooses the format: `.png`, `.pdf` or
-            `.svg`. An existing file is replaced.
-
-    Raises:
-        InputError: If the suffix is another, or the folder does not exist.
-    """
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise InputError(
-            f"The name of a figure's file must end in {', '.join(_SUFFIXES)}. "
-            f"Received: {path.name!r}."
-        )
-    if not path.parent.is_dir():
-        raise InputError(
-            f"The folder for the figure does not exist. Received: {path}. "
-            "Create it first, or choose another one."
-        )
-    with atomic_write(path) as partial:
-        figure.savefig(partial, format=suffix[1:])
-
-
-def _import_figure() -> type:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(
-            "Figures need matplotlib, which is not installed. "
-            'Install it with: pip install "keras-transformer-nmt[plot]"'
-        ) from error
-    return Figure
-
-
 def _set_ticks(axes, rows: Sequence[str], columns: Sequence[str]):
     """Labels the rows and the columns of a map with their tokens."""
-    style = {"fontsize": _FONT_POINTS, "parse_math": False}
+    style = {"fontsize": FONT_POINTS, "parse_math": False}
     axes.set_yticks(range(len(rows)), rows, **style)
     axes.set_xticks(range(len(columns)), columns, rotation="vertical", **style)
     axes.tick_params(length=0, pad=3)
@@ -356,7 +258,7 @@ def _drawable_characters() -> set[int]:
     }
 
 
-def _text_width(text: str, points: float = _FONT_POINTS) -> float:
+def _text_width(text: str, points: float = FONT_POINTS) -> float:
     """Returns the width of a line of text in inches."""
     from matplotlib.textpath import TextPath
 
