@@ -340,7 +340,7 @@ def test_flags_exist_and_accept_their_values(name):
         words = code.split()
         if not words[0].startswith("--"):
             continue
-        users = [c for c in ARGUMENTS if words[0] in flags_of(c)]
+        users = [c for c in ARGUMENTS if words[0] in flags_of([c])]
         assert users or words[0] in OTHER_FLAGS, code
         if users and len(words) > 1:
             assert any(
