@@ -143,15 +143,13 @@ PRESETS: dict[str, Preset] = {
     ),
     "parsing-small": Preset(
         description="for twenty thousand trees on a CPU",
-        vocab_size=4_000,
-        architecture=dict(
-            num_layers=3, d_model=256, d_ff=1024, num_heads=4, dropout=0.2
-        ),
+        vocab_size=8_000,
+        architecture=dict(num_layers=3, d_model=256, d_ff=1024, num_heads=4),
         recipe=dict(
-            steps=6_000,
+            steps=16_000,
             warmup_steps=2_000,
-            batch_tokens=8_192,
-            max_length=256,
+            batch_tokens=4_096,
+            max_length=384,
         ),
     ),
 }

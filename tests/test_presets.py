@@ -119,6 +119,11 @@ def test_parameters_are_those_of_table_3(name):
             (10_000, 4, 128, 256, 4, 0.3),
             (8_000, 2_000, 16_384, 2.5),
         ),
+        (
+            "parsing-small",
+            (8_000, 3, 256, 1024, 4, 0.1),
+            (16_000, 2_000, 4_096, 1.0),
+        ),
     ],
 )
 def test_presets_outside_the_paper(name, architecture, recipe):

@@ -3,10 +3,11 @@
 An exported parser contains them. `linearization.py` defines the symbols and
 the repair rule, and computes the same from Python's trees.
 
-Letters: B = batch, N = sequences, T = symbols, W = words, L = symbols after
-the repair.
+Letters: B = batch, N = sequences, T = pieces, W = words, L = symbols after
+the repair, M = words of all sentences.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -96,39 +97,58 @@ class Restored(NamedTuple):
 
 
 def restore_texts(
-    symbols: tf.Tensor, in_use: tf.Tensor, sentences: tf.Tensor
+    pieces: tf.Tensor,
+    is_symbol: tf.Tensor,
+    sentences: tf.Tensor,
+    spell: Callable[[tf.Tensor], tf.Tensor],
 ) -> Restored:
-    """Returns the trees of sequences of symbols, as `restore` does.
+    """Returns the trees of sequences, as `restore` does.
 
     Args:
-        symbols: String tensor `[N, T]`.
-        in_use: Boolean `[N, T]`, False for padding and what words consist of.
+        pieces: String tensor `[N, T]`, what a model wrote; "" for padding.
+        is_symbol: Boolean `[N, T]`, True for brackets and tags. The others
+            are the pieces of words.
         sentences: String tensor `[N]`, the words of each, from `join_words`.
             A sentence without words has no tree: its text is `(TOP)`.
+        spell: Returns the joined pieces of words, string tensor `[M]`.
     """
+    # One more column, so that T is at least 1.
+    end = tf.fill([tf.size(sentences), 1], "")
+    pieces = tf.concat([pieces, end], axis=1)
+    is_symbol = tf.concat([is_symbol, end != ""], axis=1)
     words = tf.strings.split(sentences)  # [N, (W)]
     num_words = tf.cast(words.row_lengths(), tf.int32)
-    valid = tf.strings.regex_full_match(symbols, r"[(/)][^() \t-\r]+") & in_use
-    is_open, is_tag, is_close = (valid & _begins(symbols, x) for x in "(/)")
+    is_open, is_tag, is_close = (is_symbol & _begins(pieces, x) for x in "(/)")
 
-    # Rules 1 and 2: what cannot be there is dropped, and a closing bracket
+    # Rules 1 and 2: words are aligned.
+    skipped, kept = _align(
+        _written_words(pieces, is_symbol),
+        is_tag,
+        words.with_values(spell(words.values)).to_tensor(""),
+        num_words,
+    )
+
+    # Rules 2 and 3: what cannot be there is dropped, and a closing bracket
     # takes the place of all that it closes.
-    place = tf.cumsum(tf.cast(is_tag, tf.int32), axis=1, exclusive=True)
-    is_tag &= place < num_words[:, None]
-    depth = _depths(_labels(symbols), is_open, is_close)
+    depth = _depths(_labels(pieces), is_open, is_close)
     before, after = depth[:, :-1], depth[:, 1:]
     count = tf.where(
-        is_close, before - after, tf.cast(is_open | is_tag, tf.int32)
+        is_close, before - after, tf.cast(is_open | kept, tf.int32)
     )
-    repaired = tf.reduce_any(in_use & (count != 1), axis=1)
+    repaired = tf.reduce_any(is_symbol & (count != 1), axis=1)
 
-    # Rules 3 and 4: what is missing is added at the end.
-    missing = num_words - tf.reduce_sum(tf.cast(is_tag, tf.int32), axis=1)
-    added = tf.stack([missing, depth[:, -1]], axis=1)
-    repaired |= tf.reduce_any(added > 0, axis=1)
-    count = tf.concat([count, added], axis=1)
-    added = tf.fill([tf.size(num_words), 1], f"/{UNKNOWN_TAG}")
-    symbols = tf.concat([symbols, added, tf.fill(tf.shape(added), ")")], axis=1)
+    # Rules 2 and 4: what is missing is added.
+    passed = tf.reduce_sum(skipped + tf.cast(kept, tf.int32), axis=1)
+    last = tf.stack([num_words - passed, depth[:, -1]], axis=1)
+    unknown = f"/{UNKNOWN_TAG}"
+    count = _beside(skipped, count, last)
+    symbols = _beside(
+        tf.fill(tf.shape(pieces), unknown),
+        pieces,
+        tf.concat([tf.fill(tf.shape(end), unknown), end + ")"], axis=1),
+    )
+    added = tf.reduce_sum(skipped, axis=1) + tf.reduce_sum(last, axis=1)
+    repaired |= added > 0
     symbols = tf.RaggedTensor.from_row_lengths(
         tf.repeat(tf.reshape(symbols, [-1]), tf.reshape(count, [-1])),
         tf.reduce_sum(count, axis=1),
@@ -155,6 +175,98 @@ def restore_texts(
     texts = tf.strings.reduce_join(texts, axis=1)
     texts = tf.strings.join([f"({ROOT} ", texts, ")"])
     return Restored(tf.strings.regex_replace(texts, r" +\)", ")"), repaired)
+
+
+def _beside(first: tf.Tensor, second: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+    """Returns two tensors `[N, T]` in turns, and `[N, 2]` after them."""
+    pairs = tf.stack([first, second], axis=2)
+    rows, columns = tf.unstack(tf.shape(first))
+    return tf.concat([tf.reshape(pairs, [rows, 2 * columns]), last], axis=1)
+
+
+def _written_words(pieces: tf.Tensor, is_symbol: tf.Tensor) -> tf.Tensor:
+    """Returns what is written after the symbol before each piece, `[N, T]`."""
+    rows, columns = tf.unstack(tf.shape(pieces))
+    number = tf.cumsum(tf.cast(is_symbol, tf.int32), axis=1, exclusive=True)
+    segments = number + tf.range(rows)[:, None] * columns
+    words = tf.strings.unsorted_segment_join(
+        tf.where(is_symbol, "", pieces), segments, rows * columns
+    )
+    return tf.gather(words, segments)
+
+
+def _align(
+    written: tf.Tensor,
+    is_tag: tf.Tensor,
+    words: tf.Tensor,
+    num_words: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Aligns words as `alignment.align` does.
+
+    Args:
+        written: String tensor `[N, T]`.
+        is_tag: Boolean `[N, T]`, True where a word is written.
+        words: String tensor `[N, W]`, padded.
+        num_words: Integers `[N]`.
+
+    Returns:
+        Integers `[N, T]`, the words that are missing before each written
+        word; and boolean `[N, T]`, True where it stands for a word.
+    """
+    rows, columns = tf.unstack(tf.shape(written))
+    j = tf.range(tf.shape(words)[1] + 1)
+    far = columns + tf.shape(words)[1] + 1  # more than any distance
+    exists = j <= num_words[:, None]
+
+    def extend(i, below, may_stop, may_pair):
+        other = tf.cast(written[:, i, None] != words, tf.int32)
+        paired = tf.pad(below[:, 1:] + other, [[0, 0], [0, 1]])
+        paired = tf.where(j < num_words[:, None], paired, far)
+        best = tf.minimum(paired, below + 1)
+        # Or some words are missing first.
+        later = tf.where(j >= j[:, None], (best + j)[:, None], 2 * far)
+        row = tf.reduce_min(later, axis=2) - j
+        row = tf.where(is_tag[:, i, None] & exists, row, below)
+        return (
+            i - 1,
+            row,
+            may_stop.write(i, best == row),
+            may_pair.write(i, paired == row),
+        )
+
+    below = tf.where(exists, num_words[:, None] - j, far)
+    arrays = [tf.TensorArray(tf.bool, columns) for _ in range(2)]
+    _, _, *arrays = tf.while_loop(
+        lambda i, *_: i >= 0, extend, (columns - 1, below, *arrays)
+    )
+    may_stop, may_pair = (  # [T, N, W + 1]
+        tf.ensure_shape(array.stack(), [None] * 3) for array in arrays
+    )
+
+    def take(i, start, skipped, kept):
+        stops = may_stop[i] & (j >= start[:, None])
+        stop = tf.argmax(tf.cast(stops, tf.int32), 1, tf.int32)
+        is_kept = is_tag[:, i] & tf.gather(may_pair[i], stop, batch_dims=1)
+        stop = tf.where(is_tag[:, i], stop, start)
+        following = stop + tf.cast(is_kept, tf.int32)
+        return (
+            i + 1,
+            tf.ensure_shape(following, start.shape),
+            skipped.write(i, stop - start),
+            kept.write(i, is_kept),
+        )
+
+    arrays = [tf.TensorArray(dtype, columns) for dtype in (tf.int32, tf.bool)]
+    _, _, *arrays = tf.while_loop(
+        lambda i, *_: i < columns,
+        take,
+        (0, tf.zeros([rows], tf.int32), *arrays),
+    )
+    skipped, kept = (
+        tf.ensure_shape(tf.transpose(array.stack()), written.shape)
+        for array in arrays
+    )
+    return skipped, kept
 
 
 def _begins(symbols: tf.Tensor, character: str) -> tf.Tensor:

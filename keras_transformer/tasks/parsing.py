@@ -23,8 +23,8 @@ class ParsingTask(Task):
     by the rule of `keras_transformer.parsing.restore`, so that every output
     is a tree over exactly the words of the sentence.
 
-    A model writes the words of the sentence, too, which keep it on its place
-    in the sentence, but does not choose them.
+    A model writes the words of the sentence, too, which tell where in the
+    sentence it is, but does not choose them.
 
     Args:
         split_words: Whether sources are text, which is split into words as in
@@ -109,10 +109,21 @@ class ParsingTask(Task):
 
         shape = tf.shape(ids)  # B, n, T
         rows = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
+        special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
+        is_special = tf.reduce_any(rows[..., None] == special, axis=-1)
+
+        def spell(words: tf.Tensor) -> tf.Tensor:
+            pieces = tokenizer.tokenize(words)
+            pieces = pieces.with_values(
+                tokenizer.ops.id_to_string(pieces.values)
+            )
+            return tf.strings.reduce_join(pieces, axis=1)
+
         restored = restore_texts(
-            tokenizer.ops.id_to_string(rows),
+            tf.where(is_special, "", tokenizer.ops.id_to_string(rows)),
             tf.gather(tokenizer.are_symbols, rows),
             tf.repeat(sources, shape[1]),
+            spell,
         )
         texts, repaired = (tf.reshape(x, shape[:2]) for x in restored)
         has_words = sources[:, None] != ""

@@ -1,6 +1,7 @@
 """The graphs compute what linearization.py computes from Python's trees."""
 
 import random
+import re
 
 import pytest
 import tensorflow as tf
@@ -13,31 +14,36 @@ from keras_transformer.parsing import graph, linearize, restore
 restore_in_graph = tf.function(graph.restore_texts, reduce_retracing=True)
 
 
+def spell(words):
+    return tf.strings.join(["▁", words])
+
+
 def restored(sequences, words):
     """Returns trees and flags of lists of symbols, padded and in one batch."""
     longest = max(map(len, sequences))
-    symbols = [row + ["/NN"] * (longest - len(row)) for row in sequences]
+    pieces = [row + [""] * (longest - len(row)) for row in sequences]
+    is_symbol = [
+        [re.fullmatch(r"[(/)][^() ]+", one) is not None for one in row]
+        for row in pieces
+    ]
+    shape = [len(sequences), longest]
     found = restore_in_graph(
-        tf.constant(symbols, tf.string, [len(sequences), longest]),
-        tf.constant(
-            [
-                [i < len(row) and row[i][:1] != "▁" for i in range(longest)]
-                for row in sequences
-            ],
-            tf.bool,
-            [len(sequences), longest],
-        ),
+        tf.constant(pieces, tf.string, shape),
+        tf.constant(is_symbol, tf.bool, shape),
         tf.constant([" ".join(row) for row in words]),
+        spell,
     )
     texts = [text.decode() for text in found.texts.numpy()]
     return list(zip(texts, found.repaired.numpy().tolist(), strict=True))
 
 
 def random_sequences(count, generator):
-    symbols = ["(S", "(NP", "/DT", "/NN", ")S", ")NP", "</s>", "(", "/", ")"]
+    symbols = ["(S", "(NP", "/DT", "/NN", ")S", ")NP", "<unk>", "(", "/", ")"]
+    words = [f"▁w{i}" for i in range(6)]
     for _ in range(count):
         length = generator.randint(0, 14)
-        yield [generator.choice(symbols) for _ in range(length)]
+        kinds = generator.choice([symbols, symbols + words])
+        yield [generator.choice(kinds) for _ in range(length)]
 
 
 def test_any_sequence_is_restored_by_the_written_rule():
