@@ -25,12 +25,14 @@ TENSORBOARD = ["tensorboard"]
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
+WEB = ["fastapi>=0.110", "uvicorn>=0.29"]
 TEST = [
     *TENSORFLOW,
     *PLOT,
     *TENSORBOARD,
     *TFDS,
     *SERVING,
+    *WEB,
     "hypothesis>=6.100",
     "ipykernel",
     "jax",
@@ -86,6 +88,7 @@ setup(
         "tensorboard": TENSORBOARD,
         "tfds": TFDS,
         "serving": SERVING,
+        "web": WEB,
         "torch": ["torch>=2.6,<2.14"],
         "test": TEST,
     },

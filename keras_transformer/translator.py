@@ -329,24 +329,33 @@ class Translator:
                 found[i] = Score(*row)
         return found[0] if is_single else found
 
-    def attention(self, text: Any) -> TranslationAttention:
+    def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.
 
         Args:
             text: One text, as in `translate`.
+            hypothesis: Which translation, from 0 for the best to
+                `num_translations` - 1.
 
         Returns:
-            A `TranslationAttention`, of the best translation. Of several
-            models it is the attention of the first.
+            A `TranslationAttention`. Of several models it is the attention
+            of the first.
 
         Raises:
-            InputError: If there is not exactly one text, or it has no tokens
-                or more than the model reads.
+            InputError: If there is not exactly one text, it has no tokens or
+                more than the model reads, or there is no such translation.
         """
         source, _ = self.tensors.one_source(text, "Attention is computed")
         result = self.tensors.ids.search(source)
-        best = result.ids[:, 0, : result.lengths[0, 0]]
-        target = self.tensors.ids.decoder_input(best)
+        if not 0 <= hypothesis < self.num_translations or (
+            result.lengths[0, hypothesis] == 0
+        ):
+            raise InputError(
+                "There is no such translation; the best one has the number "
+                f"0. Received: hypothesis={hypothesis}"
+            )
+        chosen = result.ids[:, hypothesis, : result.lengths[0, hypothesis]]
+        target = self.tensors.ids.decoder_input(chosen)
         scores = self.tensors.ids.models[0].attention_scores(source, target)
         return TranslationAttention(
             self.tokenizer.pieces(source[0]),

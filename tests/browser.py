@@ -12,11 +12,21 @@ _FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
 @contextlib.contextmanager
-def open_page(html, width=1200, height=900, scheme="light"):
-    """Yields a page of Playwright that shows HTML.
+def open_page(html, **settings):
+    """Yields a page of Playwright that shows HTML; see `open_address`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "page.html"
+        file.write_text(html, "utf-8")
+        with open_address(file.as_uri(), **settings) as page:
+            yield page
+
+
+@contextlib.contextmanager
+def open_address(address, width=1200, height=900, scheme="light"):
+    """Yields a page of Playwright.
 
     A message of the browser's console, an error of a script and a request to
-    a network fail the test.
+    another address fail the test.
     """
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:
@@ -24,7 +34,7 @@ def open_page(html, width=1200, height=900, scheme="light"):
     from playwright.sync_api import sync_playwright
 
     problems = []
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as tmp:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program, args=_FLAGS
         )
@@ -36,12 +46,10 @@ def open_page(html, width=1200, height=900, scheme="light"):
         page.on(
             "request",
             lambda request: (
-                request.url.startswith("file:") or problems.append(request.url)
+                request.url.startswith(address) or problems.append(request.url)
             ),
         )
-        file = Path(tmp) / "page.html"
-        file.write_text(html, "utf-8")
-        page.goto(file.as_uri())
+        page.goto(address)
         yield page
         browser.close()
-    assert problems == []
+    assert not problems, problems

@@ -37,6 +37,7 @@ ARGUMENTS = {
     "parse": "RUN",
     "score": "RUN",
     "export": "RUN OUTPUT",
+    "serve": "RUN",
     "trace": "RUN SENTENCE",
     "attention": "RUN SENTENCE --output attention.png",
     "plot": "positions --output positions.png",

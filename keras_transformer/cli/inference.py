@@ -1,6 +1,7 @@
 """The commands that use a run: their flags, and what they do."""
 
 import argparse
+import re
 from pathlib import Path
 
 from keras_transformer.cli import terminal
@@ -200,6 +201,53 @@ def export(options: argparse.Namespace) -> None:
     if options.serving_kit:
         for file in write_kit(path, available_cores()):
             print(f"wrote {file}")
+
+
+def add_serve_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `serve`."""
+    add_runs(parser)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on (default: %(default)s, this computer)",
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=8000,
+        metavar="N",
+        help="port to listen on, 0 for any (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--n-best",
+        type=int,
+        default=4,
+        metavar="N",
+        help="outputs shown per text (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-characters",
+        type=int,
+        default=2_000,
+        metavar="N",
+        help="length of the longest text (default: %(default)s)",
+    )
+    add_checkpoint(parser)
+    add_dtype(parser)
+    add_search(parser)
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Starts a web page to try the runs with."""
+    from keras_transformer import web
+
+    translator = open_translator(
+        options.runs, options, options.n_best, options.dtype
+    )
+    name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
+    web.serve(
+        translator, name, options.host, options.port, options.max_characters
+    )
 
 
 def _one_line(text: str) -> str:

@@ -17,6 +17,7 @@ _COMMANDS = {
     "parse": (inference, "parse standard input line by line"),
     "score": (inference, "score given translations"),
     "export": (inference, "write a SavedModel"),
+    "serve": (inference, "start a web page to try a run"),
     "presets": (training, "list the presets and their parameters"),
     "trace": (pictures, "show a search step by step"),
     "attention": (pictures, "show the attention during a translation"),
