@@ -32,7 +32,7 @@ MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 export KERAS_BACKEND := tensorflow
 
 .PHONY: help install demo test test-all test-jax test-torch matrix \
-	serving-check bench lint format notebook clean
+	serving-check bench lint format notebook docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -87,6 +87,14 @@ notebook: .venv/.test ## Generate colab/*.ipynb from colab/*.py and execute them
 	$(PY) -m jupytext --update --to ipynb colab/*.py
 	.venv/bin/jupyter-execute --inplace --timeout=-1 colab/*.ipynb
 
+docs: .venv/.docs ## Build the documentation as pages in build/site
+	rm -rf build/package build/docs
+	$(PY) $(PIP_INSTALL) -q --no-deps --target build/package .
+	cp -r docs build/docs
+	.venv/bin/jupyter-nbconvert --log-level=WARN --to markdown \
+		--output-dir build/docs/notebooks colab/*.ipynb
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build
+
 clean: ## Remove environments, caches and build output, but no runs
 	rm -rf .venv .venvs build dist *.egg-info .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -94,8 +102,9 @@ clean: ## Remove environments, caches and build output, but no runs
 # Each stamp is newer than the files that name the dependencies, or pip runs.
 .venv/.demo: EXTRAS := tensorflow,plot
 .venv/.test: EXTRAS := test
+.venv/.docs: EXTRAS := docs
 .venv/.torch: EXTRAS := test,torch
-.venv/.demo .venv/.test .venv/.torch: setup.py pyproject.toml | $(PY)
+.venv/.demo .venv/.docs .venv/.test .venv/.torch: setup.py pyproject.toml | $(PY)
 	@echo "Installing into .venv: some minutes, about 3 GB of disk."
 	$(PY) $(PIP_INSTALL) -e ".[$(EXTRAS)]"
 	@touch $@

@@ -26,6 +26,7 @@ TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 WEB = ["fastapi>=0.110", "uvicorn>=0.29"]
+DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
     *TENSORFLOW,
     *PLOT,
@@ -89,6 +90,7 @@ setup(
         "tfds": TFDS,
         "serving": SERVING,
         "web": WEB,
+        "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],
         "test": TEST,
     },
