@@ -340,6 +340,17 @@ def test_attention_of_an_invalid_text(translator, text, received):
         translator.attention(text)
 
 
+def test_attention_of_another_hypothesis(model, tokenizer):
+    several = kt.Translator(model, tokenizer, num_translations=2)
+    texts = several.translate("The red dog sleeps.").texts
+    for i, text in enumerate(texts):
+        pieces = several.attention("The red dog sleeps.", i).target_tokens
+        assert "".join(pieces[1:]).replace("▁", " ").strip() == text
+    for wrong in (-1, 2):
+        with pytest.raises(InputError, match=f"Received: hypothesis={wrong}"):
+            several.attention("dog", wrong)
+
+
 # === Opening a run ===
 
 
