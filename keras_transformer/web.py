@@ -16,15 +16,12 @@ from keras_transformer.translator import Translator
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-MAX_CHARACTERS = 2_000
 _MOST_TEXTS = 32  # of a request
 _BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
 
 
 def make_app(
-    translator: Translator,
-    name: str = "model",
-    max_characters: int = MAX_CHARACTERS,
+    translator: Translator, name: str, max_characters: int
 ) -> "FastAPI":
     """Returns the web application of a translator.
 
@@ -182,7 +179,7 @@ def serve(
     name: str,
     host: str,
     port: int,
-    max_characters: int = MAX_CHARACTERS,
+    max_characters: int,
 ) -> None:
     """Answers requests until it is interrupted, and prints the address.
 
@@ -209,6 +206,9 @@ def serve(
         ) from error
     with listening:
         port = listening.getsockname()[1]
-        print(f"{name} is at http://{host}:{port}; Ctrl-C ends it", flush=True)
+        print(
+            f"{name} is at http://{host}:{port}; press Ctrl-C to stop",
+            flush=True,
+        )
         config = uvicorn.Config(app, log_level="warning", lifespan="off")
         uvicorn.Server(config).run(sockets=[listening])

@@ -19,11 +19,11 @@ PREDICT = "/v1/models/demo:predict"
 
 
 @contextlib.contextmanager
-def served(translator, **settings):
+def served(translator):
     """Yields the address of a server in a thread."""
     import uvicorn
 
-    app = web.make_app(translator, "demo", **settings)
+    app = web.make_app(translator, "demo", max_characters=100)
     config = uvicorn.Config(app, port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
@@ -47,7 +47,7 @@ def several(translator):
 
 @pytest.fixture(scope="module")
 def address(several):
-    with served(several, max_characters=100) as address:
+    with served(several) as address:
         yield address
 
 
@@ -201,10 +201,10 @@ def test_in_a_browser(address, several):
 def test_without_fastapi_the_extra_is_named(several, monkeypatch):
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(kt.InputError, match=r"keras-transformer-nmt\[web\]"):
-        web.make_app(several)
+        web.make_app(several, "demo", 100)
 
 
 def test_a_port_in_use_is_refused(several, address):
     port = int(address.rpartition(":")[2])
     with pytest.raises(kt.InputError, match=f"port {port}. Choose another"):
-        web.serve(several, "demo", "127.0.0.1", port)
+        web.serve(several, "demo", "127.0.0.1", port, 100)

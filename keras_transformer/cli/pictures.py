@@ -16,7 +16,6 @@ from keras_transformer.cli.options import (
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write
-from keras_transformer.pages.attention import attention_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,6 +60,8 @@ def attention(options: argparse.Namespace) -> None:
     translator = open_translator([options.run], options)
     found = translator.attention(options.sentence)
     if is_page:
+        from keras_transformer.pages.attention import attention_page
+
         page = attention_page(
             found, options.sentence, translator(options.sentence)
         )

@@ -1,7 +1,7 @@
 """Pages for a browser: one HTML file each, which needs no network.
 
-A page is a template of this folder with the shared style, and with data that
-its script reads.
+A page is head.html with the shared style, a template of this folder after it,
+and data that the template's script reads.
 """
 
 import html
@@ -31,7 +31,9 @@ def render(name: str, title: str, data: Any) -> str:
         "{{style}}": (folder / "style.css").read_text("utf-8"),
         "{{data}}": text,
     }
-    page = (folder / f"{name}.html").read_text("utf-8")
+    page = "".join(
+        (folder / f"{part}.html").read_text("utf-8") for part in ("head", name)
+    )
     for placeholder, value in parts.items():
         page = page.replace(placeholder, value, 1)
     return page

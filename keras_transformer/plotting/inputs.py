@@ -16,7 +16,6 @@ from keras_transformer.masks import (
 )
 from keras_transformer.plotting.figures import (
     FONT_POINTS,
-    figure_class,
     new_figure,
     style_axes,
 )
@@ -51,7 +50,6 @@ def positional_encoding_figure(
     Raises:
         InputError: If an argument is invalid, or matplotlib is not installed.
     """
-    figure_class()  # is there matplotlib?
     if length < 2 or d_model < 2 or d_model % 2:
         raise InputError(
             "A plot of positions needs at least 2 of them, and an even width. "
@@ -93,7 +91,6 @@ def masks_figure(
         InputError: If there are no sentences or too many, or matplotlib is
             not installed.
     """
-    figure_class()  # is there matplotlib?
     ids = np.asarray(ids)
     if ids.ndim != 2 or not ids.size or len(ids) > _MOST_SENTENCES:
         raise InputError(
@@ -151,7 +148,6 @@ def corpus_figure(
     Raises:
         InputError: If there are no pairs, or matplotlib is not installed.
     """
-    figure_class()  # is there matplotlib?
     sides = list(zip(*pairs, strict=True))
     if not sides:
         raise InputError("A plot of a corpus needs pairs. Received: none")

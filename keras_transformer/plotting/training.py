@@ -8,7 +8,6 @@ import numpy as np
 from keras_transformer.errors import InputError
 from keras_transformer.plotting.figures import (
     FONT_POINTS,
-    figure_class,
     new_figure,
     style_axes,
 )
@@ -39,7 +38,6 @@ def training_figure(
     Raises:
         InputError: If there are no rows, or matplotlib is not installed.
     """
-    figure_class()  # is there matplotlib?
     if not rows:
         raise InputError(
             "A curve needs at least one finished epoch. Received: an empty "
@@ -84,7 +82,6 @@ def schedule_figure(
         InputError: If there is no schedule or only one step, or matplotlib
             is not installed.
     """
-    figure_class()  # is there matplotlib?
     if not schedules or steps < 2:
         raise InputError(
             "A plot of learning rates needs a schedule and at least 2 steps. "
