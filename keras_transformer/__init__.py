@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from keras_transformer import masks as masks
     from keras_transformer import metrics as metrics
     from keras_transformer import optimizers as optimizers
+    from keras_transformer import pages as pages
     from keras_transformer import parsing as parsing
     from keras_transformer import plotting as plotting
     from keras_transformer import presets as presets
@@ -73,6 +74,7 @@ _MODULES = (
     "masks",
     "metrics",
     "optimizers",
+    "pages",
     "parsing",
     "plotting",
     "presets",

@@ -202,3 +202,16 @@ class TensorTranslator:
         # The translation of nothing is nothing, whatever the search finds.
         texts = tf.where(found.is_empty[:, None], "", outputs.texts)
         return outputs._replace(texts=texts)
+
+    def one_output(self, ids: tf.Tensor, text: str) -> str:
+        """Returns the text of one hypothesis.
+
+        Args:
+            ids: `[T]`, without padding.
+            text: The source.
+        """
+        source = self.task.source_texts(tf.constant([text]))
+        outputs = self.task.output_texts(
+            self.tokenizer, ids[None, None], source
+        )
+        return outputs.texts[0, 0].numpy().decode("utf-8", "replace")

@@ -53,6 +53,8 @@ class TranslationAttention(NamedTuple):
     `target_tokens[t]`.
     """
 
+    source: str
+    output: str
     source_tokens: list[str]  # S pieces, the end token last
     target_tokens: list[str]  # T pieces that the decoder reads, "<s>" first
     encoder: list[np.ndarray]  # [H, S, S]
@@ -345,7 +347,7 @@ class Translator:
             InputError: If there is not exactly one text, it has no tokens or
                 more than the model reads, or there is no such translation.
         """
-        source, _ = self.tensors.one_source(text, "Attention is computed")
+        source, text = self.tensors.one_source(text, "Attention is computed")
         result = self.tensors.ids.search(source)
         if not 0 <= hypothesis < self.num_translations or (
             result.lengths[0, hypothesis] == 0
@@ -358,6 +360,8 @@ class Translator:
         target = self.tensors.ids.decoder_input(chosen)
         scores = self.tensors.ids.models[0].attention_scores(source, target)
         return TranslationAttention(
+            text,
+            self.tensors.one_output(chosen[0], text),
             self.tokenizer.pieces(source[0]),
             self.tokenizer.pieces(target[0]),
             *([layer[0].numpy() for layer in kind] for kind in scores),

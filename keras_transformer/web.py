@@ -8,8 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.errors import InputError
-from keras_transformer.pages import render
-from keras_transformer.pages.attention import attention_page
+from keras_transformer.pages import attention_page, render
 from keras_transformer.tracing import trace
 from keras_transformer.translator import Translator
 
@@ -97,9 +96,7 @@ def make_app(
     @app.get("/attention", response_class=HTMLResponse)
     def attention(text: str, hypothesis: int = 0) -> str:
         checked([text])
-        found = translator.attention(text, hypothesis)
-        output = translator.translate(text).texts[hypothesis]
-        return attention_page(found, text, output)
+        return attention_page(translator.attention(text, hypothesis))
 
     @app.get(f"/v1/models/{name}")
     def status() -> dict[str, Any]:

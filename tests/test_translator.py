@@ -344,8 +344,11 @@ def test_attention_of_another_hypothesis(model, tokenizer):
     several = kt.Translator(model, tokenizer, num_translations=2)
     texts = several.translate("The red dog sleeps.").texts
     for i, text in enumerate(texts):
-        pieces = several.attention("The red dog sleeps.", i).target_tokens
-        assert "".join(pieces[1:]).replace("▁", " ").strip() == text
+        attention = several.attention("The red dog sleeps.", i)
+        assert attention.source == "The red dog sleeps."
+        assert attention.output == text
+        pieces = "".join(attention.target_tokens[1:])
+        assert pieces.replace("▁", " ").strip() == text
     for wrong in (-1, 2):
         with pytest.raises(InputError, match=f"Received: hypothesis={wrong}"):
             several.attention("dog", wrong)

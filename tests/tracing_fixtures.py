@@ -6,7 +6,6 @@ import tensorflow as tf
 from search_tables import BOS, EOS, PAD, UNK, tables_as_step
 
 from keras_transformer.decoding import BeamSearcher
-from keras_transformer.tasks import Outputs
 
 LETTERS = ["<pad>", "<unk>", "<s>", "</s>", "a", "b"]
 
@@ -18,9 +17,6 @@ class TableTranslator:
         self.search = search
         self.tokenizer = types.SimpleNamespace(
             pieces=lambda ids: [LETTERS[int(i)] for i in ids]
-        )
-        self.task = types.SimpleNamespace(
-            source_texts=lambda texts: texts, output_texts=self._output_texts
         )
 
         def beam_search_steps(source, settings):
@@ -40,10 +36,10 @@ class TableTranslator:
 
         self.tensors = types.SimpleNamespace(
             one_source=lambda text, what: (tf.constant([[4, EOS]]), text),
+            one_output=self._one_output,
             ids=types.SimpleNamespace(beam_search_steps=beam_search_steps),
         )
 
-    def _output_texts(self, tokenizer, ids, sources):
-        pieces = tokenizer.pieces(ids[0, 0].numpy())
-        texts = tf.constant([["".join(p for p in pieces if p != "</s>")]])
-        return Outputs(texts, tf.constant([[False]]))
+    def _one_output(self, ids, source):
+        pieces = self.tokenizer.pieces(ids.numpy())
+        return "".join(piece for piece in pieces if piece != "</s>")

@@ -60,13 +60,10 @@ def attention(options: argparse.Namespace) -> None:
     translator = open_translator([options.run], options)
     found = translator.attention(options.sentence)
     if is_page:
-        from keras_transformer.pages.attention import attention_page
+        from keras_transformer.pages import attention_page
 
-        page = attention_page(
-            found, options.sentence, translator(options.sentence)
-        )
         with atomic_write(options.output) as partial:
-            partial.write_text(page, "utf-8")
+            partial.write_text(attention_page(found), "utf-8")
     else:
         from keras_transformer.plotting import save_figure, translation_figure
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_transformer.pages import render
+from keras_transformer.pages.rendering import Page, render
 
 if TYPE_CHECKING:
     from keras_transformer.translator import TranslationAttention
@@ -15,9 +15,7 @@ _WORD_START = "▁"
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 
 
-def attention_page(
-    attention: "TranslationAttention", source: str, target: str
-) -> str:
+def attention_page(attention: "TranslationAttention") -> Page:
     """Returns a page with the attention of all layers and heads.
 
     It shows each layer as lines between two columns of tokens, as the paper's
@@ -26,19 +24,17 @@ def attention_page(
 
     Args:
         attention: From `Translator.attention`.
-        source: The source text.
-        target: The output, as text.
 
     Returns:
-        HTML; the template is `attention.html`. It needs no network.
+        The page; the template is `attention.html`.
     """
     layers = {
         kind: getattr(attention, kind)
         for kind in ("encoder", "decoder", "cross")
     }
     data = {
-        "source": source,
-        "target": target,
+        "source": attention.source,
+        "target": attention.output,
         "source_tokens": attention.source_tokens,
         "target_tokens": attention.target_tokens,
         "source_words": words_of_pieces(attention.source_tokens),
@@ -47,7 +43,7 @@ def attention_page(
         "num_heads": len(attention.encoder[0]),
         "scores": {kind: _encoded(scores) for kind, scores in layers.items()},
     }
-    return render("attention", f"Attention: {source}", data)
+    return render("attention", f"Attention: {attention.source}", data)
 
 
 def words_of_pieces(pieces: Sequence[str]) -> list[list[int]]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keras_transformer.pages import render
+from keras_transformer.pages import Page, render
 from keras_transformer.tracing.steps import (
     Continuation,
     SearchTrace,
@@ -11,8 +11,8 @@ from keras_transformer.tracing.steps import (
 )
 
 
-def as_page(trace: Trace) -> str:
-    """Returns a trace as HTML; the template is `pages/trace.html`."""
+def as_page(trace: Trace) -> Page:
+    """Returns a trace as a page; the template is `pages/trace.html`."""
     data = {
         "source": trace.source,
         "source_pieces": trace.source_pieces,

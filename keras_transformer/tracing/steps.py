@@ -16,6 +16,7 @@ from keras_transformer.decoding import (
     length_penalty,
 )
 from keras_transformer.errors import InputError
+from keras_transformer.pages import Page
 from keras_transformer.search import BeamSearch
 from keras_transformer.text import Tokenizer
 from keras_transformer.translator import Translator
@@ -118,8 +119,8 @@ class Trace:
 
         return as_markdown(self)
 
-    def to_html(self) -> str:
-        """Returns a page that needs no network; the beam is drawn as a tree."""
+    def to_html(self) -> Page:
+        """Returns a page, on which the beam is drawn as a tree."""
         from keras_transformer.tracing.page import as_page
 
         return as_page(self)
@@ -216,7 +217,7 @@ class _Recorder(NamedTuple):
                 float(totals[i]) / penalty,
                 fate,
             )
-            for i, fate in enumerate(_fates(searcher, tokens, totals, after))
+            for i, fate in enumerate(_fates(searcher, candidates, after))
             if np.isfinite(totals[i])
         ]
         return Step(
@@ -237,7 +238,7 @@ class _Recorder(NamedTuple):
             ids = state.finished_ids[0, slot, : lengths[slot]]
             _, penalty = _penalty(lengths[slot], searcher)
             score = float(scores[slot])
-            text = self._text(ids)
+            text = self.translator.tensors.one_output(ids, self.text)
             found.append(
                 Finished(
                     self._pieces(ids), text, score * penalty, penalty, score
@@ -256,32 +257,25 @@ class _Recorder(NamedTuple):
     def _pieces(self, ids: Any) -> list[str]:
         return self.tokenizer.pieces(tf.constant(ids, tf.int32))
 
-    def _text(self, ids: tf.Tensor) -> str:
-        task = self.translator.task
-        sources = task.source_texts(tf.constant([self.text]))
-        outputs = task.output_texts(self.tokenizer, ids[None, None], sources)
-        return outputs.texts[0, 0].numpy().decode()
-
 
 def _penalty(length: Any, searcher: BeamSearcher) -> tuple[int, float]:
     return int(length), float(length_penalty(length, searcher.alpha))
 
 
 def _fates(
-    searcher: BeamSearcher,
-    tokens: np.ndarray,
-    totals: np.ndarray,
-    after: BeamState,
+    searcher: BeamSearcher, candidates: Candidates, after: BeamState
 ) -> list[Fate]:
     """Returns what became of each candidate, best first."""
-    size = searcher.beam_size
-    room = int(np.isfinite(after.live_log_probs[0].numpy()).sum())
+    tokens, parents, _ = (x[0].numpy() for x in candidates)
+    live = {
+        (after.last_ids[0, slot].numpy(), after.parents[0, slot].numpy())
+        for slot in np.flatnonzero(np.isfinite(after.live_log_probs[0]))
+    }
     fates: list[Fate] = []
-    for rank, token in enumerate(tokens):
-        if token == searcher.eos_id:
-            fates.append("finished" if rank < size else "pruned")
-        elif fates.count("live") < room and np.isfinite(totals[rank]):
-            fates.append("live")
+    for rank, candidate in enumerate(zip(tokens, parents, strict=True)):
+        is_end = candidate[0] == searcher.eos_id
+        if is_end and rank < searcher.beam_size:
+            fates.append("finished")
         else:
-            fates.append("pruned")
+            fates.append("live" if candidate in live else "pruned")
     return fates

@@ -101,6 +101,8 @@ class FakeTranslator:
         source, target = text.split(), ["<s>", *text.upper().split()]
         s, t = len(source), len(target)
         return TranslationAttention(
+            text,
+            text.upper(),
             source,
             target,
             encoder=[np.full((1, s, s), 1 / s)] * 2,

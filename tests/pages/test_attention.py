@@ -23,6 +23,8 @@ def random_scores(rows, columns):
 
 
 ATTENTION = TranslationAttention(
+    "dogs run",
+    "Hunde",
     SOURCE,
     TARGET,
     encoder=random_scores(4, 4),
@@ -33,7 +35,7 @@ ATTENTION = TranslationAttention(
 
 @pytest.fixture(scope="module")
 def html():
-    return attention_page(ATTENTION, "dogs run", "Hunde")
+    return attention_page(ATTENTION)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +120,8 @@ def test_lines_of_heads_and_of_a_token(html):
 def test_a_long_sentence():
     tokens = [f"▁{i}" for i in range(100)]
     scores = [np.full((8, 100, 100), 0.01, "float32")] * 6
-    long = TranslationAttention(tokens, tokens, scores, scores, scores)
-    html = attention_page(long, "long", "long")
+    long = TranslationAttention("", "", tokens, tokens, *[scores] * 3)
+    html = attention_page(long)
     assert len(html) < 3e6
     with open_page(html) as page:
         box = page.locator("#lines").bounding_box()

@@ -1,0 +1,400 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Attention Is All You Need, section by section
+#
+# Each formula of [the paper](https://arxiv.org/abs/1706.03762) stands beside
+# the layer that computes it and a few lines of NumPy that give the same
+# numbers. At the end four parts of the recipe are taken away, one at a time, to
+# see what each of them is for. All of it runs in ten minutes on two CPU cores
+# and downloads nothing.
+
+# %% [markdown]
+# ## Install
+#
+# `make install` has installed everything for a local Jupyter. Colab needs a
+# checkout of the project in `/content/keras-transformer`, since the package is
+# not on PyPI. Colab's TensorFlow is kept.
+
+# %%
+import os
+import sys
+
+if "google.colab" in sys.modules:
+    from importlib.metadata import version
+
+    # tensorflow-text requires a TensorFlow of its own version: unless the
+    # installed version is named, pip takes the newest of both.
+    installed = f"tensorflow=={version('tensorflow')}"
+    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {installed}
+
+# How long to train each model. The tests of the project set a few steps.
+STEPS = int(os.environ.get("STEPS", "400"))
+
+# %%
+import numpy as np
+
+import keras_transformer as kt
+
+# %matplotlib inline
+random = np.random.default_rng(0)
+
+
+def compare(ours, numpy):
+    """Checks that a layer and NumPy agree, and says how closely."""
+    ours = np.asarray(ours)
+    np.testing.assert_allclose(ours, numpy, rtol=1e-4, atol=1e-5)
+    print(f"{ours.shape}, largest difference {np.abs(ours - numpy).max():.1e}")
+
+
+# %% [markdown]
+# ## 3 The model
+#
+# Encoder and decoder are stacks of N = 6 layers of width $d_{model} = 512$. The
+# figure is drawn from the configuration, as Figure 1 of the paper.
+
+# %%
+kt.plotting.architecture_figure(kt.TransformerConfig.from_preset("base"))
+
+# %% [markdown]
+# ### 3.2.1 Scaled dot-product attention
+#
+# $$\mathrm{Attention}(Q, K, V) =
+#   \mathrm{softmax}\left(\frac{QK^T}{\sqrt{d_k}}\right)V \tag{1}$$
+#
+# Each query is compared with all keys. The softmax makes weights of the
+# comparisons, and the output is the mean of the values with these weights.
+
+# %%
+BATCH, LENGTH, HEADS, D_K, D_MODEL = 2, 7, 4, 16, 64
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attend(q, k, v, mask):
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    return softmax(np.where(mask, scores, -np.inf)) @ v
+
+
+q, k, v = random.normal(size=(3, BATCH, HEADS, LENGTH, D_K)).astype("float32")
+output, scores = kt.layers.scaled_dot_product_attention(q, k, v)
+compare(output, attend(q, k, v, mask=True))
+
+# %% [markdown]
+# Why $\sqrt{d_k}$? The product of two random vectors of width $d_k$ has the
+# variance $d_k$. Without the division the softmax of wide vectors is close to
+# one key alone, and its gradient is close to zero.
+
+# %%
+for d_k in (4, 64, 1024):
+    keys, query = random.normal(size=(1000, 10, d_k)), random.normal(size=d_k)
+    for name, scale in (("without", 1), ("with", d_k**0.5)):
+        largest = softmax(keys @ query / scale).max(-1).mean()
+        print(f"d_k = {d_k:5} {name:8} the largest weight is {largest:.2f}")
+
+# %% [markdown]
+# ### 3.2.2 Multi-head attention
+#
+# $$\mathrm{MultiHead}(Q, K, V) =
+#   \mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)W^O, \quad
+#   \mathrm{head}_i = \mathrm{Attention}(QW_i^Q, KW_i^K, VW_i^V)$$
+
+# %%
+x = random.normal(size=(BATCH, LENGTH, D_MODEL)).astype("float32")
+attention = kt.layers.MultiHeadAttention(num_heads=HEADS)
+ours = attention(x, x)
+
+
+def split(x):
+    """[batch, length, heads * d] -> [batch, heads, length, d]"""
+    return x.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
+
+
+def multi_head(x, weights, mask):
+    w_q, w_k, w_v, w_o = weights
+    heads = attend(split(x @ w_q), split(x @ w_k), split(x @ w_v), mask)
+    return heads.swapaxes(1, 2).reshape(x.shape) @ w_o
+
+
+compare(ours, multi_head(x, attention.get_weights(), mask=True))
+
+# %% [markdown]
+# ### 3.2.3 Masks
+#
+# The decoder must not see the token that it is to predict: the scores of later
+# positions are set to $-\infty$ before the softmax. Padding is hidden in the
+# same way. A mask is True where a position may be attended to.
+
+# %%
+causal = np.tril(np.ones((LENGTH, LENGTH), bool))
+np.testing.assert_array_equal(kt.masks.causal_mask(LENGTH)[0], causal)
+ours = attention(x, x, kt.masks.causal_mask(LENGTH))
+compare(ours, multi_head(x, attention.get_weights(), causal))
+
+# %%
+kt.plotting.masks_figure(np.array([[2, 7, 5, 9, 4, 3], [2, 6, 3, 0, 0, 0]]))
+
+# %% [markdown]
+# ### 3.3 Position-wise feed-forward networks
+#
+# $$\mathrm{FFN}(x) = \max(0, xW_1 + b_1)W_2 + b_2 \tag{2}$$
+
+# %%
+feed_forward = kt.layers.FeedForward(d_ff=256)
+ours = feed_forward(x)
+
+
+def ffn(x, weights):
+    w_1, b_1, w_2, b_2 = weights
+    return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
+
+
+compare(ours, ffn(x, feed_forward.get_weights()))
+
+# %% [markdown]
+# ### 3.1 A layer of the encoder
+#
+# Around each of the two sub-layers are a residual connection and a layer
+# normalization: $\mathrm{LayerNorm}(x + \mathrm{Sublayer}(x))$. That is a whole
+# layer of the encoder.
+
+# %%
+layer = kt.layers.EncoderLayer(num_heads=HEADS, d_ff=256)
+ours = layer(x)
+
+
+def layer_norm(x, gamma, beta):
+    x = x - x.mean(-1, keepdims=True)
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * gamma + beta
+
+
+values = layer.get_weights()
+projections, norm_1 = values[:4], values[4:6]
+feed_forward_weights, norm_2 = values[6:10], values[10:]
+y = layer_norm(x + multi_head(x, projections, mask=True), *norm_1)
+compare(ours, layer_norm(y + ffn(y, feed_forward_weights), *norm_2))
+
+# %% [markdown]
+# ### 3.4 Embeddings and softmax
+#
+# One matrix embeds the tokens of both languages and, transposed, gives the
+# logits. Embeddings are multiplied by $\sqrt{d_{model}}$.
+
+# %%
+embedding = kt.layers.TiedEmbedding(vocab_size=100, d_model=D_MODEL)
+ids = random.integers(100, size=(BATCH, LENGTH))
+ours = embedding(ids)
+(matrix,) = embedding.get_weights()
+compare(ours, matrix[ids] * np.sqrt(D_MODEL))
+compare(embedding(x, reverse=True), x @ matrix.T)
+
+# %% [markdown]
+# ### 3.5 Positional encoding
+#
+# $$PE_{(pos, 2i)} = \sin(pos / 10000^{2i / d_{model}}), \quad
+#   PE_{(pos, 2i+1)} = \cos(pos / 10000^{2i / d_{model}})$$
+#
+# Attention alone does not know the order of its keys. The sinusoids are added
+# to the embeddings. The dot product of two positions depends on their distance
+# only, which makes relative positions easy to learn.
+
+# %%
+positions = kt.layers.SinusoidalPositionalEncoding()
+ours = positions(np.zeros((1, 50, D_MODEL), "float32"))[0]
+angles = np.arange(50)[:, None] / 10_000 ** (np.arange(0, D_MODEL, 2) / D_MODEL)
+compare(ours, np.stack([np.sin(angles), np.cos(angles)], -1).reshape(50, -1))
+
+# %%
+kt.plotting.positional_encoding_figure(length=128, d_model=128)
+
+# %% [markdown]
+# ## 4 Why self-attention
+#
+# Each of n positions looks at n others, which costs $O(n^2 d)$ operations. For
+# very long inputs the paper proposes to look at the nearest r positions only,
+# in $O(r n d)$. The layer computes the same as full attention with a mask, in
+# blocks. `docs/paper.md` has measurements of both.
+
+# %%
+r = 3
+restricted = kt.layers.RestrictedSelfAttention(num_heads=HEADS, window=r)
+ours = restricted(x, x)
+distance = np.arange(LENGTH)[None, :] - np.arange(LENGTH)[:, None]
+near = np.abs(distance) <= r // 2
+compare(ours, multi_head(x, restricted.get_weights(), near))
+
+# %% [markdown]
+# ## 5 Training
+#
+# ### 5.3 The learning rate
+#
+# $$lrate = d_{model}^{-0.5} \cdot
+#   \min(step^{-0.5}, step \cdot warmup^{-1.5}) \tag{3}$$
+#
+# It rises during the warm-up and then falls with the square root of the step.
+# Keras counts steps from 0, the paper from 1.
+
+# %%
+schedule = kt.WarmupInverseSquareRoot(d_model=512, warmup_steps=4_000)
+step = np.arange(1.0, 20_000)
+rates = 512**-0.5 * np.minimum(step**-0.5, step * 4_000**-1.5)
+compare(schedule(step - 1), rates)
+
+# %%
+schedules = {
+    "d_model 512, warm-up 4,000": kt.WarmupInverseSquareRoot(512, 4_000),
+    "d_model 512, warm-up 8,000": kt.WarmupInverseSquareRoot(512, 8_000),
+    "d_model 1024, warm-up 4,000": kt.WarmupInverseSquareRoot(1024, 4_000),
+}
+kt.plotting.schedule_figure(schedules, steps=20_000)
+
+# %% [markdown]
+# ### 5.4 Label smoothing
+#
+# The target is not 1 for the right token and 0 for the others, but
+# $1 - \varepsilon$ and $\varepsilon / (V - 1)$, with $\varepsilon = 0.1$. The
+# model learns to be less sure, which worsens its perplexity and improves BLEU.
+
+# %%
+logits = random.normal(size=(BATCH, LENGTH, 100)).astype("float32")
+labels = random.integers(1, 100, size=(BATCH, LENGTH))
+target = np.full(logits.shape, 0.1 / 99)
+np.put_along_axis(target, labels[..., None], 0.9, axis=-1)
+loss = kt.LabelSmoothedCrossEntropy(label_smoothing=0.1)
+losses = -(target * np.log(softmax(logits))).sum(-1)
+compare(loss(labels, logits), losses.mean())
+
+# %% [markdown]
+# ## 6 Results
+#
+# Now the whole model is trained, at the size of the preset `tiny`, on the
+# bundled corpus of simple sentences.
+
+# %%
+import keras
+import tensorflow as tf
+
+tf.get_logger().setLevel("ERROR")  # one function per model is meant
+corpus = kt.train.open_corpus(["embedded"])
+tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=2_000)
+limits = dict(batch_tokens=4_096, max_length=32)
+train_batches = kt.train.training_batches(
+    corpus.pairs("train"), tokenizer, seed=1, **limits
+)
+valid_batches = kt.train.evaluation_batches(
+    corpus.pairs("valid"), tokenizer, **limits
+)
+
+
+def train(prepare=None, *, num_heads=4, warmup_steps=200, label_smoothing=0.1):
+    """Trains a model; `prepare` changes it before."""
+    keras.utils.set_random_seed(1)
+    config = kt.TransformerConfig.from_preset(
+        "tiny", vocab_size=2_000, max_length=32, num_heads=num_heads
+    )
+    model = kt.Transformer(config)
+    if prepare:
+        prepare(model)
+    model.compile(
+        kt.optimizers.adam(config.d_model, warmup_steps=warmup_steps),
+        loss=kt.LabelSmoothedCrossEntropy(label_smoothing),
+        metrics=[kt.Perplexity()],
+    )
+    batches = dict(x=train_batches, validation_data=valid_batches)
+    steps = dict(epochs=8, steps_per_epoch=STEPS // 8)
+    history = model.fit(**batches, **steps, shuffle=False, verbose=0)
+    return model, history.history["val_perplexity"]
+
+
+model, perplexities = train()
+translator = kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=4))
+translator("I am a student.")
+
+# %% [markdown]
+# ### 6.1 Beam search
+#
+# The search keeps the four most probable hypotheses. Finished ones are ranked
+# by $\log P / lp$ with the length penalty $lp = ((5 + n) / 6)^\alpha$ and
+# $\alpha = 0.6$, where n counts the end token. Here is the greedy search; the
+# page below it has the beam as a tree.
+
+# %%
+trace = kt.trace(translator, "I am a student.")
+print(str(trace).split("Beam search")[0])
+
+# %%
+trace.to_html()
+
+# %%
+best = translator.translate("I am a student.")
+found = translator.score("I am a student.", best.texts[0])
+n = len(tokenizer.tokenize(best.texts).to_list()[0]) + 1
+compare(best.scores[0], found.log_prob / ((5 + n) / 6) ** 0.6)
+
+# %% [markdown]
+# ### Attention
+#
+# One map per head of the last layer, from the German output to the English
+# source, as in Figures 3 to 5.
+
+# %%
+kt.plotting.translation_figure(translator.attention("I am a student."), "cross")
+
+# %% [markdown]
+# ## Break it on purpose
+#
+# Four models, each with one part taken away: the positions, all heads but one,
+# the warm-up, and the label smoothing. The perplexity is that of the right
+# tokens, without smoothing, of 500 sentences that were not used for training.
+
+# %%
+
+
+def remove_positions(model):
+    for positions in (model.source_positions, model.target_positions):
+        positions.vectors = lambda at: tf.zeros((tf.size(at), 128))
+
+
+models = {"the paper's": (model, perplexities)}
+for name, change in {
+    "no positions": dict(prepare=remove_positions),
+    "one head": dict(num_heads=1),
+    "no warm-up": dict(warmup_steps=1),
+    "no label smoothing": dict(label_smoothing=0.0),
+}.items():
+    models[name] = train(**change)
+
+# %%
+from keras_transformer.train.evaluation import evaluate
+
+sentence = "When you were a cook, you sometimes ate the rice."
+print(f"{'':20}{'perplexity':>12}{'BLEU':>8}")
+for name, (broken, perplexities) in models.items():
+    translator = kt.Translator(broken, tokenizer)
+    results, _ = evaluate(translator, corpus, "test", target="de")
+    print(f"{name:20}{perplexities[-1]:12.2f}{results['bleu']:8.1f}")
+    print(" " * 20, translator(sentence))
+
+# %%
+import matplotlib.pyplot as plt
+
+for name, (_, perplexities) in models.items():
+    plt.plot(np.arange(1, 9) * STEPS / 8, perplexities, label=name)
+plt.yscale("log")
+plt.xlabel("steps")
+plt.ylabel("validation perplexity")
+plt.legend()
+plt.show()

@@ -1,0 +1,180 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Parse sentences with a Transformer
+#
+# Section 6.3 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762)
+# trains the model that translates to read a sentence and write its tree. Here
+# it learns a small grammar in a few minutes on two CPU cores. Nothing is
+# downloaded.
+
+# %% [markdown]
+# ## Install
+#
+# `make install` has installed everything for a local Jupyter. Colab needs a
+# checkout of the project in `/content/keras-transformer`, since the package is
+# not on PyPI. Colab's TensorFlow is kept.
+
+# %%
+import os
+import sys
+
+if "google.colab" in sys.modules:
+    from importlib.metadata import version
+
+    # tensorflow-text requires a TensorFlow of its own version: unless the
+    # installed version is named, pip takes the newest of both.
+    installed = f"tensorflow=={version('tensorflow')}"
+    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {installed}
+
+# How long to train. The tests of the project set a few steps.
+os.environ.setdefault("STEPS", "1000")
+
+# %% [markdown]
+# ## A treebank
+#
+# Real treebanks are licensed, so that this one is generated. Its grammar has
+# the difficulty of English in small: the tags of "sees the dog with a hat" and
+# "sees the dog of a child" are the same, but one phrase belongs to the verb,
+# the other to the noun.
+
+# %%
+import random
+from pathlib import Path
+
+import keras_transformer as kt
+
+# What each symbol becomes; what is listed twice is twice as frequent.
+GRAMMAR = {
+    "S": ["NP VP ."],
+    "NP": ["DT NN", "DT NN", "DT JJ NN", "NP PP-of", "PRP"],
+    "VP": ["VBZ NP", "VBZ NP", "VBZ NP PP-with", "VBZ SBAR", "VBZ"],
+    "PP-of": ["IN-of NP"],
+    "PP-with": ["IN-with NP"],
+    "SBAR": ["IN-that NP VP"],
+}
+WORDS = {
+    "DT": ["the", "a", "every", "no"],
+    "JJ": ["red", "old", "small", "happy", "tired"],
+    "NN": ["dog", "tree", "house", "cat", "child", "hat", "man", "woman"],
+    "PRP": ["she", "he", "somebody", "everybody"],
+    "VBZ": ["sees", "likes", "finds", "hears", "knows"],
+    "IN-of": ["of", "from"],
+    "IN-with": ["with", "without"],
+    "IN-that": ["that", "because"],
+    ".": ["."],
+}
+
+
+def generate(symbol="S", depth=0):
+    """Returns a tree, such as `(S (NP (DT the) (NN dog)) ...)`."""
+    label = symbol.split("-")[0]
+    if symbol in WORDS:
+        return f"({label} {random.choice(WORDS[symbol])})"
+    # Deep in a tree only the first, short choices are left.
+    choice = random.choice(GRAMMAR[symbol][: 2 if depth > 6 else None])
+    children = (generate(child, depth + 1) for child in choice.split())
+    return f"({label} {' '.join(children)})"
+
+
+random.seed(1)
+treebank = Path("treebank")
+treebank.mkdir(exist_ok=True)
+trees = list({f"(TOP {generate()})" for _ in range(20_000)})
+random.shuffle(trees)
+(treebank / "valid.mrg").write_text("\n".join(trees[:300]) + "\n")
+(treebank / "train.mrg").write_text("\n".join(trees[300:]) + "\n")
+print(f"{len(trees):,} different trees")
+print(kt.parsing.pretty(kt.parsing.Tree.parse(trees[0])))
+
+# %% [markdown]
+# ## Trees as sequences
+#
+# The decoder writes tokens, so that a tree becomes a sequence: an opening and a
+# closing bracket with its label for each constituent, each word, and its tag
+# after it.
+
+# %%
+tree = kt.parsing.Tree.parse(
+    "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ knows)) (. .)))"
+)
+sequence = kt.parsing.linearize(tree)
+print(sequence)
+
+# %% [markdown]
+# What a model writes need not be a tree. `restore` makes one of it in any case,
+# by the rule in `docs/parsing.md`, and says whether it had to repair. Here the
+# bracket that closes the subject is missing.
+
+# %%
+broken = sequence.replace(" )NP", "")
+repaired, had_to = kt.parsing.restore(broken.split(), tree.words)
+print(repaired, had_to)
+
+# %% [markdown]
+# ## Train
+#
+# It is the training of translation. What differs is in one class, the task,
+# which the command chooses when it finds trees.
+
+# %% language="bash"
+# rm -rf parser
+# keras-transformer train --data treebank --preset tiny --vocab-size 480 \
+#     --steps $STEPS --warmup-steps 200 --output parser
+
+# %% [markdown]
+# ## Evaluate
+#
+# F1 of the labelled brackets, by the rules of evalb, on trees that were not
+# used for training. The search has the beam of the paper's parser, 21.
+
+# %% language="bash"
+# keras-transformer evaluate parser --data treebank --split valid
+
+# %% [markdown]
+# ## Parse
+#
+# The preposition decides what the last phrase belongs to.
+
+# %%
+parser = kt.Translator.open("parser")
+for text in (
+    "The man sees the dog with a hat.",
+    "The man sees the dog of a child.",
+):
+    parsed = parser.translate(text.lower())
+    print(f"{text}  score {parsed.scores[0]:.3f}, repaired {parsed.repaired}")
+    print(kt.parsing.pretty(kt.parsing.Tree.parse(parsed.texts[0])), "\n")
+
+# %%
+from IPython.display import SVG
+
+parsed = parser("she knows that the tired man likes every dog of a child .")
+SVG(kt.parsing.draw(kt.parsing.Tree.parse(parsed)))
+
+# %% [markdown]
+# ## Export
+#
+# The SavedModel takes a sentence and returns its tree. It splits the words
+# itself.
+
+# %%
+import tempfile
+
+import tensorflow as tf
+
+exported = kt.export.save(parser, f"{tempfile.mkdtemp()}/1")
+parse = tf.saved_model.load(exported).signatures["serving_default"]
+outputs = parse(text=tf.constant(["he hears a small cat ."]))
+print(outputs["trees"][0, 0].numpy().decode())
+print(f"score {outputs['scores'][0, 0]:.3f}")

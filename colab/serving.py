@@ -1,0 +1,219 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # From a run to a served model
+#
+# A run is trained, exported as one SavedModel that takes text and returns
+# translations, and asked for translations over REST. A few minutes on two CPU
+# cores, no downloads.
+
+# %% [markdown]
+# ## Install
+#
+# `make install` has installed everything for a local Jupyter. Colab needs a
+# checkout of the project in `/content/keras-transformer`, since the package is
+# not on PyPI. Colab's TensorFlow is kept.
+
+# %%
+import os
+import sys
+
+if "google.colab" in sys.modules:
+    from importlib.metadata import version
+
+    # tensorflow-text requires a TensorFlow of its own version: unless the
+    # installed version is named, pip takes the newest of both.
+    installed = f"tensorflow=={version('tensorflow')}"
+    # %pip install -q "/content/keras-transformer[tensorflow,web]" {installed}
+
+# How long to train. The tests of the project set a few steps.
+os.environ.setdefault("STEPS", "400")
+
+# %% [markdown]
+# ## Train
+#
+# The bundled corpus has pairs of simple sentences, English and German.
+
+# %%
+import keras_transformer as kt
+
+corpus = kt.train.open_corpus(["embedded"])
+sources = [
+    source.decode()
+    for source, _ in corpus.pairs("test").take(64).as_numpy_iterator()
+]
+sources[:3]
+
+# %% [markdown]
+# The command line writes a run: a folder with the configuration, the tokenizer
+# and the checkpoints. The other commands take it.
+
+# %% language="bash"
+# rm -rf served && mkdir served
+# keras-transformer train --data embedded --preset tiny \
+#     --steps $STEPS --warmup-steps 200 --output served/en-de
+# ls served/en-de
+
+# %% language="bash"
+# keras-transformer evaluate served/en-de --data embedded --split test
+
+# %% [markdown]
+# ## Export
+#
+# `export` writes a SavedModel that contains the tokenizer and the beam search,
+# and needs no code of this project. It is loaded in a new process and compared
+# with the run before it appears in its place. The folder `1` is its version.
+# `--serving-kit` adds what TensorFlow Serving needs in production.
+
+# %% language="bash"
+# keras-transformer export served/en-de served/models/en-de/1 \
+#     --n-best 2 --serving-kit
+# cd served/models && find . -type f | sort
+
+# %% [markdown]
+# ## The SavedModel
+#
+# A server loads it in C++. In Python it takes three lines; the second registers
+# the operations of the tokenizer. Each signature takes and returns tensors.
+
+# %%
+import tensorflow as tf
+import tensorflow_text  # noqa: F401
+
+model = tf.saved_model.load("served/models/en-de/1")
+for name, signature in sorted(model.signatures.items()):
+    inputs = signature.structured_input_signature[1]
+    print(f"{name}({', '.join(sorted(inputs))})")
+    print("    ->", *sorted(signature.structured_outputs))
+
+# %%
+outputs = model.signatures["serving_default"](
+    text=tf.constant(["I am a student.", "She reads a book."])
+)
+for texts, scores in zip(
+    outputs["translations"].numpy(), outputs["scores"].numpy(), strict=True
+):
+    for text, score in zip(texts, scores, strict=True):
+        print(f"{score:7.3f}  {text.decode()}")
+
+# %%
+scored = model.signatures["score"](
+    text=tf.constant(["I am a student."] * 2),
+    translation=tf.constant(["Ich bin Student.", "Ich bin Lehrer."]),
+)
+scored["perplexities"].numpy()
+
+# %% [markdown]
+# ## Serve
+#
+# In production the server is TensorFlow Serving; `served/models/en-de` has a
+# `compose.yaml` that starts it in Docker. A machine without Docker can install
+# [its package](https://www.tensorflow.org/tfx/serving/setup), which has the
+# program `tensorflow_model_server`. Where that is found, this cell starts it.
+# Otherwise it starts `keras-transformer serve`, which answers in the same
+# format and is made for trying.
+
+# %%
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+
+with socket.create_server(("127.0.0.1", 0)) as free:
+    PORT = free.getsockname()[1]
+
+if shutil.which("tensorflow_model_server"):
+    command = [
+        "tensorflow_model_server",
+        f"--rest_api_port={PORT}",
+        "--model_name=en-de",
+        f"--model_base_path={os.path.abspath('served/models/en-de')}",
+    ]
+else:
+    command = [
+        *["keras-transformer", "serve", "served/en-de", "--n-best", "2"],
+        *["--port", str(PORT)],
+    ]
+with open("served/server.log", "w") as log:
+    server = subprocess.Popen(command, stdout=log, stderr=log)
+print(" ".join(command[:2]))
+
+# %% [markdown]
+# ## Requests
+#
+# The model's state first: the server answers when it has loaded the model.
+
+# %%
+URL = f"http://127.0.0.1:{PORT}/v1/models/en-de"
+
+for _ in range(120):
+    try:
+        with urllib.request.urlopen(URL) as response:
+            print(json.load(response)["model_version_status"][0]["state"])
+        break
+    except OSError:
+        time.sleep(1)
+
+
+# %%
+def predict(body):
+    request = urllib.request.Request(
+        f"{URL}:predict",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
+
+
+predict({"instances": ["I am a student.", "Where is the book?"]})
+
+# %% [markdown]
+# Many requests at the same time:
+
+# %%
+from concurrent.futures import ThreadPoolExecutor
+
+with open("served/en-de/translations-test.txt") as file:
+    expected = file.read().splitlines()[:64]
+
+start = time.perf_counter()
+with ThreadPoolExecutor(8) as pool:
+    answers = list(pool.map(predict, [{"instances": [s]} for s in sources]))
+seconds = time.perf_counter() - start
+served = [answer["predictions"][0]["translations"][0] for answer in answers]
+same = sum(map(str.__eq__, served, expected))
+print(f"{len(sources) / seconds:.0f} sentences/s")
+print(f"{same} of {len(sources)} translations are those of `evaluate`")
+
+# %% [markdown]
+# A request that is wrong gets a message:
+
+# %%
+try:
+    predict({"instances": [{"text": 3}]})
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+
+# %%
+server.terminate()
+server.wait()
+
+# %% [markdown]
+# ## Where to go from here
+#
+# `docs/serving.md` has all signatures, the client for gRPC
+# (`keras_transformer.export.client.Client`), threads and batches, and what has
+# been tested.
