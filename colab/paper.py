@@ -35,8 +35,8 @@ if "google.colab" in sys.modules:
 
     # tensorflow-text requires a TensorFlow of its own version: unless the
     # installed version is named, pip takes the newest of both.
-    installed = f"tensorflow=={version('tensorflow')}"
-    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {installed}
+    pin = f"tensorflow=={version('tensorflow')}"
+    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {pin}
 
 # How long to train each model. The tests of the project set a few steps.
 STEPS = int(os.environ.get("STEPS", "400"))

@@ -34,8 +34,8 @@ if "google.colab" in sys.modules:
 
     # tensorflow-text requires a TensorFlow of its own version: unless the
     # installed version is named, pip takes the newest of both.
-    installed = f"tensorflow=={version('tensorflow')}"
-    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {installed}
+    pin = f"tensorflow=={version('tensorflow')}"
+    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 os.environ.setdefault("STEPS", "1000")
@@ -92,8 +92,8 @@ treebank = Path("treebank")
 treebank.mkdir(exist_ok=True)
 trees = list({f"(TOP {generate()})" for _ in range(20_000)})
 random.shuffle(trees)
-(treebank / "valid.mrg").write_text("\n".join(trees[:300]) + "\n")
-(treebank / "train.mrg").write_text("\n".join(trees[300:]) + "\n")
+(treebank / "valid.mrg").write_text("\n".join(trees[:200]) + "\n")
+(treebank / "train.mrg").write_text("\n".join(trees[200:]) + "\n")
 print(f"{len(trees):,} different trees")
 print(kt.parsing.pretty(kt.parsing.Tree.parse(trees[0])))
 

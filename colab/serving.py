@@ -33,8 +33,8 @@ if "google.colab" in sys.modules:
 
     # tensorflow-text requires a TensorFlow of its own version: unless the
     # installed version is named, pip takes the newest of both.
-    installed = f"tensorflow=={version('tensorflow')}"
-    # %pip install -q "/content/keras-transformer[tensorflow,web]" {installed}
+    pin = f"tensorflow=={version('tensorflow')}"
+    # %pip install -q "/content/keras-transformer[tensorflow,web]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 os.environ.setdefault("STEPS", "400")

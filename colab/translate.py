@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Train a translator with `model.fit`, export it and translate with it
+# # Train a translator with `model.fit`, look into it, export and serve it
 #
 # The Transformer of [Attention Is All You Need](https://arxiv.org/abs/1706.03762)
 # on the small English–German corpus that is bundled with the package. Training
@@ -22,8 +22,8 @@
 #
 # `make install` has installed everything for a local Jupyter. Colab needs a
 # checkout of the project in `/content/keras-transformer` (clone it, or upload
-# and unpack an archive): the package is not on PyPI, and this notebook does not
-# contain it. Colab's TensorFlow is kept.
+# and unpack an archive), since the package is not on PyPI. Colab's TensorFlow
+# is kept.
 
 # %%
 import os
@@ -34,8 +34,8 @@ if "google.colab" in sys.modules:
 
     # tensorflow-text requires a TensorFlow of its own version: unless the
     # installed version is named, pip takes the newest of both.
-    installed = f"tensorflow=={version('tensorflow')}"
-    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {installed}
+    pin = f"tensorflow=={version('tensorflow')}"
+    # %pip install -q "/content/keras-transformer[tensorflow,plot,web]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 EPOCHS = int(os.environ.get("EPOCHS", "5"))
@@ -137,6 +137,23 @@ for text, score in zip(translation.texts, translation.scores, strict=True):
     print(f"{score:7.3f}  {text}")
 
 # %% [markdown]
+# ## See how the search found it
+#
+# Each step shows what the decoder reads, its most probable tokens, and which
+# hypotheses live on, end or are pruned. First the greedy search:
+
+# %%
+trace = kt.trace(translator, "I am a student.")
+print(str(trace).split("Beam search")[0])
+
+# %% [markdown]
+# The page draws the beam search as a tree. Choose a token to see its
+# hypothesis. `keras-transformer trace` writes it to a file.
+
+# %%
+trace.to_html()
+
+# %% [markdown]
 # ## Evaluate
 #
 # sacreBLEU's BLEU and chrF on sentences that were not used for training.
@@ -152,12 +169,15 @@ print(describe(results))
 #
 # One map per head of the last decoder layer. Each row belongs to a position of
 # the German output and shows which English tokens it attends to while the next
-# token is predicted.
+# token is predicted. The page below it has all layers and heads.
 
 # %%
 # %matplotlib inline
 attention = translator.attention("I am a student.")
 kt.plotting.translation_figure(attention, "cross")
+
+# %%
+kt.pages.attention_page(attention)
 
 # %% [markdown]
 # ## Export
@@ -176,3 +196,40 @@ import tensorflow as tf
 translate = tf.saved_model.load(exported).signatures["serving_default"]
 outputs = translate(text=tf.constant(["I am a student"]))
 [text.decode() for text in outputs["translations"][0].numpy()]
+
+# %% [markdown]
+# ## Serve
+#
+# TensorFlow Serving is for production; `docs/serving.md` and the notebook
+# `serving` are about it. To try a model, `make_app` makes a small web page with
+# an endpoint in the format of TensorFlow Serving, which is what
+# `keras-transformer serve` starts for a run.
+
+# %%
+import json
+import threading
+import time
+import urllib.request
+
+import uvicorn
+
+from keras_transformer.web import make_app
+
+app = make_app(translator, "en-de", max_characters=2_000)
+server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+threading.Thread(target=server.run, daemon=True).start()
+while not server.started:
+    time.sleep(0.1)
+port = server.servers[0].sockets[0].getsockname()[1]
+print(f"http://127.0.0.1:{port}")
+
+# %%
+request = urllib.request.Request(
+    f"http://127.0.0.1:{port}/v1/models/en-de:predict",
+    json.dumps({"instances": ["I am a student."]}).encode(),
+    {"Content-Type": "application/json"},
+)
+with urllib.request.urlopen(request) as response:
+    answer = json.load(response)
+server.should_exit = True
+answer

@@ -53,8 +53,8 @@ class TranslationAttention(NamedTuple):
     `target_tokens[t]`.
     """
 
-    source: str
-    output: str
+    source: str  # the text
+    output: str  # the text that was found for it
     source_tokens: list[str]  # S pieces, the end token last
     target_tokens: list[str]  # T pieces that the decoder reads, "<s>" first
     encoder: list[np.ndarray]  # [H, S, S]

@@ -30,7 +30,7 @@ class BeamState(NamedTuple):
     finished_ids: tf.Tensor  # [B, K, t] finished hypotheses, then padding
     finished_scores: tf.Tensor  # [B, K] best first; -inf in an empty slot
     finished_lengths: tf.Tensor  # [B, K]
-    constraints: Constraints
+    constraints: Constraints  # what the hypotheses must satisfy
     sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
 
 

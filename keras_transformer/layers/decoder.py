@@ -16,8 +16,7 @@ from keras_transformer.layers.block import Block, Stack
 class LayerCache(NamedTuple):
     """What a decoder layer keeps between decoding steps."""
 
-    # [B, H, P, d_k], grows by the positions of each step, up to the window
-    self_key: Any
+    self_key: Any  # [B, H, P, d_k], grows with each step, up to the window
     self_value: Any  # [B, H, P, d_v]
     cross_key: Any  # [B, H, S, d_k], computed once from the memory
     cross_value: Any  # [B, H, S, d_v]

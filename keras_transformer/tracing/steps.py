@@ -27,7 +27,7 @@ Fate = Literal["live", "finished", "pruned"]
 class Token(NamedTuple):
     """A token that the model may write next."""
 
-    piece: str
+    piece: str  # as in the vocabulary
     probability: float  # P(token | source, hypothesis)
 
 
@@ -43,18 +43,18 @@ class Continuation(NamedTuple):
     """One of the 2K best hypotheses that are one token longer."""
 
     parent: int  # index of the hypothesis that it continues
-    token: Token
+    token: Token  # that it adds
     log_prob: float  # log P, with this token
     score: float  # log P / length penalty: what it would have if it ended
-    fate: Fate
+    fate: Fate  # what became of it
 
 
 class Finished(NamedTuple):
     """A hypothesis with an end token."""
 
     pieces: list[str]  # the end token last
-    text: str
-    log_prob: float
+    text: str  # the pieces as text
+    log_prob: float  # log P
     length_penalty: float  # ((5 + n) / 6)^alpha; n is the number of pieces
     score: float  # log P / length penalty
 
@@ -72,9 +72,9 @@ class Step(NamedTuple):
 class SearchTrace(NamedTuple):
     """All steps of a search."""
 
-    search: BeamSearch
+    search: BeamSearch  # its settings
     max_length: int  # tokens that a hypothesis may have
-    steps: list[Step]
+    steps: list[Step]  # in order, at least one
 
     @property
     def finished(self) -> list[Finished]:
