@@ -43,6 +43,15 @@ def test_every_part_counts():
     assert forward_flops(larger, 10, 8) - base == 2 * 128 * 8
 
 
+def test_a_window_counts_its_keys_only():
+    # Two layers of four heads; d_k and d_v are 32. Attention to the memory
+    # has no window.
+    full = forward_flops(config(), 10, 8)
+    windowed = forward_flops(config(attention_window=5), 10, 8)
+    assert full - windowed == 2 * 2 * 4 * 64 * (10 * 5 + 8 * 3)
+    assert forward_flops(config(attention_window=10), 10, 8) == full
+
+
 def test_gradients_take_twice_as_much():
     base = TransformerConfig.from_preset("base")
     assert training_flops(base, 25, 25) == 3 * forward_flops(base, 25, 25)

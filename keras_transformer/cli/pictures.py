@@ -87,6 +87,11 @@ def curve(options: argparse.Namespace) -> None:
     from keras_transformer.train.log import read_log
 
     run = Run.open(options.run)
+    if "averaged" in run.recipe:
+        raise InputError(
+            "The mean of checkpoints has no curve. Plot the run that they are "
+            f"from. Received: {run.path}"
+        )
     rows = read_log(run.log_path)
     figure = training_figure(rows, run.path.name, run.task.watched_label)
     save_figure(figure, options.output)

@@ -1,5 +1,6 @@
 """The commands that show something."""
 
+import json
 import re
 
 import pytest
@@ -96,6 +97,18 @@ def test_curve_plots_the_log(run_cli, trained, tmp_path):
     assert code == 0
     assert out == f"2 epochs are plotted in {picture}\n"
     assert "validation" in picture.read_text("utf-8")
+
+
+def test_curve_of_a_mean_of_checkpoints(run_cli, trained, tmp_path):
+    mean = tmp_path / "mean"
+    config = json.loads((trained.run / "config.json").read_text("utf-8"))
+    config["recipe"]["averaged"] = ["step-1.weights.h5"]
+    mean.mkdir()
+    (mean / "config.json").write_text(json.dumps(config), "utf-8")
+    (mean / "tokenizer.model").symlink_to(trained.run / "tokenizer.model")
+    code, _, err = run_cli("curve", mean, "--output", tmp_path / "a.svg")
+    assert code == 2
+    assert err.startswith("keras-transformer: The mean of checkpoints has no")
 
 
 # === plot ===
