@@ -39,6 +39,7 @@ TEST = [
     "jax",
     "jedi",
     "jupytext>=1.16",
+    "markdown-it-py>=3",
     "nbclient>=0.10",
     "playwright>=1.50",
     "pytest>=8",
@@ -78,7 +79,7 @@ setup(
     },
     package_data={
         "keras_transformer": ["py.typed"],
-        "keras_transformer.pages": ["*.css", "*.html"],
+        "keras_transformer.pages": ["*.css", "*.html", "*.js"],
         "keras_transformer.train.data": ["demo/*"],
     },
     install_requires=[KERAS, "numpy>=1.26"],

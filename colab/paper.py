@@ -36,7 +36,11 @@ if "google.colab" in sys.modules:
     # tensorflow-text requires a TensorFlow of its own version: unless the
     # installed version is named, pip takes the newest of both.
     pin = f"tensorflow=={version('tensorflow')}"
-    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {pin}
+    checkout = "/content/keras-transformer"
+    assert os.path.isdir(checkout), (
+        f"Put a checkout of the project at {checkout}"
+    )
+    # %pip install -q "{checkout}[tensorflow,plot]" {pin}
 
 # How long to train each model. The tests of the project set a few steps.
 STEPS = int(os.environ.get("STEPS", "400"))
@@ -287,7 +291,7 @@ compare(loss(labels, logits), losses.mean())
 import keras
 import tensorflow as tf
 
-tf.get_logger().setLevel("ERROR")  # one function per model is meant
+tf.get_logger().setLevel("ERROR")  # each model is traced anew
 corpus = kt.train.open_corpus(["embedded"])
 tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=2_000)
 limits = dict(batch_tokens=4_096, max_length=32)

@@ -35,7 +35,11 @@ if "google.colab" in sys.modules:
     # tensorflow-text requires a TensorFlow of its own version: unless the
     # installed version is named, pip takes the newest of both.
     pin = f"tensorflow=={version('tensorflow')}"
-    # %pip install -q "/content/keras-transformer[tensorflow,plot]" {pin}
+    checkout = "/content/keras-transformer"
+    assert os.path.isdir(checkout), (
+        f"Put a checkout of the project at {checkout}"
+    )
+    # %pip install -q "{checkout}[tensorflow,plot]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 os.environ.setdefault("STEPS", "1000")
@@ -43,7 +47,7 @@ os.environ.setdefault("STEPS", "1000")
 # %% [markdown]
 # ## A treebank
 #
-# Real treebanks are licensed, so that this one is generated. Its grammar has
+# Real treebanks are licensed, so this one is generated. Its grammar has
 # the difficulty of English in small: the tags of "sees the dog with a hat" and
 # "sees the dog of a child" are the same, but one phrase belongs to the verb,
 # the other to the noun.
@@ -100,7 +104,7 @@ print(kt.parsing.pretty(kt.parsing.Tree.parse(trees[0])))
 # %% [markdown]
 # ## Trees as sequences
 #
-# The decoder writes tokens, so that a tree becomes a sequence: an opening and a
+# The decoder writes tokens, so a tree becomes a sequence: an opening and a
 # closing bracket with its label for each constituent, each word, and its tag
 # after it.
 

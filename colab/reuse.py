@@ -34,8 +34,11 @@ os.environ["KERAS_BACKEND"] = "jax"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 if "google.colab" in sys.modules:
-    # %pip install -q /content/keras-transformer
-    pass
+    checkout = "/content/keras-transformer"
+    assert os.path.isdir(checkout), (
+        f"Put a checkout of the project at {checkout}"
+    )
+    # %pip install -q {checkout}
 
 # How long to train each model. The tests of the project set fewer.
 EPOCHS = int(os.environ.get("EPOCHS", "2"))

@@ -35,7 +35,11 @@ if "google.colab" in sys.modules:
     # tensorflow-text requires a TensorFlow of its own version: unless the
     # installed version is named, pip takes the newest of both.
     pin = f"tensorflow=={version('tensorflow')}"
-    # %pip install -q "/content/keras-transformer[tensorflow,plot,web]" {pin}
+    checkout = "/content/keras-transformer"
+    assert os.path.isdir(checkout), (
+        f"Put a checkout of the project at {checkout}"
+    )
+    # %pip install -q "{checkout}[tensorflow,plot,web]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 EPOCHS = int(os.environ.get("EPOCHS", "5"))

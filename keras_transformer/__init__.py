@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from keras_transformer import schedules as schedules
     from keras_transformer import tasks as tasks
     from keras_transformer import text as text
+    from keras_transformer import tracing as tracing
     from keras_transformer import train as train
+    from keras_transformer import web as web
     from keras_transformer.config import TransformerConfig as TransformerConfig
     from keras_transformer.errors import InputError as InputError
     from keras_transformer.losses import (
@@ -82,7 +84,9 @@ _MODULES = (
     "schedules",
     "tasks",
     "text",
+    "tracing",
     "train",
+    "web",
 )
 # What has classes that `keras.models.load_model` may meet.
 _REGISTERED = ("model", "losses", "metrics", "schedules")

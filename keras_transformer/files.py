@@ -1,11 +1,13 @@
-"""Atomic writing of files."""
+"""Checking names of files, and writing files atomically."""
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
+
+from keras_transformer.errors import InputError
 
 
 @contextlib.contextmanager
@@ -37,6 +39,29 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
+    """Checks the name of a file, before what it will contain is made.
+
+    Args:
+        path: The file.
+        suffixes: What its name may end in, such as `.png`.
+
+    Raises:
+        InputError: If it ends in anything else, or its folder does not exist.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in suffixes:
+        raise InputError(
+            f"The name of the file must end in {', '.join(suffixes)}. "
+            f"Received: {path}"
+        )
+    if not path.parent.is_dir():
+        raise InputError(
+            "The folder of the file does not exist. Create it first, or choose "
+            f"another one. Received: {path}"
+        )
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:

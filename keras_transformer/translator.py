@@ -48,8 +48,8 @@ class Score(NamedTuple):
 class TranslationAttention(NamedTuple):
     """The attention of a model while it translates one text.
 
-    Each list has one float32 array per layer, the first layer first. Row t of
-    a decoder's array belongs to the prediction of the token that follows
+    There is one float32 array per layer, the first layer first. Row t of a
+    decoder's array belongs to the prediction of the token that follows
     `target_tokens[t]`.
     """
 
@@ -57,6 +57,8 @@ class TranslationAttention(NamedTuple):
     output: str  # the text that was found for it
     source_tokens: list[str]  # S pieces, the end token last
     target_tokens: list[str]  # T pieces that the decoder reads, "<s>" first
+    source_words: list[list[int]]  # positions of the pieces of each word
+    target_words: list[list[int]]  # likewise
     encoder: list[np.ndarray]  # [H, S, S]
     decoder: list[np.ndarray]  # [H, T, T]
     cross: list[np.ndarray]  # [H, T, S]
@@ -238,11 +240,9 @@ class Translator:
                 f"workers={workers!r}"
             )
         texts, is_single = read_texts(texts)
-        prefixes, _ = (
-            read_texts(prefixes, "prefixes")
-            if prefixes is not None
-            else ([""] * len(texts), False)
-        )
+        if prefixes is None:
+            prefixes = [""] * len(texts)
+        prefixes, _ = read_texts(prefixes, "prefixes")
         if len(prefixes) != len(texts):
             raise InputError(
                 "Each text must have one prefix. Received: "
@@ -362,8 +362,8 @@ class Translator:
         return TranslationAttention(
             text,
             self.tensors.one_output(chosen[0], text),
-            self.tokenizer.pieces(source[0]),
-            self.tokenizer.pieces(target[0]),
+            *map(self.tokenizer.pieces, (source[0], target[0])),
+            *map(self.tokenizer.words, (source[0], target[0])),
             *([layer[0].numpy() for layer in kind] for kind in scores),
         )
 

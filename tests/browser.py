@@ -22,11 +22,13 @@ def open_page(html, **settings):
 
 
 @contextlib.contextmanager
-def open_address(address, width=1200, height=900, scheme="light"):
+def open_address(
+    address, width=1200, height=900, scheme="light", has_touch=False
+):
     """Yields a page of Playwright.
 
     A message of the browser's console, an error of a script and a request to
-    another address fail the test.
+    another address fail the test, also in a window that the page opens.
     """
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:
@@ -38,12 +40,15 @@ def open_address(address, width=1200, height=900, scheme="light"):
         browser = playwright.chromium.launch(
             executable_path=program, args=_FLAGS
         )
-        page = browser.new_page(
-            viewport={"width": width, "height": height}, color_scheme=scheme
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            has_touch=has_touch,
         )
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on(
+        page = context.new_page()
+        context.on("console", lambda message: problems.append(message.text))
+        context.on("weberror", lambda one: problems.append(str(one.error)))
+        context.on(
             "request",
             lambda request: (
                 request.url.startswith(address) or problems.append(request.url)

@@ -14,7 +14,9 @@ import sys
 
 class NoTensorFlow:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("tensorflow", "tensorflow_text"):
+        if name.split(".")[0] in (
+            *("tensorflow", "tensorflow_text", "sentencepiece", "sacrebleu"),
+        ):
             raise ModuleNotFoundError(name, name=name)
 
 sys.meta_path.insert(0, NoTensorFlow())

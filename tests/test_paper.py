@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
 from documents import ROOT
+
+from keras_transformer.cli.parser import make_parser
+from keras_transformer.presets import PRESETS
 
 PAPER = (ROOT / "docs" / "paper.md").read_text("utf-8")
 NAMES = re.findall(r"`([\w./-]+\.py)(?:::(\w+))?`", PAPER)
@@ -17,12 +21,33 @@ def test_files_and_tests_exist():
 
 
 def test_every_statement_names_a_file_and_a_test():
-    rows = re.findall(
-        r"^\| (?!the paper)(\S.*) \| (.*) \| (.*)\|$", PAPER, re.M
+    tables = re.findall(
+        r"^\| the paper \| here \| test \|\n\|.*\n((?:\|.*\n)+)", PAPER, re.M
     )
-    rows = [row for row in rows if ".py" in row[1]]
-    assert len(rows) >= 30
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for table in tables
+        for line in table.splitlines()
+    ]
+    assert len(tables) == 4 and len(rows) >= 30
     without = [what for what, _, test in rows if "::" not in test]
     assert without == [
         "Table 1: complexity, sequential operations, path length"
     ]
+    # A place is a file, or a page that has one.
+    assert all(re.search(r"\.(py|md)|preset `", here) for _, here, _ in rows)
+
+
+def test_presets_and_commands_exist():
+    presets = {
+        name
+        for group in re.findall(r"presets? ((?:`[\w-]+`(?:,| and)? ?)+)", PAPER)
+        for name in re.findall(r"`([\w-]+)`", group)
+    }
+    assert {"base", "big", "parsing-wsj"} <= presets <= set(PRESETS)
+    commands = set(re.findall(r"`keras-transformer (\w+)", PAPER))
+    assert {"plot", "trace", "ablate"} <= commands
+    for command in commands:
+        with pytest.raises(SystemExit) as stop:
+            make_parser().parse_args([command, "--help"])
+        assert stop.value.code == 0

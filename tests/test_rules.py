@@ -22,7 +22,7 @@ def test_tree_lists_every_file():
 
 
 def test_no_file_has_more_than_400_lines():
-    for folder in (*SOURCE_FOLDERS, "tests", "benchmarks", "colab"):
+    for folder in (*SOURCE_FOLDERS, "tests", "benchmarks"):
         for path in (ROOT / folder).rglob("*.py"):
             assert len(path.read_text("utf-8").splitlines()) <= 400, path
 

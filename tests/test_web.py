@@ -2,7 +2,9 @@
 
 import concurrent.futures
 import contextlib
+import http.client
 import json
+import socket
 import sys
 import threading
 import time
@@ -115,11 +117,71 @@ def test_large_bodies_are_not_read(address):
     assert status == 413 and "bytes" in found["error"]
 
 
-def test_bodies_that_are_not_json(address):
-    request = urllib.request.Request(address + PREDICT, b"{", method="POST")
+def error_of(request):
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(request)
-    assert error.value.code == 422
+    return error.value.code, json.load(error.value)["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "must be valid JSON"),
+        (b"\xff", "must be valid JSON"),
+        (b'["dog"]', "must be a JSON object. Received: ['dog']"),
+        (b'{"\\ud800": 1}', r"Received: '\ud800'"),
+    ],
+)
+def test_bodies_that_are_no_json_object(address, body, message):
+    status, error = error_of(
+        urllib.request.Request(address + PREDICT, body, method="POST")
+    )
+    assert status == 400 and message in error
+
+
+def test_any_content_type_as_of_tensorflow_serving(address):
+    # What `curl -d` sends.
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    body = json.dumps({"instances": ["dog"]}).encode()
+    request = urllib.request.Request(address + PREDICT, body, headers)
+    with urllib.request.urlopen(request) as answer:
+        assert len(json.load(answer)["predictions"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/trace", 400, "must have a text"),
+        ("/attention?text=dog&hypothesis=x", 400, "hypothesis=x"),
+        ("/other", 404, "Received: GET /other"),
+        (PREDICT, 405, f"Received: GET {PREDICT}"),
+    ],
+)
+def test_wrong_addresses_get_a_message(address, path, status, message):
+    found, error = error_of(address + path)
+    assert found == status and message in error
+
+
+def test_a_request_in_chunks_gets_a_message(address):
+    host, port = address.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port))
+    connection.putrequest("POST", PREDICT)
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert "a request in chunks" in json.load(answer)["error"]
+    connection.close()
+
+
+def test_names_of_other_sites_are_refused(several, address):
+    headers = {"Host": "site.example:80"}
+    status, error = error_of(urllib.request.Request(address, None, headers))
+    assert status == 403 and error.endswith("Received: site.example:80")
+    port = address.rpartition(":")[2]
+    headers = {"Host": f"localhost:{port}"}
+    request = urllib.request.Request(address, None, headers)
+    assert urllib.request.urlopen(request).status == 200
 
 
 def test_status(address):
@@ -135,7 +197,13 @@ def test_pages_of_a_text(address, several):
     second = several.translate("dog").texts[1]
     status, page = fetch(f"{address}/attention?text=dog&hypothesis=1")
     assert status == 200 and f'"target": {json.dumps(second)}' in page
-    for path in ("trace?text=", "attention?text=dog&hypothesis=3"):
+    status, page = fetch(f"{address}/trace?text=dog&hypothesis=1")
+    assert status == 200 and '"hypothesis": 1' in page
+    for path in (
+        "trace?text=",
+        "trace?text=dog&hypothesis=4",
+        "attention?text=dog&hypothesis=3",
+    ):
         status, found = fetch(f"{address}/{path}")
         assert status == 400 and "Received: " in json.loads(found)["error"]
 
@@ -184,18 +252,33 @@ def test_in_a_browser(address, several):
         for item, text in zip(items, expected.texts, strict=True):
             assert item.startswith(text)
         with page.expect_popup() as popup:
-            page.get_by_text("How it was found").click()
+            page.get_by_label("how output 2 was found").click()
         assert popup.value.inner_text("#source") == "Source: dog"
+        details = popup.value.inner_text("#details")
+        assert f"score {expected.scores[1]:.3f}"[6:].strip("-") in details
         with page.expect_popup() as popup:
-            page.locator("#outputs a").nth(1).click()
+            page.get_by_label("attention of output 2").click()
         found = popup.value.inner_text("#target")
         assert found == f"Output: {expected.texts[1]}"
-        # By keyboard, and an empty text.
-        page.get_by_label("Text").fill("")
+        # By keyboard. An empty text is not sent.
+        page.get_by_label("Text").fill(" ")
         page.keyboard.press("Enter")
-        page.wait_for_function(
-            "!document.querySelector('form button').disabled"
-        )
+        page.wait_for_selector("#error:not(:empty)")
+        assert page.inner_text("#error") == "The text is empty."
+        assert page.locator("#outputs li").count() == 0
+
+
+@pytest.mark.slow
+def test_errors_in_a_browser(several):
+    from browser import open_address
+
+    with served(several) as address:
+        with pytest.raises(AssertionError, match="400"):  # its console
+            with open_address(address) as page:
+                page.get_by_label("Text").fill("x" * 101)
+                page.keyboard.press("Enter")
+                page.wait_for_selector("#error:not(:empty)")
+                assert "A text may have 100" in page.inner_text("#error")
 
 
 def test_without_fastapi_the_extra_is_named(several, monkeypatch):
@@ -204,7 +287,53 @@ def test_without_fastapi_the_extra_is_named(several, monkeypatch):
         web.make_app(several, "demo", 100)
 
 
-def test_a_port_in_use_is_refused(several, address):
+@pytest.mark.parametrize("max_characters", [0, -1, "x"])
+def test_the_length_of_texts_is_checked(several, max_characters):
+    with pytest.raises(kt.InputError, match="must be a positive integer"):
+        web.make_app(several, "demo", max_characters)
+
+
+def test_a_port_in_use_is_refused(address):
     port = int(address.rpartition(":")[2])
     with pytest.raises(kt.InputError, match=f"port {port}. Choose another"):
-        web.serve(several, "demo", "127.0.0.1", port, 100)
+        web.listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("port", [-1, 70_000])
+def test_ports_that_do_not_exist(port):
+    with pytest.raises(kt.InputError, match=f"Received: {port}"):
+        web.listen("127.0.0.1", port)
+
+
+def test_addresses_of_version_6():
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    with web.listen("::1", 0) as listening:
+        assert listening.family == socket.AF_INET6
+
+
+@pytest.mark.parametrize(
+    ("host", "hosts"),
+    [
+        ("127.0.0.1", ("localhost", "127.0.0.1", "::1", "127.0.0.1")),
+        ("0.0.0.0", ()),
+    ],
+)
+def test_a_page_for_the_network_says_so(
+    several, capsys, monkeypatch, host, hosts
+):
+    """`serve` without the server itself."""
+    made = []
+    monkeypatch.setattr(web, "make_app", lambda *given: made.append(given))
+    import uvicorn
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    with web.listen(host, 0) as listening:
+        web.serve(several, "demo", listening, 100)
+        port = listening.getsockname()[1]
+    assert made == [(several, "demo", 100, hosts)]
+    out = capsys.readouterr().out
+    assert out.endswith(
+        f"demo is at http://{host}:{port}; press Ctrl-C to stop\n"
+    )
+    assert ("whole network" in out) == (host == "0.0.0.0")

@@ -3,10 +3,13 @@
 import types
 
 import tensorflow as tf
-from search_tables import BOS, EOS, PAD, UNK, tables_as_step
+from search_tables import BOS, EOS, PAD, UNK, table_of, tables_as_step
 
 from keras_transformer.decoding import BeamSearcher
 
+TABLE = table_of(
+    a=-1.0, b=-1.5, _=-2.5, aa=-0.7, a_=-1.2, ba=-2.0, b_=-0.9, aa_=-0.1
+)
 LETTERS = ["<pad>", "<unk>", "<s>", "</s>", "a", "b"]
 
 

@@ -241,13 +241,13 @@ def serve(options: argparse.Namespace) -> None:
     """Starts a web page to try the runs with."""
     from keras_transformer import web
 
-    translator = open_translator(
-        options.runs, options, options.n_best, options.dtype
-    )
+    web.check_installed()
     name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
-    web.serve(
-        translator, name, options.host, options.port, options.max_characters
-    )
+    with web.listen(options.host, options.port) as listening:
+        translator = open_translator(
+            options.runs, options, options.n_best, options.dtype
+        )
+        web.serve(translator, name, listening, options.max_characters)
 
 
 def _one_line(text: str) -> str:

@@ -5,6 +5,8 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from keras_transformer.cli.options import (
     add_checkpoint,
     add_data,
@@ -15,7 +17,8 @@ from keras_transformer.cli.options import (
 )
 from keras_transformer.config import TransformerConfig
 from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
+from keras_transformer.fields import POSITIVE_INTEGER
+from keras_transformer.files import atomic_write, check_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,8 +54,12 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
 
 def attention(options: argparse.Namespace) -> None:
     """Shows the attention while a sentence is translated."""
+    from keras_transformer.plotting import figures
+
+    check_output(options.output, (".html", *figures.PICTURES))
     is_page = Path(options.output).suffix.lower() == ".html"
-    if is_page and (options.kind or options.layer) is not None:
+    for_picture = (options.kind, options.layer)
+    if is_page and for_picture != (None, None):
         raise InputError(
             "A page shows all kinds and layers. Leave out --kind and --layer. "
             f"Received: --output {options.output}"
@@ -83,9 +90,11 @@ def add_curve_options(parser: argparse.ArgumentParser) -> None:
 def curve(options: argparse.Namespace) -> None:
     """Plots the loss and the score of a run over its training."""
     from keras_transformer.plotting import save_figure, training_figure
+    from keras_transformer.plotting.figures import PICTURES
     from keras_transformer.run import Run
     from keras_transformer.train.log import read_log
 
+    check_output(options.output, PICTURES)
     run = Run.open(options.run)
     if "averaged" in run.recipe:
         raise InputError(
@@ -109,7 +118,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tokens",
-        type=int,
+        type=_positive_integer,
         default=5,
         metavar="N",
         help="most probable tokens shown for each hypothesis (default: "
@@ -155,7 +164,9 @@ def add_plot_options(parser: argparse.ArgumentParser) -> None:
 def plot(options: argparse.Namespace) -> None:
     """Plots what a model consists of and what it reads."""
     from keras_transformer.plotting import save_figure
+    from keras_transformer.plotting.figures import PICTURES
 
+    check_output(options.output, PICTURES)
     save_figure(options.figure(options), options.output)
     print(f"plotted in {options.output}")
 
@@ -181,9 +192,14 @@ def _masks(options: argparse.Namespace) -> "Figure":
     from keras_transformer.run import Run
 
     run = Run.open(options.run)
-    tokenizer, config = run.tokenizer, run.config
-    ids = tokenizer.tokenize(options.sentences).to_tensor(config.pad_id)
-    return masks_figure(ids.numpy(), config.pad_id, config.attention_window)
+    config = run.config
+    found = run.task.target_ids(run.tokenizer, options.sentences)
+    # What the decoder reads begins with the start token.
+    rows = [[config.bos_id, *ids] for ids in found.to_list()]
+    ids = np.full((len(rows), max(map(len, rows))), config.pad_id)
+    for target, row in zip(ids, rows, strict=True):
+        target[: len(row)] = row
+    return masks_figure(ids, config.pad_id, config.attention_window)
 
 
 def _add_schedule(parser: argparse.ArgumentParser) -> None:
@@ -254,8 +270,16 @@ def _add_number(
 ) -> None:
     parser.add_argument(
         flag,
-        type=int,
+        type=_positive_integer,
         default=default,
         metavar="INT",
         help=f"{text} (default: {default})",
     )
+
+
+def _positive_integer(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be {POSITIVE_INTEGER.expected}. Received: {text}"
+        )
+    return int(text)

@@ -11,9 +11,6 @@ from keras_transformer.pages.rendering import Page, render
 if TYPE_CHECKING:
     from keras_transformer.translator import TranslationAttention
 
-_WORD_START = "▁"
-_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
-
 
 def attention_page(attention: "TranslationAttention") -> Page:
     """Returns a page with the attention of all layers and heads.
@@ -37,30 +34,13 @@ def attention_page(attention: "TranslationAttention") -> Page:
         "target": attention.output,
         "source_tokens": attention.source_tokens,
         "target_tokens": attention.target_tokens,
-        "source_words": words_of_pieces(attention.source_tokens),
-        "target_words": words_of_pieces(attention.target_tokens),
+        "source_words": attention.source_words,
+        "target_words": attention.target_words,
         "num_layers": len(attention.encoder),
         "num_heads": len(attention.encoder[0]),
         "scores": {kind: _encoded(scores) for kind, scores in layers.items()},
     }
     return render("attention", f"Attention: {attention.source}", data)
-
-
-def words_of_pieces(pieces: Sequence[str]) -> list[list[int]]:
-    """Returns the positions of the pieces that each word consists of.
-
-    Args:
-        pieces: Pieces of SentencePiece. A word begins with "▁"; a special
-            token is a word of its own.
-    """
-    words: list[list[int]] = []
-    for i, piece in enumerate(pieces):
-        starts = piece.startswith(_WORD_START) or piece in _SPECIAL
-        if i == 0 or starts or pieces[i - 1] in _SPECIAL:
-            words.append([i])
-        else:
-            words[-1].append(i)
-    return words
 
 
 def _encoded(layers: Sequence[np.ndarray]) -> str:

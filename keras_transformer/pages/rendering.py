@@ -1,7 +1,7 @@
 """Makes a page of a template and data.
 
-A page is head.html with the shared style, a template of this folder after it,
-and data that the template's script reads.
+A page is head.html with the shared script and style, a template of this folder
+after it, and data that the template's script reads.
 """
 
 import html
@@ -43,6 +43,7 @@ def render(name: str, title: str, data: Any) -> Page:
         text = text.replace(character, escape)
     parts = {
         "title": html.escape(title),
+        "script": (folder / "page.js").read_text("utf-8"),
         "style": (folder / "style.css").read_text("utf-8"),
         "data": text,
     }

@@ -33,40 +33,39 @@ def architecture_figure(config: TransformerConfig) -> "Figure":
     Raises:
         InputError: If matplotlib is not installed.
     """
-    figure = new_figure(7, 5.8, f"{config.num_parameters:,} parameters")
+    figure = new_figure(8, 5.8, f"{config.num_parameters:,} parameters")
     axes = figure.subplots()
     axes.set(xlim=(0, 1), ylim=(0, 0.8))
     axes.axis("off")
     heads = f"{config.num_heads} heads, d_k {config.d_k}, d_v {config.d_v}"
     window = config.attention_window
-    near = "" if window is None else f"window {window}, "
+    near = "" if window is None else f", window {window}"
     embedding = (
         f"embedding, {config.vocab_size:,} x {config.d_model}\n"
         f"{config.positional_encoding} positions"
     )
-    self_attention = ("attention", f"{near}{heads}")
     feed_forward = (
         "feed-forward",
         f"feed-forward, {config.d_model} to {config.d_ff} to {config.d_model}",
     )
+    cross_attention = ("attention", f"attention to the encoder\n{heads}")
     norm = ("norm", "add and normalize")
     encoder = [
-        ("attention", f"self-attention\n{self_attention[1]}"),
+        ("attention", f"self-attention{near}\n{heads}"),
         norm,
         feed_forward,
         norm,
     ]
     decoder = [
-        ("attention", f"masked self-attention\n{self_attention[1]}"),
+        ("attention", f"masked self-attention{near}\n{heads}"),
         norm,
-        ("attention", f"attention to the encoder\n{heads}"),
+        cross_attention,
         norm,
         feed_forward,
         norm,
     ]
     left, right = 0.05, 0.59
     _, top = _column(axes, left, "source", embedding, encoder, config)
-    memory = decoder.index(("attention", f"attention to the encoder\n{heads}"))
     boxes, end = _column(axes, right, "target", embedding, decoder, config)
     logits = _box(
         axes, right, end, "linear", f"logits, {config.vocab_size:,} (tied)"
@@ -79,7 +78,7 @@ def architecture_figure(config: TransformerConfig) -> "Figure":
     _arrow(axes, right, probabilities, probabilities + 2 * _GAP)
     # The encoder's output goes to every decoder layer.
     x, y = left + _BOX[0] / 2, top - _GAP
-    into = boxes[memory] + _BOX[1] / 2
+    into = boxes[decoder.index(cross_attention)] + _BOX[1] / 2
     axes.plot([x, x, 0.5, 0.5], [y, y + _GAP, y + _GAP, into], color="0.4")
     axes.annotate(
         "", (right, into), (0.5, into), arrowprops={"arrowstyle": "->"}

@@ -131,7 +131,7 @@ def attention_figure(
         raise InputError(
             f"A figure has at most {_MOST_TOKENS} tokens per side. "
             f"Received: {expected[0]} rows and {expected[1]} columns. "
-            "Use a shorter sentence."
+            "A page of all layers has no limit: kt.pages.attention_page."
         )
     drawable = _drawable_characters()
     rows = [_label(token, drawable) for token in rows]

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
+from keras_transformer.files import atomic_write, check_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FONT_POINTS = 8
 DPI = 150
-_SUFFIXES = (".png", ".pdf", ".svg")
+PICTURES = (".png", ".pdf", ".svg")  # formats of a figure's file
 
 
 def figure_class() -> type:
@@ -67,17 +67,6 @@ def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
     Raises:
         InputError: If the suffix is another, or the folder does not exist.
     """
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise InputError(
-            f"The name of a figure's file must end in {', '.join(_SUFFIXES)}. "
-            f"Received: {path.name!r}."
-        )
-    if not path.parent.is_dir():
-        raise InputError(
-            f"The folder for the figure does not exist. Received: {path}. "
-            "Create it first, or choose another one."
-        )
+    check_output(path, PICTURES)
     with atomic_write(path) as partial:
-        figure.savefig(partial, format=suffix[1:])
+        figure.savefig(partial, format=Path(path).suffix.lower()[1:])

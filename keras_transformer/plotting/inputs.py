@@ -19,7 +19,6 @@ from keras_transformer.plotting.figures import (
     new_figure,
     style_axes,
 )
-from keras_transformer.tasks import TranslationTask
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,6 +150,9 @@ def corpus_figure(
     sides = list(zip(*pairs, strict=True))
     if not sides:
         raise InputError("A plot of a corpus needs pairs. Received: none")
+    # It needs the tokenizer's library, which the other figures do without.
+    from keras_transformer.tasks import TranslationTask
+
     task = task or TranslationTask()
     sources, targets = map(list, sides)
     ids = (

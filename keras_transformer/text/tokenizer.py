@@ -213,6 +213,27 @@ class Tokenizer:
         """Returns the vocabulary entry of each id; "▁" stands for a space."""
         return [self._processor.IdToPiece(int(i)) for i in ids]
 
+    def words(self, ids: Sequence[int]) -> list[list[int]]:
+        """Returns the positions of the pieces that each word consists of.
+
+        A word begins with the mark for a space. A control token, such as the
+        end token or a bracket of a tree, is a word of its own.
+
+        Args:
+            ids: The ids of a text.
+        """
+        words: list[list[int]] = []
+        joins = False
+        for at, piece_id in enumerate(map(int, ids)):
+            is_control = self._processor.IsControl(piece_id)
+            starts = self._processor.IdToPiece(piece_id).startswith("▁")
+            if joins and not (is_control or starts):
+                words[-1].append(at)
+            else:
+                words.append([at])
+            joins = not is_control
+        return words
+
     def joined_pieces(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
         """Returns vocabulary entries, joined by spaces, which none contains.
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from keras_transformer.errors import InputError
 from keras_transformer.pages import Page, render
 from keras_transformer.tracing.steps import (
     Continuation,
@@ -11,9 +12,15 @@ from keras_transformer.tracing.steps import (
 )
 
 
-def as_page(trace: Trace) -> Page:
+def as_page(trace: Trace, hypothesis: int) -> Page:
     """Returns a trace as a page; the template is `pages/trace.html`."""
+    if not 0 <= hypothesis < len(trace.beam.finished):
+        raise InputError(
+            "There is no such translation; the best one has the number 0. "
+            f"Received: hypothesis={hypothesis}"
+        )
     data = {
+        "hypothesis": hypothesis,
         "source": trace.source,
         "source_pieces": trace.source_pieces,
         "greedy": _search(trace.greedy),

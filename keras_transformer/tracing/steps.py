@@ -16,6 +16,7 @@ from keras_transformer.decoding import (
     length_penalty,
 )
 from keras_transformer.errors import InputError
+from keras_transformer.fields import POSITIVE_INTEGER
 from keras_transformer.pages import Page
 from keras_transformer.search import BeamSearch
 from keras_transformer.text import Tokenizer
@@ -119,11 +120,18 @@ class Trace:
 
         return as_markdown(self)
 
-    def to_html(self) -> Page:
-        """Returns a page, on which the beam is drawn as a tree."""
+    def to_html(self, hypothesis: int = 0) -> Page:
+        """Returns a page, on which the beam is drawn as a tree.
+
+        Args:
+            hypothesis: Which translation is chosen in it, from 0 for the best.
+
+        Raises:
+            InputError: If the search found no such translation.
+        """
         from keras_transformer.tracing.page import as_page
 
-        return as_page(self)
+        return as_page(self, hypothesis)
 
 
 def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
@@ -140,7 +148,8 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
 
     Raises:
         InputError: If there is not exactly one text, it has no tokens or more
-            than the model reads, or the translator samples.
+            than the model reads, `num_tokens` is not a positive integer, or
+            the translator samples.
 
     Example:
 
@@ -148,6 +157,11 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     print(kt.trace(kt.Translator.open("runs/demo"), "I am a student."))
     ```
     """
+    if not POSITIVE_INTEGER.accepts(num_tokens):
+        raise InputError(
+            f"num_tokens must be {POSITIVE_INTEGER.expected}. Received: "
+            f"num_tokens={num_tokens!r}"
+        )
     if not isinstance(translator.search, BeamSearch):
         raise InputError(
             "A trace shows a greedy search and a beam search. Received: "

@@ -3,6 +3,8 @@
 Both are made of the same tables, so that they say the same.
 """
 
+import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -27,34 +29,37 @@ class _Table(NamedTuple):
 
 def as_text(trace: Trace) -> str:
     """Returns a trace as text, with aligned columns."""
-    return _join(trace, heading="{}", table=_text_table)
+    return _join(trace, "{}", str, _text_table)
 
 
 def as_markdown(trace: Trace) -> str:
     """Returns a trace as Markdown."""
-    return _join(trace, heading="## {}", table=_markdown_table)
+    return _join(trace, "## {}", _escape, _markdown_table)
 
 
-def _join(trace: Trace, heading: str, table: Callable[[_Table], str]) -> str:
+def _join(
+    trace: Trace,
+    heading: str,
+    plain: Callable[[str], str],
+    table: Callable[[_Table], str],
+) -> str:
     search = trace.beam.search
     parts = [
-        f"Source: {trace.source}",
-        f"The encoder reads: {' '.join(trace.source_pieces)}",
+        plain(f"Source: {trace.source}"),
+        plain(f"The encoder reads: {' '.join(trace.source_pieces)}"),
         heading.format("Greedy search"),
         table(_greedy_table(trace.greedy)),
         _ending(trace.greedy),
-        heading.format(
-            f"Beam search with {search.beam_size} hypotheses, "
-            f"alpha {search.alpha:g}"
-        ),
-        *(
-            table(part)
-            for step in trace.beam.steps
-            for part in _step_tables(step)
-        ),
-        _ending(trace.beam),
-        table(_result_table(trace.beam)),
     ]
+    if search.beam_size > 1:
+        name = f"Beam search with {search.beam_size} hypotheses"
+        steps = map(_step_tables, trace.beam.steps)
+        parts += [
+            heading.format(f"{name}, alpha {search.alpha:g}"),
+            *map(table, itertools.chain.from_iterable(steps)),
+            _ending(trace.beam),
+        ]
+    parts += [heading.format("Results"), table(_result_table(trace))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -111,20 +116,25 @@ def _continuation(one: Continuation) -> tuple[str, ...]:
     )
 
 
-def _result_table(found: SearchTrace) -> _Table:
+def _result_table(trace: Trace) -> _Table:
+    """What the greedy search found, and below it what the beam search did."""
+    results = [("greedy", one) for one in trace.greedy.finished]
+    if trace.beam.search.beam_size > 1:
+        best = enumerate(trace.beam.finished, 1)
+        results += [(f"beam {number}", one) for number, one in best]
     return _Table(
-        "Results: score = log P / length penalty",
+        "score = log P / length penalty",
         ("", "translation", "tokens", "log P", "length penalty", "score"),
         [
             (
-                str(number),
+                name,
                 one.text,
                 str(len(one.pieces)),
                 f"{one.log_prob:.2f}",
                 f"{one.length_penalty:.3f}",
                 f"{one.score:.3f}",
             )
-            for number, one in enumerate(found.finished, 1)
+            for name, one in results
         ],
     )
 
@@ -165,6 +175,11 @@ def _markdown_table(table: _Table) -> str:
     rows = [table.header, ("---",) * len(table.header), *table.rows]
     lines = [f"**{table.title}**", ""] if table.title else []
     for row in rows:
-        cells = (cell.replace("|", "\\|") for cell in row)
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join(map(_escape, row))} |")
     return "\n".join(lines)
+
+
+def _escape(text: str) -> str:
+    """Returns text that Markdown shows as it is, in one line."""
+    text = re.sub(r"([\\`*_\[\]|<>&~#])", r"\\\1", text)
+    return " ".join(text.split())

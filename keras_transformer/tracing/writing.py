@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
+from keras_transformer.files import atomic_write, check_output
 from keras_transformer.tracing.steps import Trace
 
 _FORMATS = {
@@ -17,14 +16,14 @@ _FORMATS = {
 def check_trace_path(path: str | os.PathLike) -> None:
     """Raises what `save_trace` would raise for any trace.
 
+    Args:
+        path: The file.
+
     Raises:
-        InputError: If the name of the file has another ending.
+        InputError: If its name has another ending, or its folder does not
+            exist.
     """
-    if Path(path).suffix.lower() not in _FORMATS:
-        raise InputError(
-            f"A trace is written to a file ending in {', '.join(_FORMATS)}. "
-            f"Received: {path}"
-        )
+    check_output(path, _FORMATS)
 
 
 def save_trace(trace: Trace, path: str | os.PathLike) -> None:
@@ -35,7 +34,7 @@ def save_trace(trace: Trace, path: str | os.PathLike) -> None:
         path: A file ending in `.html`, `.md` or `.txt`.
 
     Raises:
-        InputError: If the name of the file has another ending.
+        InputError: As `check_trace_path`.
     """
     check_trace_path(path)
     text = _FORMATS[Path(path).suffix.lower()](trace)

@@ -105,6 +105,8 @@ class FakeTranslator:
             text.upper(),
             source,
             target,
+            source_words=[[i] for i in range(len(source))],
+            target_words=[[i] for i in range(len(target))],
             encoder=[np.full((1, s, s), 1 / s)] * 2,
             decoder=[np.full((1, t, t), 1 / t)] * 2,
             cross=[np.full((1, t, s), 1 / s)] * 2,

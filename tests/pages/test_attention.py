@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from browser import open_page
 
-from keras_transformer.pages.attention import attention_page, words_of_pieces
+from keras_transformer.pages import attention_page
 from keras_transformer.translator import TranslationAttention
 
 SOURCE = ["▁do", "gs", "▁run", "</s>"]
@@ -27,6 +27,8 @@ ATTENTION = TranslationAttention(
     "Hunde",
     SOURCE,
     TARGET,
+    source_words=[[0, 1], [2], [3]],
+    target_words=[[0], [1, 2]],
     encoder=random_scores(4, 4),
     decoder=random_scores(3, 3),
     cross=random_scores(3, 4),
@@ -36,19 +38,6 @@ ATTENTION = TranslationAttention(
 @pytest.fixture(scope="module")
 def html():
     return attention_page(ATTENTION)
-
-
-@pytest.mark.parametrize(
-    ("pieces", "words"),
-    [
-        (SOURCE, [[0, 1], [2], [3]]),
-        (TARGET, [[0], [1, 2]]),
-        (["<s>", "a", "b", "</s>"], [[0], [1, 2], [3]]),
-        ([], []),
-    ],
-)
-def test_words_of_pieces(pieces, words):
-    assert words_of_pieces(pieces) == words
 
 
 def test_the_page_has_the_scores_of_every_head(html):
@@ -117,14 +106,66 @@ def test_lines_of_heads_and_of_a_token(html):
 
 
 @pytest.mark.slow
+def test_a_tap_shows_the_cell_below_it(html):
+    with open_page(html, width=380, has_touch=True) as page:
+        canvas = page.locator("figure canvas").nth(1)
+        canvas.scroll_into_view_if_needed()
+        box = canvas.bounding_box()
+        canvas.tap(position={"x": box["width"] * 0.9, "y": box["height"] * 0.9})
+        found = page.inner_text("#value")
+        assert found.startswith("head 2: de → </s>")
+
+
+@pytest.mark.slow
+def test_by_keyboard_and_screen_reader(html):
+    with open_page(html) as page:
+        # One stop of the Tab key for each column.
+        stops = page.locator(".token[tabindex='0']")
+        assert stops.all_inner_texts() == ["<s>", "▁do"]
+        page.locator("#heads .plain").last.focus()
+        page.keyboard.press("Tab")
+        page.keyboard.press("ArrowDown")
+        means = np.stack(ATTENTION.cross)[1].mean(axis=0)[1]
+        best = SOURCE[means.argmax()]
+        value = page.inner_text("#value")
+        assert value.startswith(f"▁Hun → {best} {means.max():.2f}, ")
+        pressed = page.locator(".token[aria-pressed='true']")
+        assert pressed.all_inner_texts() == ["▁Hun"]
+        page.keyboard.press("Escape")
+        assert pressed.count() == 0 and page.inner_text("#value") == ""
+        page.keyboard.press("ArrowDown")
+        assert pressed.all_inner_texts() == ["de"]
+        page.keyboard.press("Tab")
+        assert pressed.all_inner_texts() == ["▁do"]
+        page.locator("#layer").focus()
+        assert pressed.count() == 0
+
+
+@pytest.mark.slow
 def test_a_long_sentence():
     tokens = [f"▁{i}" for i in range(100)]
-    scores = [np.full((8, 100, 100), 0.01, "float32")] * 6
-    long = TranslationAttention("", "", tokens, tokens, *[scores] * 3)
+    words = [[i] for i in range(100)]
+    scores = np.full((8, 100, 100), 0.4 / 99, "float32")
+    scores[:, range(100), range(99, -1, -1)] = 0.6
+    long = TranslationAttention(
+        *("", "", tokens, tokens, words, words), *[[scores] * 6] * 3
+    )
     html = attention_page(long)
     assert len(html) < 3e6
-    with open_page(html) as page:
+    with open_page(html, width=380) as page:
         box = page.locator("#lines").bounding_box()
         assert 1_000 < box["height"] < 2_000
+        canvas = page.locator("#lines canvas")
+        assert canvas.get_attribute("data-lines") == "800"
         page.locator(".left .token").nth(99).focus()
-        page.locator("#layer").select_option("0")
+        assert canvas.get_attribute("data-lines") == "8"
+        assert page.inner_text("#value").startswith("▁99 → ▁0 0.60")
+        # It is drawn again in less than a blink, also after changes.
+        for layer in ("0", "1", "2"):
+            page.locator("#layer").select_option(layer)
+        seconds = page.evaluate(
+            "() => { const start = performance.now(); draw();"
+            " return (performance.now() - start) / 1000; }"
+        )
+        assert seconds < 1
+        assert page.evaluate("document.body.scrollWidth") <= 380

@@ -200,3 +200,11 @@ def test_model_without_a_padding_id_is_refused(tmp_path):
     )
     with pytest.raises(InputError, match="'pad': -1"):
         Tokenizer.load(tmp_path / "default.model")
+
+
+def test_words_of_pieces(tokenizer):
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    ids = [tokenizer.bos_id, *map(pieces.index, ("▁", "d", "o", "▁", "a"))]
+    ids = [*ids, tokenizer.eos_id, pieces.index("b")]
+    assert tokenizer.words(ids) == [[0], [1, 2, 3], [4, 5], [6], [7]]
+    assert tokenizer.words([]) == []

@@ -2,27 +2,43 @@
 
 import pytest
 from browser import open_page
-from search_tables import table_of
-from tracing_fixtures import TableTranslator
+from tracing_fixtures import TABLE, TableTranslator
 
 import keras_transformer as kt
 from keras_transformer.tracing import trace
 
-TABLE = table_of(
-    a=-1.0, b=-1.5, _=-2.5, aa=-0.7, a_=-1.2, ba=-2.0, b_=-0.9, aa_=-0.1
-)
+
+@pytest.fixture(scope="module")
+def found():
+    search = kt.BeamSearch(beam_size=2, alpha=1.0)
+    return trace(TableTranslator(TABLE, search, 4), "<b>&")
 
 
 @pytest.fixture(scope="module")
-def html():
-    search = kt.BeamSearch(beam_size=2, alpha=1.0)
-    return trace(TableTranslator(TABLE, search, 4), "<b>&").to_html()
+def html(found):
+    return found.to_html()
 
 
 def test_the_page_has_the_trace_and_no_address(html):
     assert "<title>Search: &lt;b&gt;&amp;</title>" in html
     assert '"source": "\\u003cb>&"' in html
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("hypothesis", [-1, 2])
+def test_there_are_as_many_translations_as_the_search_found(found, hypothesis):
+    with pytest.raises(kt.InputError, match=f"hypothesis={hypothesis}"):
+        found.to_html(hypothesis)
+
+
+@pytest.mark.slow
+def test_another_translation_is_chosen(found):
+    with open_page(found.to_html(1)) as page:
+        chosen = page.locator(".node.chosen b").all_inner_texts()
+        assert chosen == ["<s>", "a", "</s>"]
+        # One stop of the Tab key for the tree.
+        assert page.locator(".node[tabindex='0']").inner_text()[:4] == "</s>"
+        assert page.locator(".node[tabindex='0']").count() == 1
 
 
 @pytest.mark.slow

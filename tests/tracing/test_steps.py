@@ -5,18 +5,14 @@ import math
 import numpy as np
 import pytest
 from search_tables import table_of
-from tracing_fixtures import TableTranslator
+from tracing_fixtures import TABLE, TableTranslator
 
 import keras_transformer as kt
 from keras_transformer.tracing import trace
 
+
 # Two hypotheses per step: a and b live on, then both end, b's end being too
 # unlikely to be among the two best of step 2.
-TABLE = table_of(
-    a=-1.0, b=-1.5, _=-2.5, aa=-0.7, a_=-1.2, ba=-2.0, b_=-0.9, aa_=-0.1
-)
-
-
 def traced(alpha=0.0, max_length=4, table=TABLE):
     search = kt.BeamSearch(beam_size=2, alpha=alpha)
     return trace(TableTranslator(table, search, max_length), "text")

@@ -1,14 +1,15 @@
 """A trace as text and as Markdown."""
 
+import re
+from html import unescape
+
+import pytest
+from markdown_it import MarkdownIt
 from search_tables import table_of
-from tracing_fixtures import TableTranslator
+from tracing_fixtures import TABLE, TableTranslator
 
 import keras_transformer as kt
 from keras_transformer.tracing import trace
-
-TABLE = table_of(
-    a=-1.0, b=-1.5, _=-2.5, aa=-0.7, a_=-1.2, ba=-2.0, b_=-0.9, aa_=-0.1
-)
 
 
 def traced(max_length=4, table=TABLE):
@@ -46,11 +47,14 @@ def test_text_for_a_terminal():
         "  2     </s>   0.407  -2.40          pruned",
         "  2     a      0.135  -3.50          live",
     ]
-    assert lines[-4:] == [
-        "Results: score = log P / length penalty",
-        "     translation  tokens  log P  length penalty  score",
-        "  1  aa           3       -1.80  1.333           -1.350",
-        "  2  a            2       -2.20  1.167           -1.886",
+    assert lines[-7:] == [
+        "Results",
+        "",
+        "score = log P / length penalty",
+        "          translation  tokens  log P  length penalty  score",
+        "  greedy  aa           3       -1.80  1.333           -1.350",
+        "  beam 1  aa           3       -1.80  1.333           -1.350",
+        "  beam 2  a            2       -2.20  1.167           -1.886",
     ]
 
 
@@ -73,14 +77,43 @@ def test_the_end_of_a_long_hypothesis_is_shown():
     assert "  4     …a b c d e f g h i j k l m n o p q r s t  " in text
 
 
+def test_a_beam_of_one_is_the_greedy_search():
+    found = trace(
+        TableTranslator(TABLE, kt.BeamSearch(beam_size=1, alpha=1.0), 4), "a"
+    )
+    text = str(found)
+    assert "Beam search" not in text and "beam 1" not in text
+    assert text.endswith(
+        "  greedy  aa           3       -1.80  1.333           -1.350\n"
+    )
+
+
+def rows_of(markdown):
+    """Returns the cells that a renderer of Markdown shows."""
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
+    rows = re.findall(r"<tr>(.*?)</tr>", html, re.S)
+    return html, [
+        [unescape(cell) for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", row)]
+        for row in rows
+    ]
+
+
 def test_markdown_has_the_same_tables():
-    text = traced().to_markdown()
-    assert "## Greedy search\n\n| step | decoder input |" in text
-    assert "\n| 1 | </s> | 0.301 | -2.20 | -1.886 | finished |\n" in text
-    assert "**Step 1: the live hypotheses**\n\n|  | decoder" in text
-    # A cell with the character that separates cells.
+    html, rows = rows_of(traced().to_markdown())
+    assert "<h2>Greedy search</h2>" in html
+    assert "<p><strong>Step 1: the live hypotheses</strong></p>" in html
+    assert "<p>Source: a | b</p>" in html
+    assert "<p>The encoder reads: a &lt;/s&gt;</p>" in html
+    assert ["1", "</s>", "0.301", "-2.20", "-1.886", "finished"] in rows
+    assert rows[3][:3] == ["3", "<s> a a", "</s> 0.905 <pad> 0.000"]
+
+
+@pytest.mark.parametrize(
+    "piece", ["|", "*a*", "_b_", "`", "<b>", "\\", "[a](b)", "~~"]
+)
+def test_markdown_shows_any_piece(piece):
     table = table_of(a=-0.1, a_=-0.1)
     translator = TableTranslator(table, kt.BeamSearch(beam_size=1), 3)
-    translator.tokenizer.pieces = lambda ids: ["|" for _ in ids]
-    text = trace(translator, "a").to_markdown()
-    assert "| \\| | \\| 0.905" in text
+    translator.tokenizer.pieces = lambda ids: [piece for _ in ids]
+    _, rows = rows_of(trace(translator, "a").to_markdown())
+    assert rows[1][1] == piece and rows[1][2].startswith(f"{piece} 0.905")

@@ -31,6 +31,11 @@ def test_other_names_are_refused(found, tmp_path, name):
         (check_trace_path, [tmp_path / name]),
         (save_trace, [found, tmp_path / name]),
     ):
-        with pytest.raises(kt.InputError, match=r"ending in \.html, \.md"):
+        with pytest.raises(kt.InputError, match=r"must end in \.html, \.md"):
             function(*arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(kt.InputError, match="folder of the file does not"):
+        check_trace_path(tmp_path / "missing" / "a.md")
