@@ -127,13 +127,14 @@ def split(x):
     return x.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
 
 
-def multi_head(x, weights, mask):
+def multi_head(x, memory, weights, mask):
     w_q, w_k, w_v, w_o = weights
-    heads = attend(split(x @ w_q), split(x @ w_k), split(x @ w_v), mask)
+    key, value = split(memory @ w_k), split(memory @ w_v)
+    heads = attend(split(x @ w_q), key, value, mask)
     return heads.swapaxes(1, 2).reshape(x.shape) @ w_o
 
 
-compare(ours, multi_head(x, attention.get_weights(), mask=True))
+compare(ours, multi_head(x, x, attention.get_weights(), mask=True))
 
 # %% [markdown]
 # ### 3.2.3 Masks
@@ -146,7 +147,7 @@ compare(ours, multi_head(x, attention.get_weights(), mask=True))
 causal = np.tril(np.ones((LENGTH, LENGTH), bool))
 np.testing.assert_array_equal(kt.masks.causal_mask(LENGTH)[0], causal)
 ours = attention(x, x, kt.masks.causal_mask(LENGTH))
-compare(ours, multi_head(x, attention.get_weights(), causal))
+compare(ours, multi_head(x, x, attention.get_weights(), causal))
 
 # %%
 kt.plotting.masks_figure(np.array([[2, 7, 5, 9, 4, 3], [2, 6, 3, 0, 0, 0]]))
@@ -188,8 +189,23 @@ def layer_norm(x, gamma, beta):
 values = layer.get_weights()
 projections, norm_1 = values[:4], values[4:6]
 feed_forward_weights, norm_2 = values[6:10], values[10:]
-y = layer_norm(x + multi_head(x, projections, mask=True), *norm_1)
+y = layer_norm(x + multi_head(x, x, projections, mask=True), *norm_1)
 compare(ours, layer_norm(y + ffn(y, feed_forward_weights), *norm_2))
+
+# %% [markdown]
+# ### A layer of the decoder
+#
+# It has a sub-layer more: attention to the encoder, whose queries come from the
+# decoder, and whose keys and values come from the memory, the encoder's output.
+
+# %%
+memory = random.normal(size=(BATCH, 5, D_MODEL)).astype("float32")
+layer = kt.layers.DecoderLayer(num_heads=HEADS, d_ff=256)
+ours = layer(x, memory, kt.masks.causal_mask(LENGTH))
+w = layer.get_weights()
+y = layer_norm(x + multi_head(x, x, w[:4], causal), *w[4:6])
+y = layer_norm(y + multi_head(y, memory, w[6:10], True), *w[10:12])
+compare(ours, layer_norm(y + ffn(y, w[12:16]), *w[16:]))
 
 # %% [markdown]
 # ### 3.4 Embeddings and softmax
@@ -238,7 +254,7 @@ restricted = kt.layers.RestrictedSelfAttention(num_heads=HEADS, window=r)
 ours = restricted(x, x)
 distance = np.arange(LENGTH)[None, :] - np.arange(LENGTH)[:, None]
 near = np.abs(distance) <= r // 2
-compare(ours, multi_head(x, restricted.get_weights(), near))
+compare(ours, multi_head(x, x, restricted.get_weights(), near))
 
 # %% [markdown]
 # ## 5 Training
@@ -266,11 +282,26 @@ schedules = {
 kt.plotting.schedule_figure(schedules, steps=20_000)
 
 # %% [markdown]
-# ### 5.4 Label smoothing
+# ### 5.4 Regularization
 #
-# The target is not 1 for the right token and 0 for the others, but
-# $1 - \varepsilon$ and $\varepsilon / (V - 1)$, with $\varepsilon = 0.1$. The
-# model learns to be less sure, which worsens its perplexity and improves BLEU.
+# Dropout acts on the output of each sub-layer, before it is added to its input,
+# and on the sums of embeddings and positions. Of what it keeps, each number is
+# divided by the share that is kept. With a sub-layer of ones and zeros as its
+# input, the layer normalization shows which ones are left.
+
+# %%
+residual = kt.layers.Residual(dropout=0.1)
+zeros = np.zeros((1, 1_000, D_MODEL), "float32")
+ours = residual(zeros, sublayer=lambda x: x + 1, training=True)
+print(
+    f"{np.mean(np.asarray(ours) < 0):.3f} of the sub-layer's output is dropped"
+)
+
+# %% [markdown]
+# Label smoothing: the target is not 1 for the right token and 0 for the others,
+# but $1 - \varepsilon$ and $\varepsilon / (V - 1)$, with $\varepsilon = 0.1$.
+# The model learns to be less sure, which worsens its perplexity and improves
+# BLEU.
 
 # %%
 logits = random.normal(size=(BATCH, LENGTH, 100)).astype("float32")
@@ -282,10 +313,11 @@ losses = -(target * np.log(softmax(logits))).sum(-1)
 compare(loss(labels, logits), losses.mean())
 
 # %% [markdown]
-# ## 6 Results
+# ### 5.1 Training data and batching
 #
-# Now the whole model is trained, at the size of the preset `tiny`, on the
-# bundled corpus of simple sentences.
+# The bundled corpus has simple sentences. Both languages share one vocabulary
+# of sub-word pieces; a batch has sentences of similar length, and about as many
+# tokens as the next.
 
 # %%
 import keras
@@ -301,8 +333,16 @@ train_batches = kt.train.training_batches(
 valid_batches = kt.train.evaluation_batches(
     corpus.pairs("valid"), tokenizer, **limits
 )
+kt.plotting.corpus_figure(list(corpus.read("train"))[:5_000], tokenizer)
+
+# %% [markdown]
+# ## 6 Results
+#
+# Now the whole model is trained, at the size of the preset `tiny`. Its weights
+# are kept after each eighth of the training.
 
 
+# %%
 def train(prepare=None, *, num_heads=4, warmup_steps=200, label_smoothing=0.1):
     """Trains a model; `prepare` changes it before."""
     keras.utils.set_random_seed(1)
@@ -317,15 +357,36 @@ def train(prepare=None, *, num_heads=4, warmup_steps=200, label_smoothing=0.1):
         loss=kt.LabelSmoothedCrossEntropy(label_smoothing),
         metrics=[kt.Perplexity()],
     )
+    checkpoints = []
+    keep = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: checkpoints.append(model.get_weights())
+    )
     batches = dict(x=train_batches, validation_data=valid_batches)
     steps = dict(epochs=8, steps_per_epoch=STEPS // 8)
-    history = model.fit(**batches, **steps, shuffle=False, verbose=0)
-    return model, history.history["val_perplexity"]
+    history = model.fit(
+        **batches, **steps, callbacks=[keep], shuffle=False, verbose=0
+    )
+    return model, history.history["val_perplexity"], checkpoints
 
 
-model, perplexities = train()
+model, perplexities, checkpoints = train()
 translator = kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=4))
 translator("I am a student.")
+
+# %% [markdown]
+# ### 6.1 Averaged checkpoints
+#
+# The paper's models are the mean of their last checkpoints. As long as the
+# model improves quickly, as here, the mean of two is as much as helps.
+
+# %%
+print(f"the last checkpoint: perplexity {perplexities[-1]:.2f}")
+for count in (2, 4):
+    last = zip(*checkpoints[-count:], strict=True)
+    model.set_weights([np.mean(weights, axis=0) for weights in last])
+    mean = model.evaluate(valid_batches, return_dict=True, verbose=0)
+    print(f"mean of the last {count}: perplexity {mean['perplexity']:.2f}")
+model.set_weights(checkpoints[-1])
 
 # %% [markdown]
 # ### 6.1 Beam search
@@ -379,7 +440,7 @@ for name, change in {
     "no warm-up": dict(warmup_steps=1),
     "no label smoothing": dict(label_smoothing=0.0),
 }.items():
-    models[name] = train(**change)
+    models[name] = train(**change)[:2]
 
 # %%
 from keras_transformer.train.evaluation import evaluate
