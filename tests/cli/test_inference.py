@@ -1,10 +1,12 @@
 """The commands that translate with a trained run."""
 
 import os
+import socket
 
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
+from keras_transformer import web
 from keras_transformer.export import serving_kit
 from keras_transformer.search import BeamSearch, Sampling
 from keras_transformer.startup import available_cores
@@ -269,3 +271,37 @@ def test_export_warns_of_a_folder_that_is_not_a_version(
     assert code == 0
     assert err.startswith("keras-transformer: warning: TensorFlow Serving ")
     assert err.endswith("version number, such as exported/x/1\n")
+
+
+# === serve ===
+
+
+def test_serve_passes_its_flags_on(run_cli, fake_translators, monkeypatch):
+    served = []
+    monkeypatch.setattr(web, "serve", lambda *given: served.append(given))
+    flags = ("--port", 0, "--n-best", 2, "--max-characters", 7)
+    code, _, _ = run_cli("serve", "runs/en de", *flags, "--beam-size", 3)
+    assert code == 0
+    (translator,) = fake_translators
+    assert translator.num_translations == 2
+    assert translator.search.beam_size == 3
+    ((given, name, listening, max_characters),) = served
+    assert (given, name, max_characters) == (translator, "en-de", 7)
+    assert listening.fileno() == -1  # closed
+
+
+def test_serve_listens_to_this_computer_only(
+    run_cli, fake_translators, monkeypatch
+):
+    hosts = []
+    monkeypatch.setattr(web, "serve", lambda *given: None)
+    monkeypatch.setattr(
+        web, "listen", lambda *given: hosts.append(given) or socket.socket()
+    )
+    assert run_cli("serve", "runs/mine").code == 0
+    assert hosts == [("127.0.0.1", 8000)]
+
+
+def test_serve_refuses_a_port_before_it_opens_the_run(run_cli):
+    code, _, err = run_cli("serve", "runs/missing", "--port", 70_000)
+    assert code == 2 and "A port is a number" in err
