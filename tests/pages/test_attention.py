@@ -114,6 +114,9 @@ def test_a_tap_shows_the_cell_below_it(html):
         canvas.tap(position={"x": box["width"] * 0.9, "y": box["height"] * 0.9})
         found = page.inner_text("#value")
         assert found.startswith("head 2: de → </s>")
+        for i, token in enumerate(TARGET):
+            page.locator(".left .token").nth(i).tap()
+            assert page.locator(".chosen").all_inner_texts() == [token]
 
 
 @pytest.mark.slow
