@@ -42,7 +42,7 @@ if "google.colab" in sys.modules:
     # %pip install -q "{checkout}[tensorflow,plot]" {pin}
 
 # How long to train. The tests of the project set a few steps.
-os.environ.setdefault("STEPS", "1000")
+os.environ.setdefault("STEPS", "2000")
 
 # %% [markdown]
 # ## A treebank
@@ -92,8 +92,8 @@ def generate(symbol="S", depth=0):
 
 
 random.seed(1)
-treebank = Path("treebank")
-treebank.mkdir(exist_ok=True)
+treebank = Path("runs/treebank")
+treebank.mkdir(parents=True, exist_ok=True)
 trees = list({f"(TOP {generate()})" for _ in range(20_000)})
 random.shuffle(trees)
 (treebank / "valid.mrg").write_text("\n".join(trees[:200]) + "\n")
@@ -132,9 +132,9 @@ print(repaired, had_to)
 # which the command chooses when it finds trees.
 
 # %% language="bash"
-# rm -rf parser
-# keras-transformer train --data treebank --preset tiny --vocab-size 480 \
-#     --steps $STEPS --warmup-steps 200 --output parser
+# rm -rf runs/parser
+# keras-transformer train --data runs/treebank --preset tiny --vocab-size 480 \
+#     --steps $STEPS --warmup-steps 200 --output runs/parser
 
 # %% [markdown]
 # ## Evaluate
@@ -143,7 +143,7 @@ print(repaired, had_to)
 # used for training. The search has the beam of the paper's parser, 21.
 
 # %% language="bash"
-# keras-transformer evaluate parser --data treebank --split valid
+# keras-transformer evaluate runs/parser --data runs/treebank --split valid
 
 # %% [markdown]
 # ## Parse
@@ -151,7 +151,7 @@ print(repaired, had_to)
 # The preposition decides what the last phrase belongs to.
 
 # %%
-parser = kt.Translator.open("parser")
+parser = kt.Translator.open("runs/parser")
 for text in (
     "The man sees the dog with a hat.",
     "The man sees the dog of a child.",

@@ -63,13 +63,13 @@ sources[:3]
 # and the checkpoints. The other commands take it.
 
 # %% language="bash"
-# rm -rf served && mkdir served
+# rm -rf runs/en-de runs/models
 # keras-transformer train --data embedded --preset tiny \
-#     --steps $STEPS --warmup-steps 200 --output served/en-de
-# ls served/en-de
+#     --steps $STEPS --warmup-steps 200 --output runs/en-de
+# ls runs/en-de
 
 # %% language="bash"
-# keras-transformer evaluate served/en-de --data embedded --split test
+# keras-transformer evaluate runs/en-de --data embedded --split test
 
 # %% [markdown]
 # ## Export
@@ -80,9 +80,9 @@ sources[:3]
 # `--serving-kit` adds what TensorFlow Serving needs in production.
 
 # %% language="bash"
-# keras-transformer export served/en-de served/models/en-de/1 \
+# keras-transformer export runs/en-de runs/models/en-de/1 \
 #     --n-best 2 --serving-kit
-# cd served/models && find . -type f | sort
+# cd runs/models && find . -type f | sort
 
 # %% [markdown]
 # ## The SavedModel
@@ -94,7 +94,7 @@ sources[:3]
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 
-model = tf.saved_model.load("served/models/en-de/1")
+model = tf.saved_model.load("runs/models/en-de/1")
 for name, signature in sorted(model.signatures.items()):
     inputs = signature.structured_input_signature[1]
     print(f"{name}({', '.join(sorted(inputs))})")
@@ -120,7 +120,7 @@ scored["perplexities"].numpy()
 # %% [markdown]
 # ## Serve
 #
-# In production the server is TensorFlow Serving; `served/models/en-de` has a
+# In production the server is TensorFlow Serving; `runs/models/en-de` has a
 # `compose.yaml` that starts it in Docker. A machine without Docker can install
 # [its package](https://www.tensorflow.org/tfx/serving/setup), which has the
 # program `tensorflow_model_server`. Where that is found, this cell starts it.
@@ -143,14 +143,14 @@ if shutil.which("tensorflow_model_server"):
         "tensorflow_model_server",
         f"--rest_api_port={PORT}",
         "--model_name=en-de",
-        f"--model_base_path={os.path.abspath('served/models/en-de')}",
+        f"--model_base_path={os.path.abspath('runs/models/en-de')}",
     ]
 else:
     command = [
-        *["keras-transformer", "serve", "served/en-de", "--n-best", "2"],
+        *["keras-transformer", "serve", "runs/en-de", "--n-best", "2"],
         *["--port", str(PORT)],
     ]
-with open("served/server.log", "w") as log:
+with open("runs/server.log", "w") as log:
     server = subprocess.Popen(command, stdout=log, stderr=log)
 print(" ".join(command[:2]))
 
@@ -190,7 +190,7 @@ predict({"instances": ["I am a student.", "Where is the book?"]})
 # %%
 from concurrent.futures import ThreadPoolExecutor
 
-with open("served/en-de/translations-test.txt") as file:
+with open("runs/en-de/translations-test.txt") as file:
     expected = file.read().splitlines()[:64]
 
 start = time.perf_counter()

@@ -99,7 +99,10 @@ class TensorTranslator:
             )
         source, lengths, cut = self.source_ids(tf.constant(texts))
         if cut[0] or lengths[0] == 1:
-            received = "a longer text" if cut[0] else "a text without tokens"
+            received = "a text without tokens"
+            if cut[0]:
+                ids = self.tokenizer.tokenize(self.task.source_texts(texts))
+                received = f"a text of {len(ids[0])} tokens"
             raise InputError(
                 f"{what} for a text of 1 to {self.ids.max_length - 1} tokens. "
                 f"Received: {received}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from keras_transformer.errors import InputError
 from keras_transformer.fields import POSITIVE_INTEGER
 from keras_transformer.pages import attention_page, render
+from keras_transformer.search import BeamSearch
 from keras_transformer.tracing import trace
 from keras_transformer.translator import Translator
 
@@ -67,12 +68,13 @@ def make_app(
                 raise InputError(f"A text must be a string. Received: {text!r}")
             if len(text) > max_characters:
                 raise InputError(
-                    f"A text may have {max_characters:,} characters. Received: "
-                    f"{len(text):,} characters at index {i}"
+                    f"A text may have at most {max_characters:,} characters. "
+                    f"Received: {len(text):,} characters"
+                    + (f" at index {i}" if len(texts) > 1 else "")
                 )
         if len(texts) > _MOST_TEXTS:
             raise InputError(
-                f"A request may have {_MOST_TEXTS} texts. Received: "
+                f"A request may have at most {_MOST_TEXTS} texts. Received: "
                 f"{len(texts)}"
             )
         return texts
@@ -110,7 +112,7 @@ def make_app(
         if hosts and request.url.hostname not in hosts:
             return refusal(
                 403,
-                f"The address must begin with {', '.join(hosts)}. Received: "
+                f"The address must begin with {' or '.join(hosts)}. Received: "
                 f"{request.headers.get('host')}",
             )
         limit = _MOST_TEXTS * max_characters * _BYTES_PER_CHARACTER
@@ -119,13 +121,18 @@ def make_app(
             size = "a request in chunks, without its length"
         if not size.isdecimal() or int(size) > limit:
             return refusal(
-                413, f"A request may have {limit:,} bytes. Received: {size}"
+                413,
+                f"A request may have at most {limit:,} bytes. Received: {size}",
             )
         return await answer(request)
 
     @app.get("/", response_class=HTMLResponse)
     def page() -> str:
-        data = {"name": name, "output": translator.task.output}
+        data = {
+            "name": name,
+            "output": translator.task.output,
+            "has_trace": isinstance(translator.search, BeamSearch),
+        }
         return render("serve", f"Try {name}", data)
 
     @app.get("/trace", response_class=HTMLResponse)
@@ -182,7 +189,7 @@ def _texts(body: bytes) -> tuple[list[Any], bool]:
     """
     try:
         request = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"A request must be valid JSON. Received: {error}"
         ) from error
@@ -277,7 +284,7 @@ def serve(
         InputError: As in `make_app`.
     """
     host, port = listening.getsockname()[:2]
-    hosts: tuple[str, ...] = (*_LOOPBACK_NAMES, host)
+    hosts = tuple(dict.fromkeys((*_LOOPBACK_NAMES, host)))
     if not ipaddress.ip_address(host).is_loopback:
         hosts = ()  # whatever names this computer has
         print("The page has no password: the whole network can use it.")

@@ -329,7 +329,7 @@ def tokenizer_ids(translator, tokens):
 @pytest.mark.parametrize(
     "text, received",
     [
-        ("dog " * 2000, "a longer text"),
+        ("dog " * 2000, "a text of 4000 tokens"),
         ("", "a text without tokens"),
         (["dog"], "1 texts"),
         (3, "text=3 of type int"),

@@ -82,6 +82,8 @@ def _next_steps(path: Path) -> str:
     return f"""
 The run is in {path}. Next, after `source .venv/bin/activate`:
   echo "The old teacher reads a book." | keras-transformer translate {path}
-  keras-transformer attention {path} "{_SENTENCE}." --output attention.png
+  keras-transformer serve {path}            a page to try it with
+  keras-transformer trace {path} "{_SENTENCE}." --output trace.html
+  keras-transformer attention {path} "{_SENTENCE}." --output attention.html
   keras-transformer train --data FOLDER --source en --target de \\
       --preset small --output runs/mine     with your own train.en, train.de"""

@@ -206,7 +206,7 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--d-model",
         nargs="+",
-        type=int,
+        type=_positive_integer,
         default=[512],
         metavar="INT",
         help="widths of models (default: 512)",
@@ -214,7 +214,7 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--warmup-steps",
         nargs="+",
-        type=int,
+        type=_positive_integer,
         default=[4000],
         metavar="INT",
         help="warm-up steps, each with each width (default: 4000)",

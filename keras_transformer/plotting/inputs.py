@@ -113,15 +113,21 @@ def masks_figure(
         name: np.broadcast_to(ops.convert_to_numpy(mask), shape)
         for name, mask in masks.items()
     }
-    figure = new_figure(6, 0.5 + 2 * len(ids), "Masks of a batch")
+    figure = new_figure(
+        6, 0.5 + 2 * len(ids), "Masks of a batch: dark may be attended to"
+    )
     grid = figure.subplots(len(ids), len(masks), squeeze=False)
     for sentence, row in enumerate(grid):
         for axes, (name, mask) in zip(row, arrays.items(), strict=True):
             axes.imshow(mask[sentence], cmap="Blues", vmin=0, vmax=1.4)
             axes.tick_params(labelsize=FONT_POINTS)
+            axes.locator_params(integer=True)
             if sentence == 0:
                 axes.set_title(name, fontsize=FONT_POINTS + 1)
-        row[0].set_ylabel(f"sentence {sentence + 1}", fontsize=FONT_POINTS)
+            if sentence == len(ids) - 1:
+                axes.set_xlabel("key", fontsize=FONT_POINTS)
+        label = f"sentence {sentence + 1}\nquery"
+        row[0].set_ylabel(label, fontsize=FONT_POINTS)
     return figure
 
 
@@ -175,7 +181,13 @@ def corpus_figure(
         of_lengths.hist(
             side, bins, histtype="step", label=f"{name}, mean {side.mean():.1f}"
         )
-    of_lengths.legend(fontsize=FONT_POINTS, frameon=False)
+    of_lengths.legend(
+        fontsize=FONT_POINTS,
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(-0.1, 1),
+        ncols=2,
+    )  # above the axes, where there are no bars
     style_axes(of_lengths, "tokens", "texts")
     of_ratios.hist(both[1] / both[0], np.linspace(0, 3, _BINS))
     style_axes(of_ratios, "target tokens per source token", "pairs")

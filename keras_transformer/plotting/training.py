@@ -85,9 +85,12 @@ def schedule_figure(
     if not schedules or steps < 2:
         raise InputError(
             "A plot of learning rates needs a schedule and at least 2 steps. "
-            f"Received: {len(schedules)} schedules, steps={steps}"
+            f"Received: schedules={list(schedules)}, steps={steps}"
         )
-    at = np.unique(np.linspace(0, steps - 1, min(steps, _POINTS)).round())
+    # Evenly spaced alone, few of many steps would miss a short warm-up.
+    even = np.linspace(1, steps, min(steps, _POINTS))
+    at = np.concatenate([even, np.geomspace(1, steps, min(steps, _POINTS))])
+    at = np.unique(at.round()) - 1
     figure = new_figure(5, 3, "Learning rate")
     axes = figure.subplots()
     for label, schedule in schedules.items():

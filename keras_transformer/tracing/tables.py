@@ -29,7 +29,7 @@ class _Table(NamedTuple):
 
 def as_text(trace: Trace) -> str:
     """Returns a trace as text, with aligned columns."""
-    return _join(trace, "{}", str, _text_table)
+    return _join(trace, "{}", _printable, _text_table)
 
 
 def as_markdown(trace: Trace) -> str:
@@ -97,9 +97,10 @@ def _step_tables(step: Step) -> Iterable[_Table]:
             for number, hypothesis in enumerate(step.hypotheses, 1)
         ],
     )
+    tokens = "1 token" if step.length == 1 else f"{step.length} tokens"
     yield _Table(
-        f"Step {step.length}: their best continuations, of {step.length} "
-        f"tokens, length penalty {step.length_penalty:.3f}",
+        f"Step {step.length}: their best continuations, of {tokens}, length "
+        f"penalty {step.length_penalty:.3f}",
         ("from", "token", "P", "log P", "score", "becomes"),
         [_continuation(one) for one in step.continuations],
     )
@@ -177,6 +178,14 @@ def _markdown_table(table: _Table) -> str:
     for row in rows:
         lines.append(f"| {' | '.join(map(_escape, row))} |")
     return "\n".join(lines)
+
+
+def _printable(text: str) -> str:
+    """Returns text without what a terminal would obey."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode()
+        for one in text
+    )
 
 
 def _escape(text: str) -> str:

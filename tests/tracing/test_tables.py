@@ -58,6 +58,12 @@ def test_text_for_a_terminal():
     ]
 
 
+def test_a_terminal_gets_no_control_characters():
+    found = traced()
+    colored = type(found)("\x1b[31ma\nb", ["a"], found.greedy, found.beam)
+    assert str(colored).startswith("Source: \\x1b[31ma\\nb\n")
+
+
 def test_why_a_search_ended():
     text = str(traced())
     assert "Ended with the end token." in text
