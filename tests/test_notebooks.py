@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import jupytext
@@ -166,8 +167,7 @@ def test_runs(name, tmp_path, monkeypatch):
     source = tmp_path / f"{name}.py"
     shutil.copy(ROOT / "colab" / source.name, source)
     notebook = jupytext.read(source)
-    lines = (line.strip() for line in check.splitlines())
-    cell = "# %%\n" + "\n".join(lines)
+    cell = f"# %%{textwrap.dedent(check)}"
     notebook.cells += jupytext.reads(cell, fmt="py:percent").cells
     nbclient.NotebookClient(
         notebook,

@@ -279,7 +279,9 @@ def test_errors_in_a_browser(several):
                 page.get_by_label("Text").fill("x" * 101)
                 page.keyboard.press("Enter")
                 page.wait_for_selector("#error:not(:empty)")
-                assert "A text may have 100" in page.inner_text("#error")
+                assert "A text may have at most 100" in page.inner_text(
+                    "#error"
+                )
 
 
 def test_without_fastapi_the_extra_is_named(several, monkeypatch):
