@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 import textwrap
 from pathlib import Path
@@ -15,6 +14,12 @@ from documents import ROOT
 SOURCES = sorted((ROOT / "colab").glob("*.py"))
 NAMES = [source.stem for source in SOURCES]
 
+# An untrained parser writes as much as it may, for each validation tree.
+FEWER_TREES = {
+    "range(20_000)": "range(2_000)",
+    "trees[:200]": "trees[:20]",
+    "trees[200:]": "trees[20:]",
+}
 # Settings that make a run short, and a cell that checks what it has computed.
 SHORT_RUNS = {
     "paper": (
@@ -164,9 +169,12 @@ def test_runs(name, tmp_path, monkeypatch):
         monkeypatch.setenv(variable, value)
     programs = os.path.dirname(sys.executable)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    source = tmp_path / f"{name}.py"
-    shutil.copy(ROOT / "colab" / source.name, source)
-    notebook = jupytext.read(source)
+    text = (ROOT / "colab" / f"{name}.py").read_text("utf-8")
+    if name == "parsing":
+        for many, few in FEWER_TREES.items():
+            assert text.count(many) == 1
+            text = text.replace(many, few)
+    notebook = jupytext.reads(text, fmt="py:percent")
     cell = f"# %%{textwrap.dedent(check)}"
     notebook.cells += jupytext.reads(cell, fmt="py:percent").cells
     nbclient.NotebookClient(
