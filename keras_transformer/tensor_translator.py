@@ -97,11 +97,12 @@ class TensorTranslator:
             raise InputError(
                 f"{what} for one text at a time. Received: {len(texts)} texts"
             )
-        source, lengths, cut = self.source_ids(tf.constant(texts))
+        tensor = tf.constant(texts)
+        source, lengths, cut = self.source_ids(tensor)
         if cut[0] or lengths[0] == 1:
             received = "a text without tokens"
             if cut[0]:
-                ids = self.tokenizer.tokenize(self.task.source_texts(texts))
+                ids = self.tokenizer.tokenize(self.task.source_texts(tensor))
                 received = f"a text of {len(ids[0])} tokens"
             raise InputError(
                 f"{what} for a text of 1 to {self.ids.max_length - 1} tokens. "
@@ -218,3 +219,20 @@ class TensorTranslator:
             self.tokenizer, ids[None, None], source
         )
         return outputs.texts[0, 0].numpy().decode("utf-8", "replace")
+
+
+def check_hypothesis(hypothesis: int, count: int) -> None:
+    """Checks which of the translations of a text is asked for.
+
+    Args:
+        hypothesis: Its number, from 0 for the best.
+        count: How many the search has found.
+
+    Raises:
+        InputError: If there is no such translation.
+    """
+    if not 0 <= hypothesis < count:
+        raise InputError(
+            f"There are {count} translations; the best one has the number 0. "
+            f"Received: hypothesis={hypothesis}"
+        )

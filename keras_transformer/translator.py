@@ -21,7 +21,10 @@ from keras_transformer.model import Transformer
 from keras_transformer.run import Run
 from keras_transformer.search import Search
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.tensor_translator import TensorTranslator
+from keras_transformer.tensor_translator import (
+    TensorTranslator,
+    check_hypothesis,
+)
 from keras_transformer.text import Tokenizer, read_texts
 
 _MAX_BATCH_SIZE = 128
@@ -349,14 +352,9 @@ class Translator:
         """
         source, text = self.tensors.one_source(text, "Attention is computed")
         result = self.tensors.ids.search(source)
-        if not 0 <= hypothesis < self.num_translations or (
-            result.lengths[0, hypothesis] == 0
-        ):
-            raise InputError(
-                "There is no such translation; the best one has the number "
-                f"0. Received: hypothesis={hypothesis}"
-            )
-        chosen = result.ids[:, hypothesis, : result.lengths[0, hypothesis]]
+        lengths = result.lengths[0, : self.num_translations].numpy()
+        check_hypothesis(hypothesis, np.count_nonzero(lengths))
+        chosen = result.ids[:, hypothesis, : lengths[hypothesis]]
         target = self.tensors.ids.decoder_input(chosen)
         scores = self.tensors.ids.models[0].attention_scores(source, target)
         return TranslationAttention(

@@ -54,12 +54,11 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
 
 def attention(options: argparse.Namespace) -> None:
     """Shows the attention while a sentence is translated."""
-    from keras_transformer.plotting import figures
+    from keras_transformer.plotting.figures import PICTURES
 
-    check_output(options.output, (".html", *figures.PICTURES))
+    check_output(options.output, (".html", *PICTURES))
     is_page = Path(options.output).suffix.lower() == ".html"
-    for_picture = (options.kind, options.layer)
-    if is_page and for_picture != (None, None):
+    if is_page and (options.kind, options.layer) != (None, None):
         raise InputError(
             "A page shows all kinds and layers. Leave out --kind and --layer. "
             f"Received: --output {options.output}"

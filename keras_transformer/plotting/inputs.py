@@ -181,13 +181,14 @@ def corpus_figure(
         of_lengths.hist(
             side, bins, histtype="step", label=f"{name}, mean {side.mean():.1f}"
         )
+    # Above the axes, where there are no bars.
     of_lengths.legend(
         fontsize=FONT_POINTS,
         frameon=False,
         loc="lower left",
         bbox_to_anchor=(-0.1, 1),
         ncols=2,
-    )  # above the axes, where there are no bars
+    )
     style_axes(of_lengths, "tokens", "texts")
     of_ratios.hist(both[1] / both[0], np.linspace(0, 3, _BINS))
     style_axes(of_ratios, "target tokens per source token", "pairs")

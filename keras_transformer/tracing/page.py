@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from keras_transformer.errors import InputError
 from keras_transformer.pages import Page, render
+from keras_transformer.tensor_translator import check_hypothesis
 from keras_transformer.tracing.steps import (
     Continuation,
     SearchTrace,
@@ -14,11 +14,7 @@ from keras_transformer.tracing.steps import (
 
 def as_page(trace: Trace, hypothesis: int) -> Page:
     """Returns a trace as a page; the template is `pages/trace.html`."""
-    if not 0 <= hypothesis < len(trace.beam.finished):
-        raise InputError(
-            "There is no such translation; the best one has the number 0. "
-            f"Received: hypothesis={hypothesis}"
-        )
+    check_hypothesis(hypothesis, len(trace.beam.finished))
     data = {
         "hypothesis": hypothesis,
         "source": trace.source,
