@@ -8,12 +8,10 @@ from keras_transformer.cli import terminal
 from keras_transformer.cli.options import (
     add_checkpoint,
     add_dtype,
-    add_run,
     add_runs,
     add_sampling,
     add_search,
     open_translator,
-    search_of,
 )
 from keras_transformer.errors import InputError
 from keras_transformer.startup import available_cores, decoding_workers
@@ -81,7 +79,7 @@ def translate(options: argparse.Namespace) -> None:
 
 def add_parse_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `parse`."""
-    add_run(parser)
+    add_runs(parser)
     add_checkpoint(parser)
     add_dtype(parser)
     add_search(parser)
@@ -95,26 +93,26 @@ def add_parse_options(parser: argparse.ArgumentParser) -> None:
         "--one-line", action="store_true", help="print each tree in one line"
     )
     parser.add_argument(
+        "--n-best",
+        type=int,
+        metavar="N",
+        help="print N trees per line, each in one line as line number, score "
+        "and tree, separated by tabs",
+    )
+    parser.add_argument(
         "--svg",
         metavar="FOLDER",
-        help="also draw the tree of line N into FOLDER/N.svg",
+        help="also draw the best tree of line N into FOLDER/N.svg",
     )
 
 
 def parse(options: argparse.Namespace) -> None:
     """Parses standard input line by line."""
     from keras_transformer.cli.parse import open_parser, parse_lines
-    from keras_transformer.run import Run
 
-    run = Run.open(options.run)
-    parser = open_parser(
-        run,
-        options.checkpoint,
-        search_of(options, run),
-        options.dtype,
-        split_words=not options.tokenized,
-    )
-    parse_lines(parser, options.one_line, options.svg)
+    print_scores = options.n_best is not None
+    parser = open_parser(options, options.n_best if print_scores else 1)
+    parse_lines(parser, options.one_line, print_scores, options.svg)
 
 
 def add_score_options(parser: argparse.ArgumentParser) -> None:

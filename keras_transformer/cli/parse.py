@@ -1,59 +1,58 @@
-"""Parses standard input with the run of a parser."""
+"""Parses standard input with the runs of parsers."""
 
+import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 from keras_transformer.cli import terminal
+from keras_transformer.cli.options import open_translator
 from keras_transformer.errors import InputError
 from keras_transformer.files import atomic_write
 from keras_transformer.parsing import Tree, pretty
 from keras_transformer.parsing.drawing import draw
 from keras_transformer.run import Run
-from keras_transformer.search import BeamSearch
 from keras_transformer.startup import decoding_workers
 from keras_transformer.tasks import ParsingTask
-from keras_transformer.translator import Translator
+from keras_transformer.translator import Translation, Translator
 
 
-def open_parser(
-    run: Run,
-    checkpoint: str | None,
-    search: BeamSearch,
-    dtype: str,
-    split_words: bool,
-) -> Translator:
-    """Returns what parses sentences.
-
-    Args:
-        run: The run.
-        checkpoint: As in `Run.find_checkpoint`.
-        search: The search.
-        dtype: As in `Run.load_model`.
-        split_words: As in `ParsingTask`.
+def open_parser(options: argparse.Namespace, num_trees: int) -> Translator:
+    """Returns what parses sentences, as the flags of `parse` ask for.
 
     Raises:
-        InputError: If the run is for another task.
+        InputError: If the runs are for another task.
     """
+    run = Run.open(options.runs[0])
     if run.task.name != ParsingTask.name:
         raise InputError(
             "A parser is trained on a treebank, a folder with train.mrg. "
             f"Received: {run.path}, which is for {run.task.name}"
         )
-    model = run.load_model(run.find_checkpoint(checkpoint), dtype)
-    task = ParsingTask(split_words)
-    return Translator(model, run.tokenizer, search, task=task)
+    opened = open_translator(options.runs, options, num_trees, options.dtype)
+    return Translator(
+        opened.models,
+        opened.tokenizer,
+        opened.search,
+        num_trees,
+        ParsingTask(split_words=not options.tokenized),
+    )
 
 
 def parse_lines(
-    parser: Translator, one_line: bool, pictures: str | None
+    parser: Translator,
+    one_line: bool,
+    print_scores: bool,
+    pictures: str | None,
 ) -> None:
-    """Prints the tree of each line of standard input.
+    """Prints the trees of each line of standard input.
 
     Args:
         parser: From `open_parser`.
         one_line: Whether a tree is printed in one line. By default it has
             several, and an empty line follows.
-        pictures: Folder in which `N.svg` becomes the tree of line N.
+        print_scores: Whether to print all trees of a line, each in one line
+            as line number, score and tree, separated by tabs.
+        pictures: Folder in which `N.svg` becomes the best tree of line N.
 
     Raises:
         InputError: If the folder has pictures already.
@@ -66,25 +65,29 @@ def parse_lines(
                 f"{existing[0]} already exists. Nothing is overwritten: choose "
                 "another folder for the pictures."
             )
-    for number, text in _numbered_trees(parser):
-        if not text:  # an empty line has no tree
-            print()
-            continue
-        tree = Tree.parse(text)
-        print(text if one_line else f"{pretty(tree)}\n")
-        if pictures is not None:
+    for number, parsed in _numbered_trees(parser):
+        text = parsed.texts[0]
+        tree = Tree.parse(text) if text else None  # an empty line has no tree
+        if print_scores:
+            for score, other in zip(parsed.scores, parsed.texts, strict=True):
+                print(f"{number}\t{score:.4f}\t{other}")
+        elif tree is None or one_line:
+            print(text)
+        else:
+            print(f"{pretty(tree)}\n")
+        if tree is not None and pictures is not None:
             file = Path(pictures) / f"{number}.svg"
             with atomic_write(file) as partial:
                 partial.write_text(draw(tree), "utf-8")
 
 
-def _numbered_trees(parser: Translator) -> Iterator[tuple[int, str]]:
+def _numbered_trees(parser: Translator) -> Iterator[tuple[int, Translation]]:
     number = 0
     limit = parser.tensors.ids.max_length
     for lines in terminal.read_lines():
         for parsed in parser.translate(lines, workers=decoding_workers()):
             number += 1
-            yield number, parsed.texts[0]
+            yield number, parsed
             if parsed.source_truncated:
                 terminal.report(
                     f"line {number} was truncated: it has more than "

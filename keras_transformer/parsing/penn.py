@@ -51,6 +51,15 @@ def read_trees(
                 f"{path}, line {number}: Expected a tree in the root. "
                 f"Received: {tree}"
             )
+        if any(
+            node.label in ROOTS
+            for kind, node in tree.walk()
+            if kind == "open" and node is not tree
+        ):
+            raise InputError(
+                f"{path}, line {number}: Expected one root in the tree that "
+                "begins here. Received: two. A closing bracket may be missing."
+            )
         tree = _normalize(tree, keep_functions)
         if tree.children:
             yield tree

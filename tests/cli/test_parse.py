@@ -87,6 +87,25 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     assert out == f"{trees[0]}\n\n\n{trees[1]}\n\n"
 
 
+def test_several_trees_and_several_runs(run_cli, trained, monkeypatch):
+    run, _ = trained
+    sentences = SENTENCES.splitlines()
+    search = kt.BeamSearch(beam_size=3, alpha=0.3, extra_length=5)
+    found = kt.Translator.open(run, search=search, num_translations=2)
+    expected = [
+        f"{number}\t{score:.4f}\t{text}"
+        for number, parsed in enumerate(found.translate(sentences), 1)
+        for score, text in zip(parsed.scores, parsed.texts, strict=True)
+    ]
+    assert len(expected) == 6
+    flags = ("--n-best", 2, "--beam-size", 3, "--extra-length", 5)
+    for runs in ((run,), (run, run)):
+        set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
+        code, out, _ = run_cli("parse", *runs, *flags)
+        assert code == 0
+        assert out.splitlines() == expected
+
+
 def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
     run, _ = trained
     (tmp_path / "runs").mkdir()

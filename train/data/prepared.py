@@ -143,6 +143,15 @@ class Prepared:
                     f"Received: {lengths.size / 2:,} pairs and {ids.size:,} "
                     "ids. Restore the files, or prepare the corpus again."
                 )
+            # TensorFlow does not check them: it would read other memory.
+            shortest, longest = lengths.min(), lengths.max()
+            if offsets[0] or shortest < 0 or longest >= self.max_length:
+                raise InputError(
+                    f"The texts in shard {number} of {self.path} must begin at "
+                    f"0 and have 0 to {self.max_length - 1:,} ids. Received: "
+                    f"begin {offsets[0]:,}, {shortest:,} to {longest:,} ids. "
+                    "Restore the files, or prepare the corpus again."
+                )
             longer = lengths.reshape(-1, 2).max(axis=1) + 1
             found.append(longer.astype(dtype))
         return np.concatenate(found)

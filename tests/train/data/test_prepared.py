@@ -142,3 +142,31 @@ def test_missing_and_damaged_shards_are_refused(prepared):
     change_json(prepared, shards=[20, 19, 10])
     with pytest.raises(InputError, match="19 pairs. Received: 20"):
         Prepared.open(prepared.path)
+
+
+@pytest.mark.parametrize(
+    ("at", "offset", "message"),
+    [
+        (0, 1, "begin 1, "),
+        (3, 500, "begin 0, -4"),  # beyond the next one
+        (3, -500, "begin 0, -4"),  # before the last one
+    ],
+)
+def test_damaged_offsets_are_refused(prepared, at, offset, message):
+    path = prepared.path / "train-00001.offsets.npy"
+    offsets = np.load(path)
+    offsets[at] += offset
+    np.save(path, offsets)
+    with pytest.raises(InputError, match=f"Received: .*{message}.* ids. Re"):
+        Prepared.open(prepared.path)
+
+
+def test_texts_that_are_too_long_are_refused(prepared):
+    limit = int(prepared.lengths().max())
+    change_json(prepared, max_length=limit)
+    Prepared.open(prepared.path)
+    change_json(prepared, max_length=limit - 1)
+    with pytest.raises(
+        InputError, match=f"0 to {limit - 2} ids. .* to {limit - 1}"
+    ):
+        Prepared.open(prepared.path)
