@@ -10,8 +10,9 @@ PYTHON ?= $(firstword $(shell for p in $(PYTHONS); do \
 
 PY := .venv/bin/python
 PIP_INSTALL := -m pip install --disable-pip-version-check
-# Two processes, one TensorFlow thread each (tests/conftest.py).
-PYTEST := -m pytest -n 2 --dist loadfile
+# Two processes, one TensorFlow thread each, with the files in the order of
+# tests/conftest.py.
+PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Values, gradients and mixed precision on every Keras backend, and agreement
 # with the NumPy reference. Saving and docstrings do not depend on the backend.

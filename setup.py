@@ -43,7 +43,7 @@ TEST = [
     "nbclient>=0.10",
     "playwright>=1.50",
     "pytest>=8",
-    "pytest-xdist>=3.6",
+    "pytest-xdist>=3.7",
     "ruff==0.17.5",  # another version may format differently
 ]
 

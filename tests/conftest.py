@@ -29,6 +29,17 @@ if keras.backend.backend() == "tensorflow":
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Begins with the files that take long.
+
+    Processes get the files in this order (`--no-loadscope-reorder`), and none
+    waits for another at the end.
+    """
+    long = {i.path for i in items if i.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.fixture(autouse=True)
 def _same_start():
     """No test depends on what ran before it, nor on a user's settings."""
