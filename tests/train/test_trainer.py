@@ -131,17 +131,11 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "how",
-    [
-        dict(gradient_accumulation_steps=2, clip_norm=0.5),
-        dict(dtype="mixed_float16"),
-    ],
-)
-def test_interrupted_training_on_two_replicas(
-    corpus, tmp_path, monkeypatch, how
-):
+def test_interrupted_training_on_two_replicas(corpus, tmp_path, monkeypatch):
     settings = dict(steps=20, steps_per_epoch=5, strategy="mirrored")
+    how = dict(
+        gradient_accumulation_steps=2, clip_norm=0.5, dtype="mixed_float16"
+    )
     whole = train_digits(corpus, tmp_path / "whole", **settings, **how)
     with monkeypatch.context() as patched, pytest.raises(Stop):
         place = (callbacks.CheckFinite, "on_train_batch_end")
