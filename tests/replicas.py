@@ -32,6 +32,7 @@ def global_batches():
 
 def dataset(worker=0, workers=1, weighted=False):
     """The rows of a worker of `global_batches`, as a dataset."""
+    from keras_transformer.train.data.reading import without_tuning
 
     def batches():
         for inputs, labels, weights in global_batches():
@@ -44,7 +45,9 @@ def dataset(worker=0, workers=1, weighted=False):
     signature = ({"source": ids, "target": ids}, ids)
     if weighted:
         signature += (tf.TensorSpec((None,), tf.float32),)
-    return tf.data.Dataset.from_generator(batches, output_signature=signature)
+    return without_tuning(
+        tf.data.Dataset.from_generator(batches, output_signature=signature)
+    )
 
 
 def compiled_model(strategy, *, dtype="float32", dropout=0.0, **options):

@@ -16,7 +16,7 @@ from keras_transformer.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
 from keras_transformer.train.data.prepared import Prepared, is_prepared
-from keras_transformer.train.data.reading import SPLITS
+from keras_transformer.train.data.reading import SPLITS, without_tuning
 
 _FORMS = """\
   embedded                 the bundled English-German corpus
@@ -109,7 +109,7 @@ class Corpus:
                 "shard must be (index, count) with 0 <= index < count. "
                 f"Received: shard={shard!r}"
             )
-        return chosen.dataset(*shard)
+        return without_tuning(chosen.dataset(*shard))
 
     def check(self, split: str) -> int:
         """Reads a split once and returns its number of pairs.

@@ -12,7 +12,11 @@ from keras_transformer.errors import InputError
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data.batching import padded_rows, pool_batches
-from keras_transformer.train.data.reading import NUM_PARALLEL_CALLS, READ_BATCH
+from keras_transformer.train.data.reading import (
+    NUM_PARALLEL_CALLS,
+    READ_BATCH,
+    without_tuning,
+)
 
 SHUFFLE_BUFFER = 100_000
 
@@ -139,7 +143,9 @@ class BatchStream:
             .flat_map(batches_of_pool)
             .scan(state, self._record_pass)
         )
-        self.dataset = batches.skip(done - skipped).prefetch(_PREFETCHED)
+        self.dataset = without_tuning(
+            batches.skip(done - skipped).prefetch(_PREFETCHED)
+        )
 
     def position(self, batches: int) -> tuple[int, int]:
         """Returns the position after the first batches of the stream.
@@ -263,8 +269,12 @@ def evaluation_batches(
     check_budget(batch_tokens, max_length)
     rows = _rows(pairs, tokenizer, max_length, task or TranslationTask())
     pools = _pools(rows, max_length)
-    batches = pools.flat_map(
-        lambda *pool: pool_batches(pool, tokenizer, batch_tokens, max_length)
+    batches = without_tuning(
+        pools.flat_map(
+            lambda *pool: pool_batches(
+                pool, tokenizer, batch_tokens, max_length
+            )
+        )
     )
     count = batches.reduce(tf.constant(0, tf.int64), lambda n, *_: n + 1)
     batches = batches.apply(tf.data.experimental.assert_cardinality(count))

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import BinaryIO
 
+import tensorflow as tf
+
 from keras_transformer.errors import InputError
 from keras_transformer.startup import available_cores
 
@@ -15,6 +17,18 @@ READ_BATCH = 1024
 
 # A fixed number, because tf.data does not tune the datasets inside `flat_map`.
 NUM_PARALLEL_CALLS = available_cores()
+
+
+def without_tuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns the dataset without the tuning of tf.data.
+
+    Parallelism and buffers are given here. The thread that tunes them can miss
+    that its iterator is deleted. The deletion then waits for about as long as
+    the iterator has lived, up to a minute.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def open_file(path: str) -> BinaryIO:

@@ -44,6 +44,11 @@ def test_a_string_is_a_name():
     assert open_corpus("embedded").check("valid") == 500
 
 
+def test_nothing_is_tuned():
+    pairs = open_corpus(["embedded"]).pairs("valid")
+    assert pairs.options().autotune.enabled is False
+
+
 def test_shards_of_embedded():
     corpus = open_corpus(["embedded"])
     pairs = as_list(corpus.pairs("valid"))

@@ -116,6 +116,17 @@ def test_element_spec(tokenizer):
         assert spec.shape.as_list() == [None, None]
 
 
+def test_nothing_is_tuned(tokenizer):
+    """Deleting an iterator might wait for the thread that tunes."""
+    datasets = [
+        training_batches(as_dataset(PAIRS), tokenizer, seed=1, **SIZES),
+        evaluation_batches(as_dataset(PAIRS), tokenizer, **SIZES),
+    ]
+    assert as_dataset(PAIRS).options().autotune.enabled is None
+    for dataset in datasets:
+        assert dataset.options().autotune.enabled is False
+
+
 def test_shapes_and_budget(first_pass):
     smaller = 0
     for inputs, labels in first_pass:
