@@ -1,4 +1,4 @@
-"""What the readers of all corpus formats share."""
+"""What the readers of all corpus formats and the pipelines share."""
 
 from collections.abc import Sequence
 from typing import BinaryIO
