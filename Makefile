@@ -25,8 +25,8 @@ PORTABLE_TESTS := tests/layers tests/test_masks.py tests/test_model.py \
 OLDEST := tensorflow==2.19.0 tensorflow-text==2.19.0 keras==3.10.0
 NEWEST := tensorflow==2.21.* tensorflow-text==2.21.* keras==3.15.*
 MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
-	tests/test_keras_overrides.py tests/test_distributed_fit.py \
-	tests/test_translator.py tests/text/test_tokenizer.py tests/export \
+	tests/fit/test_keras_overrides.py tests/fit/test_distributed_fit.py \
+	tests/inference/test_translator.py tests/text/test_tokenizer.py tests/export \
 	tests/cli/test_training.py tests/train/test_state.py \
 	tests/train/test_trainer.py
 
@@ -66,7 +66,7 @@ matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the ver
 	.venvs/newest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
 
 serving-check: .venv/.test ## Compare what TensorFlow Serving answers with MODEL=NAME/VERSION
-	$(PY) tests/serving_check.py $(MODEL) $(if $(ADDRESS),--address $(ADDRESS))
+	$(PY) tests/support/serving_check.py $(MODEL) $(if $(ADDRESS),--address $(ADDRESS))
 
 bench: .venv/.test ## Measure speed and memory beside other libraries, for two hours
 	$(PY) benchmarks/input_pipeline.py

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from keras_transformer.startup import import_tensorflow_quietly
+from keras_transformer.support.startup import import_tensorflow_quietly
 
 _REPETITIONS = 5
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from input_pipeline import peak_kib, read_pairs
 
-from keras_transformer.startup import import_tensorflow_quietly
+from keras_transformer.support.startup import import_tensorflow_quietly
 
 _BATCH_TOKENS, _MAX_LENGTH = 4_096, 128
 # The number of a line and its space have at most this many tokens.

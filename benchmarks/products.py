@@ -14,7 +14,7 @@ import time
 
 from peers.workload import SHAPES, Shape
 
-from keras_transformer.startup import import_tensorflow_quietly
+from keras_transformer.support.startup import import_tensorflow_quietly
 
 _REPETITIONS = 9
 

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 import keras
 from compiled import compile_step, device
 
-from keras_transformer.files import write_json
 from keras_transformer.layers import (
     MultiHeadAttention,
     restricted_dot_product_attention,
     scaled_dot_product_attention,
 )
+from keras_transformer.support.files import write_json
 
 _LENGTHS = [512, 1024, 2048, 4096, 8192]
 _WIDTHS = [128, 256, 512, 1024, 2048]

@@ -1,7 +1,8 @@
 """Adds the fields of records to the API reference, for mkdocstrings.
 
 The fields of a NamedTuple are explained by the comments beside them, those of
-a dataclass by `keras_transformer.fields.document_fields` when it is imported.
+a dataclass by `document_fields` of `keras_transformer.support.fields` when it
+is imported.
 """
 
 import ast

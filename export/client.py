@@ -13,10 +13,10 @@ import grpc
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer import fields
-from keras_transformer.errors import InputError
+from keras_transformer.inference.translator import Score, Translation
+from keras_transformer.support import fields
+from keras_transformer.support.errors import InputError
 from keras_transformer.text import join_sentences, read_texts, split_sentences
-from keras_transformer.translator import Score, Translation
 
 _SHORTEST_WAIT = 0.1  # seconds before the first retry
 _LONGEST_WAIT = 5.0

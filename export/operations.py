@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 
 # A server starts without XLA, and has no Python.
 _NEVER_SERVED = re.compile("Xla|PyFunc")

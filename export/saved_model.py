@@ -14,14 +14,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer import __version__
-from keras_transformer.errors import InputError
 from keras_transformer.export.operations import oldest_serving
 from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
-from keras_transformer.files import write_json
-from keras_transformer.run import tokenizer_digest
+from keras_transformer.inference.run import tokenizer_digest
+from keras_transformer.inference.translator import Translation, Translator
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import write_json
 from keras_transformer.text import read_texts
-from keras_transformer.translator import Translation, Translator
 
 METADATA_FILE = "assets.extra/keras_transformer.json"
 PROBES = (

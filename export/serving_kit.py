@@ -13,10 +13,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
 from keras_transformer.export.client import import_serving
 from keras_transformer.export.operations import read_meta_graph
-from keras_transformer.files import atomic_write
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
 
 IMAGE = "tensorflow/serving:2.20.0"
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"

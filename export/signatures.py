@@ -32,9 +32,9 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.errors import InputError
-from keras_transformer.search import BeamSearch, Sampling, converted
-from keras_transformer.translator import Translator
+from keras_transformer.decoding.search import BeamSearch, Sampling, converted
+from keras_transformer.inference.translator import Translator
+from keras_transformer.support.errors import InputError
 
 # A larger batch is decoded in slices, so that the float32 values over the
 # vocabulary, of which there are a few copies, take this much memory each.

@@ -19,19 +19,17 @@ if TYPE_CHECKING:
     from keras_transformer import masks as masks
     from keras_transformer import metrics as metrics
     from keras_transformer import optimizers as optimizers
-    from keras_transformer import pages as pages
-    from keras_transformer import parsing as parsing
-    from keras_transformer import plotting as plotting
     from keras_transformer import presets as presets
-    from keras_transformer import run as run
     from keras_transformer import schedules as schedules
     from keras_transformer import tasks as tasks
     from keras_transformer import text as text
-    from keras_transformer import tracing as tracing
     from keras_transformer import train as train
-    from keras_transformer import web as web
     from keras_transformer.config import TransformerConfig as TransformerConfig
-    from keras_transformer.errors import InputError as InputError
+    from keras_transformer.decoding.search import BeamSearch as BeamSearch
+    from keras_transformer.decoding.search import Sampling as Sampling
+    from keras_transformer.inference import run as run
+    from keras_transformer.inference.run import Run as Run
+    from keras_transformer.inference.translator import Translator as Translator
     from keras_transformer.losses import (
         LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,
     )
@@ -39,55 +37,58 @@ if TYPE_CHECKING:
     from keras_transformer.metrics import TokenAccuracy as TokenAccuracy
     from keras_transformer.metrics import TokenNLL as TokenNLL
     from keras_transformer.model import Transformer as Transformer
-    from keras_transformer.run import Run as Run
     from keras_transformer.schedules import (
         WarmupInverseSquareRoot as WarmupInverseSquareRoot,
     )
-    from keras_transformer.search import BeamSearch as BeamSearch
-    from keras_transformer.search import Sampling as Sampling
+    from keras_transformer.showing import pages as pages
+    from keras_transformer.showing import plotting as plotting
+    from keras_transformer.showing import tracing as tracing
+    from keras_transformer.showing import web as web
+    from keras_transformer.showing.tracing import trace as trace
+    from keras_transformer.support.errors import InputError as InputError
+    from keras_transformer.tasks import parsing as parsing
     from keras_transformer.text import Tokenizer as Tokenizer
-    from keras_transformer.tracing import trace as trace
-    from keras_transformer.translator import Translator as Translator
 
 __version__ = "0.1.0"
 
-# The same names again, for `__getattr__`: where each is, and modules.
+# The same names again, for `__getattr__`: the module that each is in, and
+# modules that are a name themselves.
 _NAMES = {
-    "BeamSearch": "search",
-    "InputError": "errors",
+    "BeamSearch": "decoding.search",
+    "InputError": "support.errors",
     "LabelSmoothedCrossEntropy": "losses",
     "Perplexity": "metrics",
-    "Run": "run",
-    "Sampling": "search",
+    "Run": "inference.run",
+    "Sampling": "decoding.search",
     "TokenAccuracy": "metrics",
     "TokenNLL": "metrics",
     "Tokenizer": "text",
     "Transformer": "model",
     "TransformerConfig": "config",
-    "Translator": "translator",
+    "Translator": "inference.translator",
     "WarmupInverseSquareRoot": "schedules",
-    "trace": "tracing",
+    "trace": "showing.tracing",
 }
-_MODULES = (
-    "decoding",
-    "export",
-    "layers",
-    "losses",
-    "masks",
-    "metrics",
-    "optimizers",
-    "pages",
-    "parsing",
-    "plotting",
-    "presets",
-    "run",
-    "schedules",
-    "tasks",
-    "text",
-    "tracing",
-    "train",
-    "web",
-)
+_MODULES = {
+    "decoding": "decoding",
+    "export": "export",
+    "layers": "layers",
+    "losses": "losses",
+    "masks": "masks",
+    "metrics": "metrics",
+    "optimizers": "optimizers",
+    "pages": "showing.pages",
+    "parsing": "tasks.parsing",
+    "plotting": "showing.plotting",
+    "presets": "presets",
+    "run": "inference.run",
+    "schedules": "schedules",
+    "tasks": "tasks",
+    "text": "text",
+    "tracing": "showing.tracing",
+    "train": "train",
+    "web": "showing.web",
+}
 # What has classes that `keras.models.load_model` may meet.
 _REGISTERED = ("model", "losses", "metrics", "schedules")
 
@@ -96,10 +97,10 @@ __all__ = [*_NAMES, *_MODULES]
 
 def __getattr__(name: str) -> Any:
     # Here, so that it is not a public name of the package.
-    from keras_transformer.startup import import_quietly
+    from keras_transformer.support.startup import import_quietly
 
     if name in _MODULES:
-        return import_quietly(f"keras_transformer.{name}")
+        return import_quietly(f"keras_transformer.{_MODULES[name]}")
     if name in _NAMES:
         for module in (*_REGISTERED, _NAMES[name]):
             home = import_quietly(f"keras_transformer.{module}")

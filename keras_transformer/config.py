@@ -4,8 +4,9 @@ import dataclasses
 import json
 from typing import Any
 
-from keras_transformer.errors import InputError
-from keras_transformer.fields import (
+from keras_transformer.presets import find_preset
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import (
     FRACTION,
     NON_NEGATIVE_INTEGER,
     POSITIVE_INTEGER,
@@ -14,7 +15,6 @@ from keras_transformer.fields import (
     document_fields,
     one_of,
 )
-from keras_transformer.presets import find_preset
 
 
 @document_fields

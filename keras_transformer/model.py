@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.fused import fused_linear_cross_entropy
+from keras_transformer.fit.fused import fused_linear_cross_entropy
 from keras_transformer.layers import (
     Decoder,
     Encoder,
@@ -28,7 +28,7 @@ from keras_transformer.masks import causal_mask, padding_mask
 
 # On JAX and PyTorch training is plain Keras.
 if keras.backend.backend() == "tensorflow":
-    from keras_transformer.distributed_fit import DistributedFit
+    from keras_transformer.fit.distributed_fit import DistributedFit
 else:
     DistributedFit = keras.Model
 

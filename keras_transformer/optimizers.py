@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.fused import FusedAdam
+from keras_transformer.fit.fused import FusedAdam
 from keras_transformer.schedules import WarmupInverseSquareRoot
 
 

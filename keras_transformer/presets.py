@@ -9,7 +9,7 @@ import dataclasses
 import difflib
 from typing import Any
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 
 
 def test_defaults_are_the_base_model_of_the_paper():

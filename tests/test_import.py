@@ -139,7 +139,7 @@ def test_editors_see_the_public_names():
     }
     assert set(kt.__all__) <= set(completions)
     search = completions["BeamSearch"].infer()[0]
-    assert search.full_name == "keras_transformer.search.BeamSearch"
+    assert search.full_name == "keras_transformer.decoding.search.BeamSearch"
 
 
 def test_type_checkers_see_the_same_names_as_python():

@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
 from keras_transformer.presets import PRESETS, find_preset
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.recipe import Recipe
 
 BASE = dict(

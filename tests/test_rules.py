@@ -90,28 +90,31 @@ def test_tensorflow_is_imported_in_few_places():
     assert found == {
         f"keras_transformer/{name}.py"
         for name in (
-            "decoding/beam_search",
+            "decoding/beam",
+            "decoding/blocks",
+            "decoding/fast_decoder",
             "decoding/loop",
             "decoding/sampling",
-            "decoding/vocabulary",
-            "distributed_fit",
-            "fast_decoder",
-            "fused",
-            "id_translator",
-            "parsing/graph",
-            "startup",
-            "tasks/parsing",
+            "fit/distributed_fit",
+            "fit/fused",
+            "inference/id_translator",
+            "inference/tensor_translator",
+            "inference/translator",
+            "showing/tracing/steps",
+            "support/startup",
+            "tasks/parsing/graph",
+            "tasks/parsing/task",
             "tasks/task",
             "tasks/translation",
-            "tensor_translator",
             "text/tokenizer",
-            "tracing/steps",
-            "translator",
         )
     }
 
 
 def test_trees_are_plain_python():
     for module in ("keras", "numpy", "tensorflow"):
-        found = importers(module, "keras_transformer/parsing/*.py")
-        assert found <= {"keras_transformer/parsing/graph.py"}
+        found = importers(module, "keras_transformer/tasks/parsing/*.py")
+        assert found <= {
+            "keras_transformer/tasks/parsing/graph.py",
+            "keras_transformer/tasks/parsing/task.py",
+        }

@@ -4,7 +4,9 @@ Names load when they are first used, so that the command line can describe a
 `Recipe` without importing TensorFlow.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from keras_transformer.train.data.corpus import Corpus, open_corpus
@@ -39,14 +41,4 @@ __all__ = [
     "training_batches",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from keras_transformer.startup import import_quietly
-
-    return getattr(import_quietly(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

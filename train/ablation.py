@@ -19,10 +19,11 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
-from keras_transformer.files import write_json
+from keras_transformer.inference.translator import Translator
 from keras_transformer.presets import PRESETS
-from keras_transformer.startup import decoding_workers
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import write_json
+from keras_transformer.support.startup import decoding_workers
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.train import averaging, evaluation, trainer
 from keras_transformer.train.ablation_report import (
@@ -35,7 +36,6 @@ from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.statistics import checksum
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import TrainingRun, locked
-from keras_transformer.translator import Translator
 
 # What scales with the model. The other values of Table 3 are rates and kinds.
 _SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")

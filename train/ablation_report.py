@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write, write_json
+from keras_transformer.inference.run import Run, tokenizer_digest
 from keras_transformer.presets import PRESETS
-from keras_transformer.run import Run, tokenizer_digest
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write, write_json
 
 if TYPE_CHECKING:
     from keras_transformer.train.ablation import Row

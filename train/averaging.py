@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_transformer.errors import InputError
+from keras_transformer.inference.run import step_of
 from keras_transformer.model import Transformer
-from keras_transformer.run import step_of
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.cost import training_cost
 from keras_transformer.train.run import TrainingRun, check_free
 

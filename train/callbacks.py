@@ -17,13 +17,13 @@ import keras
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_transformer.errors import InputError
+from keras_transformer.inference.translator import Translator
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.state import get_state, save_state
 from keras_transformer.train.strategy import worker
-from keras_transformer.translator import Translator
 
 _SAMPLES = 3
 # Every float16 gradient that overflows halves the loss scale, and every 2,000

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.flops import training_flops
-from keras_transformer.run import Run
+from keras_transformer.inference.run import Run
 from keras_transformer.train.log import read_log
 
 # Large enough to be computed at the full rate, and done in some milliseconds.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import keras
 
-from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
 
 COLUMNS = (
     "step",

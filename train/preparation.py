@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write, write_json
-from keras_transformer.run import tokenizer_digest
+from keras_transformer.inference.run import tokenizer_digest
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.train.data.batching import filter_pairs
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import (

@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from keras_transformer.fields import (
+from keras_transformer.presets import find_preset
+from keras_transformer.support.fields import (
     BOOLEAN,
     FRACTION,
     NON_NEGATIVE_INTEGER,
@@ -15,7 +16,6 @@ from keras_transformer.fields import (
     document_fields,
     one_of,
 )
-from keras_transformer.presets import find_preset
 
 
 @document_fields

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
 from keras_transformer.train.cost import sustained_flops

@@ -1,6 +1,6 @@
 """Writes a run folder; every file in it is written atomically.
 
-`keras_transformer/run.py` lists the files and reads them.
+`keras_transformer/inference/run.py` lists the files and reads them.
 """
 
 import contextlib
@@ -19,9 +19,18 @@ import h5py
 import keras
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write, reserve_disk_space, write_json
-from keras_transformer.run import FORMAT, Run, step_of, tokenizer_digest
+from keras_transformer.inference.run import (
+    FORMAT,
+    Run,
+    step_of,
+    tokenizer_digest,
+)
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import (
+    atomic_write,
+    reserve_disk_space,
+    write_json,
+)
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 

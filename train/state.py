@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
 
 FORMAT = 2
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 
 _PREFETCHED = 4  # batches per replica
 

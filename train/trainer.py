@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
 from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
+from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import callbacks, state
 from keras_transformer.train.data import pipeline

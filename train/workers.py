@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.resume import Job
 from keras_transformer.train.run import TrainingRun

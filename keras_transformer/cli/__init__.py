@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from keras_transformer.cli import inference, terminal, training
 from keras_transformer.cli.parser import make_parser
-from keras_transformer.startup import import_tensorflow_quietly
+from keras_transformer.support.startup import import_tensorflow_quietly
 
 __all__ = ["main"]
 

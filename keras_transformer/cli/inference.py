@@ -13,8 +13,8 @@ from keras_transformer.cli.options import (
     add_search,
     open_translator,
 )
-from keras_transformer.errors import InputError
-from keras_transformer.startup import available_cores, decoding_workers
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import available_cores, decoding_workers
 
 
 def add_translate_options(parser: argparse.ArgumentParser) -> None:
@@ -237,7 +237,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
 
 def serve(options: argparse.Namespace) -> None:
     """Starts a web page to try the runs with."""
-    from keras_transformer import web
+    from keras_transformer.showing import web
 
     web.check_installed()
     name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)

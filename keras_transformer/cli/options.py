@@ -9,14 +9,19 @@ import types
 import typing
 from collections.abc import Sequence
 
-from keras_transformer.errors import InputError
+from keras_transformer.decoding.search import (
+    BeamSearch,
+    Sampling,
+    Search,
+    converted,
+)
 from keras_transformer.presets import PRESETS
-from keras_transformer.search import BeamSearch, Sampling, Search, converted
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
 
 if typing.TYPE_CHECKING:
-    from keras_transformer.run import Run
-    from keras_transformer.translator import Translator
+    from keras_transformer.inference.run import Run
+    from keras_transformer.inference.translator import Translator
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -152,8 +157,8 @@ def open_translator(
     dtype: str | None = None,
 ) -> "Translator":
     """Opens the runs with the search that the flags ask for."""
-    from keras_transformer.run import Run
-    from keras_transformer.translator import Translator
+    from keras_transformer.inference.run import Run
+    from keras_transformer.inference.translator import Translator
 
     search = search_of(options, Run.open(runs[0]))
     return Translator.open(

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from keras_transformer.cli import terminal
 from keras_transformer.cli.options import open_translator
-from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
-from keras_transformer.parsing import Tree, pretty
-from keras_transformer.parsing.drawing import draw
-from keras_transformer.run import Run
-from keras_transformer.startup import decoding_workers
+from keras_transformer.inference.run import Run
+from keras_transformer.inference.translator import Translation, Translator
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
+from keras_transformer.support.startup import decoding_workers
 from keras_transformer.tasks import ParsingTask
-from keras_transformer.translator import Translation, Translator
+from keras_transformer.tasks.parsing import Tree, pretty
+from keras_transformer.tasks.parsing.drawing import draw
 
 
 def open_parser(options: argparse.Namespace, num_trees: int) -> Translator:

@@ -16,9 +16,9 @@ from keras_transformer.cli.options import (
     open_translator,
 )
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
-from keras_transformer.fields import POSITIVE_INTEGER
-from keras_transformer.files import atomic_write, check_output
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import POSITIVE_INTEGER
+from keras_transformer.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
 
 def attention(options: argparse.Namespace) -> None:
     """Shows the attention while a sentence is translated."""
-    from keras_transformer.plotting.figures import PICTURES
+    from keras_transformer.showing.plotting.figures import PICTURES
 
     check_output(options.output, (".html", *PICTURES))
     is_page = Path(options.output).suffix.lower() == ".html"
@@ -66,12 +66,15 @@ def attention(options: argparse.Namespace) -> None:
     translator = open_translator([options.run], options)
     found = translator.attention(options.sentence)
     if is_page:
-        from keras_transformer.pages import attention_page
+        from keras_transformer.showing.pages import attention_page
 
         with atomic_write(options.output) as partial:
             partial.write_text(attention_page(found), "utf-8")
     else:
-        from keras_transformer.plotting import save_figure, translation_figure
+        from keras_transformer.showing.plotting import (
+            save_figure,
+            translation_figure,
+        )
 
         figure = translation_figure(
             found, options.kind or "cross", options.layer
@@ -88,9 +91,9 @@ def add_curve_options(parser: argparse.ArgumentParser) -> None:
 
 def curve(options: argparse.Namespace) -> None:
     """Plots the loss and the score of a run over its training."""
-    from keras_transformer.plotting import save_figure, training_figure
-    from keras_transformer.plotting.figures import PICTURES
-    from keras_transformer.run import Run
+    from keras_transformer.inference.run import Run
+    from keras_transformer.showing.plotting import save_figure, training_figure
+    from keras_transformer.showing.plotting.figures import PICTURES
     from keras_transformer.train.log import read_log
 
     check_output(options.output, PICTURES)
@@ -129,7 +132,11 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 
 def trace(options: argparse.Namespace) -> None:
     """Shows a greedy search and a beam search step by step."""
-    from keras_transformer.tracing import check_trace_path, save_trace, trace
+    from keras_transformer.showing.tracing import (
+        check_trace_path,
+        save_trace,
+        trace,
+    )
 
     if options.output is not None:
         check_trace_path(options.output)
@@ -162,8 +169,8 @@ def add_plot_options(parser: argparse.ArgumentParser) -> None:
 
 def plot(options: argparse.Namespace) -> None:
     """Plots what a model consists of and what it reads."""
-    from keras_transformer.plotting import save_figure
-    from keras_transformer.plotting.figures import PICTURES
+    from keras_transformer.showing.plotting import save_figure
+    from keras_transformer.showing.plotting.figures import PICTURES
 
     check_output(options.output, PICTURES)
     save_figure(options.figure(options), options.output)
@@ -176,7 +183,7 @@ def _add_positions(parser: argparse.ArgumentParser) -> None:
 
 
 def _positions(options: argparse.Namespace) -> "Figure":
-    from keras_transformer.plotting import positional_encoding_figure
+    from keras_transformer.showing.plotting import positional_encoding_figure
 
     return positional_encoding_figure(options.length, options.d_model)
 
@@ -187,8 +194,8 @@ def _add_masks(parser: argparse.ArgumentParser) -> None:
 
 
 def _masks(options: argparse.Namespace) -> "Figure":
-    from keras_transformer.plotting import masks_figure
-    from keras_transformer.run import Run
+    from keras_transformer.inference.run import Run
+    from keras_transformer.showing.plotting import masks_figure
 
     run = Run.open(options.run)
     config = run.config
@@ -222,8 +229,8 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
 
 
 def _schedule(options: argparse.Namespace) -> "Figure":
-    from keras_transformer.plotting import schedule_figure
     from keras_transformer.schedules import WarmupInverseSquareRoot
+    from keras_transformer.showing.plotting import schedule_figure
 
     schedules = {
         f"d_model {width}, {warmup:,} warm-up steps": (
@@ -240,7 +247,7 @@ def _add_architecture(parser: argparse.ArgumentParser) -> None:
 
 
 def _architecture(options: argparse.Namespace) -> "Figure":
-    from keras_transformer.plotting import architecture_figure
+    from keras_transformer.showing.plotting import architecture_figure
 
     return architecture_figure(TransformerConfig.from_preset(options.preset))
 
@@ -255,8 +262,8 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
 
 
 def _corpus(options: argparse.Namespace) -> "Figure":
-    from keras_transformer.plotting import corpus_figure
-    from keras_transformer.run import Run
+    from keras_transformer.inference.run import Run
+    from keras_transformer.showing.plotting import corpus_figure
     from keras_transformer.train.data.corpus import open_corpus
 
     corpus = open_corpus(options.data, options.source, options.target)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT

@@ -22,14 +22,14 @@ from keras_transformer.cli.options import (
     search_of,
 )
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
 from keras_transformer.presets import PRESETS
-from keras_transformer.startup import decoding_workers
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import decoding_workers
 from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
 if TYPE_CHECKING:
-    from keras_transformer.run import Run
+    from keras_transformer.inference.run import Run
 
 _STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 _TOKENIZER_FIELDS = {"pad_id", "bos_id", "eos_id"}
@@ -171,12 +171,12 @@ def add_evaluate_options(parser: argparse.ArgumentParser) -> None:
 
 def evaluate(options: argparse.Namespace) -> None:
     """Measures scores and perplexity on a split, and records them."""
-    from keras_transformer.run import step_of
+    from keras_transformer.inference.run import step_of
+    from keras_transformer.inference.translator import Translator
     from keras_transformer.train import evaluation
     from keras_transformer.train.cost import training_cost
     from keras_transformer.train.data.corpus import open_corpus
     from keras_transformer.train.run import TrainingRun
-    from keras_transformer.translator import Translator
 
     run = TrainingRun.open(options.run)
     search = search_of(options, run)

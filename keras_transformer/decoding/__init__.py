@@ -1,18 +1,27 @@
-"""Search and scoring, which depend on a step function and not on a model."""
+"""The search: its settings, which need no TensorFlow, and its steps.
 
-from keras_transformer.decoding.beam_search import (
-    BeamSearcher,
-    BeamState,
-    Candidates,
-    beam_search,
-)
-from keras_transformer.decoding.loop import SearchResult, Step
-from keras_transformer.decoding.sampling import sample
-from keras_transformer.decoding.scoring import (
-    length_penalty,
-    sequence_scores,
-    token_log_probs,
-)
+A search depends on a step function and not on a model. Names load when they
+are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from keras_transformer.support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from keras_transformer.decoding.beam import (
+        BeamSearcher,
+        BeamState,
+        Candidates,
+        beam_search,
+    )
+    from keras_transformer.decoding.loop import SearchResult, Step
+    from keras_transformer.decoding.sampling import sample
+    from keras_transformer.decoding.scoring import (
+        length_penalty,
+        sequence_scores,
+        token_log_probs,
+    )
 
 __all__ = [
     "BeamSearcher",
@@ -26,3 +35,19 @@ __all__ = [
     "sequence_scores",
     "token_log_probs",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "BeamSearcher": "beam",
+        "BeamState": "beam",
+        "Candidates": "beam",
+        "SearchResult": "loop",
+        "Step": "loop",
+        "beam_search": "beam",
+        "length_penalty": "scoring",
+        "sample": "sampling",
+        "sequence_scores": "scoring",
+        "token_log_probs": "scoring",
+    },
+)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.decoding import vocabulary
+from keras_transformer.decoding import blocks
 from keras_transformer.decoding.loop import (
     Constraints,
     SearchResult,
@@ -188,7 +188,7 @@ def _least_kept(
 
     def least(count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Looks at the best `count` tokens; also returns if they suffice."""
-        best, _ = vocabulary.top_k(logits, count)
+        best, _ = blocks.top_k(logits, count)
         weights = tf.exp(best)
         total = tf.where(
             has_top_k,
@@ -236,7 +236,7 @@ def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     Returns:
         Ids `[B, K]`.
     """
-    size = vocabulary.block_size(logits.shape[-1]) or tf.shape(logits)[-1]
+    size = blocks.block_size(logits.shape[-1]) or tf.shape(logits)[-1]
     batch, samples = tf.unstack(tf.shape(logits)[:2])
     weights = tf.reshape(tf.exp(logits), [batch, samples, -1, size])
     block = _choose(tf.reduce_sum(weights, axis=-1), first)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keras_transformer.fields import FRACTION, POSITIVE_INTEGER, Rule
+from keras_transformer.support.fields import FRACTION, POSITIVE_INTEGER, Rule
 
 
 def check_positive(**arguments: Any) -> None:

@@ -4,8 +4,8 @@ The same training program, search and export serve every task; a `Task` says
 what differs.
 """
 
-from keras_transformer.errors import InputError
-from keras_transformer.tasks.parsing import ParsingTask
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing.task import ParsingTask
 from keras_transformer.tasks.task import Outputs, Task
 from keras_transformer.tasks.translation import TranslationTask
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 
 # A hyphen between two characters that are not spaces.
 _COMPOUND = re.compile(r"(\S)-(\S)")

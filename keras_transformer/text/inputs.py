@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 
 
 def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:

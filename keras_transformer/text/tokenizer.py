@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 
-from keras_transformer.errors import InputError
-from keras_transformer.files import atomic_write
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
 from keras_transformer.text.training import train_model
 
 if TYPE_CHECKING:

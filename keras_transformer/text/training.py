@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import sentencepiece
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.text.inputs import read_text
 from keras_transformer.text.normalization import (
     normalization_rules,

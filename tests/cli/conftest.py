@@ -9,13 +9,13 @@ import pytest
 from commands import Result, write_corpus
 
 from keras_transformer import cli
-from keras_transformer.run import Run
-from keras_transformer.tasks import TranslationTask
-from keras_transformer.translator import (
+from keras_transformer.inference.run import Run
+from keras_transformer.inference.translator import (
     Translation,
     TranslationAttention,
     Translator,
 )
+from keras_transformer.tasks import TranslationTask
 
 ENGLISH = "".join(f"the cat number {i} sleeps\n" for i in range(60))
 GERMAN = "".join(f"die Katze Nummer {i} schläft\n" for i in range(60))

@@ -4,10 +4,10 @@ import pytest
 from commands import check_refused
 
 from keras_transformer.cli import demo
-from keras_transformer.errors import InputError
+from keras_transformer.inference.translator import Translation
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.run import TrainingRun
-from keras_transformer.translator import Translation
 
 
 @pytest.fixture

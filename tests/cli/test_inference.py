@@ -6,13 +6,13 @@ import socket
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
-from keras_transformer import web
+from keras_transformer.decoding.search import BeamSearch, Sampling
 from keras_transformer.export import serving_kit
-from keras_transformer.search import BeamSearch, Sampling
-from keras_transformer.startup import available_cores
-from keras_transformer.translator import (
+from keras_transformer.inference.translator import (
     Translator,
 )
+from keras_transformer.showing import web
+from keras_transformer.support.startup import available_cores
 
 # === translate ===
 

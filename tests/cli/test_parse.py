@@ -10,7 +10,7 @@ from generated_treebank import write_treebank
 import keras_transformer as kt
 from keras_transformer import Run
 from keras_transformer.cli import main
-from keras_transformer.parsing import Tree, pretty, read_trees
+from keras_transformer.tasks.parsing import Tree, pretty, read_trees
 
 SMALL = (
     "--preset tiny --vocab-size 370 --steps 2 --steps-per-epoch 2 "

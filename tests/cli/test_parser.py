@@ -7,8 +7,8 @@ import pytest
 
 from keras_transformer.cli import training
 from keras_transformer.cli.parser import make_parser
+from keras_transformer.decoding.search import BeamSearch, Sampling
 from keras_transformer.presets import PRESETS
-from keras_transformer.search import BeamSearch, Sampling
 from keras_transformer.train.recipe import Recipe
 
 TRAIN = ("train", "--data", "embedded", "--output", "run")

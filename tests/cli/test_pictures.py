@@ -6,8 +6,8 @@ import re
 import pytest
 from commands import check_refused
 
-from keras_transformer import plotting
 from keras_transformer.config import TransformerConfig
+from keras_transformer.showing import plotting
 
 # === trace ===
 

@@ -10,7 +10,7 @@ import pytest
 from commands import Chunks, set_stdin
 
 from keras_transformer.cli import terminal
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 
 
 def fail_with(error):

@@ -10,7 +10,7 @@ from commands import check_refused, write_corpus
 
 from keras_transformer import cli
 from keras_transformer.presets import PRESETS
-from keras_transformer.startup import available_cores
+from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.train.ablation import ablation_recipe
 from keras_transformer.train.recipe import Recipe

@@ -16,14 +16,14 @@ import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from translation_fixtures import EXPORTED
 
 import keras_transformer as kt
-from keras_transformer.errors import InputError
 from keras_transformer.export import (
     save,
     saved_model,
     translate_in_subprocess,
 )
 from keras_transformer.export.operations import read_meta_graph
-from keras_transformer.translator import Translation
+from keras_transformer.inference.translator import Translation
+from keras_transformer.support.errors import InputError
 
 TEXTS = [
     "The good house sleeps.",

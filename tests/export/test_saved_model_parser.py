@@ -9,8 +9,8 @@ from generated_treebank import write_treebank
 import keras_transformer as kt
 from keras_transformer.export.saved_model import METADATA_FILE
 from keras_transformer.export.signatures import SIGNATURES, Signatures
-from keras_transformer.parsing import Tree
 from keras_transformer.tasks import ParsingTask
+from keras_transformer.tasks.parsing import Tree
 from keras_transformer.train import open_corpus
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import keras_transformer as kt
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.errors import InputError
 from keras_transformer.export import signatures
 from keras_transformer.export.signatures import SIGNATURES, Signatures
+from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat sleeps."]
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.tasks.bleu import split_compounds, tokenized_bleu
 

@@ -5,7 +5,7 @@ import sentencepiece
 import tensorflow as tf
 from tokenizer_texts import CORPUS
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 
 # Normalized already, so that they are decoded as they are.

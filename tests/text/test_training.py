@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tokenizer_texts import CORPUS
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.text import training
 from keras_transformer.text.tokenizer import Tokenizer
 

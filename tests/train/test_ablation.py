@@ -8,8 +8,8 @@ from ablation_fixtures import SENTENCES, calls, corpus  # noqa: F401
 from generated_treebank import write_treebank
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.errors import InputError
 from keras_transformer.presets import PRESETS, Preset
+from keras_transformer.support.errors import InputError
 from keras_transformer.train import trainer
 from keras_transformer.train.ablation import (
     ablate,

@@ -6,7 +6,7 @@ import pytest
 from ablation_fixtures import SENTENCES, results_of, write_run
 
 from keras_transformer import Tokenizer
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train import evaluation
 from keras_transformer.train.ablation import ablation_recipe, scaled_rows
 from keras_transformer.train.ablation_report import (

@@ -3,7 +3,7 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import Transformer
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.averaging import average
 from keras_transformer.train.run import TrainingRun
 

@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train import callbacks
 from keras_transformer.train.callbacks import (
     CheckFinite,

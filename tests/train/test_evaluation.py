@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import Tokenizer, TransformerConfig
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.evaluation import describe, evaluate, record
 from keras_transformer.train.run import TrainingRun

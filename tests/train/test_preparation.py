@@ -8,8 +8,8 @@ from corpora import as_list, write_lines, write_sides
 from generated_treebank import write_treebank
 from ids import rows
 
-from keras_transformer.errors import InputError
-from keras_transformer.parsing import Tree, linearize
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing import Tree, linearize
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data.corpus import open_corpus

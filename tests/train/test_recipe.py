@@ -1,6 +1,6 @@
 import pytest
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.recipe import Recipe
 
 

@@ -7,7 +7,7 @@ import digits
 import pytest
 from digits import TINY
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train import resume
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.statistics import Statistics

@@ -1,4 +1,4 @@
-"""Writing of run folders; tests/test_run.py reads them."""
+"""Writing of run folders; tests/inference/test_run.py reads them."""
 
 import errno
 import json
@@ -8,8 +8,8 @@ import sys
 import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
-from keras_transformer.errors import InputError
-from keras_transformer.run import step_of
+from keras_transformer.inference.run import step_of
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.run import (
     TrainingRun,
     check_free,

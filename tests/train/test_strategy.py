@@ -12,7 +12,7 @@ import tensorflow as tf
 from helpers import free_ports
 from replicas import compiled_model, dataset
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.strategy import open_strategy, worker
 
 

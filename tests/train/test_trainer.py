@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from digits import TINY
 
-from keras_transformer.errors import InputError
-from keras_transformer.run import step_of
+from keras_transformer.inference.run import step_of
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.train import callbacks, state, trainer
 from keras_transformer.train.callbacks import StepCounter

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from digits import TINY
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train import trainer
 from keras_transformer.train.callbacks import StepCounter
 from keras_transformer.train.data.corpus import open_corpus

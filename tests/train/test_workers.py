@@ -2,7 +2,7 @@ import digits
 import numpy as np
 import pytest
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train import workers
 from keras_transformer.train.resume import Job
 from keras_transformer.train.strategy import open_strategy

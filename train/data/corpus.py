@@ -12,7 +12,7 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
 from keras_transformer.train.data.prepared import Prepared, is_prepared

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data.batching import padded_rows, pool_batches

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
-from keras_transformer.run import tokenizer_digest
+from keras_transformer.inference.run import tokenizer_digest
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data.statistics import Statistics

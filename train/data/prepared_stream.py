@@ -12,7 +12,7 @@ back, and the later ones find it in memory; if not, each pool reads it again.
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.batching import cut_pool, padded_rows
 from keras_transformer.train.data.pipeline import (
     BatchStream,

@@ -5,8 +5,8 @@ from typing import BinaryIO
 
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
-from keras_transformer.startup import available_cores
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import available_cores
 
 SPLITS = ("train", "valid", "test")
 

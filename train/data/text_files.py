@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.reading import READ_BATCH, SPLITS, open_file
 
 

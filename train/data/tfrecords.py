@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.reading import (
     READ_BATCH,
     SPLITS,

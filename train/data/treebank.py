@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from keras_transformer.errors import InputError
-from keras_transformer.parsing import read_trees
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing import read_trees
 from keras_transformer.train.data.reading import SPLITS
 
 _SUFFIX = ".mrg"

@@ -11,7 +11,7 @@ from corpora import (
     write_sides,
 )
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 
 

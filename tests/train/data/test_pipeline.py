@@ -6,7 +6,7 @@ import sentencepiece
 import tensorflow as tf
 from corpora import as_dataset
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.batching import bucket_lengths

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from ids import MAX_LENGTH
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.batching import bucket_lengths
 from keras_transformer.train.data.prepared_stream import PreparedStream

@@ -7,7 +7,7 @@ import pytest
 import tensorflow_datasets as tfds
 from corpora import PAIRS, as_list, assert_contains, every, shards
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 
 

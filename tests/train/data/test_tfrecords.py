@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from corpora import assert_contains, shards
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.statistics import checksum
 

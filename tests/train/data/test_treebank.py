@@ -3,7 +3,7 @@
 import pytest
 from corpora import as_list, assert_contains
 
-from keras_transformer.errors import InputError
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 
 TREES = {

@@ -1,0 +1,267 @@
+"""Beam search with a length penalty (section 6.1; Wu et al. 2016).
+
+Letters: B = batch, K = beam size, V = vocabulary, t = tokens decoded so far.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_transformer.decoding import blocks
+from keras_transformer.decoding.loop import (
+    Constraints,
+    SearchResult,
+    Step,
+    run_search,
+)
+from keras_transformer.decoding.scoring import length_penalty
+
+
+class BeamState(NamedTuple):
+    """The loop variables of the search."""
+
+    index: tf.Tensor  # scalar int32: t, the position to decode
+    cache: Any  # of the step function
+    live_ids: tf.Tensor  # [B, K, t] hypotheses without an end token
+    live_log_probs: tf.Tensor  # [B, K] their log P, best first
+    last_ids: tf.Tensor  # [B, K] the next input of the step function
+    parents: tf.Tensor  # [B, K] slot that each hypothesis continues
+    finished_ids: tf.Tensor  # [B, K, t] finished hypotheses, then padding
+    finished_scores: tf.Tensor  # [B, K] best first; -inf in an empty slot
+    finished_lengths: tf.Tensor  # [B, K]
+    constraints: Constraints  # what the hypotheses must satisfy
+    sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
+
+
+class Candidates(NamedTuple):
+    """The 2K best continuations of live hypotheses by a token, best first."""
+
+    tokens: tf.Tensor  # [B, 2K] int32
+    parents: tf.Tensor  # [B, 2K] slot of the hypothesis that each continues
+    log_probs: tf.Tensor  # [B, 2K] log P with the token; -inf if not allowed
+
+
+def beam_search(
+    step: Step,
+    cache: Any,
+    max_lengths: tf.Tensor,
+    beam_size: int | tf.Tensor,
+    alpha: float | tf.Tensor,
+    *,
+    bos_id: int,
+    eos_id: int,
+    pad_id: int,
+    banned_ids: tuple[int, ...] = (),
+    prefix: tf.Tensor | None = None,
+) -> SearchResult:
+    """Searches for the best continuations of `bos_id`; see `BeamSearch`.
+
+    Args:
+        step: Called with the last ids `[B, K]`, the slot of the previous step
+            that each hypothesis continues (`parents`, `[B, K]`), the cache,
+            and the index of the position (a scalar). Returns natural-log
+            probabilities `[B, K, V]` of the next token, and the cache. The
+            search never reorders the cache; `parents` is all that the step
+            needs to find a hypothesis' past in it.
+        cache: Initial cache of the step, a nested structure of tensors whose
+            first axis is the batch, or scalars. Another axis, of length 0,
+            may grow from step to step. Sentences that are done leave the
+            batch: whatever the step needs of a sentence must be in the cache.
+        max_lengths: Maximum length of each hypothesis, the end token
+            included, int32 `[B]`.
+        beam_size: K, as in `BeamSearch`; an integer or a scalar tensor.
+        alpha: As in `BeamSearch`; a number or a scalar tensor.
+        bos_id: Id of the input of the first step.
+        eos_id: Id of the end token.
+        pad_id: Id that follows the end token in the result.
+        banned_ids: Ids that no hypothesis may contain, besides `pad_id` and
+            `bos_id`, unless the prefix has them.
+        prefix: Ids `[B, p]`, padded with `pad_id`, with which every
+            hypothesis of a row must begin.
+
+    Returns:
+        A `SearchResult`. Of two hypotheses with the same score, the one that
+        finished earlier comes first.
+    """
+    search = BeamSearcher(
+        step, beam_size, alpha, bos_id, eos_id, pad_id, banned_ids
+    )
+    ids, scores, lengths = run_search(
+        search.start(cache, max_lengths, prefix),
+        search.extend,
+        search.can_win,
+        lambda state: SearchResult(
+            state.finished_ids, state.finished_scores, state.finished_lengths
+        ),
+        pad_id,
+    )
+    lengths = tf.where(tf.math.is_inf(scores), 0, lengths)
+    in_use = tf.range(tf.shape(ids)[2]) < lengths[:, :, None]
+    return SearchResult(tf.where(in_use, ids, pad_id), scores, lengths)
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamSearcher:
+    """The steps of a beam search. The fields are arguments of `beam_search`."""
+
+    step: Step
+    beam_size: int | tf.Tensor
+    alpha: float | tf.Tensor
+    bos_id: int
+    eos_id: int
+    pad_id: int
+    banned_ids: tuple[int, ...] = ()
+
+    def start(
+        self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor | None
+    ) -> BeamState:
+        """Returns the state before the first step.
+
+        Args:
+            cache: As in `beam_search`.
+            max_lengths: As in `beam_search`.
+            prefix: As in `beam_search`.
+        """
+        constraints = Constraints.of(max_lengths, prefix, self.pad_id)
+        batch = tf.shape(constraints.max_lengths)[0]
+        beams = tf.stack([batch, self.beam_size])
+        empty = tf.fill(beams, -float("inf"))
+        no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
+        # All beams are the same at first, so only one of them is live.
+        first = tf.one_hot(0, self.beam_size, 0.0, -float("inf"))
+        return BeamState(
+            index=tf.constant(0),
+            cache=cache,
+            live_ids=no_ids,
+            live_log_probs=tf.broadcast_to(first, beams),
+            last_ids=tf.fill(beams, self.bos_id),
+            parents=tf.zeros(beams, tf.int32),
+            finished_ids=no_ids,
+            finished_scores=empty,
+            finished_lengths=tf.zeros(beams, tf.int32),
+            constraints=constraints,
+            sentences=tf.range(batch),
+        )
+
+    def extend(self, state: BeamState) -> BeamState:
+        """Decodes one more token of each hypothesis."""
+        log_probs, state = self.predict(state)
+        return self.advance(state, self.candidates(state, log_probs))
+
+    def predict(self, state: BeamState) -> tuple[tf.Tensor, BeamState]:
+        """Returns log P of each next token `[B, K, V]`, and the new cache."""
+        log_probs, cache = self.step(
+            state.last_ids, state.parents, state.cache, state.index
+        )
+        return tf.cast(log_probs, tf.float32), state._replace(cache=cache)
+
+    def candidates(self, state: BeamState, log_probs: tf.Tensor) -> Candidates:
+        """Returns what the hypotheses of the next step are taken from."""
+        forced = state.constraints.forced(state.index, self.eos_id)
+        values, tokens = self._allowed(log_probs, forced)
+        count = tf.shape(values)[2]  # C
+        flat = [-1, self.beam_size * count]
+        values = tf.reshape(state.live_log_probs[:, :, None] + values, flat)
+        # At most K of the best 2K end here, so at least K stay live.
+        values, indices = tf.math.top_k(values, 2 * self.beam_size)
+        return Candidates(
+            tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1),
+            indices // count,
+            values,
+        )
+
+    def _allowed(
+        self, log_probs: tf.Tensor, forced: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the best C allowed tokens of each hypothesis.
+
+        Only operations over the vocabulary cost time, and this has one of
+        them: what is banned is removed from the best tokens.
+
+        Args:
+            log_probs: `[B, K, V]`.
+            forced: `[B]`, the only token that is allowed; padding where any
+                token is.
+
+        Returns:
+            Log-probabilities and ids, `[B, K, C]`. The log-probability of a
+            token that is not allowed is -inf.
+        """
+        banned = sorted({self.pad_id, self.bos_id, *self.banned_ids})
+        # Of all hypotheses together, 2K will be needed.
+        count = tf.minimum(
+            2 * self.beam_size + len(banned), tf.shape(log_probs)[-1]
+        )
+        values, tokens = blocks.top_k(log_probs, count)
+        is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
+        values = tf.where(is_banned, -float("inf"), values)
+        only = tf.concat(
+            [
+                tf.gather(log_probs, forced, axis=2, batch_dims=1)[..., None],
+                tf.fill(tf.shape(values[:, :, 1:]), -float("inf")),
+            ],
+            axis=2,
+        )
+        forced = forced[:, None, None]
+        return (
+            tf.where(forced != self.pad_id, only, values),
+            tf.where(forced != self.pad_id, forced, tokens),
+        )
+
+    def advance(self, state: BeamState, candidates: Candidates) -> BeamState:
+        """Extends the live hypotheses by a token; some of them finish."""
+        beam_size = self.beam_size
+        tokens, parents, log_probs = candidates
+        ids = tf.gather(state.live_ids, parents, batch_dims=1)
+        ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
+        ended = tokens == self.eos_id
+
+        length = state.index + 1
+        new_scores = tf.where(
+            ended[:, :beam_size],
+            log_probs[:, :beam_size] / length_penalty(length, self.alpha),
+            -float("inf"),
+        )
+        frozen_ids = tf.pad(
+            state.finished_ids,
+            [[0, 0], [0, 0], [0, 1]],
+            constant_values=self.pad_id,
+        )
+        # Hypotheses that finished earlier come first, so that they win ties.
+        scores = tf.concat([state.finished_scores, new_scores], axis=1)
+        finished_scores, best = tf.math.top_k(scores, beam_size)
+        finished_ids = tf.concat([frozen_ids, ids[:, :beam_size]], axis=1)
+        new_lengths = tf.fill(tf.shape(new_scores), length)
+        lengths = tf.concat([state.finished_lengths, new_lengths], axis=1)
+
+        # Greedy: the first end token ends the search.
+        is_greedy = tf.equal(beam_size, 1)
+        ended |= is_greedy & tf.math.is_finite(finished_scores[:, :1])
+        log_probs = tf.where(ended, -float("inf"), log_probs)
+        live, chosen = tf.math.top_k(log_probs, beam_size)
+        return state._replace(
+            index=length,
+            live_ids=tf.gather(ids, chosen, batch_dims=1),
+            live_log_probs=live,
+            last_ids=tf.gather(tokens, chosen, batch_dims=1),
+            parents=tf.gather(parents, chosen, batch_dims=1),
+            finished_ids=tf.gather(finished_ids, best, batch_dims=1),
+            finished_scores=finished_scores,
+            finished_lengths=tf.gather(lengths, best, batch_dims=1),
+        )
+
+    def can_win(self, state: BeamState) -> tf.Tensor:
+        """Returns True where a live hypothesis can still be a result, `[B]`.
+
+        log P never increases, and the length penalty that divides it grows
+        with the length. No live hypothesis can therefore score better than
+        the best of them at the maximum length. Without any, the bound is
+        -inf: at the maximum length, and in greedy search after the first end
+        token.
+        """
+        best = state.live_log_probs[:, 0] / length_penalty(
+            state.constraints.max_lengths, self.alpha
+        )
+        may_grow = state.index < state.constraints.max_lengths
+        return may_grow & (best > state.finished_scores[:, -1])

@@ -1,0 +1,190 @@
+"""The settings of the search: beam search, or sampling."""
+
+import dataclasses
+from typing import Any
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import (
+    NON_NEGATIVE_INTEGER,
+    NON_NEGATIVE_NUMBER,
+    POSITIVE_FRACTION,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    SEED,
+    check_fields,
+    described,
+    document_fields,
+)
+
+
+def _alpha() -> Any:
+    return described(
+        NON_NEGATIVE_NUMBER, "exponent of the length penalty", default=0.6
+    )
+
+
+def _extra_length() -> Any:
+    return described(
+        NON_NEGATIVE_INTEGER,
+        "maximum length of a translation, in tokens beyond length_factor "
+        "times the length of the source",
+        default=50,
+    )
+
+
+def _length_factor() -> Any:
+    return described(
+        NON_NEGATIVE_NUMBER,
+        "tokens that a translation may have per token of the source, before "
+        "extra_length is added",
+        default=1.0,
+    )
+
+
+@document_fields
+@dataclasses.dataclass(frozen=True)
+class BeamSearch:
+    """Settings of beam search (section 6.1; Wu et al. 2016).
+
+    It finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha, where
+    n counts the tokens, the end token included. Each step keeps the K best
+    continuations of the live hypotheses. A continuation with the end token is
+    finished if it is among the K best, and its score never changes again. The
+    search of a sentence stops when K hypotheses are finished and no live one
+    can still score better than the worst of them, or at the maximum length.
+    The last token at the maximum length is always the end token, so every
+    hypothesis ends with one. With beam size 1 the search is greedy: it takes
+    the best token until that is the end token.
+    """
+
+    beam_size: int = described(
+        POSITIVE_INTEGER,
+        "hypotheses kept per sentence, K; 1 is greedy",
+        default=4,
+    )
+    alpha: float = _alpha()
+    extra_length: int = _extra_length()
+    length_factor: float = _length_factor()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def num_hypotheses(self) -> int:
+        """How many hypotheses a search returns at most."""
+        return self.beam_size
+
+    def returning(self, num_translations: int) -> "BeamSearch":
+        """Returns these settings, which must find so many translations.
+
+        Raises:
+            InputError: If the beam is smaller.
+        """
+        _check_number(num_translations, "the beam size", "beam_size", self)
+        return self
+
+
+@document_fields
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """Settings of sampling.
+
+    Each token is drawn from the model's distribution. Its log-probabilities
+    are divided by the temperature, then only the `top_k` most likely tokens
+    are kept, then the smallest set of the most likely of these whose
+    probabilities have at least the sum `top_p` (the nucleus; Holtzman et al.
+    2020). Tokens that are as likely as the last one kept are kept too. The
+    last token at the maximum length is always the end token.
+
+    What is drawn depends on the seed and the ids of the source, and not on
+    other sources, their order or their batches: the same source always has the
+    same samples, until the seed changes. The first of several samples are
+    those that a smaller `num_samples` draws, but samples are returned best
+    first, by the score that `BeamSearch` has: log P of the model itself,
+    without temperature, top-k and top-p, over the length penalty. Two samples
+    may be the same.
+    """
+
+    temperature: float = described(
+        POSITIVE_NUMBER,
+        "divides the log-probabilities; below 1 likely tokens become more "
+        "likely",
+        default=1.0,
+    )
+    top_k: int = described(
+        NON_NEGATIVE_INTEGER,
+        "number of most likely tokens to draw from; 0 for all",
+        default=0,
+    )
+    top_p: float = described(
+        POSITIVE_FRACTION,
+        "probability of the most likely tokens to draw from; 1 for all",
+        default=1.0,
+    )
+    seed: int = described(
+        SEED, "another seed gives other translations", default=0
+    )
+    num_samples: int | None = described(
+        POSITIVE_INTEGER,
+        "translations drawn per sentence, of which the best are returned; "
+        "None draws as many as are returned",
+        default=None,
+    )
+    alpha: float = _alpha()
+    extra_length: int = _extra_length()
+    length_factor: float = _length_factor()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def num_hypotheses(self) -> int:
+        """How many hypotheses a search returns."""
+        return self.num_samples or 1
+
+    def returning(self, num_translations: int) -> "Sampling":
+        """Returns these settings, with as many samples if they say nothing.
+
+        Raises:
+            InputError: If they say fewer samples.
+        """
+        search = self
+        if self.num_samples is None and POSITIVE_INTEGER.accepts(
+            num_translations
+        ):
+            search = dataclasses.replace(self, num_samples=num_translations)
+        _check_number(
+            num_translations, "the number of samples", "num_samples", search
+        )
+        return search
+
+
+Search = BeamSearch | Sampling
+
+
+def converted(search: Search, kind: type) -> Search:
+    """Returns settings of a kind, with the fields that both kinds have.
+
+    Args:
+        search: The settings.
+        kind: `BeamSearch` or `Sampling`.
+    """
+    if isinstance(search, kind):
+        return search
+    names = {field.name for field in dataclasses.fields(kind)}
+    values = dataclasses.asdict(search)
+    return kind(**{k: v for k, v in values.items() if k in names})
+
+
+def _check_number(
+    num_translations: int, limit: str, name: str, search: Search
+) -> None:
+    if (
+        not POSITIVE_INTEGER.accepts(num_translations)
+        or num_translations > search.num_hypotheses
+    ):
+        raise InputError(
+            f"num_translations must be an integer from 1 to {limit}. "
+            f"Received: num_translations={num_translations}, "
+            f"{name}={getattr(search, name)}"
+        )

@@ -1,0 +1,1 @@
+"""Keras' `fit` on TensorFlow, exact on any number of replicas, and fast."""

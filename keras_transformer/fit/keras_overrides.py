@@ -1,0 +1,47 @@
+"""The private methods of Keras that this library overrides or uses.
+
+tests/fit/test_keras_overrides.py fails when Keras changes one of them.
+"""
+
+from typing import Any
+
+import keras
+
+
+class BuiltWithoutData(keras.Model):
+    """A model of `[B, T, V]` logits that `fit` does not build from a batch.
+
+    Under a strategy Keras builds model, metrics and optimizer from the first
+    batch, which it averages over the replicas. That fails if their shares
+    differ in size, and the batch is lost. This model is built by its
+    constructor, and its `config.vocab_size` says what the metrics receive.
+    """
+
+    def _maybe_symbolic_build(self, *args: Any, **kwargs: Any) -> None:
+        metrics = self._compile_metrics
+        if metrics is None or metrics.built:
+            return
+        labels = keras.KerasTensor((None, None), "int32")
+        logits = keras.KerasTensor((None, None, self.config.vocab_size))
+        with self.distribute_strategy.scope():
+            metrics.build(labels, logits)
+
+
+def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
+    """Makes an optimizer apply gradients that are summed over replicas.
+
+    Keras sums them itself, after it has clipped those of each replica.
+
+    Args:
+        optimizer: Changed in place. Not a `LossScaleOptimizer`, but the
+            optimizer inside it.
+    """
+    optimizer._all_reduce_sum_gradients = list
+
+
+def optimizer_strategy(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Returns the `tf.distribute.Strategy` that an optimizer belongs to.
+
+    Keras would mix its variables with those of the model's strategy.
+    """
+    return optimizer._distribution_strategy

@@ -1,0 +1,263 @@
+"""Reads a run: the folder that training wrote and every command takes.
+
+config.json              task, architecture and recipe
+tokenizer.model          SentencePiece model
+checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
+state.npz                what training resumes from
+log.csv                  one row per epoch
+lock                     held by the process that trains
+tensorboard/             the same figures, and samples, for TensorBoard
+results.json             what `evaluate` measured
+
+`keras_transformer/train/run.py` writes it.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from keras_transformer.config import TransformerConfig
+from keras_transformer.model import Transformer
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import Task, find_task
+from keras_transformer.text import Tokenizer
+
+FORMAT = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run folder.
+
+    Args:
+        path: The folder.
+        config: The architecture.
+        recipe: How it is trained, as plain values.
+        tokenizer: The tokenizer.
+        statistics: What is known of the training data.
+        id: Random id that is recorded in the run's checkpoints.
+        task: What the model is trained for.
+    """
+
+    path: Path
+    config: TransformerConfig
+    recipe: dict[str, Any]
+    tokenizer: Tokenizer
+    statistics: dict[str, Any]
+    id: str
+    task: Task
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> "Run":
+        """Reads the folder of a run.
+
+        Raises:
+            InputError: If it is not a run, or was written by another version.
+        """
+        path = Path(path)
+        file = path / "config.json"
+        try:
+            values = json.loads(file.read_text("utf-8"))
+        except OSError as error:
+            raise InputError(
+                "A run folder, which `keras-transformer train` writes, has a "
+                f"config.json. Received: {path} ({error.strerror})"
+            ) from error
+        except ValueError as error:
+            raise InputError(
+                f"{file} is not valid JSON. Received: {error}"
+            ) from error
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            found = values.get("format") if isinstance(values, dict) else None
+            raise InputError(
+                f"{path} must be a run of format {FORMAT}. Received: "
+                f"format={found!r}. It was written by another "
+                "version: use that version, or train again."
+            )
+        for name, kind in (
+            ("model", dict),
+            ("recipe", dict),
+            ("statistics", dict),
+            ("id", str),
+            ("task", str),
+            ("tokenizer", str),
+        ):
+            if not isinstance(values.get(name), kind):
+                raise InputError(
+                    f"{file} must have the {kind.__name__} {name!r}. "
+                    f"Received: {name}={values.get(name)!r}"
+                )
+        tokenizer = Tokenizer.load(path / "tokenizer.model")
+        digest = tokenizer_digest(tokenizer)
+        if digest != values["tokenizer"]:
+            raise InputError(
+                f"{path / 'tokenizer.model'} must be the tokenizer that the "
+                f"run was created with, of SHA-256 {values['tokenizer'][:12]}. "
+                f"Received: {digest[:12]}. Restore the right file."
+            )
+        return cls(
+            path,
+            TransformerConfig.from_dict(values["model"]),
+            values["recipe"],
+            tokenizer,
+            values["statistics"],
+            values["id"],
+            find_task(values["task"]),
+        )
+
+    def checkpoints(self) -> list[Path]:
+        """Returns the numbered checkpoints, oldest first."""
+        found = (self.path / "checkpoints").glob("step-[0-9]*.weights.h5")
+        return sorted(found)
+
+    @property
+    def best_path(self) -> Path:
+        """Path of the checkpoint with the best validation score."""
+        return self.path / "checkpoints" / "best.weights.h5"
+
+    @property
+    def state_path(self) -> Path:
+        """Path of the training state."""
+        return self.path / "state.npz"
+
+    @property
+    def log_path(self) -> Path:
+        """Path of the log, with a row per epoch."""
+        return self.path / "log.csv"
+
+    def metadata(self, checkpoint: Path) -> dict[str, Any]:
+        """Returns what a reader of an exported checkpoint wants to know.
+
+        Args:
+            checkpoint: From `find_checkpoint`.
+
+        Returns:
+            Name and id of the run, checkpoint and step, languages, recipe,
+            and the newest figures of `results.json` for the checkpoint, by
+            split.
+
+        Raises:
+            InputError: If `results.json` is damaged.
+        """
+        results: dict[str, Any] = {}
+        file = self.path / "results.json"
+        step = step_of(checkpoint)
+        try:
+            rows = json.loads(file.read_text("utf-8")) if file.exists() else []
+        except ValueError as error:
+            raise InputError(
+                f"{file} must be valid JSON. Received: {error}. Rename it, and "
+                "evaluate again."
+            ) from error
+        for row in rows:
+            # A better checkpoint replaces the best under the same name.
+            if (row["checkpoint"], row["step"]) == (checkpoint.name, step):
+                results[row["split"]] = row
+        return {
+            "run": self.path.resolve().name,
+            "run_id": self.id,
+            "checkpoint": checkpoint.name,
+            "step": step,
+            "task": self.task.name,
+            "source": self.recipe.get("source"),
+            "target": self.recipe.get("target"),
+            "recipe": self.recipe,
+            "results": results,
+        }
+
+    def find_checkpoint(self, name: str | int | None = None) -> Path:
+        """Returns a checkpoint by name.
+
+        Args:
+            name: A step, `"best"` (by validation score) or `"last"`, which is
+                the default.
+
+        Raises:
+            InputError: If there is no such checkpoint.
+        """
+        found = self.checkpoints()
+        if not found:
+            raise InputError(
+                f"{self.path} has no checkpoint yet: it is still training, or "
+                "was stopped before its first checkpoint. Wait, or start the "
+                "same command again."
+            )
+        named = {str(step_of(path)): path for path in found}
+        if self.best_path.exists():
+            named["best"] = self.best_path
+        named["last"] = found[-1]
+        if str(name or "last") not in named:
+            raise InputError(
+                f"{self.path} has the checkpoints {', '.join(named)}. "
+                f"Received: checkpoint={name}"
+            )
+        return named[str(name or "last")]
+
+    def load_model(
+        self, checkpoint: Path | None = None, dtype: str | None = None
+    ) -> Transformer:
+        """Returns the model with the weights of a checkpoint.
+
+        Args:
+            checkpoint: Path of the checkpoint. Default: the newest.
+            dtype: Keras dtype policy, to which the weights are converted:
+                `"bfloat16"` and `"float16"` take half the space. Default:
+                Keras' own default.
+
+        Raises:
+            InputError: If there is no checkpoint, or it cannot be read.
+        """
+        model = Transformer(self.config, dtype=dtype)
+        self.load_weights(model, checkpoint or self.find_checkpoint())
+        return model
+
+    def load_weights(self, model: Transformer, checkpoint: Path) -> None:
+        """Loads the weights of a checkpoint into a model.
+
+        Raises:
+            InputError: If it cannot be read, or belongs to another run.
+        """
+        try:
+            with h5py.File(checkpoint) as file:
+                owner = file.attrs["run"]
+            model.load_weights(checkpoint)
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{checkpoint} must contain the weights of the model in "
+                f"config.json. Received: {str(error).splitlines()[0]} It may "
+                "be damaged: delete it to use the one before."
+            ) from error
+        if owner != self.id:
+            raise InputError(
+                f"{checkpoint} must belong to run {self.id[:8]}, in whose "
+                f"folder it is. Received: a checkpoint of run {owner[:8]}. "
+                "Restore the right file."
+            )
+
+    @property
+    def step(self) -> int:
+        """Updates of the newest checkpoint; 0 if there is none."""
+        checkpoints = self.checkpoints()
+        if not checkpoints:
+            return 0
+        return step_of(checkpoints[-1])
+
+
+def step_of(checkpoint: Path) -> int:
+    """Returns the number of updates after which a checkpoint was written."""
+    numbered = re.match(r"step-(\d+)", checkpoint.name)
+    if numbered:
+        return int(numbered[1])
+    with h5py.File(checkpoint) as file:
+        return int(file.attrs["step"])
+
+
+def tokenizer_digest(tokenizer: Tokenizer) -> str:
+    """Returns the SHA-256 of a tokenizer's model, in hexadecimal."""
+    return hashlib.sha256(tokenizer.model).hexdigest()

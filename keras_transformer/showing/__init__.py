@@ -1,0 +1,1 @@
+"""Shows what a model does: figures, traces, pages and the web page."""

@@ -1,0 +1,1 @@
+"""What all parts share: errors, described fields, files, imports."""

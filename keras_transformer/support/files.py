@@ -1,0 +1,92 @@
+"""Checking names of files, and writing files atomically."""
+
+import contextlib
+import json
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.support.errors import InputError
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
+    """Yields a temporary path, and moves the file written there to `path`.
+
+    If writing fails, or the machine stops, the previous file at `path` is
+    unchanged. A failure also deletes the temporary file.
+
+    Args:
+        path: The file to write. The temporary file is in the same folder and
+            has the same suffix.
+
+    Raises:
+        OSError: If the file cannot be written; the error names `path` if the
+            system's error names no file.
+    """
+    path = Path(path)
+    partial = path.with_name(f".partial-{path.name}")
+    try:
+        yield partial
+        # Without this a power cut may leave an empty file at `path`.
+        with open(partial, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        if error.errno and not error.filename:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
+    """Checks the name of a file, before what it will contain is made.
+
+    Args:
+        path: The file.
+        suffixes: What its name may end in, such as `.png`.
+
+    Raises:
+        InputError: If it ends in anything else, or its folder does not exist.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in suffixes:
+        raise InputError(
+            f"The name of the file must end in {', '.join(suffixes)}. "
+            f"Received: {path}"
+        )
+    if not path.parent.is_dir():
+        raise InputError(
+            "The folder of the file does not exist. Create it first, or choose "
+            f"another one. Received: {path}"
+        )
+
+
+def write_json(path: str | os.PathLike, values: Any) -> None:
+    """Writes JSON atomically."""
+    text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+    with atomic_write(path) as partial:
+        partial.write_text(text, "utf-8")
+
+
+def reserve_disk_space(path: Path, size: int) -> None:
+    """Checks that the disk has room for a file.
+
+    Args:
+        path: The file, which must not exist. It does not exist afterwards.
+        size: Size of the file in bytes.
+
+    Raises:
+        OSError: If there is not enough room.
+    """
+    try:
+        with open(path, "wb") as file:
+            # Where it does not exist (macOS), the writer reports a full disk.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,160 @@
+"""Imports TensorFlow quietly, and knows the machine."""
+
+import contextlib
+import importlib
+import os
+import sys
+import tempfile
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from keras_transformer.support.errors import InputError
+
+# What the extra `tensorflow` installs.
+_TENSORFLOW_EXTRA = (
+    "sacrebleu",
+    "sacremoses",
+    "sentencepiece",
+    "tensorflow",
+    "tensorflow_text",
+    "tqdm",
+)
+# Exists where the NVIDIA driver is installed.
+_NVIDIA_DRIVER = "/proc/driver/nvidia/version"
+
+
+@contextlib.contextmanager
+def quiet_tensorflow_import() -> Iterator[None]:
+    """Discards what native code writes to stderr while TensorFlow is imported.
+
+    Whatever the log level, TensorFlow reports that it uses oneDNN and found no
+    GPU: native code writes this to the file descriptor of stderr before
+    TensorFlow reads any setting. If the block raises, the messages are
+    printed. After the block native code is silent, and errors are Python
+    exceptions as usual.
+
+    The block has no effect if TensorFlow is imported already, or if the
+    environment variable `TF_CPP_MIN_LOG_LEVEL` is 0, which shows everything.
+    """
+    if "tensorflow" in sys.modules or sys.stderr is None:
+        yield
+        return
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
+        yield
+        return
+    gpu_is_missing = False
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as messages:
+        stderr = os.dup(2)
+        os.dup2(messages.fileno(), 2)
+        try:
+            yield
+            tensorflow = sys.modules.get("tensorflow")
+            if tensorflow:
+                # In a notebook TensorFlow would log every file it writes.
+                tensorflow.get_logger().setLevel("WARNING")
+                gpu_is_missing = _gpu_is_missing(tensorflow)
+        except BaseException:
+            messages.seek(0)
+            os.write(stderr, messages.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+    if gpu_is_missing:
+        warnings.warn(
+            "This machine has an NVIDIA driver, but TensorFlow found no GPU. "
+            'Install its CUDA libraries: pip install "keras-transformer-nmt'
+            '[gpu]". TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow reports.',
+            stacklevel=2,
+        )
+
+
+def _gpu_is_missing(tensorflow: Any) -> bool:
+    if not os.path.exists(_NVIDIA_DRIVER):
+        return False
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return False
+    return not tensorflow.config.list_physical_devices("GPU")
+
+
+def import_tensorflow_quietly() -> None:
+    """Imports TensorFlow for a program that needs Keras to run on it.
+
+    oneDNN is used on every processor: TensorFlow's default leaves it out on
+    those without AVX-512, where its own products are slower.
+
+    Raises:
+        InputError: If TensorFlow is not installed, or if Keras is set to
+            another backend.
+    """
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    with explain_missing_packages(InputError), quiet_tensorflow_import():
+        import tensorflow  # noqa: F401
+    if backend != "tensorflow":
+        raise InputError(
+            "Training, search and export need Keras on TensorFlow. Received: "
+            f"KERAS_BACKEND={backend}. Set it to tensorflow, or unset it."
+        )
+
+
+def available_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    # A container may use fewer cores than the machine has. macOS cannot say.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def decoding_workers() -> int:
+    """Returns how many batches to translate at the same time.
+
+    A GPU computes one after the other. Of several cores, each is to have a
+    batch of its own.
+    """
+    import tensorflow as tf
+
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    return 1 if has_gpu else available_cores()
+
+
+def import_quietly(module: str) -> types.ModuleType:
+    """Imports a module of this package when one of its names is first used.
+
+    Args:
+        module: Its full name.
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: If a package of the extra `tensorflow` is not installed.
+    """
+    with explain_missing_packages(ImportError), quiet_tensorflow_import():
+        return importlib.import_module(module)
+
+
+@contextlib.contextmanager
+def explain_missing_packages(error_type: type[Exception]) -> Iterator[None]:
+    """Names the extra to install when an import within the block fails.
+
+    Args:
+        error_type: The exception to raise instead of `ModuleNotFoundError`.
+
+    Raises:
+        error_type: If a package of the extra `tensorflow` is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in _TENSORFLOW_EXTRA:
+            raise
+        raise error_type(
+            f"This needs the package {error.name}, which is not installed. "
+            'Run `pip install "keras-transformer-nmt[tensorflow]"`. Layers, '
+            "model, losses and metrics also run on JAX and PyTorch: set "
+            "KERAS_BACKEND."
+        ) from None

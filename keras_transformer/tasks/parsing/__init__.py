@@ -1,0 +1,23 @@
+"""Constituency trees: files, sequences of symbols, scores and pictures."""
+
+from keras_transformer.tasks.parsing.bracketing import bracketing_scores
+from keras_transformer.tasks.parsing.drawing import draw
+from keras_transformer.tasks.parsing.linearization import (
+    linearize,
+    restore,
+    symbols,
+)
+from keras_transformer.tasks.parsing.penn import read_trees
+from keras_transformer.tasks.parsing.trees import Tree, escape_brackets, pretty
+
+__all__ = [
+    "Tree",
+    "bracketing_scores",
+    "draw",
+    "escape_brackets",
+    "linearize",
+    "pretty",
+    "read_trees",
+    "restore",
+    "symbols",
+]

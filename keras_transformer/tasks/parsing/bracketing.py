@@ -1,0 +1,174 @@
+"""Scores of trees by their brackets, as the program evalb counts them.
+
+The rules are those of evalb with its parameters COLLINS.prm (Sekine and
+Collins, 1997), by which parsers are compared on the Penn Treebank:
+
+- A bracket is a constituent's label, first word and last word. Tags are no
+  brackets. Brackets that are there several times count so often.
+- Words with a tag of punctuation (`PUNCTUATION`) are removed first, and
+  then constituents without words.
+- Roots are not counted, and neither are the functions of labels: `NP-SBJ` is
+  `NP`. `PRT` is `ADVP`.
+- Sentences without words, apart from punctuation, are left out.
+
+The tags of the references decide what punctuation is, in both trees. evalb
+takes each tree's own tags, and leaves out sentences whose numbers of words
+differ then, which would reward wrong tags. Where the tags agree the scores are
+those of evalb.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing.penn import EMPTY, ROOTS, base_label
+from keras_transformer.tasks.parsing.trees import Tree
+
+PUNCTUATION = frozenset([",", ":", "``", "''", "."])
+_NOT_COUNTED = PUNCTUATION | {EMPTY, *ROOTS}
+
+
+def bracketing_scores(
+    hypotheses: Sequence[str], references: Sequence[str]
+) -> dict[str, float]:
+    """Returns scores of trees, compared with the correct trees.
+
+    Args:
+        hypotheses: Trees of a parser, as texts: `str(tree)`.
+        references: The correct tree of each.
+
+    Returns:
+        Percentages over all sentences together:
+
+        - `f1`, `precision`, `recall`: of the brackets;
+        - `unlabelled_f1`, `unlabelled_precision`, `unlabelled_recall`: of the
+          brackets without labels;
+        - `complete_match`: sentences in which all brackets are correct;
+        - `no_crossing`: sentences without crossing brackets;
+        - `tag_accuracy`: tags of words other than punctuation.
+
+        `average_crossing` is not a percentage: how many brackets of a
+        hypothesis cross a bracket of the reference, on average.
+
+        What there is none of has the score 0.
+
+    Raises:
+        InputError: If the numbers of trees or the words of two trees differ,
+            or a text is not a tree. The message names the sentence.
+    """
+    if len(hypotheses) != len(references):
+        raise InputError(
+            "Each hypothesis must have one reference. Received: "
+            f"{len(hypotheses)} hypotheses, {len(references)} references"
+        )
+    total: Counter[str] = Counter()
+    for number, texts in enumerate(zip(hypotheses, references, strict=True), 1):
+        hypothesis, reference = (
+            _parse(text, f"sentence {number} of the {name}")
+            for text, name in zip(
+                texts, ("hypotheses", "references"), strict=True
+            )
+        )
+        if hypothesis.words != reference.words:
+            raise InputError(
+                "A hypothesis must have the words of its reference. Received: "
+                f"sentence {number} with the words "
+                f"{' '.join(hypothesis.words)!r} instead of "
+                f"{' '.join(reference.words)!r}"
+            )
+        total += _count(hypothesis, reference)
+
+    def percent(part: str, whole: str) -> float:
+        return 100.0 * total[part] / total[whole] if total[whole] else 0.0
+
+    scores = {}
+    for prefix in ("", "unlabelled_"):
+        precision = percent(f"{prefix}correct", "hypothesis")
+        recall = percent(f"{prefix}correct", "reference")
+        both = precision + recall
+        scores |= {
+            f"{prefix}f1": 2 * precision * recall / both if both else 0.0,
+            f"{prefix}precision": precision,
+            f"{prefix}recall": recall,
+        }
+    return scores | {
+        "complete_match": percent("complete", "sentences"),
+        "average_crossing": percent("crossing", "sentences") / 100,
+        "no_crossing": percent("no_crossing", "sentences"),
+        "tag_accuracy": percent("correct_tags", "words"),
+    }
+
+
+def _parse(text: str, name: str) -> Tree:
+    try:
+        return Tree.parse(text)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
+    """Returns the counts of one sentence that the scores are made of."""
+    tags = reference.tags
+    counted = [tag not in PUNCTUATION for tag in tags]
+    if not any(counted):
+        return Counter()
+    found = _brackets(hypothesis, counted)
+    correct = _brackets(reference, counted)
+    matches = (found & correct).total()
+    crossing = sum(
+        count
+        for (_, start, end), count in found.items()
+        if any(
+            a < start < b < end or start < a < end < b for _, a, b in correct
+        )
+    )
+    return Counter(
+        sentences=1,
+        hypothesis=found.total(),
+        reference=correct.total(),
+        correct=matches,
+        unlabelled_correct=(_spans(found) & _spans(correct)).total(),
+        complete=matches == found.total() == correct.total(),
+        crossing=crossing,
+        no_crossing=not crossing,
+        words=sum(counted),
+        correct_tags=sum(
+            a == b
+            for a, b, c in zip(hypothesis.tags, tags, counted, strict=True)
+            if c
+        ),
+    )
+
+
+def _brackets(
+    tree: Tree, counted: Sequence[bool]
+) -> Counter[tuple[str, int, int]]:
+    """Returns label, first word and the word after the last of each bracket.
+
+    Args:
+        tree: The tree.
+        counted: For each word, whether it is counted: others are removed.
+    """
+    found: Counter[tuple[str, int, int]] = Counter()
+    starts: list[int] = []
+    index = position = 0
+    for kind, node in tree.walk():
+        if kind == "open":
+            starts.append(position)
+        elif kind == "word":
+            position += counted[index]
+            index += 1
+        else:
+            label, start = base_label(node.label), starts.pop()
+            if label not in _NOT_COUNTED and start < position:
+                found["ADVP" if label == "PRT" else label, start, position] += 1
+    return found
+
+
+def _spans(
+    brackets: Counter[tuple[str, int, int]],
+) -> Counter[tuple[int, int]]:
+    spans: Counter[tuple[int, int]] = Counter()
+    for (_, *span), count in brackets.items():
+        spans[tuple(span)] += count
+    return spans

@@ -1,0 +1,177 @@
+"""Pictures of trees, as SVG.
+
+Each word has a column; its tag is above it, and each constituent is above all
+that it contains. No line crosses another or a label: between the columns lines
+run only in the row below their parent.
+"""
+
+import html
+import re
+import unicodedata
+
+from keras_transformer.tasks.parsing.trees import Tree, unescape_brackets
+
+FONT_SIZE = 15
+TAG_SIZE = 12
+ROW = 38  # between labels
+MARGIN = 18
+GAP = 14  # between columns
+# Where lines begin below a label's baseline and end above the next one's.
+_BELOW, _ABOVE = 6, 16
+_CORNER = 5  # radius of corners
+_WORD_ROW = 22  # from tags to words
+_NOT_IN_XML = re.compile(
+    "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+_STYLE = f"""
+.tree-picture text {{ font: {FONT_SIZE}px Helvetica, Arial, sans-serif;
+  text-anchor: middle; fill: #1d4ed8 }}
+.tree-picture .constituent {{ font-weight: 600 }}
+.tree-picture .tag {{ fill: #5b6472; font-size: {TAG_SIZE}px }}
+.tree-picture .word {{ fill: #111827 }}
+.tree-picture path {{ fill: none; stroke: #8492a6; stroke-width: 1.2 }}
+.tree-picture rect {{ fill: #ffffff }}
+@media (prefers-color-scheme: dark) {{
+.tree-picture text {{ fill: #93c5fd }}
+.tree-picture .tag {{ fill: #a3afc0 }}
+.tree-picture .word {{ fill: #f1f5f9 }}
+.tree-picture path {{ stroke: #64748b }}
+.tree-picture rect {{ fill: #0f172a }}
+}}
+"""
+
+
+def draw(tree: Tree) -> str:
+    """Returns a picture of a tree.
+
+    Widths of texts are estimated, since no font is at hand: a font that is
+    much wider than Helvetica makes words touch each other.
+
+    Args:
+        tree: The tree. Brackets in words are shown as such.
+
+    Returns:
+        A self-contained SVG document in one string. It can be written to a
+        file, which browsers show, or be part of an HTML document. Its colors
+        follow the reader's choice of a light or a dark scheme.
+    """
+    # A tree object may be there several times, so nodes are numbered, in the
+    # order of the text.
+    nodes, children = _number(tree)
+    widths = [_estimate_column(node) + GAP for node in nodes]
+    levels = [0] * len(nodes)
+    # What is inside of a node has a higher number.
+    for i in reversed(range(len(nodes))):
+        if children[i]:
+            levels[i] = 1 + max(levels[j] for j in children[i])
+            widths[i] = max(widths[i], sum(widths[j] for j in children[i]))
+    # A label is in the middle of its columns.
+    x = [MARGIN + widths[0] / 2] * len(nodes)
+    for i, inside in enumerate(children):
+        start = x[i] - sum(widths[j] for j in inside) / 2
+        for j in inside:
+            x[j] = start + widths[j] / 2
+            start += widths[j]
+    y = [MARGIN + FONT_SIZE + ROW * (levels[0] - level) for level in levels]
+    lines, labels = [], []
+    for i, node in enumerate(nodes):
+        if isinstance(node.children, str):
+            word = unescape_brackets(node.children)
+            labels.append(_text(x[i], y[i], node.label, "tag"))
+            labels.append(_text(x[i], y[i] + _WORD_ROW, word, "word"))
+        else:
+            labels.append(_text(x[i], y[i], node.label, "constituent"))
+        if children[i]:
+            ends = [(x[j], y[j] - _ABOVE) for j in children[i]]
+            lines.append(_lines(x[i], y[i] + _BELOW, ends))
+    width = round(widths[0] + 2 * MARGIN)
+    height = y[0] + ROW * levels[0] + _WORD_ROW + MARGIN
+    title = " ".join(map(unescape_brackets, tree.words))
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" class="tree-picture" '
+            f'role="img" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}">',
+            f"<title>{_escape(title)}</title>",
+            f"<style>{_STYLE}</style>",
+            '<rect width="100%" height="100%"/>',
+            f'<path d="{" ".join(lines)}"/>',
+            *labels,
+            "</svg>\n",
+        ]
+    )
+
+
+def _lines(x: float, y: int, ends: list[tuple[float, int]]) -> str:
+    """Returns the lines from a label to its children, as a path of SVG.
+
+    Args:
+        x: Where the lines begin.
+        y: Where the lines begin.
+        ends: Where each line ends, from left to right.
+    """
+    (left, left_y), (right, right_y) = ends[0], ends[-1]
+    if left == right:
+        return f"M{x:.1f} {y}V{left_y}"
+    bar = y + (ROW - _BELOW - _ABOVE) // 2
+    inner = (f"M{at:.1f} {bar}V{end}" for at, end in ends[1:-1])
+    return (
+        f"M{x:.1f} {y}V{bar}M{left:.1f} {left_y}V{bar + _CORNER}"
+        f"Q{left:.1f} {bar} {left + _CORNER:.1f} {bar}"
+        f"H{right - _CORNER:.1f}"
+        f"Q{right:.1f} {bar} {right:.1f} {bar + _CORNER}V{right_y}"
+        + "".join(inner)
+    )
+
+
+def _number(tree: Tree) -> tuple[list[Tree], list[list[int]]]:
+    """Returns the nodes in the order of the text, and each one's children."""
+    nodes: list[Tree] = []
+    children: list[list[int]] = []
+    parents: list[int] = []
+    for kind, node in tree.walk():
+        if kind == "close":
+            parents.pop()
+            continue
+        if parents:
+            children[parents[-1]].append(len(nodes))
+        if kind == "open":
+            parents.append(len(nodes))
+        nodes.append(node)
+        children.append([])
+    return nodes, children
+
+
+def _estimate_column(node: Tree) -> float:
+    """Returns about the width of a label, or of a tag and its word."""
+    if isinstance(node.children, str):
+        word = unescape_brackets(node.children)
+        tag = TAG_SIZE / FONT_SIZE * _estimate_width(node.label)
+        return max(tag, _estimate_width(word))
+    return _estimate_width(node.label)
+
+
+def _estimate_width(text: str) -> float:
+    """Returns about the width of a text in Helvetica, in pixels."""
+    return FONT_SIZE * sum(map(_estimate_character, text))
+
+
+def _estimate_character(character: str) -> float:
+    if unicodedata.combining(character):
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.0
+    if character in "mwMW@%—…":
+        return 0.92
+    if character in "fijlrtI.,:;'`|!()[]/ ":
+        return 0.36
+    return 0.72 if character.isupper() else 0.58
+
+
+def _text(x: float, y: int, text: str, name: str) -> str:
+    return f'<text x="{x:.1f}" y="{y}" class="{name}">{_escape(text)}</text>'
+
+
+def _escape(text: str) -> str:
+    """Returns a text as XML, with � for what XML cannot contain."""
+    return html.escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text))

@@ -1,0 +1,101 @@
+"""Files of the Penn Treebank and of treebanks in its format."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing.trees import (
+    ROOT,
+    Tree,
+    TreeBuilder,
+    parse_trees,
+)
+
+ROOTS = (ROOT, "S1", "ROOT")
+EMPTY = "-NONE-"
+
+
+def read_trees(
+    path: str | os.PathLike, keep_functions: bool = False
+) -> Iterator[Tree]:
+    """Yields the trees of a file, normalized as parsers are trained on them.
+
+    - The root is `TOP`: it replaces `S1`, `ROOT` and an outer bracket without
+      a label, and is put over a tree that has none of them.
+    - Empty elements (`-NONE-`) are removed, with the constituents that only
+      contain such. A tree without words is left out.
+    - Functions and indices of labels are removed: `NP-SBJ-1` becomes `NP`,
+      and so does `NP=2`. Of several labels the first is taken: `ADVP|PRT`
+      becomes `ADVP`. Labels that begin with a hyphen (`-LRB-`) stay.
+
+    A constituent whose only child has the same label stays, too.
+
+    Args:
+        path: A file in UTF-8, with one or more lines a tree; see
+            `parse_trees`. It is read as the trees are taken.
+        keep_functions: Keep functions (`NP-SBJ-1` becomes `NP-SBJ`).
+
+    Raises:
+        InputError: If the file is not of this format. The message names the
+            line.
+        OSError: If the file cannot be read.
+
+    Reference:
+        Bies et al., 1995: Bracketing Guidelines for Treebank II Style.
+    """
+    for number, tree in parse_trees(_read_lines(path), str(path)):
+        if isinstance(tree.children, str) and tree.label in ROOTS:
+            raise InputError(
+                f"{path}, line {number}: Expected a tree in the root. "
+                f"Received: {tree}"
+            )
+        if any(
+            node.label in ROOTS
+            for kind, node in tree.walk()
+            if kind == "open" and node is not tree
+        ):
+            raise InputError(
+                f"{path}, line {number}: Expected one root in the tree that "
+                "begins here. Received: two. A closing bracket may be missing."
+            )
+        tree = _normalize(tree, keep_functions)
+        if tree.children:
+            yield tree
+
+
+def _read_lines(path: str | os.PathLike) -> Iterator[str]:
+    """Yields the lines of a file, which may have a byte order mark."""
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{path}, line {number}: Expected UTF-8. Received: "
+                    f"{line[error.start : error.end]!r} ({error.reason})"
+                ) from error
+
+
+def _normalize(tree: Tree, keep_functions: bool) -> Tree:
+    builder = TreeBuilder()
+    for kind, node in tree.walk():
+        label = base_label(node.label, keep_functions)
+        if kind == "word":
+            if label != EMPTY:
+                builder.word(label, node.children)
+        elif node is tree and label in ROOTS:
+            continue
+        elif kind == "open":
+            builder.open(label)
+        else:
+            builder.close(label)
+    return builder.finish()
+
+
+def base_label(label: str, keep_functions: bool = False) -> str:
+    """Returns a label without its functions and indices; see `read_trees`."""
+    if keep_functions:
+        return re.sub(r"\|[^-=]*|[-=]\d+", "", label) or label
+    return re.split(r"[-=|]", label)[0] or label

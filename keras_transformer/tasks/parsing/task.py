@@ -1,0 +1,141 @@
+"""English constituency parsing (section 6.3)."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing import Tree, symbols
+from keras_transformer.tasks.parsing.linearization import WORD
+from keras_transformer.tasks.task import Outputs, Task
+from keras_transformer.text import Tokenizer
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class ParsingTask(Task):
+    """Sentence to tree, scored by evalb's labelled F1.
+
+    A source is a sentence, a target its tree in brackets. The model reads the
+    words and writes the symbols of `linearize`, which have ids of their own
+    in the vocabulary. What it writes is repaired by the rule of `restore`, so
+    that every output is a tree over exactly the words of the sentence.
+
+    A model writes the words of the sentence, too, which tell where in the
+    sentence it is, but does not choose them.
+
+    Args:
+        split_words: Whether sources are text, which is split into words as in
+            the Penn Treebank. If False they are words, separated by spaces,
+            as in the pairs of a treebank.
+    """
+
+    name = "parsing"
+    output = "trees"
+    search = BeamSearch(beam_size=21, alpha=0.3, extra_length=300)
+    repairs = True
+    targets_are_text = False
+    metrics: ClassVar[dict[str, str]] = {
+        "f1": "F1",
+        "precision": "precision",
+        "recall": "recall",
+        "unlabelled_f1": "unlabelled F1",
+        "complete_match": "complete match",
+        "tag_accuracy": "tag accuracy",
+    }
+    default_metrics = tuple(metrics)
+    watched_metric = "f1"
+
+    def __init__(self, split_words: bool = True) -> None:
+        self.split_words = split_words
+
+    def for_corpus(self) -> "ParsingTask":
+        return ParsingTask(split_words=False)
+
+    def train_tokenizer(
+        self, pairs: Iterable[tuple[str, str]], vocab_size: int
+    ) -> Tokenizer:
+        # The symbols are needed before the sentences are read.
+        pairs = list(pairs)
+        found = symbols(Tree.parse(tree) for _, tree in pairs)
+        sentences = (sentence for sentence, _ in pairs)
+        return Tokenizer.train(sentences, vocab_size, symbols=found)
+
+    def check_tokenizer(
+        self, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]
+    ) -> None:
+        needed = symbols(Tree.parse(tree) for _, tree in pairs)
+        missing = sorted(set(needed) - set(tokenizer.symbols))
+        if missing:
+            raise InputError(
+                "A parser can only be trained further on trees with the labels "
+                "and tags that its vocabulary has. Received: trees that need "
+                f"{' '.join(missing)}"
+            )
+
+    def source_texts(self, texts: "tf.Tensor") -> "tf.Tensor":
+        from keras_transformer.tasks.parsing import graph
+
+        split = graph.split_words if self.split_words else graph.join_words
+        return split(texts)
+
+    def target_ids(
+        self, tokenizer: Tokenizer, targets: "tf.Tensor"
+    ) -> "tf.RaggedTensor":
+        import tensorflow as tf
+
+        from keras_transformer.tasks.parsing.graph import linearize_texts
+
+        parts = tf.strings.split(linearize_texts(targets))  # [B, (N)]
+        is_word = tf.strings.regex_full_match(parts.values, f"{WORD}.*")
+        words = tf.strings.regex_replace(parts.values, f"^{WORD}", "")
+        symbols = tf.RaggedTensor.from_row_lengths(
+            tokenizer.ops.string_to_id(tf.boolean_mask(words, ~is_word)),
+            tf.cast(~is_word, tf.int64),
+        )
+        # Either is empty.
+        pieces = tokenizer.tokenize(tf.where(is_word, words, ""))
+        ids = tf.concat([pieces, symbols], axis=1)  # [B N, (pieces)]
+        return parts.with_values(ids).merge_dims(1, 2)
+
+    def output_texts(
+        self, tokenizer: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
+    ) -> Outputs:
+        import tensorflow as tf
+
+        from keras_transformer.tasks.parsing.graph import restore_texts
+
+        shape = tf.shape(ids)  # B, n, T
+        rows = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
+        special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
+        is_special = tf.reduce_any(rows[..., None] == special, axis=-1)
+
+        def spell(words: tf.Tensor) -> tf.Tensor:
+            pieces = tokenizer.tokenize(words)
+            pieces = pieces.with_values(
+                tokenizer.ops.id_to_string(pieces.values)
+            )
+            return tf.strings.reduce_join(pieces, axis=1)
+
+        restored = restore_texts(
+            tf.where(is_special, "", tokenizer.ops.id_to_string(rows)),
+            tf.gather(tokenizer.are_symbols, rows),
+            tf.repeat(sources, shape[1]),
+            spell,
+        )
+        texts, repaired = (tf.reshape(x, shape[:2]) for x in restored)
+        has_words = sources[:, None] != ""
+        return Outputs(tf.where(has_words, texts, ""), repaired & has_words)
+
+    def scores(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        language: str | None,
+        metrics: Sequence[str],
+    ) -> dict[str, Any]:
+        from keras_transformer.tasks.parsing.bracketing import bracketing_scores
+
+        scores = bracketing_scores(hypotheses, references)
+        return {name: scores[name] for name in metrics}

@@ -1,0 +1,353 @@
+"""Beam search against its definition and against all possible hypotheses."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from search_tables import (
+    BOS,
+    EOS,
+    LONGEST,
+    PAD,
+    UNK,
+    WORDS,
+    A,
+    B,
+    hypotheses,
+    random_table,
+    score,
+    table_of,
+    tables_as_step,
+)
+
+from keras_transformer.decoding import beam_search
+from keras_transformer.decoding.search import BeamSearch
+
+HYPOTHESES = 1 + 2 + 4 + 8  # all that have at most LONGEST tokens
+ALPHAS = (0.0, 0.6, 1.0)
+
+
+def search_tables(search, tables, max_lengths, graph=False):
+    """Searches a batch with one table per row.
+
+    Returns:
+        `SearchResult` of arrays, and the number of sentences of each step.
+    """
+    step, cache, calls = tables_as_step(tables, search.beam_size, max_lengths)
+
+    def run():
+        return beam_search(
+            step,
+            cache,
+            tf.constant(max_lengths),
+            search.beam_size,
+            search.alpha,
+            bos_id=BOS,
+            eos_id=EOS,
+            pad_id=PAD,
+            banned_ids=(UNK,),
+        )
+
+    result = tf.function(run)() if graph else run()
+    return tf.nest.map_structure(lambda x: x.numpy(), result), calls
+
+
+def assert_same(found, expected):
+    assert [ids for _, ids in found] == [ids for _, ids in expected]
+    np.testing.assert_allclose(
+        [score for score, _ in found],
+        [score for score, _ in expected],
+        rtol=1e-5,
+    )
+
+
+def all_hypotheses(table, alpha, max_length):
+    """Every possible hypothesis with its score, best first."""
+    found = [
+        (score(table, (*words, EOS), alpha), (*words, EOS))
+        for length in range(max_length)
+        for words in itertools.product(WORDS, repeat=length)
+    ]
+    return sorted(found, reverse=True)
+
+
+def search_by_definition(table, beam_size, alpha, max_length):
+    """Beam search by its definition: without batches and without stopping."""
+    live, finished = [((), 0.0)], []
+    for length in range(1, max_length + 1):
+        allowed = (EOS, *WORDS) if length < max_length else (EOS,)
+        candidates = [
+            ((*ids, token), log_prob + table[ids][token])
+            for ids, log_prob in live
+            for token in allowed
+        ]
+        candidates.sort(key=lambda candidate: -candidate[1])
+        finished += [
+            (log_prob / ((5 + length) / 6) ** alpha, ids)
+            for ids, log_prob in candidates[:beam_size]
+            if ids[-1] == EOS
+        ]
+        live = [c for c in candidates if c[0][-1] != EOS][:beam_size]
+        if beam_size == 1 and finished:
+            break
+    return sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_wide_beam_finds_every_hypothesis(alpha):
+    tables = [random_table(seed) for seed in range(3)]
+    search = BeamSearch(beam_size=HYPOTHESES + 1, alpha=alpha)
+    result, _ = search_tables(search, tables, [LONGEST, LONGEST, 2])
+    for row, max_length in enumerate((LONGEST, LONGEST, 2)):
+        expected = all_hypotheses(tables[row], alpha, max_length)
+        assert_same(hypotheses(result, row), expected)
+    assert len(hypotheses(result, 0)) == HYPOTHESES
+    assert len(hypotheses(result, 2)) == 3
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
+def test_narrow_beam_equals_the_definition(beam_size, alpha):
+    tables = [random_table(seed) for seed in range(40)]
+    max_lengths = [1 + seed % LONGEST for seed in range(40)]
+    search = BeamSearch(beam_size, alpha)
+    result, _ = search_tables(search, tables, max_lengths)
+    for row, (table, limit) in enumerate(zip(tables, max_lengths, strict=True)):
+        expected = search_by_definition(table, beam_size, alpha, limit)
+        assert_same(hypotheses(result, row), expected)
+
+
+def test_narrow_beams_of_these_tests_miss_hypotheses():
+    missed = [
+        search_by_definition(table, 2, 0.6, LONGEST)[0]
+        != all_hypotheses(table, 0.6, LONGEST)[0]
+        for table in map(random_table, range(40))
+    ]
+    assert any(missed) and not all(missed)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_row_does_not_depend_on_its_batch(beam_size):
+    tables = [random_table(seed) for seed in range(8)]
+    max_lengths = [4, 1, 3, 4, 2, 4, 4, 3]
+    search = BeamSearch(beam_size, alpha=1.0)
+    together, _ = search_tables(search, tables, max_lengths)
+    for row in range(8):
+        alone, _ = search_tables(search, [tables[row]], [max_lengths[row]])
+        assert hypotheses(alone, 0) == hypotheses(together, row)
+
+
+def test_stopped_row_is_frozen_while_the_others_continue():
+    # Greedy search ends `short` at once; "a_" would have a better score.
+    short = table_of(_=-0.75, a=-0.8, a_=0.0)
+    long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
+    assert score(short, (A, EOS), 1.0) > score(short, (EOS,), 1.0)
+    search = BeamSearch(beam_size=1, alpha=1.0)
+    result, steps = search_tables(search, [short, long], [4, 4])
+    assert hypotheses(result, 0) == [(-0.75, (EOS,))]
+    assert hypotheses(result, 1)[0][1] == (A, B, A, EOS)
+    # A sentence leaves the batch when half of the batch is done.
+    assert steps == [2, 1, 1, 1]
+    result, steps = search_tables(search, [long, short, long], [4, 4, 4])
+    assert steps == [3, 3, 3, 3]
+    assert hypotheses(result, 1) == [(-0.75, (EOS,))]
+    middle = table_of(a=-0.1, _=-3, ab=-0.1, ab_=-0.1)
+    result, steps = search_tables(search, [long, short, middle], [4, 4, 4])
+    assert steps == [3, 3, 3, 1]
+    assert hypotheses(result, 0)[0][1] == (A, B, A, EOS)
+    assert hypotheses(result, 2)[0][1] == (A, B, EOS)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_eager_equals_graph(beam_size):
+    tables = [random_table(seed) for seed in range(4)]
+    search = BeamSearch(beam_size)
+    eager, _ = search_tables(search, tables, [4, 3, 4, 2])
+    graph, _ = search_tables(search, tables, [4, 3, 4, 2], graph=True)
+    np.testing.assert_array_equal(eager.ids, graph.ids)
+    np.testing.assert_array_equal(eager.lengths, graph.lengths)
+    np.testing.assert_allclose(eager.scores, graph.scores, rtol=1e-5)
+
+
+def test_beam_size_one_is_greedy():
+    for seed in range(20):
+        table = random_table(seed)
+        ids = ()
+        while EOS not in ids and len(ids) < LONGEST - 1:
+            allowed = (EOS, *WORDS)
+            ids += (allowed[np.argmax(table[ids][list(allowed)])],)
+        ids += () if EOS in ids else (EOS,)
+        result, _ = search_tables(BeamSearch(beam_size=1), [table], [LONGEST])
+        expected = [(score(table, ids, 0.6), ids)]
+        assert_same(hypotheses(result, 0), expected)
+
+
+def test_scores_are_log_probabilities_over_the_length_penalty():
+    table = table_of(a=-0.5, _=-2.0, a_=-1.5, ab=-1.75, ab_=-0.25)
+    result, _ = search_tables(BeamSearch(3, alpha=0.6), [table], [4])
+    assert_same(
+        hypotheses(result, 0),
+        [
+            (-2.0 / (7 / 6) ** 0.6, (A, EOS)),
+            (-2.0, (EOS,)),
+            (-2.5 / (8 / 6) ** 0.6, (A, B, EOS)),
+        ],
+    )
+    assert result.scores.dtype == np.float32
+    assert result.ids.dtype == result.lengths.dtype == np.int32
+
+
+def test_alpha_decides_between_short_and_long():
+    # log P: "_" -2, "ab_" -2.25. Over (5 + n) / 6: -2 and -1.69.
+    table = table_of(_=-2.0, a=-0.5, ab=-0.75, ab_=-1.0)
+    short, long = (EOS,), (A, B, EOS)
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
+    assert_same(hypotheses(result, 0), [(-2.0, short), (-2.25, long)])
+    result, _ = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
+    assert_same(hypotheses(result, 0), [(-2.25 * 6 / 8, long), (-2.0, short)])
+
+
+def test_finished_hypotheses_move_and_drop_out():
+    # Each is better than those that finished before it: "_", then "a_" above
+    # it, then "ab_" above both, which removes "_" from a beam of two.
+    table = table_of(
+        a=-0.25, _=-3.0, ab=-0.25, a_=-2.0, aba=-9.0, ab_=-0.5, aba_=-9.0
+    )
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
+    assert hypotheses(result, 0) == [(-1.0, (A, B, EOS)), (-2.25, (A, EOS))]
+    # Also if the last to finish is the worst.
+    table = table_of(_=-1.0, a=-1.25, a_=-0.5, ab=-0.5, ab_=-4.0)
+    result, _ = search_tables(BeamSearch(3, alpha=0.0), [table], [3])
+    assert hypotheses(result, 0) == [
+        (-1.0, (EOS,)),
+        (-1.75, (A, EOS)),
+        (-5.75, (A, B, EOS)),
+    ]
+
+
+def test_live_hypotheses_change_slots():
+    # "b" overtakes "a", so that the best hypothesis continues slot 2.
+    table = table_of(
+        a=-0.5, b=-0.75, aa=-3.0, ab=-3.5, ba=-0.5, bb=-0.75,
+        ba_=-0.5, bb_=-0.125,
+    )  # fmt: skip
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [3])
+    assert hypotheses(result, 0) == [
+        (-1.625, (B, B, EOS)),
+        (-1.75, (B, A, EOS)),
+    ]
+
+
+def test_an_end_below_the_best_candidates_does_not_finish():
+    # "_" is the third of the first candidates, behind a beam of two.
+    table = table_of(a=-1.0, b=-1.5, _=-2.0, a_=-4.0, b_=-4.0)
+    two, _ = search_tables(BeamSearch(2, alpha=0.0), [table], [2])
+    assert hypotheses(two, 0) == [(-5.0, (A, EOS)), (-5.5, (B, EOS))]
+    three, _ = search_tables(BeamSearch(3, alpha=0.0), [table], [2])
+    assert hypotheses(three, 0)[0] == (-2.0, (EOS,))
+
+
+def test_ties_keep_the_smaller_id_and_the_earlier():
+    equal = {(): [EOS, A, B], (A,): [EOS, A, B], (B,): [EOS, A, B]}
+    table = table_of()
+    for prefix, tokens in equal.items():
+        table[prefix][tokens] = -1.0
+    for _ in range(3):
+        result, _ = search_tables(BeamSearch(2, alpha=0.0), [table] * 2, [2, 2])
+        for row in range(2):
+            expected = [(-1.0, (EOS,)), (-2.0, (A, EOS))]
+            assert hypotheses(result, row) == expected
+    # Two finish in the same step with the same score: the first slot wins.
+    both = table_of(a=-1.0, b=-1.0, a_=-1.0, b_=-1.0)
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [both], [2])
+    assert hypotheses(result, 0) == [(-2.0, (A, EOS)), (-2.0, (B, EOS))]
+    # One that finishes later with the same score does not replace another.
+    later = table_of(_=-1.0, a=-0.5, a_=-0.5)
+    result, _ = search_tables(BeamSearch(2, alpha=0.0), [later], [2])
+    assert hypotheses(result, 0) == [(-1.0, (EOS,)), (-1.0, (A, EOS))]
+
+
+def test_end_token_may_be_the_first():
+    table = table_of(_=-0.125, a=-3.0, a_=-1.0)
+    search = BeamSearch(1, alpha=0, extra_length=0)  # zeros are valid
+    result, steps = search_tables(search, [table], [4])
+    assert hypotheses(result, 0) == [(-0.125, (EOS,))]
+    assert len(steps) == 1
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_hypothesis_at_the_limit_pays_for_its_end_token(limit, beam_size):
+    table = random_table(0)
+    for distribution in table.values():
+        distribution[EOS] = -20.0
+    result, steps = search_tables(BeamSearch(beam_size), [table], [limit])
+    assert len(steps) == limit
+    best, *_ = found = hypotheses(result, 0)
+    assert len(best[1]) == limit and best[1][-1] == EOS
+    assert EOS not in best[1][:-1]
+    np.testing.assert_allclose(best[0], score(table, best[1], 0.6), rtol=1e-5)
+    assert len(found) == min(beam_size, 2 ** (limit - 1))
+
+
+def test_limit_below_one_allows_only_the_end_token():
+    table = random_table(0)
+    result, _ = search_tables(BeamSearch(2), [table, table], [0, -1])
+    end_alone = [(score(table, (EOS,), 0.6), (EOS,))]
+    assert_same(hypotheses(result, 0), end_alone)
+    assert_same(hypotheses(result, 1), end_alone)
+
+
+def test_stops_when_no_live_hypothesis_can_win():
+    # After two steps "_" (-1) and "a_" (-1.5) are finished.
+    ends = dict(_=-1.0, a=-1.25, a_=-0.25)
+    # "ab" at -2: without a length penalty it cannot reach -1.5 any more.
+    table = table_of(**ends, ab=-0.75, ab_=-0.0)
+    result, steps = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
+    assert len(steps) == result.ids.shape[2] == 2
+    assert hypotheses(result, 0) == [(-1.0, (EOS,)), (-1.5, (A, EOS))]
+    # With one, at the maximum length, (5 + 4) / 6, it is -1.33 against -1.29
+    # of "a_". "ab" at -1.75 can reach -1.17: one more step is needed.
+    _, steps = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
+    assert len(steps) == 2
+    table = table_of(**ends, ab=-0.5, ab_=0.0)
+    result, steps = search_tables(BeamSearch(2, alpha=1.0), [table], [4])
+    assert len(steps) == 3
+    # -1.75 / (8 / 6) = -1.3125 is worse than "a_" after all.
+    assert [ids for _, ids in hypotheses(result, 0)] == [(EOS,), (A, EOS)]
+
+
+def test_does_not_stop_before_the_beam_is_full():
+    # "_" remains the best, but a second hypothesis is missing.
+    table = table_of(_=-0.125, a=-5.0, ab=-5.0, ab_=-5.0)
+    result, steps = search_tables(BeamSearch(2, alpha=0.0), [table], [4])
+    assert len(steps) == 3
+    assert hypotheses(result, 0) == [(-0.125, (EOS,)), (-15.0, (A, B, EOS))]
+
+
+def test_banned_ids_are_never_chosen():
+    table = random_table(0)
+    for distribution in table.values():
+        distribution[[PAD, UNK, BOS]] = 0.0  # the highest log-probability
+    result, _ = search_tables(BeamSearch(4), [table], [LONGEST])
+    found = hypotheses(result, 0)
+    assert len(found) == 4
+    for _, ids in found:
+        assert set(ids) <= {EOS, A, B}
+
+
+def test_empty_batch():
+    no_step, no_cache, no_lengths = None, (), tf.zeros([0], tf.int32)
+    result = beam_search(
+        no_step,
+        no_cache,
+        no_lengths,
+        beam_size=3,
+        alpha=0.6,
+        bos_id=BOS,
+        eos_id=EOS,
+        pad_id=PAD,
+    )
+    assert result.ids.shape == (0, 3, 0)
+    assert result.scores.shape == result.lengths.shape == (0, 3)

@@ -1,0 +1,82 @@
+"""Settings of the search."""
+
+import dataclasses
+import math
+
+import pytest
+
+from keras_transformer.decoding.search import BeamSearch, Sampling, converted
+from keras_transformer.support.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "argument, values",
+    [
+        ("beam_size", [0, -1, 2.0, True]),
+        ("alpha", [-0.1, math.nan, math.inf, True, "0.6"]),
+        ("extra_length", [-1, 1.5, False]),
+        ("length_factor", [-0.5, math.inf, "2"]),
+    ],
+)
+def test_invalid_arguments(argument, values):
+    for value in values:
+        message = f"Received: {argument}={value!r}"
+        with pytest.raises(InputError, match=message):
+            BeamSearch(**{argument: value})
+
+
+@pytest.mark.parametrize(
+    "argument, values",
+    [
+        ("temperature", [0, 0.0, -1.0, math.nan, math.inf, True]),
+        ("top_k", [-1, 2.0, None]),
+        ("top_p", [0.0, 1.1, -0.5, math.nan, "1"]),
+        ("seed", [-1, 2**32, 1.0, None]),
+        ("num_samples", [0, -1, 1.0]),
+        ("alpha", [-0.1]),
+        ("extra_length", [-1]),
+        ("length_factor", [-0.5]),
+    ],
+)
+def test_invalid_arguments_of_sampling(argument, values):
+    for value in values:
+        message = f"Received: {argument}={value!r}"
+        with pytest.raises(InputError, match=message):
+            Sampling(**{argument: value})
+
+
+def test_defaults_of_sampling_change_no_probability():
+    expected = dict(temperature=1.0, top_k=0, top_p=1.0)
+    expected |= dict(seed=0, num_samples=None)
+    expected |= dict(alpha=0.6, extra_length=50, length_factor=1.0)
+    assert dataclasses.asdict(Sampling()) == expected
+
+
+def test_as_many_hypotheses_as_translations():
+    assert Sampling(seed=5).returning(3) == Sampling(seed=5, num_samples=3)
+    assert Sampling().num_hypotheses == 1
+    assert BeamSearch(3).returning(2).num_hypotheses == 3
+    assert Sampling(num_samples=3).returning(2).num_hypotheses == 3
+    for search, limit in (
+        (BeamSearch(3), "the beam size. .*, beam_size=3"),
+        (Sampling(num_samples=3), "the number of samples. .*, num_samples=3"),
+    ):
+        for number in (0, 4, 1.0):
+            message = f"from 1 to {limit.replace(',', f'={number},', 1)}"
+            with pytest.raises(InputError, match=message):
+                search.returning(number)
+    with pytest.raises(InputError, match="num_translations=0"):
+        Sampling().returning(0)
+
+
+def test_settings_of_the_other_kind_share_what_both_have():
+    shared = dict(alpha=0.0, extra_length=3, length_factor=2.0)
+    beam_search, sampling = BeamSearch(2, **shared), Sampling(0.5, **shared)
+    assert converted(beam_search, BeamSearch) is beam_search
+    assert converted(beam_search, Sampling) == Sampling(**shared)
+    assert converted(sampling, BeamSearch) == BeamSearch(**shared)
+
+
+def test_defaults_are_those_of_the_paper():
+    expected = dict(beam_size=4, alpha=0.6, extra_length=50, length_factor=1.0)
+    assert dataclasses.asdict(BeamSearch()) == expected

@@ -1,0 +1,108 @@
+"""The fused operations give what the plain ones give; TensorFlow only."""
+
+import keras
+import numpy as np
+import numpy_reference as reference
+import pytest
+import tensorflow as tf
+from helpers import dtype_of, gradients, normal, to_numpy
+from keras import ops
+
+from keras_transformer.fit.fused import FusedAdam, fused_linear_cross_entropy
+from keras_transformer.losses import smoothed_cross_entropy
+
+STATES, EMBEDDINGS = normal(9, 4), normal(11, 4, seed=1)
+# One label twice, so that its row gets two gradients.
+LABELS = np.array([3, 10, 0, 7, 7, 1, 2, 9, 5], "int32")
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
+@pytest.mark.parametrize("smoothing", (0.0, 0.1, 0.2))
+def test_losses_and_gradients_are_those_of_the_logits(smoothing, dtype):
+    states, embeddings = map(keras.Variable, (STATES, EMBEDDINGS))
+    upstream = ops.convert_to_tensor(normal(9, seed=2))
+
+    def fused():
+        x = ops.cast(states + 0, dtype)
+        return fused_linear_cross_entropy(LABELS, x, embeddings + 0, smoothing)
+
+    def plain():
+        logits = ops.matmul(states + 0, ops.transpose(embeddings + 0))
+        return smoothed_cross_entropy(LABELS, logits, smoothing), logits
+
+    rounding = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}[dtype]
+    close = dict(rtol=rounding, atol=rounding)
+    assert dtype_of(fused()[0]) == "float32"
+    for ours, theirs in zip(fused(), plain(), strict=True):
+        np.testing.assert_allclose(to_numpy(ours), to_numpy(theirs), **close)
+    found, expected = (
+        gradients(
+            lambda losses=losses: ops.sum(upstream * losses()[0]),
+            [states, embeddings],
+        )
+        for losses in (fused, plain)
+    )
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, **close)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
+def test_gradient_of_a_label_that_is_almost_certain(dtype):
+    """Its probability and its target cancel before they are rounded."""
+    z = np.array([[12.0, 2.0, 1.0, 0.0]], "float32")  # exact in every dtype
+    states, embeddings = keras.Variable(z), np.eye(4, dtype="float32")
+
+    def losses():
+        x = ops.cast(states + 0, dtype)
+        return fused_linear_cross_entropy(np.array([0]), x, embeddings)[0]
+
+    expected = np.exp(reference.log_softmax(z.astype("float64")))
+    expected[0, 0] = -expected[0, 1:].sum()
+    (found,) = gradients(lambda: ops.sum(losses()), [states])
+    np.testing.assert_allclose(found, expected, rtol=1e-2)
+
+
+def test_the_losses_are_those_of_the_rounded_logits():
+    states, embeddings = 6 * normal(9, 4), normal(11, 4, seed=1)
+    states, matrix = (ops.cast(x, "bfloat16") for x in (states, embeddings))
+    logits = ops.matmul(states, ops.transpose(matrix))
+    assert abs(to_numpy(ops.cast(logits, "float32"))).max() > 8
+    found, _ = fused_linear_cross_entropy(LABELS, states, embeddings)
+    expected = smoothed_cross_entropy(LABELS, logits)
+    np.testing.assert_allclose(
+        to_numpy(found), to_numpy(expected), rtol=1e-5, atol=1e-5
+    )
+    assert (to_numpy(found) >= 0).all()
+
+
+def test_fused_adam_is_keras_adam():
+    settings = dict(beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    variables = [keras.Variable(np.ones((3, 2), "float32")) for _ in range(2)]
+    optimizers = [
+        kind(0.1, **settings) for kind in (FusedAdam, keras.optimizers.Adam)
+    ]
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        gradient = tf.constant(random.normal(size=(3, 2)), tf.float32)
+        for optimizer, variable in zip(optimizers, variables, strict=True):
+            optimizer.apply([gradient], [variable])
+    np.testing.assert_allclose(variables[0], variables[1], rtol=1e-5)
+    for ours, theirs in zip(*(o.variables for o in optimizers), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_fused_adam_is_saved_as_such():
+    saved = keras.optimizers.serialize(FusedAdam(0.5, beta_2=0.98))
+    loaded = keras.optimizers.deserialize(saved)
+    assert type(loaded) is FusedAdam
+    assert (float(loaded.learning_rate), loaded.beta_2) == (0.5, 0.98)
+
+
+def test_amsgrad_is_keras_amsgrad():
+    variables = [keras.Variable(np.ones(3, "float32")) for _ in range(2)]
+    kinds = (FusedAdam, keras.optimizers.Adam)
+    optimizers = [kind(0.1, amsgrad=True) for kind in kinds]
+    for scale in (5.0, 0.1, 0.1):
+        for optimizer, variable in zip(optimizers, variables, strict=True):
+            optimizer.apply([tf.constant([1.0, 2.0, 3.0]) * scale], [variable])
+    np.testing.assert_allclose(variables[0], variables[1], rtol=1e-6)

@@ -1,0 +1,92 @@
+"""Fails when Keras changes a private method that is overridden."""
+
+import inspect
+
+import keras
+import numpy as np
+import tensorflow as tf
+from replicas import compiled_model
+
+from keras_transformer.fit.keras_overrides import (
+    BuiltWithoutData,
+    expect_reduced_gradients,
+)
+from keras_transformer.train.strategy import open_strategy
+
+
+def test_keras_still_has_what_is_overridden():
+    model = inspect.signature(keras.Model._maybe_symbolic_build)
+    assert "self" in model.parameters
+    adam = keras.optimizers.Adam._all_reduce_sum_gradients
+    assert list(inspect.signature(adam).parameters) == [
+        "self",
+        "grads_and_vars",
+    ]
+
+
+def test_keras_takes_a_batch_to_build_and_we_do_not():
+    """If it does not any more, the override can go."""
+    strategy = open_strategy("mirrored")
+
+    def batches_taken(override):
+        taken = []
+
+        def batches():
+            for number in range(2):
+                taken.append(number)
+                yield np.ones((2, 1), "float32"), np.ones((2, 1), "float32")
+
+        base = BuiltWithoutData if override else keras.Model
+
+        class Model(base):
+            def __init__(self):
+                super().__init__()
+                self.dense = keras.layers.Dense(1)
+                self.dense.build((None, 1))
+                self.built = True
+
+            def call(self, x):
+                return self.dense(x)
+
+        with strategy.scope():
+            model = Model()
+            model.compile("sgd", "mse")
+            model.optimizer.build(model.trainable_variables)
+        spec = tf.TensorSpec((None, 1), tf.float32)
+        data = tf.data.Dataset.from_generator(
+            batches, output_signature=(spec, spec)
+        )
+        model.fit(data, verbose=0)
+        return len(taken)
+
+    assert batches_taken(override=True) == 2
+    assert batches_taken(override=False) > 2
+
+
+def apply_on_two_replicas(override):
+    """Returns a weight of 1 after gradients of 0.25 on each of two replicas."""
+    strategy = open_strategy("mirrored")
+    with strategy.scope():
+        variable = keras.Variable([1.0])
+        optimizer = keras.optimizers.SGD(1.0)
+        optimizer.build([variable])
+    if override:
+        expect_reduced_gradients(optimizer)
+
+    def update():
+        optimizer.apply([tf.constant([0.25])], [variable])
+
+    tf.function(lambda: strategy.run(update))()
+    return variable.numpy().tolist()
+
+
+def test_keras_sums_gradients_over_replicas_and_ours_are_summed():
+    assert apply_on_two_replicas(override=False) == [0.5]
+    assert apply_on_two_replicas(override=True) == [0.75]
+
+
+def test_compile_overrides_the_optimizer_inside_a_loss_scale():
+    model = compiled_model(open_strategy("single"), dtype="mixed_float16")
+    pairs = [(1, 2)]
+    inner = model.optimizer.inner_optimizer
+    assert inner._all_reduce_sum_gradients(pairs) == pairs

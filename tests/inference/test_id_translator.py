@@ -1,0 +1,164 @@
+"""Ids in, hypotheses out: limits, scores, ensembles."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_transformer as kt
+from keras_transformer.decoding import sequence_scores
+from keras_transformer.support.errors import InputError
+
+
+def edit_logits(monkeypatch, model, edit):
+    """Makes `model.decode_step` return `edit(logits)`; logits `[B, K, V]`."""
+    decode_step = model.decode_step
+
+    def edited(ids, parents, cache, index):
+        logits, cache = decode_step(ids, parents, cache, index)
+        return edit(logits), cache
+
+    monkeypatch.setattr(model, "decode_step", edited)
+
+
+@pytest.mark.parametrize("extra_length", [1, 5, 1000, 10**12])
+def test_output_never_exceeds_its_limits(
+    model, tokenizer, monkeypatch, extra_length
+):
+    # The end token is never chosen before it must be.
+    eos_id, limit = model.config.eos_id, model.config.max_length
+    never = tf.one_hot(eos_id, tokenizer.vocab_size, -1e4, 0.0)
+    edit_logits(monkeypatch, model, lambda logits: logits + never)
+    search = kt.BeamSearch(beam_size=2, extra_length=extra_length)
+    translator = kt.Translator(model, tokenizer, search)
+    source, lengths, _ = translator.tensors.source_ids(tf.constant(["dog"]))
+    result = translator.tensors.ids.search(source)
+    expected = min(int(lengths[0]) + extra_length, limit)
+    assert result.lengths.numpy().tolist() == [[expected, expected]]
+    assert result.ids.shape == (1, 2, expected)
+    assert (result.ids[:, :, -1].numpy() == eos_id).all()
+
+
+@pytest.mark.parametrize(
+    ("factor", "extra", "expected"),
+    [(1.0, 2, 7), (1.5, 0, 7), (0.0, 3, 3), (2.0, 5, 15), (1e30, 0, 24)],
+)
+def test_length_limit_is_a_multiple_of_the_source(
+    translator, factor, extra, expected
+):
+    source = tf.constant([[5, 6, 7, 8, 3, 0, 0]])  # 5 tokens
+    ids = translator.tensors.ids
+    limits = ids.max_lengths(
+        source, None, length_factor=factor, extra_length=extra
+    )
+    assert limits.numpy().tolist() == [expected]
+    options = dict(
+        length_factor=tf.constant(factor), extra_length=tf.constant(extra)
+    )
+    limits = ids.max_lengths(source, None, **options)
+    assert limits.numpy().tolist() == [expected]
+    prefix = tf.constant([[5, 6, 0]])
+    limits = ids.max_lengths(source, prefix, **options)
+    assert limits.numpy().tolist() == [min(expected + 2, 24)]
+
+
+def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
+    special = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id]
+    likely = tf.reduce_sum(tf.one_hot(special, tokenizer.vocab_size), axis=0)
+    edit_logits(monkeypatch, model, lambda logits: logits + 50.0 * likely)
+    translator = kt.Translator(model, tokenizer)
+    source, _, _ = translator.tensors.source_ids(tf.constant(["dog", "cat"]))
+    result = translator.tensors.ids.search(source)
+    for hypotheses, lengths in zip(*map(np.array, result[::2]), strict=True):
+        for ids, length in zip(hypotheses, lengths, strict=True):
+            assert length > 0
+            assert not set(special) & set(ids[:length].tolist())
+
+
+@pytest.mark.parametrize("beam_size, alpha", [(1, 0.6), (4, 0.0), (4, 1.0)])
+def test_scores_are_those_of_force_decoding(
+    model, tokenizer, pairs, beam_size, alpha
+):
+    search = kt.BeamSearch(beam_size, alpha, extra_length=12)
+    translator = kt.Translator(model, tokenizer, search, beam_size)
+    texts = [*list(pairs)[::5], "cat dog", "no such sentence"]
+    source, _, _ = translator.tensors.source_ids(tf.constant(texts))
+    result = translator.tensors.ids.search(source)
+    assert result.ids.shape[:2] == (len(texts), beam_size)
+    for beam in range(beam_size):
+        log_probs = translator.tensors.ids.token_log_probs(
+            source, result.ids[:, beam]
+        )
+        found = sequence_scores(log_probs, result.lengths[:, beam], alpha)
+        np.testing.assert_allclose(
+            found.scores,
+            result.scores[:, beam],
+            rtol=1e-4,
+            atol=1e-5,
+        )
+
+
+def test_samples_have_the_scores_of_force_decoding(model, tokenizer):
+    search = kt.Sampling(2.0, top_k=20, num_samples=4, extra_length=12)
+    ids = kt.Translator(model, tokenizer, search, 4).tensors.ids
+    source = tokenizer.tokenize(["dog", "The red cat sleeps."])
+    end = tf.fill([2, 1], tokenizer.eos_id)
+    source = tf.concat([source, end], axis=1).to_tensor(tokenizer.pad_id)
+    result = ids.search(source)
+    assert len({tuple(row) for row in result.ids[1].numpy().tolist()}) > 1
+    for slot in range(4):
+        log_probs = ids.token_log_probs(source, result.ids[:, slot])
+        found = sequence_scores(log_probs, result.lengths[:, slot], 0.6)
+        np.testing.assert_allclose(
+            found.scores, result.scores[:, slot], rtol=1e-4, atol=1e-5
+        )
+    # Only the first source, with more padding.
+    alone = ids.search(tf.pad(source[:1], [[0, 0], [0, 3]]))
+    lengths = result.lengths[0].numpy().tolist()
+    assert alone.lengths[0].numpy().tolist() == lengths
+    np.testing.assert_array_equal(
+        alone.ids[0], result.ids[0, :, : max(lengths)]
+    )
+
+
+def test_an_ensemble_averages_probabilities(translator, model, tokenizer):
+    other = kt.Transformer(model.config)
+    for ours, theirs in zip(other.weights, model.weights, strict=True):
+        noise = np.random.default_rng(0).normal(0, 0.05, ours.shape)
+        ours.assign(theirs.numpy() + noise)
+    search = kt.BeamSearch(extra_length=12)
+    both = kt.Translator([model, other], tokenizer, search)
+    source, *_ = both.tensors.source_ids(tf.constant(["dog", "The red cat"]))
+    result = both.tensors.ids.search(source)
+    best = result.ids[:, 0]
+    target = both.tensors.ids.decoder_input(best)
+    probabilities = np.mean(
+        [
+            tf.nn.softmax(m({"source": source, "target": target}))
+            for m in (model, other)
+        ],
+        axis=0,
+    )
+    for row in range(2):
+        length = int(result.lengths[row, 0])
+        labels = best[row, :length].numpy()
+        log_p = np.log(probabilities[row, range(length), labels]).sum()
+        score = log_p / ((5 + length) / 6) ** 0.6
+        np.testing.assert_allclose(result.scores[row, 0], score, rtol=1e-4)
+    assert both("dog") == "Hund"
+    # Twice the same model is that model.
+    twice = kt.Translator([model, model], tokenizer, search)
+    once = kt.Translator(model, tokenizer, search)
+    expected = once.translate("old")
+    found = twice.translate("old")
+    assert found.texts == expected.texts
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+
+
+def test_models_of_an_ensemble_share_the_vocabulary(model, tokenizer):
+    config = dataclasses.replace(model.config, vocab_size=331)
+    with pytest.raises(InputError, match="same vocab_size, pad_id"):
+        kt.Translator([model, kt.Transformer(config)], tokenizer)
+    with pytest.raises(InputError, match="needs a model. Received: none"):
+        kt.Translator([], tokenizer)

@@ -1,0 +1,135 @@
+"""Reading of run folders, which `TrainingRun` wrote."""
+
+import json
+
+import numpy as np
+import pytest
+from run_fixtures import model, run, tokenizer  # noqa: F401
+
+from keras_transformer import Tokenizer
+from keras_transformer.inference.run import Run, step_of
+from keras_transformer.support.errors import InputError
+
+
+def test_open_reads_what_create_wrote(run):
+    opened = Run.open(run.path)
+    assert opened.config == run.config
+    assert opened.recipe == {"seed": 3, "max_to_keep": 3}
+    assert opened.tokenizer.model == run.tokenizer.model
+    assert opened.step == 0
+
+
+def test_load_model_loads_the_checkpoint(run, model):
+    run.save_checkpoint(model, 12, max_to_keep=5)
+    loaded = run.load_model()
+    for ours, theirs in zip(model.weights, loaded.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert run.step == 12
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_load_model_converts_the_weights(run, model, dtype):
+    run.save_checkpoint(model, 12, max_to_keep=5)
+    loaded = run.load_model(dtype=dtype)
+    assert loaded.dtype_policy.name == dtype
+    # Half a unit in the last place: 8 bits of bfloat16, 11 of float16.
+    tolerance = 2.0 ** {"bfloat16": -8, "float16": -11}[dtype]
+    for ours, theirs in zip(model.weights, loaded.weights, strict=True):
+        assert theirs.dtype == dtype
+        theirs = np.array(theirs.numpy(), "float32")
+        np.testing.assert_allclose(theirs, ours, tolerance, 1e-7)
+
+
+def test_find_checkpoint_by_name(run, model):
+    run.save_checkpoint(model, 7, max_to_keep=5)
+    run.save_checkpoint(model, 20, max_to_keep=5)
+    names = {name: run.find_checkpoint(name).name for name in ("7", 20, None)}
+    assert names == {
+        "7": "step-00000007.weights.h5",
+        20: "step-00000020.weights.h5",
+        None: "step-00000020.weights.h5",
+    }
+    with pytest.raises(InputError, match="7, 20, last. Received: .*=best"):
+        run.find_checkpoint("best")
+    run.save_best(model, 7, 1.0)
+    assert run.find_checkpoint("best") == run.best_path
+    assert step_of(run.best_path) == 7
+    assert run.find_checkpoint("last") == run.checkpoints()[-1]
+
+
+def test_another_tokenizer_is_refused(run):
+    other = Tokenizer.train(["ein anderer Text"], 270)
+    other.save(run.path / "other.model")
+    (run.path / "other.model").replace(run.path / "tokenizer.model")
+    with pytest.raises(
+        InputError, match="tokenizer that the run was created with"
+    ):
+        Run.open(run.path)
+
+
+def test_a_run_without_a_checkpoint(run):
+    with pytest.raises(
+        InputError, match="no checkpoint yet: it is still training"
+    ):
+        run.load_model()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "format=None"),
+        ('{"format": 99}', "format=99"),
+        ('{"format": 2}', "format=2"),
+        ('{"format": 3}', "must have the dict 'model'"),
+    ],
+)
+def test_an_invalid_config_is_refused(run, content, message):
+    (run.path / "config.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        Run.open(run.path)
+
+
+def test_a_run_that_was_written_before_there_were_windows(run):
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    del values["model"]["attention_window"]
+    path.write_text(json.dumps(values))
+    assert Run.open(run.path).config == run.config
+
+
+def test_an_unknown_setting_is_refused(run):
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    values["model"]["depth"] = 3
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="depth"):
+        Run.open(run.path)
+
+
+def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
+    run.save_checkpoint(model, 7, 3)
+    run.save_checkpoint(model, 8, 3)
+    seventh, eighth = run.checkpoints()
+    rows = [
+        {"checkpoint": path.name, "step": step, "split": split, "bleu": bleu}
+        for path, step, split, bleu in (
+            (seventh, 7, "test", 1.0),
+            (seventh, 7, "test", 2.0),
+            (seventh, 7, "valid", 3.0),
+            (eighth, 8, "test", 4.0),
+            (eighth, 6, "test", 5.0),  # replaced since
+        )
+    ]
+    (run.path / "results.json").write_text(json.dumps(rows))
+    found = run.metadata(seventh)
+    assert (found["run"], found["run_id"]) == ("run", run.id)
+    assert (found["checkpoint"], found["step"]) == (seventh.name, 7)
+    assert found["recipe"] == run.recipe
+    assert found["results"] == {"test": rows[1], "valid": rows[2]}
+    assert run.metadata(eighth)["results"] == {"test": rows[3]}
+    (run.path / "results.json").write_text("[")
+    with pytest.raises(InputError, match="results.json must be valid JSON"):
+        run.metadata(seventh)
+    (run.path / "results.json").unlink()
+    assert run.metadata(seventh)["results"] == {}

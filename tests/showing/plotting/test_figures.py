@@ -1,0 +1,52 @@
+"""Files of figures."""
+
+import sys
+
+import pytest
+
+from keras_transformer.showing.plotting import save_figure, schedule_figure
+from keras_transformer.support.errors import InputError
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def figure():
+    return schedule_figure({"a": lambda step: step}, 2)
+
+
+@pytest.mark.parametrize(
+    "name, start", [("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("a.svg", b"<?")]
+)
+def test_the_suffix_chooses_the_format(figure, tmp_path, name, start):
+    save_figure(figure, tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_figure_is_saved_atomically(figure, tmp_path, monkeypatch):
+    path = tmp_path / "a.png"
+    path.write_text("before")
+
+    def fail(file, **_):
+        file.write_text("half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(figure, "savefig", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save_figure(figure, path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a", "missing/a.png"])
+def test_an_invalid_file_name_is_refused(figure, tmp_path, name):
+    with pytest.raises(InputError, match="Received: "):
+        save_figure(figure, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(InputError, match=r"keras-transformer-nmt\[plot\]"):
+        schedule_figure({"a": lambda step: step}, 2)

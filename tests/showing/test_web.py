@@ -1,0 +1,342 @@
+"""The web page to try a model, over HTTP and in a browser."""
+
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import socket
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.showing import web
+
+PREDICT = "/v1/models/demo:predict"
+
+
+@contextlib.contextmanager
+def served(translator):
+    """Yields the address of a server in a thread."""
+    import uvicorn
+
+    app = web.make_app(translator, "demo", max_characters=100)
+    config = uvicorn.Config(app, port=0, log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    (listening,) = server.servers[0].sockets
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def several(translator):
+    return kt.Translator(
+        translator.model, translator.tokenizer, num_translations=3
+    )
+
+
+@pytest.fixture(scope="module")
+def address(several):
+    with served(several) as address:
+        yield address
+
+
+def fetch(url, body=None):
+    """Returns the status and the text of an answer."""
+    headers = {"Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def predict(address, body):
+    status, text = fetch(address + PREDICT, body)
+    return status, json.loads(text)
+
+
+@pytest.mark.parametrize("texts", [["dog", "cat"], [{"text": "dog"}], []])
+def test_rows_are_those_of_the_translator(address, several, texts):
+    status, found = predict(address, {"instances": texts})
+    plain = [one["text"] if isinstance(one, dict) else one for one in texts]
+    expected = several.translate(plain)
+    assert status == 200
+    assert [one["translations"] for one in found["predictions"]] == [
+        one.texts for one in expected
+    ]
+    for ours, theirs in zip(found["predictions"], expected, strict=True):
+        assert ours["scores"] == pytest.approx(theirs.scores, abs=1e-5)
+        assert ours["source_truncated"] is theirs.source_truncated
+
+
+@pytest.mark.parametrize("inputs", [["dog", "cat"], {"text": ["dog", "cat"]}])
+def test_columns(address, several, inputs):
+    body = {"signature_name": "serving_default", "inputs": inputs}
+    status, found = predict(address, body)
+    expected = [one.texts for one in several.translate(["dog", "cat"])]
+    assert (status, found["outputs"]["translations"]) == (200, expected)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "either instances or inputs. Received: nothing"),
+        ({"instances": [], "inputs": []}, "either instances or inputs"),
+        ({"instances": "dog"}, "must be a list"),
+        ({"inputs": {"other": ["dog"]}}, "must be a list"),
+        ({"instances": [1]}, "must be a string. Received: 1"),
+        ({"instances": [{"b64": "ZG9n"}]}, "must be a string"),
+        ({"instances": ["ok", "x" * 101]}, "101 characters at index 1"),
+        ({"instances": ["x"] * 33}, "32 texts. Received: 33"),
+        ({"signature_name": "greedy", "instances": []}, "serving_default"),
+    ],
+)
+def test_bad_requests_get_a_message(address, body, message):
+    status, found = predict(address, body)
+    assert status == 400
+    assert message in found["error"]
+
+
+def test_large_bodies_are_not_read(address):
+    status, found = predict(address, {"instances": ["x" * 50_000]})
+    assert status == 413 and "bytes" in found["error"]
+
+
+def error_of(request):
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request)
+    return error.value.code, json.load(error.value)["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "must be valid JSON"),
+        (b"\xff", "must be valid JSON"),
+        (b"[" * 30_000, "must be valid JSON"),
+        (b'["dog"]', "must be a JSON object. Received: ['dog']"),
+        (b'{"\\ud800": 1}', r"Received: '\ud800'"),
+    ],
+)
+def test_bodies_that_are_no_json_object(address, body, message):
+    status, error = error_of(
+        urllib.request.Request(address + PREDICT, body, method="POST")
+    )
+    assert status == 400 and message in error
+
+
+def test_any_content_type_as_of_tensorflow_serving(address):
+    # What `curl -d` sends.
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    body = json.dumps({"instances": ["dog"]}).encode()
+    request = urllib.request.Request(address + PREDICT, body, headers)
+    with urllib.request.urlopen(request) as answer:
+        assert len(json.load(answer)["predictions"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/trace", 400, "must have a text"),
+        ("/attention?text=dog&hypothesis=x", 400, "hypothesis=x"),
+        ("/other", 404, "Received: GET /other"),
+        (PREDICT, 405, f"Received: GET {PREDICT}"),
+    ],
+)
+def test_wrong_addresses_get_a_message(address, path, status, message):
+    found, error = error_of(address + path)
+    assert found == status and message in error
+
+
+def test_a_request_in_chunks_gets_a_message(address):
+    host, port = address.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port))
+    connection.putrequest("POST", PREDICT)
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert "a request in chunks" in json.load(answer)["error"]
+    connection.close()
+
+
+def test_names_of_other_sites_are_refused(several, address):
+    headers = {"Host": "site.example:80"}
+    status, error = error_of(urllib.request.Request(address, None, headers))
+    assert status == 403 and error.endswith("Received: site.example:80")
+    port = address.rpartition(":")[2]
+    headers = {"Host": f"localhost:{port}"}
+    request = urllib.request.Request(address, None, headers)
+    assert urllib.request.urlopen(request).status == 200
+
+
+def test_status(address):
+    status, text = fetch(address + "/v1/models/demo")
+    (found,) = json.loads(text)["model_version_status"]
+    assert (status, found["state"]) == (200, "AVAILABLE")
+
+
+def test_pages_of_a_text(address, several):
+    text = urllib.parse.quote("dog & <b>")
+    status, page = fetch(f"{address}/trace?text={text}")
+    assert status == 200 and '"source": "dog & \\u003cb>"' in page
+    second = several.translate("dog").texts[1]
+    status, page = fetch(f"{address}/attention?text=dog&hypothesis=1")
+    assert status == 200 and f'"target": {json.dumps(second)}' in page
+    status, page = fetch(f"{address}/trace?text=dog&hypothesis=1")
+    assert status == 200 and '"hypothesis": 1' in page
+    for path in (
+        "trace?text=",
+        "trace?text=dog&hypothesis=4",
+        "attention?text=dog&hypothesis=3",
+    ):
+        status, found = fetch(f"{address}/{path}")
+        assert status == 400 and "Received: " in json.loads(found)["error"]
+
+
+def test_requests_do_not_block_each_other(several):
+    """One that takes long is overtaken."""
+    waiting = threading.Event()
+
+    class Slow(type(several)):
+        def translate(self, texts, *arguments):
+            if texts == ["slow"]:
+                assert waiting.wait(20)
+            return several.translate(texts, *arguments)
+
+    slow = Slow(several.model, several.tokenizer, num_translations=3)
+    with served(slow) as address, concurrent.futures.ThreadPoolExecutor() as p:
+        first = p.submit(predict, address, {"instances": ["slow"]})
+        assert predict(address, {"instances": ["dog"]})[0] == 200
+        assert not first.done()
+        waiting.set()
+        assert first.result()[0] == 200
+
+
+@pytest.mark.slow
+def test_200_requests_in_parallel(address, several, pairs):
+    texts = [list(pairs)[i % len(pairs)] for i in range(200)]
+    expected = [one.texts for one in several.translate(texts)]
+    with concurrent.futures.ThreadPoolExecutor(200) as pool:
+        bodies = [{"instances": [text]} for text in texts]
+        answers = list(pool.map(lambda body: predict(address, body), bodies))
+    found = [one["predictions"][0]["translations"] for _, one in answers]
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_in_a_browser(address, several):
+    from browser import open_address
+
+    with open_address(address) as page:
+        page.get_by_label("Text").fill("dog")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("#outputs li")
+        items = page.locator("#outputs li").all_inner_texts()
+        expected = several.translate("dog")
+        assert len(items) == 3
+        for item, text in zip(items, expected.texts, strict=True):
+            assert item.startswith(text)
+        with page.expect_popup() as popup:
+            page.get_by_label("how output 2 was found").click()
+        assert popup.value.inner_text("#source") == "Source: dog"
+        details = popup.value.inner_text("#details")
+        assert f"score {expected.scores[1]:.3f}"[6:].strip("-") in details
+        with page.expect_popup() as popup:
+            page.get_by_label("attention of output 2").click()
+        found = popup.value.inner_text("#target")
+        assert found == f"Output: {expected.texts[1]}"
+        # By keyboard. An empty text is not sent.
+        page.get_by_label("Text").fill(" ")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#error:not(:empty)")
+        assert page.inner_text("#error") == "The text is empty."
+        assert page.locator("#outputs li").count() == 0
+
+
+@pytest.mark.slow
+def test_errors_in_a_browser(several):
+    from browser import open_address
+
+    with served(several) as address:
+        with pytest.raises(AssertionError, match="400"):  # its console
+            with open_address(address) as page:
+                page.get_by_label("Text").fill("x" * 101)
+                page.keyboard.press("Enter")
+                page.wait_for_selector("#error:not(:empty)")
+                assert "A text may have at most 100" in page.inner_text(
+                    "#error"
+                )
+
+
+def test_without_fastapi_the_extra_is_named(several, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    with pytest.raises(kt.InputError, match=r"keras-transformer-nmt\[web\]"):
+        web.make_app(several, "demo", 100)
+
+
+@pytest.mark.parametrize("max_characters", [0, -1, "x"])
+def test_the_length_of_texts_is_checked(several, max_characters):
+    with pytest.raises(kt.InputError, match="must be a positive integer"):
+        web.make_app(several, "demo", max_characters)
+
+
+def test_a_port_in_use_is_refused(address):
+    port = int(address.rpartition(":")[2])
+    with pytest.raises(kt.InputError, match=f"port {port}. Choose another"):
+        web.listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("port", [-1, 70_000])
+def test_ports_that_do_not_exist(port):
+    with pytest.raises(kt.InputError, match=f"Received: {port}"):
+        web.listen("127.0.0.1", port)
+
+
+def test_addresses_of_version_6():
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    with web.listen("::1", 0) as listening:
+        assert listening.family == socket.AF_INET6
+
+
+@pytest.mark.parametrize(
+    ("host", "hosts"),
+    [
+        ("127.0.0.1", ("localhost", "127.0.0.1", "::1")),
+        ("0.0.0.0", ()),
+    ],
+)
+def test_a_page_for_the_network_says_so(
+    several, capsys, monkeypatch, host, hosts
+):
+    """`serve` without the server itself."""
+    made = []
+    monkeypatch.setattr(web, "make_app", lambda *given: made.append(given))
+    import uvicorn
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    with web.listen(host, 0) as listening:
+        web.serve(several, "demo", listening, 100)
+        port = listening.getsockname()[1]
+    assert made == [(several, "demo", 100, hosts)]
+    out = capsys.readouterr().out
+    assert out.endswith(
+        f"demo is at http://{host}:{port}; press Ctrl-C to stop\n"
+    )
+    assert ("whole network" in out) == (host == "0.0.0.0")

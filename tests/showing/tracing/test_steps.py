@@ -1,0 +1,125 @@
+"""What is recorded of a search: by hand, and of a trained model."""
+
+import math
+
+import numpy as np
+import pytest
+from search_tables import table_of
+from tracing_fixtures import TABLE, TableTranslator
+
+import keras_transformer as kt
+from keras_transformer.showing.tracing import trace
+
+
+# Two hypotheses per step: a and b live on, then both end, b's end being too
+# unlikely to be among the two best of step 2.
+def traced(alpha=0.0, max_length=4, table=TABLE):
+    search = kt.BeamSearch(beam_size=2, alpha=alpha)
+    return trace(TableTranslator(table, search, max_length), "text")
+
+
+def continuations(step):
+    return [
+        (one.parent, one.token.piece, round(one.log_prob, 4), one.fate)
+        for one in step.continuations
+    ]
+
+
+def test_fates_of_continuations():
+    first, second, third = traced().beam.steps
+    assert continuations(first) == [
+        (0, "a", -1.0, "live"),
+        (0, "b", -1.5, "live"),
+        (0, "</s>", -2.5, "pruned"),
+    ]
+    assert continuations(second) == [
+        (0, "a", -1.7, "live"),
+        (0, "</s>", -2.2, "finished"),
+        (1, "</s>", -2.4, "pruned"),
+        (1, "a", -3.5, "live"),
+    ]
+    assert continuations(third) == [(0, "</s>", -1.8, "finished")]
+    assert [len(step.finished) for step in (first, second, third)] == [0, 1, 2]
+
+
+def test_hypotheses_have_what_the_model_says_of_them():
+    first, second, _ = traced().beam.steps
+    (root,) = first.hypotheses
+    assert (root.pieces, root.log_prob) == (["<s>"], 0.0)
+    assert [one.piece for one in root.best[:3]] == ["a", "b", "</s>"]
+    assert root.best[0].probability == pytest.approx(math.exp(-1.0))
+    assert [one.pieces for one in second.hypotheses] == [
+        ["<s>", "a"],
+        ["<s>", "b"],
+    ]
+    assert second.hypotheses[1].best[0].piece == "</s>"
+    found = second.hypotheses[1].best[0].probability
+    assert found == pytest.approx(math.exp(-0.9))
+
+
+def test_results_and_length_penalty():
+    found = traced(alpha=1.0).beam
+    assert found.steps[1].length_penalty == pytest.approx(7 / 6)
+    assert found.steps[1].continuations[1].score == pytest.approx(-2.2 * 6 / 7)
+    best, second = found.finished
+    assert (best.pieces, best.text) == (["a", "a", "</s>"], "aa")
+    assert best.log_prob == pytest.approx(-1.8)
+    assert best.length_penalty == pytest.approx(8 / 6)
+    assert best.score == pytest.approx(-1.8 * 6 / 8)
+    assert second.text == "a"
+    assert not found.at_max_length
+
+
+def test_greedy_takes_the_best_token_of_each_step():
+    greedy = traced().greedy
+    assert greedy.search.beam_size == 1
+    chosen = [step.continuations[0].token.piece for step in greedy.steps]
+    assert chosen == ["a", "a", "</s>"]
+    assert [one.fate for one in greedy.steps[-1].continuations] == ["finished"]
+
+
+def test_the_maximum_length():
+    found = traced(max_length=2, table=table_of(a=-0.1, aa=-0.1, a_=-5.0))
+    assert found.beam.at_max_length and found.beam.max_length == 2
+    assert continuations(found.beam.steps[-1]) == [
+        (0, "</s>", -5.1, "finished")
+    ]
+
+
+def test_a_trace_ends_as_the_translation(translator, pairs):
+    text = list(pairs)[3]
+    several = kt.Translator(
+        translator.model, translator.tokenizer, num_translations=4
+    )
+    found = trace(several, text, num_tokens=3)
+    expected = several.translate(text)
+    assert [one.text for one in found.beam.finished] == expected.texts
+    np.testing.assert_allclose(
+        [one.score for one in found.beam.finished], expected.scores, atol=1e-5
+    )
+    assert len(found.beam.steps[0].hypotheses[0].best) == 3
+    # Each token's P, along the greedy translation.
+    greedy = found.greedy.finished[0]
+    total = sum(
+        math.log(step.continuations[0].token.probability)
+        for step in found.greedy.steps
+    )
+    assert total == pytest.approx(greedy.log_prob, abs=1e-4)
+    score = translator.score(text, greedy.text)
+    assert score.log_prob == pytest.approx(greedy.log_prob, abs=1e-4)
+
+
+def test_what_cannot_be_traced(translator):
+    with pytest.raises(kt.InputError, match="traced for one text .* 2 texts"):
+        trace(translator, ["dog", "cat"])
+    with pytest.raises(kt.InputError, match="traced for a text of 1 to"):
+        trace(translator, " ")
+    sampler = kt.Translator(
+        translator.model, translator.tokenizer, kt.Sampling()
+    )
+    with pytest.raises(kt.InputError, match=r"Received: search=Sampling\("):
+        trace(sampler, "dog")
+
+
+def test_trace_is_a_public_name():
+    assert kt.trace is trace

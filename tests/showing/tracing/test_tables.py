@@ -1,0 +1,125 @@
+"""A trace as text and as Markdown."""
+
+import re
+from html import unescape
+
+import pytest
+from markdown_it import MarkdownIt
+from search_tables import table_of
+from tracing_fixtures import TABLE, TableTranslator
+
+import keras_transformer as kt
+from keras_transformer.showing.tracing import trace
+
+
+def traced(max_length=4, table=TABLE):
+    search = kt.BeamSearch(beam_size=2, alpha=1.0)
+    translator = TableTranslator(table, search, max_length)
+    return trace(translator, "a | b", num_tokens=2)
+
+
+def test_text_for_a_terminal():
+    text = str(traced())
+    lines = text.splitlines()
+    assert lines[:7] == [
+        "Source: a | b",
+        "",
+        "The encoder reads: a </s>",
+        "",
+        "Greedy search",
+        "",
+        "  step  decoder input  most probable            chosen  log P",
+    ]
+    assert "  3     <s> a a        </s> 0.905  <pad> 0.000  </s>    -1.80" in (
+        lines
+    )
+    assert "Beam search with 2 hypotheses, alpha 1" in lines
+    second = lines.index("Step 2: the live hypotheses")
+    assert lines[second + 1 : second + 11] == [
+        "     decoder input  log P  most probable",
+        "  1  <s> a          -1.00  a 0.497  </s> 0.301",
+        "  2  <s> b          -1.50  </s> 0.407  a 0.135",
+        "",
+        "Step 2: their best continuations, of 2 tokens, length penalty 1.167",
+        "  from  token  P      log P  score   becomes",
+        "  1     a      0.497  -1.70          live",
+        "  1     </s>   0.301  -2.20  -1.886  finished",
+        "  2     </s>   0.407  -2.40          pruned",
+        "  2     a      0.135  -3.50          live",
+    ]
+    assert lines[-7:] == [
+        "Results",
+        "",
+        "score = log P / length penalty",
+        "          translation  tokens  log P  length penalty  score",
+        "  greedy  aa           3       -1.80  1.333           -1.350",
+        "  beam 1  aa           3       -1.80  1.333           -1.350",
+        "  beam 2  a            2       -2.20  1.167           -1.886",
+    ]
+
+
+def test_a_terminal_gets_no_control_characters():
+    found = traced()
+    colored = type(found)("\x1b[31ma\nb", ["a"], found.greedy, found.beam)
+    assert str(colored).startswith("Source: \\x1b[31ma\\nb\n")
+
+
+def test_why_a_search_ended():
+    text = str(traced())
+    assert "Ended with the end token." in text
+    assert "Ended after 3 steps: no live hypothesis can score better" in text
+    text = str(traced(2, table_of(a=-0.1, aa=-0.1, a_=-5.0)))
+    assert text.count("Ended at the maximum length of 2 tokens.") == 2
+
+
+def test_the_end_of_a_long_hypothesis_is_shown():
+    table = table_of(a=-0.1, aa=-0.1, aaa=-0.1, aaa_=-0.1)
+    found = traced(4, table)
+    step = found.greedy.steps[3]
+    long = step.hypotheses[0]._replace(pieces=["<s>", *"abcdefghijklmnopqrst"])
+    steps = [*found.greedy.steps[:3], step._replace(hypotheses=[long])]
+    greedy = found.greedy._replace(steps=steps)
+    text = str(type(found)(found.source, ["a"], greedy, found.beam))
+    assert "  4     …a b c d e f g h i j k l m n o p q r s t  " in text
+
+
+def test_a_beam_of_one_is_the_greedy_search():
+    found = trace(
+        TableTranslator(TABLE, kt.BeamSearch(beam_size=1, alpha=1.0), 4), "a"
+    )
+    text = str(found)
+    assert "Beam search" not in text and "beam 1" not in text
+    assert text.endswith(
+        "  greedy  aa           3       -1.80  1.333           -1.350\n"
+    )
+
+
+def rows_of(markdown):
+    """Returns the cells that a renderer of Markdown shows."""
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
+    rows = re.findall(r"<tr>(.*?)</tr>", html, re.S)
+    return html, [
+        [unescape(cell) for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", row)]
+        for row in rows
+    ]
+
+
+def test_markdown_has_the_same_tables():
+    html, rows = rows_of(traced().to_markdown())
+    assert "<h2>Greedy search</h2>" in html
+    assert "<p><strong>Step 1: the live hypotheses</strong></p>" in html
+    assert "<p>Source: a | b</p>" in html
+    assert "<p>The encoder reads: a &lt;/s&gt;</p>" in html
+    assert ["1", "</s>", "0.301", "-2.20", "-1.886", "finished"] in rows
+    assert rows[3][:3] == ["3", "<s> a a", "</s> 0.905 <pad> 0.000"]
+
+
+@pytest.mark.parametrize(
+    "piece", ["|", "*a*", "_b_", "`", "<b>", "\\", "[a](b)", "~~"]
+)
+def test_markdown_shows_any_piece(piece):
+    table = table_of(a=-0.1, a_=-0.1)
+    translator = TableTranslator(table, kt.BeamSearch(beam_size=1), 3)
+    translator.tokenizer.pieces = lambda ids: [piece for _ in ids]
+    _, rows = rows_of(trace(translator, "a").to_markdown())
+    assert rows[1][1] == piece and rows[1][2].startswith(f"{piece} 0.905")

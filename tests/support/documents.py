@@ -1,0 +1,45 @@
+"""The documents of the repository, for the tests that read them."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/guide.md",
+    "docs/training.md",
+    "docs/parsing.md",
+    "docs/performance.md",
+    "docs/results.md",
+    "docs/paper.md",
+]
+_BLOCK = r"^```(\w*)\n(.*?)^```$"
+SOURCE_FOLDERS = ("keras_transformer", "train", "export")
+
+
+def read(name):
+    """Returns the text of a file."""
+    return (ROOT / name).read_text("utf-8")
+
+
+def blocks(name, language=""):
+    """Returns the code blocks of a document in one language."""
+    found = re.findall(_BLOCK, read(name), flags=re.DOTALL | re.MULTILINE)
+    return [text for of_block, text in found if of_block == language]
+
+
+def prose(name):
+    """Returns a document without its code blocks."""
+    return re.sub(_BLOCK, "", read(name), flags=re.DOTALL | re.MULTILINE)
+
+
+def source_tree():
+    """Returns the code block of CONTRIBUTING.md that lists the files."""
+    (tree,) = (
+        block
+        for block in blocks("CONTRIBUTING.md")
+        if block.startswith("keras_transformer/")
+    )
+    return tree

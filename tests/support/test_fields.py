@@ -1,0 +1,81 @@
+import dataclasses
+import math
+
+import pytest
+
+from keras_transformer.support import fields
+from keras_transformer.support.errors import InputError
+
+
+@fields.document_fields
+@dataclasses.dataclass(kw_only=True)
+class Example:
+    """An example.
+
+    It has a second paragraph.
+    """
+
+    count: int = fields.described(fields.POSITIVE_INTEGER, "number of things")
+    name: str = fields.described(
+        fields.one_of("a", "b"), "one of two names", default="a"
+    )
+    limit: float | None = fields.described(
+        fields.POSITIVE_NUMBER, "limit, if there is one", default=None
+    )
+
+    def __post_init__(self):
+        fields.check_fields(self)
+
+
+@pytest.mark.parametrize(
+    ("rule", "accepted", "refused"),
+    [
+        (fields.POSITIVE_INTEGER, [1, 7], [0, -1, 1.0, True, "1", None]),
+        (fields.NON_NEGATIVE_INTEGER, [0, 1], [-1, 0.0, False, "0", None]),
+        (
+            fields.POSITIVE_NUMBER,
+            [0.5, 1, 1e30],
+            [0, 0.0, -1.0, math.inf, math.nan, True, "1", None],
+        ),
+        (fields.FRACTION, [0, 0.0, 0.99], [1, -0.1, math.nan, False, "0"]),
+        (fields.SEED, [0, 2**32 - 1], [-1, 2**32, 1.0, True]),
+        (fields.BOOLEAN, [True, False], [0, 1, None, "True"]),
+        (fields.one_of("a", "b"), ["a", "b"], ["c", "", None, 1]),
+    ],
+)
+def test_rules(rule, accepted, refused):
+    assert [value for value in accepted if not rule.accepts(value)] == []
+    assert [value for value in refused if rule.accepts(value)] == []
+
+
+def test_one_error_lists_every_invalid_value():
+    with pytest.raises(InputError) as error:
+        Example(count=0, name="c", limit=-1.0)
+    assert str(error.value).splitlines() == [
+        "count must be a positive integer. Received: count=0",
+        "name must be one of a, b. Received: name='c'",
+        "limit must be a positive, finite number or None. Received: limit=-1.0",
+    ]
+
+
+def test_none_is_valid_only_where_it_is_the_default():
+    assert Example(count=1).limit is None
+    with pytest.raises(InputError, match="integer. Received: count=None$"):
+        Example(count=None)
+
+
+def test_the_docstring_describes_the_fields():
+    lines = Example.__doc__.splitlines()
+    assert lines[:5] == [
+        "An example.",
+        "",
+        "It has a second paragraph.",
+        "",
+        "Args:",
+    ]
+    assert lines[5:8] == [
+        "    count: Number of things.",
+        "    name: One of two names. Default: 'a'.",
+        "    limit: Limit, if there is one. Default: None.",
+    ]
+    assert "Raises:" in lines

@@ -1,0 +1,265 @@
+"""Trees, their text, and what is no tree."""
+
+import pytest
+import random_trees
+from hypothesis import given
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing import Tree, escape_brackets, pretty
+from keras_transformer.tasks.parsing.trees import (
+    TreeBuilder,
+    parse_trees,
+    unescape_brackets,
+)
+
+TEXT = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
+TREE = Tree(
+    "TOP",
+    (
+        Tree(
+            "S",
+            (
+                Tree("NP", (Tree("DT", "the"), Tree("NN", "dog"))),
+                Tree("VP", (Tree("VBZ", "barks"),)),
+                Tree(".", "."),
+            ),
+        ),
+    ),
+)
+DEPTH = 5_000  # Python's recursion limit is 1,000
+
+
+def chain(depth):
+    return f"{'(X ' * depth}(NN dog){')' * depth}"
+
+
+def test_parse_and_str():
+    tree = Tree.parse(TEXT)
+    assert tree.label == "TOP"
+    (sentence,) = tree.children
+    assert [child.label for child in sentence.children] == ["NP", "VP", "."]
+    assert sentence.children[0].children[1].children == "dog"
+    assert str(TREE) == TEXT
+    assert tree == TREE
+    assert hash(tree) == hash(TREE)
+    assert eval(repr(tree)) == TREE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(TOP(S(NP(DT the)(NN dog))(VP(VBZ barks))(. .)))",
+        "( (S ( NP (DT the)\n(NN dog) )\t(VP\r\n(VBZ barks))(. . )) )\n\n",
+        "(\n(S (NP (DT\nthe) (NN dog)) (VP (VBZ barks)) (. .)))",
+        " " + TEXT,
+    ],
+)
+def test_spaces_do_not_matter(text):
+    assert str(Tree.parse(text)) == TEXT
+
+
+def test_trees_differ():
+    assert Tree("NN", "dog") != Tree("NN", "dogs")
+    assert Tree("NN", "dog") != Tree("NP", "dog")
+    assert Tree("NP", (Tree("NN", "dog"),)) != Tree("NN", "dog")
+    assert Tree("NN", "dog") != "(NN dog)"
+    nested = "(A (A (A (B b)) (B b)) (B b))"
+    assert Tree.parse(nested) != Tree.parse("(A (A (A (B b)) (B b) (B b)))")
+
+
+def test_words_and_tags():
+    assert TREE.words == ["the", "dog", "barks", "."]
+    assert TREE.tags == ["DT", "NN", "VBZ", "."]
+
+
+def test_walk():
+    assert [(kind, tree.label) for kind, tree in TREE.walk()] == [
+        ("open", "TOP"),
+        ("open", "S"),
+        ("open", "NP"),
+        ("word", "DT"),
+        ("word", "NN"),
+        ("close", "NP"),
+        ("open", "VP"),
+        ("word", "VBZ"),
+        ("close", "VP"),
+        ("word", "."),
+        ("close", "S"),
+        ("close", "TOP"),
+    ]
+
+
+def test_one_word():
+    tree = Tree.parse("(NN dog)")
+    assert (tree.label, tree.children) == ("NN", "dog")
+    assert (tree.words, tree.tags) == (["dog"], ["NN"])
+    assert str(tree) == pretty(tree) == "(NN dog)"
+
+
+def test_no_words():
+    tree = Tree("TOP", ())
+    assert str(tree) == pretty(tree) == pretty(tree, width=1) == "(TOP )"
+    assert Tree.parse("(TOP )") == Tree.parse("(TOP)") == tree
+    assert tree.words == tree.tags == []
+
+
+def test_only_spaces_of_ascii_separate():
+    text = "(NP (CD 5\u00a0000) (NN \u2009\u3000\ufeff\x85x))"
+    assert Tree.parse(text).words == ["5\u00a0000", "\u2009\u3000\ufeff\x85x"]
+    assert str(Tree.parse(text)) == text
+
+
+def test_deep_trees():
+    text = chain(DEPTH)
+    tree = Tree.parse(text)
+    assert str(tree) == text
+    assert repr(tree) == f"Tree.parse({text!r})"
+    assert tree == Tree.parse(text)
+    assert tree != Tree.parse(chain(DEPTH - 1))
+    assert hash(tree) == hash(Tree.parse(text))
+    assert (tree.words, tree.tags) == (["dog"], ["NN"])
+    lines = pretty(tree).split("\n")
+    assert len(lines) == DEPTH + 1
+    assert lines[1] == "  (X"
+
+
+@random_trees.fixed
+@given(random_trees.trees)
+def test_random_trees(tree):
+    assert Tree.parse(str(tree)) == tree
+    assert Tree.parse(pretty(tree)) == tree
+    assert str(tree).count("(") == sum(k != "close" for k, _ in tree.walk())
+    assert len(tree.words) == len(tree.tags)
+
+
+# === What is no tree ===
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must have one tree. Received: 0 trees in ''"),
+        ("(NN a) (NN b)", "must have one tree. Received: 2 trees"),
+        ("(NP (NN dog)", "begins in line 1 lacks .* 1 open brackets"),
+        ("\n(NP\n(NN dog", "begins in line 2 lacks .* 2 open brackets"),
+        ("(NP (NN dog)))", r"text, line 1: There is a closing .*: '\)'\.$"),
+        ("\n\ndog", "text, line 3: There is text outside of a tree: 'dog'"),
+        ("(NP\n(NN dog) cat)", "line 2: .* after a child: 'cat', .* line 1"),
+        ("(NP (NN dog cat))", "line 1: .* after a child: 'cat'"),
+        ("(NP dog (NN cat))", "line 1: A bracket after word 'dog'"),
+        ("(NP (NN))", "line 1: A bracket is empty, in the tree .* line 1"),
+        ("(NP ())", "line 1: A bracket is empty"),
+        ("()", "line 1: A bracket is empty"),
+        ("(NP ((NN dog)))", "line 1: A bracket has no label"),
+    ],
+)
+def test_text_is_no_tree(text, message):
+    with pytest.raises(InputError, match=message):
+        Tree.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "a b", "(", "f(x)", "a\n", "\t", "a\x0b"])
+def test_label_and_word_have_no_brackets_and_spaces(text):
+    with pytest.raises(InputError, match="A label .*Received: label="):
+        Tree(text, "dog")
+    with pytest.raises(InputError, match="A label .*Received: label="):
+        Tree(text, (Tree("NN", "dog"),))
+    with pytest.raises(InputError, match="Received: word=.* -LRB-"):
+        TreeBuilder().word("NN", text) if text else Tree("NN", text)
+
+
+def test_only_the_root_may_be_empty():
+    with pytest.raises(InputError, match=r"Received: \(NP \) inside \(S ..."):
+        Tree("S", (Tree("NN", "dog"), Tree("NP", ())))
+
+
+def test_errors_shorten_the_text():
+    with pytest.raises(InputError) as error:
+        Tree.parse(TEXT * 100)
+    assert len(str(error.value)) < 150
+
+
+# === Several trees ===
+
+
+def test_parse_trees():
+    lines = "(NN a)\n\n(NN\nb) (NN c)\n (NN\n\nd)".split("\n")
+    assert [(n, str(tree)) for n, tree in parse_trees(lines)] == [
+        (1, "(NN a)"),
+        (3, "(NN b)"),
+        (4, "(NN c)"),
+        (5, "(NN d)"),
+    ]
+
+
+def test_comments():
+    lines = ["*x* by (someone)", "*x*x*", "(NP", "*x*", "(NN a)", ")", "*x*"]
+    with pytest.raises(InputError, match="line 5: A bracket after word"):
+        list(parse_trees(lines))
+    del lines[3]
+    assert [str(tree) for _, tree in parse_trees(lines)] == ["(NP (NN a))"]
+
+
+def test_parse_trees_streams():
+    trees = parse_trees(["(NN a)", ")"], "some.mrg")
+    assert next(trees) == (1, Tree("NN", "a"))
+    with pytest.raises(InputError, match="^some.mrg, line 2: There is"):
+        next(trees)
+
+
+# === Other ways ===
+
+
+def test_builder():
+    builder = TreeBuilder()
+    builder.open("S")
+    builder.open("NP")
+    builder.word("NN", "dog")
+    builder.close("NP")
+    builder.open("VP")
+    builder.close("VP")
+    builder.word(".", ".")
+    assert str(builder.finish()) == "(TOP (S (NP (NN dog)) (. .)))"
+    assert str(TreeBuilder("X").finish()) == "(X )"
+    for label in "ABC":
+        builder.open(label)
+    builder.word("NN", "cat")
+    assert str(builder.finish()).endswith("(. .)) (A (B (C (NN cat)))))")
+
+
+def test_builder_closes_the_last_with_a_label():
+    builder = TreeBuilder()
+    for label in "ABAC":
+        builder.open(label)
+        builder.word("NN", label.lower())
+    builder.close("TOP")
+    builder.close("D")
+    builder.word("NN", "d")
+    builder.close("A")
+    builder.word("NN", "e")
+    expected = "(A (NN a) (B (NN b) (A (NN a) (C (NN c) (NN d))) (NN e)))"
+    assert str(builder.finish()) == f"(TOP {expected})"
+
+
+def test_pretty():
+    lines = [
+        "(TOP",
+        "  (S",
+        "    (NP (DT the) (NN dog))",
+        "    (VP (VBZ barks))",
+        "    (. .)))",
+    ]
+    assert pretty(TREE, width=50) == "\n".join(lines)
+    assert pretty(TREE) == pretty(TREE, width=len(TEXT)) == TEXT
+    lines[2:3] = ["    (NP", "      (DT the)", "      (NN dog))"]
+    assert pretty(TREE, width=25) == "\n".join(lines)
+
+
+def test_brackets_of_words():
+    for word, escaped in (
+        ("f(x)[y]", "f-LRB-x-RRB-[y]"),
+        ("((x))", "-LRB--LRB-x-RRB--RRB-"),
+        ("dog", "dog"),
+    ):
+        assert escape_brackets(word) == escaped
+        assert unescape_brackets(escaped) == word
