@@ -2,14 +2,17 @@
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from keras_transformer.presets import find_preset
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
+    BOOLEAN,
     FRACTION,
     NON_NEGATIVE_INTEGER,
     POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
     check_fields,
     described,
     document_fields,
@@ -17,12 +20,24 @@ from keras_transformer.support.fields import (
 )
 
 
+class StackConfig(NamedTuple):
+    """Sizes of an encoder or a decoder: arguments of `Encoder`, `Decoder`."""
+
+    num_layers: int
+    num_heads: int
+    d_ff: int
+    d_k: int
+    d_v: int
+
+
 @document_fields
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """Architecture of a `Transformer`, without training or decoding options.
 
-    The defaults are the paper's base model; `from_preset` returns others.
+    The defaults are the paper's base model; `from_preset` returns others. The
+    fields from `activation` on are what the models of other systems differ
+    in. Everything that depends on the architecture reads it here.
     """
 
     vocab_size: int = described(
@@ -71,7 +86,7 @@ class TransformerConfig:
     )
     attention_window: int | None = described(
         POSITIVE_INTEGER,
-        "positions that self-attention is restricted to, the paper's r "
+        "number of positions that self-attention is restricted to, r "
         "(section 4): in the encoder those centred on a position, in the "
         "decoder the last ones, its own included; by default all",
         default=None,
@@ -88,13 +103,85 @@ class TransformerConfig:
     )
     bos_id: int = described(
         NON_NEGATIVE_INTEGER,
-        "id of the token that starts the decoder's input",
+        "id of the token that starts the decoder's input, which may be that "
+        "of padding or of the end",
         default=2,
     )
     eos_id: int = described(
         NON_NEGATIVE_INTEGER,
         "id of the token that ends a source and a target",
         default=3,
+    )
+    activation: str = described(
+        one_of("relu", "swish", "gelu"),
+        "activation of the feed-forward networks",
+        default="relu",
+    )
+    norm_first: bool = described(
+        BOOLEAN,
+        "pre-norm: whether sub-layers normalize their input, and encoder and "
+        "decoder their output, in place of post-norm (section 3.1)",
+        default=False,
+    )
+    layer_norm_epsilon: float = described(
+        POSITIVE_NUMBER,
+        "what layer normalization adds to the variance",
+        default=1e-6,
+    )
+    attention_bias: bool = described(
+        BOOLEAN,
+        "whether the projections of attention have biases",
+        default=False,
+    )
+    output_bias: bool = described(
+        BOOLEAN, "whether the logits have a bias", default=False
+    )
+    tied_embeddings: str = described(
+        one_of("all", "inputs", "target", "none"),
+        "which embeddings are one matrix: source, target and output "
+        "(section 3.4), source and target, target and output, or none",
+        default="all",
+    )
+    source_vocab_size: int | None = described(
+        POSITIVE_INTEGER,
+        "size of the source's own vocabulary; vocab_size is then the target's",
+        default=None,
+    )
+    embedding_scale: float | None = described(
+        POSITIVE_NUMBER,
+        "factor on the embeddings; by default sqrt(d_model) (section 3.4)",
+        default=None,
+    )
+    position_layout: str = described(
+        one_of("interleaved", "halves"),
+        "order of sines and cosines: interleaved as in section 3.5, or all "
+        "sines before all cosines",
+        default="interleaved",
+    )
+    position_endpoint: bool = described(
+        BOOLEAN,
+        "whether the lowest frequency of the sinusoids is 1/10000: their "
+        "exponents are i / (d_model/2 - 1), not i / (d_model/2)",
+        default=False,
+    )
+    position_offset: int = described(
+        NON_NEGATIVE_INTEGER, "number of the first position", default=0
+    )
+    decoder_layers: int | None = described(
+        POSITIVE_INTEGER,
+        "layers in the decoder; by default num_layers",
+        default=None,
+    )
+    decoder_heads: int | None = described(
+        POSITIVE_INTEGER,
+        "heads in the decoder, together as wide as those of the encoder; by "
+        "default num_heads",
+        default=None,
+    )
+    decoder_d_ff: int | None = described(
+        POSITIVE_INTEGER,
+        "inner width of the decoder's feed-forward networks; by default d_ff",
+        default=None,
     )
 
     def __post_init__(self) -> None:
@@ -109,13 +196,81 @@ class TransformerConfig:
                     )
                 width = self.d_model // self.num_heads
                 object.__setattr__(self, name, width)
+        problems = list(self._problems())
+        if problems:
+            raise InputError("\n".join(problems))
+
+    def _problems(self) -> Iterator[str]:
+        """Yields a message per combination of values that is impossible."""
+        source_vocab_size = self.source_vocab_size or self.vocab_size
         special_ids = (self.pad_id, self.bos_id, self.eos_id)
-        if len(set(special_ids)) < 3 or max(special_ids) >= self.vocab_size:
-            raise InputError(
-                "pad_id, bos_id and eos_id must differ and be less than "
-                f"vocab_size. Received: {special_ids} with "
+        smallest = min(self.vocab_size, source_vocab_size)
+        if self.pad_id == self.eos_id or max(special_ids) >= smallest:
+            yield (
+                "pad_id and eos_id must differ, and pad_id, bos_id and eos_id "
+                "be less than the size of the vocabulary. Received: "
+                f"{special_ids} with {smallest} tokens"
+            )
+        shares_source = self.tied_embeddings in ("all", "inputs")
+        if shares_source and source_vocab_size != self.vocab_size:
+            yield (
+                "A source_vocab_size of its own needs tied_embeddings "
+                "'target' or 'none'. Received: "
+                f"tied_embeddings={self.tied_embeddings!r}, "
+                f"source_vocab_size={self.source_vocab_size}, "
                 f"vocab_size={self.vocab_size}"
             )
+        heads = self.decoder_heads or self.num_heads
+        if (
+            self.num_heads * self.d_k % heads
+            or self.num_heads * self.d_v % heads
+        ):
+            yield (
+                "num_heads * d_k and num_heads * d_v must be divisible by "
+                f"decoder_heads. Received: num_heads={self.num_heads}, "
+                f"d_k={self.d_k}, d_v={self.d_v}, decoder_heads={heads}"
+            )
+        table = (
+            self.position_layout,
+            self.position_endpoint,
+            self.position_offset,
+        )
+        if self.positional_encoding == "learned" and table != (
+            "interleaved",
+            False,
+            0,
+        ):
+            yield (
+                "position_layout, position_endpoint and position_offset are "
+                f"of sinusoidal positions. Received: {table} with "
+                "positional_encoding='learned'"
+            )
+        sinusoidal = self.positional_encoding == "sinusoidal"
+        halves = self.position_layout == "halves" or self.position_endpoint
+        if sinusoidal and halves and (self.d_model % 2 or self.d_model < 4):
+            yield (
+                "position_layout='halves' and position_endpoint need an even "
+                f"d_model of at least 4. Received: d_model={self.d_model}"
+            )
+
+    @property
+    def encoder(self) -> StackConfig:
+        """Sizes of the encoder."""
+        return StackConfig(
+            self.num_layers, self.num_heads, self.d_ff, self.d_k, self.d_v
+        )
+
+    @property
+    def decoder(self) -> StackConfig:
+        """Sizes of the decoder."""
+        heads = self.decoder_heads or self.num_heads
+        return StackConfig(
+            self.decoder_layers or self.num_layers,
+            heads,
+            self.decoder_d_ff or self.d_ff,
+            self.num_heads * self.d_k // heads,
+            self.num_heads * self.d_v // heads,
+        )
 
     @classmethod
     def from_preset(
@@ -181,18 +336,29 @@ class TransformerConfig:
     @property
     def num_parameters(self) -> int:
         """Trainable parameters of a `Transformer` with this architecture."""
-        attention = 2 * self.d_model * self.num_heads * (self.d_k + self.d_v)
-        feed_forward = 2 * self.d_model * self.d_ff + self.d_ff + self.d_model
-        norm = 2 * self.d_model
-        encoder_layer = attention + feed_forward + 2 * norm
-        decoder_layer = 2 * attention + feed_forward + 3 * norm
-        positions = (
-            2 * self.max_length * self.d_model
-            if self.positional_encoding == "learned"
-            else 0
-        )
+        d_model, norm = self.d_model, 2 * self.d_model
+
+        def layer(sizes: StackConfig, attentions: int) -> int:
+            widths = sizes.num_heads * (sizes.d_k + sizes.d_v)
+            attention = 2 * d_model * widths
+            if self.attention_bias:
+                # Of queries and keys, of values, and of the output.
+                attention += sizes.num_heads * sizes.d_k + widths + d_model
+            feed_forward = 2 * d_model * sizes.d_ff + sizes.d_ff + d_model
+            norms = (attentions + 1) * norm
+            return attentions * attention + feed_forward + norms
+
+        total = self.encoder.num_layers * layer(self.encoder, 1)
+        total += self.decoder.num_layers * layer(self.decoder, 2)
+        matrices = {"all": 1, "inputs": 2, "target": 1, "none": 2}
+        rows = matrices[self.tied_embeddings] * self.vocab_size
+        if self.tied_embeddings in ("target", "none"):
+            rows += self.source_vocab_size or self.vocab_size
+        if self.positional_encoding == "learned":
+            rows += 2 * self.max_length
         return (
-            self.vocab_size * self.d_model
-            + positions
-            + self.num_layers * (encoder_layer + decoder_layer)
+            total
+            + rows * d_model
+            + 2 * norm * self.norm_first
+            + self.vocab_size * self.output_bias
         )

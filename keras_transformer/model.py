@@ -1,8 +1,7 @@
 """The Transformer (section 3), which makes the masks of all its layers.
 
 Letters: B = batch, S = source length, T = target length, V = vocabulary,
-H = heads, K = hypotheses decoded side by side (the beam), P = positions
-decoded so far.
+H = heads.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ from keras_transformer.layers import (
     Decoder,
     Encoder,
     FeedForward,
-    LayerCache,
     LearnedPositionalEncoding,
     MultiHeadAttention,
     Residual,
@@ -40,19 +38,6 @@ class Memory(NamedTuple):
     mask: Any  # [B, 1, S] boolean, True where the source is not padding
 
 
-class DecoderCache(NamedTuple):
-    """What decoding keeps between steps: a value, never layer state.
-
-    The keys of all K hypotheses lie side by side, so that the cache is never
-    reordered when hypotheses change places; `ancestry` says which of them
-    are a hypothesis' own past. With an `attention_window`, P is at most that.
-    """
-
-    layers: tuple[LayerCache, ...]  # their keys and values: [B, H, P*K, d]
-    ancestry: Any  # [B, K, P*K] boolean, True = own past
-    memory_mask: Any  # [B, 1, S]
-
-
 class AttentionScores(NamedTuple):
     """Attention scores in float32, in lists with one entry per layer."""
 
@@ -63,7 +48,10 @@ class AttentionScores(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Transformer(DistributedFit):
-    """Encoder and decoder with tied embeddings: ids in, logits out.
+    """Encoder and decoder: ids in, logits out.
+
+    `keras_transformer.decoding.StepDecoder` decodes one token after the
+    other.
 
     Args:
         config: The architecture.
@@ -105,45 +93,85 @@ class Transformer(DistributedFit):
         super().__init__(**kwargs)
         self.config = config
         policy = self.dtype_policy
-        self.embedding = TiedEmbedding(
-            config.vocab_size, config.d_model, dtype=policy, name="embedding"
-        )
+        self._make_embeddings()
         self.source_positions = self._positions("source_positions")
         self.target_positions = self._positions("target_positions")
         self.dropout = keras.layers.Dropout(
             config.dropout, dtype=policy, name="dropout"
         )
         stack = dict(
-            num_layers=config.num_layers,
-            num_heads=config.num_heads,
-            d_ff=config.d_ff,
-            d_k=config.d_k,
-            d_v=config.d_v,
             dropout=config.dropout,
             attention_window=config.attention_window,
+            attention_bias=config.attention_bias,
+            activation=config.activation,
+            norm_first=config.norm_first,
+            epsilon=config.layer_norm_epsilon,
             attention_class=attention_class,
             feed_forward_class=feed_forward_class,
             residual_class=residual_class,
             dtype=policy,
         )
-        self.encoder = Encoder(**stack, name="encoder")
-        self.decoder = Decoder(**stack, name="decoder")
+        self.encoder = Encoder(
+            **config.encoder._asdict(), **stack, name="encoder"
+        )
+        self.decoder = Decoder(
+            **config.decoder._asdict(), **stack, name="decoder"
+        )
         # The configuration fixes every shape, so the weights are created now.
         self.build()
 
-    def _positions(self, name: str) -> keras.layers.Layer:
-        if self.config.positional_encoding == "learned":
-            return LearnedPositionalEncoding(
-                self.config.max_length, dtype=self.dtype_policy, name=name
+    def _make_embeddings(self) -> None:
+        """Makes the embeddings; those that are tied are the same layer."""
+        config, tied = self.config, self.config.tied_embeddings
+
+        def embedding(name: str, size: int, is_output: bool) -> TiedEmbedding:
+            return TiedEmbedding(
+                size,
+                config.d_model,
+                config.embedding_scale,
+                config.output_bias and is_output,
+                dtype=self.dtype_policy,
+                name=name,
             )
-        return SinusoidalPositionalEncoding(dtype=self.dtype_policy, name=name)
+
+        size = config.vocab_size
+        self.embedding = self.target_embedding = embedding(
+            "embedding", config.source_vocab_size or size, tied == "all"
+        )
+        if tied in ("target", "none"):
+            self.target_embedding = embedding(
+                "target_embedding", size, tied == "target"
+            )
+        self.output_embedding = self.target_embedding
+        if tied in ("inputs", "none"):
+            self.output_embedding = embedding("output_embedding", size, True)
+
+    def _positions(self, name: str) -> keras.layers.Layer:
+        config, policy = self.config, self.dtype_policy
+        if config.positional_encoding == "learned":
+            return LearnedPositionalEncoding(
+                config.max_length, dtype=policy, name=name
+            )
+        return SinusoidalPositionalEncoding(
+            config.position_layout,
+            config.position_endpoint,
+            config.position_offset,
+            dtype=policy,
+            name=name,
+        )
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the weights, with shapes from the configuration."""
         if self.built:
             return
         states = (None, None, self.config.d_model)
-        self.embedding.build((None, None))
+        for embedding in (
+            self.embedding,
+            self.target_embedding,
+            self.output_embedding,
+        ):
+            if not embedding.built:
+                embedding.build((None, None))
         self.source_positions.build(states)
         self.target_positions.build(states)
         self.encoder.build(states)
@@ -151,7 +179,7 @@ class Transformer(DistributedFit):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
-        return self.embedding(self.states(inputs, training), reverse=True)
+        return self.logits(self.states(inputs, training))
 
     def states(
         self, inputs: dict[str, Any], training: bool | None = None
@@ -167,6 +195,23 @@ class Transformer(DistributedFit):
         """
         memory = self.encode(inputs["source"], training=training)
         return self._decode(inputs["target"], memory, training)
+
+    def logits(self, states: Any) -> Any:
+        """Projects the decoder's output `[B, T, d_model]` to `[B, T, V]`."""
+        return self.output_embedding(states, reverse=True)
+
+    def output_projection(self) -> tuple[Any, Any] | None:
+        """Returns the matrix and the bias of `logits`.
+
+        Returns:
+            Variables `[V, d_model]` and `[V]`, the second of which may be
+            None; or None if a subclass computes logits in another way.
+        """
+        layer = self.output_embedding
+        is_product = type(self).logits is Transformer.logits
+        if not is_product or type(layer) is not TiedEmbedding:
+            return None
+        return layer.embeddings, layer.bias
 
     def token_losses(
         self, inputs: dict[str, Any], labels: Any, training: bool
@@ -202,7 +247,7 @@ class Transformer(DistributedFit):
             training: Whether dropout is applied.
         """
         mask = padding_mask(source, self.config.pad_id)
-        x = self._embed(source, self.source_positions, training)
+        x = self._embed_source(source, training)
         return Memory(self.encoder(x, mask, training=training), mask)
 
     def decode(
@@ -215,15 +260,13 @@ class Transformer(DistributedFit):
             memory: From `encode`.
             training: Whether dropout is applied.
         """
-        states = self._decode(target, memory, training)
-        return self.embedding(states, reverse=True)
+        return self.logits(self._decode(target, memory, training))
 
     def _decode(
         self, target: Any, memory: Memory, training: bool | None
     ) -> Any:
-        x = self._embed(target, self.target_positions, training)
         return self.decoder(
-            x,
+            self._embed_target(target, training),
             memory.states,
             self._target_mask(target),
             memory.mask,
@@ -237,50 +280,6 @@ class Transformer(DistributedFit):
             return causal_mask(ops.shape(target)[1])
         return None
 
-    def init_cache(self, memory: Memory, beam_size: int = 1) -> DecoderCache:
-        """Returns the cache before the first decoding step.
-
-        Args:
-            memory: The encoded sources.
-            beam_size: K, the hypotheses that are decoded side by side.
-        """
-        batch = ops.shape(memory.states)[0]
-        return DecoderCache(
-            self.decoder.init_cache(memory.states),
-            ops.zeros((batch, beam_size, 0), dtype="bool"),
-            memory.mask,
-        )
-
-    def decode_step(
-        self, ids: Any, parents: Any, cache: DecoderCache, index: Any
-    ) -> tuple[Any, DecoderCache]:
-        """Decodes one more token of each hypothesis.
-
-        The K hypotheses are K queries at the same position, so that the
-        encoded source is neither repeated nor projected again.
-
-        Args:
-            ids: `[B, K]`, the token at position `index` of each hypothesis.
-            parents: `[B, K]`, which hypothesis of the previous step each one
-                continues. Ignored at the first step.
-            cache: From `init_cache` or the previous step.
-            index: P, the position of `ids`; 0 for the first.
-
-        Returns:
-            Logits `[B, K, V]` of the next token, and the new cache.
-        """
-        positions = ops.reshape(index, (1,))
-        x = self._embed(ids, self.target_positions, positions=positions)
-        ancestry = _grow_ancestry(cache.ancestry, parents)
-        if self.config.attention_window is not None:
-            kept = self.config.attention_window * ops.shape(ids)[1]
-            ancestry = ancestry[:, :, -kept:]
-        x, layers = self.decoder.decode_step(
-            x, cache.layers, ancestry, cache.memory_mask
-        )
-        logits = self.embedding(x, reverse=True)
-        return logits, DecoderCache(layers, ancestry, cache.memory_mask)
-
     def attention_scores(self, source: Any, target: Any) -> AttentionScores:
         """Returns the attention scores of every layer, as in Figures 3-5.
 
@@ -289,25 +288,21 @@ class Transformer(DistributedFit):
             target: `[B, T]` ids, as in `call`.
         """
         mask = padding_mask(source, self.config.pad_id)
-        x = self._embed(source, self.source_positions)
-        states, encoder = self.encoder.call_with_scores(x, mask)
-        x = self._embed(target, self.target_positions)
+        states, encoder = self.encoder.call_with_scores(
+            self._embed_source(source), mask
+        )
         _, decoder, cross = self.decoder.call_with_scores(
-            x, states, self._target_mask(target), mask
+            self._embed_target(target), states, self._target_mask(target), mask
         )
         return AttentionScores(encoder, decoder, cross)
 
-    def _embed(
-        self,
-        ids: Any,
-        positional_encoding: Any,
-        training: bool | None = None,
-        positions: Any = None,
-    ) -> Any:
+    def _embed_source(self, ids: Any, training: bool | None = None) -> Any:
         """Embeddings plus positions, with dropout (section 5.4)."""
-        if positions is None:
-            positions = ops.arange(ops.shape(ids)[1])
-        x = positional_encoding.add_positions(self.embedding(ids), positions)
+        x = self.source_positions(self.embedding(ids))
+        return self.dropout(x, training=training)
+
+    def _embed_target(self, ids: Any, training: bool | None = None) -> Any:
+        x = self.target_positions(self.target_embedding(ids))
         return self.dropout(x, training=training)
 
     def get_config(self) -> dict[str, Any]:
@@ -329,14 +324,3 @@ class Transformer(DistributedFit):
             )
         with keras.saving.custom_object_scope(custom_objects or {}):
             return cls(**arguments)
-
-
-def _grow_ancestry(ancestry: Any, parents: Any) -> Any:
-    """`[B, K, P*K]` -> `[B, K, (P+1)*K]`: adds this step to the parents'."""
-    slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
-    chosen = ops.equal(parents[:, :, None], slots)  # [B, K, parent]
-    past = ops.any(
-        ops.logical_and(chosen[..., None], ancestry[:, None]), axis=2
-    )
-    own = ops.equal(ops.zeros_like(parents)[:, :, None] + slots[:, None], slots)
-    return ops.concatenate([past, own], axis=2)

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
         sequence_scores,
         token_log_probs,
     )
+    from keras_transformer.decoding.step import DecoderCache, StepDecoder
 
 __all__ = [
     "BeamSearcher",
     "BeamState",
     "Candidates",
+    "DecoderCache",
     "SearchResult",
     "Step",
+    "StepDecoder",
     "beam_search",
     "length_penalty",
     "sample",
@@ -42,8 +45,10 @@ __getattr__, __dir__ = lazy_names(
         "BeamSearcher": "beam",
         "BeamState": "beam",
         "Candidates": "beam",
+        "DecoderCache": "step",
         "SearchResult": "loop",
         "Step": "loop",
+        "StepDecoder": "step",
         "beam_search": "beam",
         "length_penalty": "scoring",
         "sample": "sampling",

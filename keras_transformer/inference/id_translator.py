@@ -21,8 +21,8 @@ from keras_transformer.decoding import (
     sample,
     token_log_probs,
 )
-from keras_transformer.decoding.fast_decoder import FastDecoder
 from keras_transformer.decoding.search import BeamSearch, Search
+from keras_transformer.decoding.step import StepDecoder
 from keras_transformer.model import Memory, Transformer
 from keras_transformer.support.errors import InputError
 
@@ -262,10 +262,8 @@ def _start(
     beam_size: int | tf.Tensor,
 ) -> tuple[Any, Any]:
     """Returns a decoder and its cache."""
-    if FastDecoder.supports(model):
-        decoder = FastDecoder(model, memory, longest, beam_size)
-        return decoder, decoder.init_cache()
-    return model, model.init_cache(memory, beam_size)
+    decoder = StepDecoder(model, longest, beam_size)
+    return decoder, decoder.init_cache(memory)
 
 
 def _mean_log_probs(logits: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -5,7 +5,7 @@ from keras_transformer.layers.attention import (
     attention_scores,
     scaled_dot_product_attention,
 )
-from keras_transformer.layers.decoder import Decoder, DecoderLayer, LayerCache
+from keras_transformer.layers.decoder import Decoder, DecoderLayer
 from keras_transformer.layers.embedding import TiedEmbedding
 from keras_transformer.layers.encoder import Encoder, EncoderLayer
 from keras_transformer.layers.feed_forward import FeedForward
@@ -25,7 +25,6 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "FeedForward",
-    "LayerCache",
     "LearnedPositionalEncoding",
     "MultiHeadAttention",
     "Residual",

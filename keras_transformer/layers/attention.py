@@ -1,8 +1,8 @@
 """Scaled dot-product attention and multi-head attention (section 3.2).
 
 Letters: B = batch, T = query length, S = key length, H = heads.
-Left out on purpose: dropout on the attention scores and biases in the
-projections, which the paper does not have.
+Left out on purpose: dropout on the attention scores, which the paper does not
+have.
 """
 
 from typing import Any
@@ -65,9 +65,8 @@ def scaled_dot_product_attention(
 class MultiHeadAttention(keras.layers.Layer):
     """Attention of several heads side by side (section 3.2.2).
 
-    Queries, keys and values are projected without bias; each head attends;
-    the heads' outputs are concatenated and projected to the width of the
-    queries.
+    Queries, keys and values are projected; each head attends; the heads'
+    outputs are concatenated and projected to the width of the queries.
 
     Of the masks that Keras attaches to tensors, that of `memory` is combined
     with `attention_mask`, and that of `query` is passed on with the output.
@@ -83,6 +82,7 @@ class MultiHeadAttention(keras.layers.Layer):
             query / `num_heads`.
         d_v: Width of one head's values. Default: width of the query /
             `num_heads`.
+        use_bias: Whether the projections have biases, unlike the paper's.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -111,6 +111,7 @@ class MultiHeadAttention(keras.layers.Layer):
         num_heads: int,
         d_k: int | None = None,
         d_v: int | None = None,
+        use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
         check_head_sizes(num_heads, d_k, d_v)
@@ -119,6 +120,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v
+        self.use_bias = use_bias
 
     def build(self, query_shape: tuple, memory_shape: tuple) -> None:
         """Creates the four projections."""
@@ -148,7 +150,7 @@ class MultiHeadAttention(keras.layers.Layer):
     ) -> keras.layers.Dense:
         dense = keras.layers.Dense(
             width,
-            use_bias=False,
+            use_bias=self.use_bias,
             # Glorot's, times `scale`.
             kernel_initializer=keras.initializers.VarianceScaling(
                 scale, mode="fan_avg", distribution="uniform"
@@ -180,11 +182,8 @@ class MultiHeadAttention(keras.layers.Layer):
     ) -> tuple[Any, Any]:
         """Computes what `call` does, and returns the attention scores too.
 
-        Args:
-            query: As in `call`.
-            memory: As in `call`.
-            attention_mask: As in `call`.
-            memory_mask: As in `call`, but Keras does not fill it in.
+        Arguments are those of `call`, but Keras does not fill in
+        `memory_mask`.
 
         Returns:
             The output `[B, T, d_model]`, and the scores `[B, H, T, S]` in
@@ -267,6 +266,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "num_heads": self.num_heads,
             "d_k": self.d_k,
             "d_v": self.d_v,
+            "use_bias": self.use_bias,
         }
 
 

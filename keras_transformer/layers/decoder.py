@@ -1,51 +1,29 @@
 """Decoder layer and decoder (section 3.1, right half of Figure 1).
 
-Letters: B = batch, T = target length, S = source length, H = heads,
-P = keys cached so far.
+They take whole targets; `keras_transformer.decoding.step` decodes position by
+position with the same sub-layers.
+
+Letters: B = batch, T = target length, S = source length, H = heads.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
-from keras import ops
 
-from keras_transformer.layers.block import Block, Stack
-
-
-class LayerCache(NamedTuple):
-    """What a decoder layer keeps between decoding steps."""
-
-    self_key: Any  # [B, H, P, d_k], grows with each step, up to the window
-    self_value: Any  # [B, H, P, d_v]
-    cross_key: Any  # [B, H, S, d_k], computed once from the memory
-    cross_value: Any  # [B, H, S, d_v]
+from keras_transformer.layers.block import Block, Stack, document_arguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
+@document_arguments
 class DecoderLayer(Block):
     """Self-attention, attention to the memory, feed-forward network.
 
-    Each of the three is wrapped in a `Residual`. `call` takes a whole target;
-    `init_cache` and `decode_step` compute the same position by position, with
-    a cache that is passed in and returned.
-
-    Masks that Keras attached to `x` and `memory` are combined with the masks
-    that are passed; that of `x` is passed on with the output.
+    Each of the three is wrapped in a `Residual`. Masks that Keras attached to
+    `x` and `memory` are combined with the masks that are passed; that of `x`
+    is passed on with the output.
 
     Args:
-        num_heads: Number of attention heads.
-        d_ff: Width inside the feed-forward network.
-        d_k: Width of one head's keys. Default: d_model / `num_heads`.
-        d_v: Width of one head's values. Default: d_model / `num_heads`.
-        dropout: Rate on the output of the three sub-layers.
-        attention_window: Positions, up to its own, that each position attends
-            to, as in `RestrictedSelfAttention`; by default all. A causal mask
-            is then not needed, and costs time.
-        attention_class: `MultiHeadAttention` or a subclass.
-        feed_forward_class: `FeedForward` or a layer with its arguments.
-        residual_class: `Residual` or a subclass, e.g. for pre-norm.
-        **kwargs: Arguments of `keras.layers.Layer`.
+        {arguments}
 
     Call arguments:
         x: `[B, T, d_model]`.
@@ -98,15 +76,9 @@ class DecoderLayer(Block):
         memory_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        def attend_to_self(x: Any) -> Any:
-            return self.self_attention.call(x, x, attention_mask, x_mask)
-
-        def attend_to_memory(x: Any) -> Any:
-            return self.cross_attention.call(
-                x, memory, cross_attention_mask, memory_mask
-            )
-
-        return self._sublayers(x, attend_to_self, attend_to_memory, training)
+        self_masks = (attention_mask, x_mask)
+        cross_masks = (cross_attention_mask, memory_mask)
+        return self._sublayers(x, memory, self_masks, cross_masks, training)
 
     def call_with_scores(
         self,
@@ -116,112 +88,46 @@ class DecoderLayer(Block):
         cross_attention_mask: Any = None,
         x_mask: Any = None,
         memory_mask: Any = None,
-        training: bool | None = None,
     ) -> tuple[Any, Any, Any]:
         """Computes what `call` does, and returns the attention scores too.
 
-        Args:
-            x: `[B, T, d_model]`.
-            memory: `[B, S, d_model]`.
-            attention_mask: As in `call`.
-            cross_attention_mask: As in `call`.
-            x_mask: As in `call`, but Keras does not fill it in.
-            memory_mask: As in `call`, but Keras does not fill it in.
-            training: As in `call`.
+        Arguments are those of `call`, but Keras does not fill in `x_mask` and
+        `memory_mask`.
 
         Returns:
             The output `[B, T, d_model]`, and the scores of self-attention
             `[B, H, T, T]` and of cross-attention `[B, H, T, S]` in float32.
         """
-        self_scores = cross_scores = None
-
-        def attend_to_self(x: Any) -> Any:
-            nonlocal self_scores
-            output, self_scores = self.self_attention.call_with_scores(
-                x, x, attention_mask, x_mask
-            )
-            return output
-
-        def attend_to_memory(x: Any) -> Any:
-            nonlocal cross_scores
-            output, cross_scores = self.cross_attention.call_with_scores(
-                x, memory, cross_attention_mask, memory_mask
-            )
-            return output
-
-        output = self._sublayers(x, attend_to_self, attend_to_memory, training)
-        return output, self_scores, cross_scores
-
-    def init_cache(self, memory: Any) -> LayerCache:
-        """Returns the cache before the first decoding step.
-
-        Args:
-            memory: `[B, S, d_model]`.
-        """
-        cross_key, cross_value = self.cross_attention.project_memory(memory)
-        # Self-attention has the heads and widths of cross-attention.
-        return LayerCache(
-            cross_key[:, :, :0], cross_value[:, :, :0], cross_key, cross_value
+        self_masks = (attention_mask, x_mask)
+        cross_masks = (cross_attention_mask, memory_mask)
+        scores: list = []
+        output = self._sublayers(
+            x, memory, self_masks, cross_masks, scores=scores
         )
-
-    def decode_step(
-        self,
-        x: Any,
-        cache: LayerCache,
-        attention_mask: Any = None,
-        cross_attention_mask: Any = None,
-    ) -> tuple[Any, LayerCache]:
-        """Decodes the next T positions.
-
-        With an `attention_window` of r positions, x is one position of T
-        hypotheses that are decoded side by side, and the cache keeps the keys
-        of the last r positions, which are r T.
-
-        Args:
-            x: `[B, T, d_model]`.
-            cache: From `init_cache` or the previous step; it holds P keys.
-            attention_mask: Boolean, broadcastable to `[B, T, P + T]`; with an
-                `attention_window`, to the last r T of these keys.
-            cross_attention_mask: Boolean, broadcastable to `[B, T, S]`.
-
-        Returns:
-            `[B, T, d_model]`, and the cache with the T positions appended.
-        """
-
-        def attend_to_self(x: Any) -> Any:
-            nonlocal cache
-            attention = self.self_attention
-            key, value = attention.project_memory(x)
-            key = ops.concatenate([cache.self_key, key], axis=2)
-            value = ops.concatenate([cache.self_value, value], axis=2)
-            if self.attention_window is not None:
-                kept = self.attention_window * ops.shape(x)[1]
-                key, value = key[:, :, -kept:], value[:, :, -kept:]
-            cache = cache._replace(self_key=key, self_value=value)
-            output, _ = attention.attend(x, key, value, attention_mask)
-            return output
-
-        def attend_to_memory(x: Any) -> Any:
-            output, _ = self.cross_attention.attend(
-                x, cache.cross_key, cache.cross_value, cross_attention_mask
-            )
-            return output
-
-        output = self._sublayers(x, attend_to_self, attend_to_memory)
-        return output, cache
+        return output, *scores
 
     def _sublayers(
         self,
         x: Any,
-        attend_to_self: Callable[[Any], Any],
-        attend_to_memory: Callable[[Any], Any],
+        memory: Any,
+        self_masks: tuple[Any, Any],
+        cross_masks: tuple[Any, Any],
         training: bool | None = None,
+        scores: list | None = None,
     ) -> Any:
         x = self.self_attention_norm(
-            x, sublayer=attend_to_self, training=training
+            x,
+            sublayer=lambda x: self._attend(
+                self.self_attention, x, x, self_masks, scores
+            ),
+            training=training,
         )
         x = self.cross_attention_norm(
-            x, sublayer=attend_to_memory, training=training
+            x,
+            sublayer=lambda x: self._attend(
+                self.cross_attention, x, memory, cross_masks, scores
+            ),
+            training=training,
         )
         return self.feed_forward_norm(
             x, sublayer=self.feed_forward, training=training
@@ -234,6 +140,7 @@ class DecoderLayer(Block):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
+@document_arguments
 class Decoder(Stack):
     """A stack of decoder layers.
 
@@ -241,22 +148,13 @@ class Decoder(Stack):
 
     Args:
         num_layers: Number of layers.
-        num_heads: Number of attention heads.
-        d_ff: Width inside the feed-forward networks.
-        d_k: Width of one head's keys. Default: d_model / `num_heads`.
-        d_v: Width of one head's values. Default: d_model / `num_heads`.
-        dropout: Rate on the output of every sub-layer.
-        attention_window: As in `DecoderLayer`.
-        **kwargs: `attention_class`, `feed_forward_class` and `residual_class`
-            as in `DecoderLayer`, and arguments of `keras.layers.Layer`.
+        {arguments}
 
     Call arguments:
         x: Embedded target, `[B, T, d_model]`.
         memory: Output of the encoder, `[B, S, d_model]`.
-        attention_mask: As in `DecoderLayer`.
-        cross_attention_mask: As in `DecoderLayer`.
-        x_mask: As in `DecoderLayer`.
-        memory_mask: As in `DecoderLayer`.
+        attention_mask: As in `DecoderLayer`, and so are
+            `cross_attention_mask`, `x_mask` and `memory_mask`.
 
     Returns:
         `[B, T, d_model]`.
@@ -295,7 +193,7 @@ class Decoder(Stack):
                 memory_mask=memory_mask,
                 training=training,
             )
-        return self._finish(x)
+        return self.finish(x)
 
     def call_with_scores(
         self,
@@ -308,13 +206,8 @@ class Decoder(Stack):
     ) -> tuple[Any, list[Any], list[Any]]:
         """Computes what `call` does, and returns the attention scores too.
 
-        Args:
-            x: `[B, T, d_model]`.
-            memory: `[B, S, d_model]`.
-            attention_mask: As in `DecoderLayer`.
-            cross_attention_mask: As in `DecoderLayer`.
-            x_mask: As in `DecoderLayer`, but Keras does not fill it in.
-            memory_mask: As in `DecoderLayer`, but Keras does not fill it in.
+        Arguments are those of `call`, but Keras does not fill in `x_mask` and
+        `memory_mask`.
 
         Returns:
             The output `[B, T, d_model]`, and two lists with the scores of
@@ -327,41 +220,7 @@ class Decoder(Stack):
             x, to_self, to_memory = layer.call_with_scores(x, memory, *masks)
             self_scores.append(to_self)
             cross_scores.append(to_memory)
-        return self._finish(x), self_scores, cross_scores
-
-    def init_cache(self, memory: Any) -> tuple[LayerCache, ...]:
-        """Returns the cache of every layer before the first decoding step.
-
-        Args:
-            memory: `[B, S, d_model]`.
-        """
-        return tuple(layer.init_cache(memory) for layer in self.layers)
-
-    def decode_step(
-        self,
-        x: Any,
-        caches: tuple[LayerCache, ...],
-        attention_mask: Any = None,
-        cross_attention_mask: Any = None,
-    ) -> tuple[Any, tuple[LayerCache, ...]]:
-        """Decodes the next T positions.
-
-        Args:
-            x: `[B, T, d_model]`.
-            caches: From `init_cache` or the previous step.
-            attention_mask: As in `DecoderLayer.decode_step`.
-            cross_attention_mask: Boolean, broadcastable to `[B, T, S]`.
-
-        Returns:
-            `[B, T, d_model]`, and the caches with the T positions appended.
-        """
-        grown = []
-        for layer, cache in zip(self.layers, caches, strict=True):
-            x, cache = layer.decode_step(
-                x, cache, attention_mask, cross_attention_mask
-            )
-            grown.append(cache)
-        return self._finish(x), tuple(grown)
+        return self.finish(x), self_scores, cross_scores
 
     def compute_output_shape(
         self, x_shape: tuple, memory_shape: tuple

@@ -21,9 +21,13 @@ class TiedEmbedding(keras.layers.Layer):
     embeddings and logits start with unit variance. Neither carries a Keras
     mask: masks are made from the ids (`kt.masks.padding_mask`).
 
+    A model whose matrices are not tied has one of these layers for each.
+
     Args:
         vocab_size: Number of tokens, V.
         d_model: Width of an embedding.
+        scale: Factor on the embeddings. Default: sqrt(d_model).
+        use_bias: Whether a bias is added to the logits, unlike the paper.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -42,35 +46,57 @@ class TiedEmbedding(keras.layers.Layer):
     ((1, 3, 16), (1, 3, 100))
     """
 
-    def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        scale: float | None = None,
+        use_bias: bool = False,
+        **kwargs: Any,
+    ) -> None:
         check_positive(vocab_size=vocab_size, d_model=d_model)
         super().__init__(**kwargs)
         # In half precision the looked-up rows are cast, not the whole matrix.
         self.autocast = False
         self.vocab_size = vocab_size
         self.d_model = d_model
+        self.scale = scale
+        self.use_bias = use_bias
         # Made here and not in `build`, because it takes its seed now: with a
         # given seed a model always starts from the same weights.
         self._initializer = keras.initializers.RandomNormal(
             stddev=d_model**-0.5
         )
 
+    @property
+    def factor(self) -> float:
+        """What embeddings are multiplied by."""
+        return self.d_model**0.5 if self.scale is None else self.scale
+
     def build(self, input_shape: Any = None) -> None:
-        """Creates the matrix `[V, d_model]`."""
+        """Creates the matrix `[V, d_model]`, and the bias `[V]`."""
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocab_size, self.d_model),
             initializer=self._initializer,
         )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias", shape=(self.vocab_size,), initializer="zeros"
+            )
 
     def call(self, inputs: Any, reverse: bool = False) -> Any:
         if reverse:
-            return ops.matmul(
+            logits = ops.matmul(
                 ops.cast(inputs, self.compute_dtype),
                 ops.cast(ops.transpose(self.embeddings), self.compute_dtype),
             )
+            if self.bias is None:
+                return logits
+            return logits + ops.cast(self.bias, self.compute_dtype)
         rows = ops.take(self.embeddings, ops.cast(inputs, "int32"), axis=0)
-        return ops.cast(rows, self.compute_dtype) * self.d_model**0.5
+        return ops.cast(rows, self.compute_dtype) * self.factor
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
@@ -89,4 +115,6 @@ class TiedEmbedding(keras.layers.Layer):
             **super().get_config(),
             "vocab_size": self.vocab_size,
             "d_model": self.d_model,
+            "scale": self.scale,
+            "use_bias": self.use_bias,
         }

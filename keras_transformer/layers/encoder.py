@@ -3,16 +3,16 @@
 Letters: B = batch, S = source length, H = heads.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 
-from keras_transformer.layers.block import Block, Stack
+from keras_transformer.layers.block import Block, Stack, document_arguments
 from keras_transformer.masks import combine_masks
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
+@document_arguments
 class EncoderLayer(Block):
     """Self-attention, then a feed-forward network, each in a `Residual`.
 
@@ -20,17 +20,7 @@ class EncoderLayer(Block):
     passed on with the output.
 
     Args:
-        num_heads: Number of attention heads.
-        d_ff: Width inside the feed-forward network.
-        d_k: Width of one head's keys. Default: d_model / `num_heads`.
-        d_v: Width of one head's values. Default: d_model / `num_heads`.
-        dropout: Rate on the output of both sub-layers.
-        attention_window: Positions centred on each position that it attends
-            to, as in `RestrictedSelfAttention`; by default all.
-        attention_class: `MultiHeadAttention` or a subclass.
-        feed_forward_class: `FeedForward` or a layer with its arguments.
-        residual_class: `Residual` or a subclass, e.g. for pre-norm.
-        **kwargs: Arguments of `keras.layers.Layer`.
+        {arguments}
 
     Call arguments:
         x: `[B, S, d_model]`.
@@ -73,48 +63,38 @@ class EncoderLayer(Block):
         x_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        mask = combine_masks(mask, x_mask)
-
-        def attend(x: Any) -> Any:
-            return self.self_attention.call(x, x, attention_mask, mask)
-
-        return self._sublayers(x, attend, training)
+        masks = (attention_mask, combine_masks(mask, x_mask))
+        return self._sublayers(x, masks, training)
 
     def call_with_scores(
-        self,
-        x: Any,
-        attention_mask: Any = None,
-        x_mask: Any = None,
-        training: bool | None = None,
+        self, x: Any, attention_mask: Any = None, x_mask: Any = None
     ) -> tuple[Any, Any]:
         """Computes what `call` does, and returns the attention scores too.
 
-        Args:
-            x: `[B, S, d_model]`.
-            attention_mask: As in `call`.
-            x_mask: As in `call`, but Keras does not fill it in.
-            training: As in `call`.
+        Arguments are those of `call`, but Keras does not fill in `x_mask`.
 
         Returns:
             The output `[B, S, d_model]`, and the scores `[B, H, S, S]` in
             float32.
         """
-        scores = None
-
-        def attend(x: Any) -> Any:
-            nonlocal scores
-            output, scores = self.self_attention.call_with_scores(
-                x, x, attention_mask, x_mask
-            )
-            return output
-
-        output = self._sublayers(x, attend, training)
-        return output, scores
+        scores: list = []
+        output = self._sublayers(x, (attention_mask, x_mask), scores=scores)
+        return output, scores[0]
 
     def _sublayers(
-        self, x: Any, attend: Callable[[Any], Any], training: bool | None
+        self,
+        x: Any,
+        masks: tuple[Any, Any],
+        training: bool | None = None,
+        scores: list | None = None,
     ) -> Any:
-        x = self.self_attention_norm(x, sublayer=attend, training=training)
+        x = self.self_attention_norm(
+            x,
+            sublayer=lambda x: self._attend(
+                self.self_attention, x, x, masks, scores
+            ),
+            training=training,
+        )
         return self.feed_forward_norm(
             x, sublayer=self.feed_forward, training=training
         )
@@ -124,6 +104,7 @@ class EncoderLayer(Block):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
+@document_arguments
 class Encoder(Stack):
     """A stack of encoder layers.
 
@@ -131,20 +112,11 @@ class Encoder(Stack):
 
     Args:
         num_layers: Number of layers.
-        num_heads: Number of attention heads.
-        d_ff: Width inside the feed-forward networks.
-        d_k: Width of one head's keys. Default: d_model / `num_heads`.
-        d_v: Width of one head's values. Default: d_model / `num_heads`.
-        dropout: Rate on the output of every sub-layer.
-        attention_window: As in `EncoderLayer`.
-        **kwargs: `attention_class`, `feed_forward_class` and `residual_class`
-            as in `EncoderLayer`, and arguments of `keras.layers.Layer`.
+        {arguments}
 
     Call arguments:
         x: Embedded source, `[B, S, d_model]`.
-        attention_mask: As in `EncoderLayer`.
-        mask: As in `EncoderLayer`.
-        x_mask: As in `EncoderLayer`.
+        attention_mask: As in `EncoderLayer`, and so are `mask` and `x_mask`.
 
     Returns:
         `[B, S, d_model]`.
@@ -172,17 +144,14 @@ class Encoder(Stack):
         mask = combine_masks(mask, x_mask)
         for layer in self.layers:
             x = layer(x, attention_mask, x_mask=mask, training=training)
-        return self._finish(x)
+        return self.finish(x)
 
     def call_with_scores(
         self, x: Any, attention_mask: Any = None, x_mask: Any = None
     ) -> tuple[Any, list[Any]]:
         """Computes what `call` does, and returns the attention scores too.
 
-        Args:
-            x: `[B, S, d_model]`.
-            attention_mask: As in `EncoderLayer`.
-            x_mask: As in `EncoderLayer`, but Keras does not fill it in.
+        Arguments are those of `call`, but Keras does not fill in `x_mask`.
 
         Returns:
             The output `[B, S, d_model]`, and a list with the scores
@@ -190,9 +159,9 @@ class Encoder(Stack):
         """
         scores = []
         for layer in self.layers:
-            x, layer_scores = layer.call_with_scores(x, attention_mask, x_mask)
-            scores.append(layer_scores)
-        return self._finish(x), scores
+            x, found = layer.call_with_scores(x, attention_mask, x_mask)
+            scores.append(found)
+        return self.finish(x), scores
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape

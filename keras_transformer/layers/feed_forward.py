@@ -17,6 +17,7 @@ class FeedForward(keras.layers.Layer):
 
     Args:
         d_ff: Width between the two transformations.
+        activation: What `keras.activations.get` takes, between them.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -33,16 +34,19 @@ class FeedForward(keras.layers.Layer):
     (2, 10, 512)
     """
 
-    def __init__(self, d_ff: int, **kwargs: Any) -> None:
+    def __init__(
+        self, d_ff: int, activation: str = "relu", **kwargs: Any
+    ) -> None:
         check_positive(d_ff=d_ff)
         super().__init__(**kwargs)
         self.supports_masking = True
         self.d_ff = d_ff
+        self.activation = activation
 
     def build(self, input_shape: tuple) -> None:
         """Creates the two transformations."""
         self.inner = keras.layers.Dense(
-            self.d_ff, activation="relu", dtype=self.dtype_policy, name="inner"
+            self.d_ff, self.activation, dtype=self.dtype_policy, name="inner"
         )
         self.inner.build(input_shape)
         self.outer = keras.layers.Dense(
@@ -57,4 +61,8 @@ class FeedForward(keras.layers.Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "d_ff": self.d_ff}
+        return {
+            **super().get_config(),
+            "d_ff": self.d_ff,
+            "activation": self.activation,
+        }

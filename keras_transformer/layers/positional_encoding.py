@@ -28,20 +28,8 @@ class PositionalEncoding(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, x: Any) -> Any:
-        return self.add_positions(x, ops.arange(ops.shape(x)[1]))
-
-    def add_positions(self, x: Any, positions: Any) -> Any:
-        """Adds the vectors of given positions.
-
-        Args:
-            x: `[B, T, d_model]`.
-            positions: Integers `[T]`, or `[1]` for the same position
-                everywhere.
-
-        Returns:
-            `[B, T, d_model]`.
-        """
-        return x + ops.cast(self.vectors(positions), x.dtype)
+        vectors = self.vectors(ops.arange(ops.shape(x)[1]))
+        return x + ops.cast(vectors, x.dtype)
 
     def vectors(self, positions: Any) -> Any:
         """Returns the float32 vectors `[T, d_model]` of `[T]` positions."""
@@ -57,9 +45,13 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
 
     Dimension 2i has the sine and 2i+1 the cosine, as printed in section 3.5.
     The vectors are computed in float32 under any dtype policy, for any
-    length.
+    length. The arguments are for the models of other systems.
 
     Args:
+        layout: `"interleaved"`, or `"halves"`: all sines before all cosines.
+        endpoint: Whether the exponents are i / (d_model/2 - 1), so that the
+            lowest frequency is 1/10000.
+        offset: Number of the first position.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -76,19 +68,48 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
     (2, 10, 512)
     """
 
+    def __init__(
+        self,
+        layout: str = "interleaved",
+        endpoint: bool = False,
+        offset: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        if layout not in ("interleaved", "halves"):
+            raise ValueError(
+                "layout must be 'interleaved' or 'halves'. Received: "
+                f"layout={layout!r}"
+            )
+        super().__init__(**kwargs)
+        self.layout = layout
+        self.endpoint = endpoint
+        self.offset = offset
+
     def build(self, input_shape: tuple) -> None:
         """Stores d_model."""
         self.d_model = input_shape[-1]
 
     def vectors(self, positions: Any) -> Any:
         dimension = ops.arange(self.d_model)
-        # Dimensions 2i and 2i+1 share the frequency 10000^(-2i/d_model).
-        exponent = ops.cast(dimension // 2 * 2, "float32") / self.d_model
-        angles = ops.cast(positions, "float32")[:, None] * ops.power(
-            10000.0, -exponent
-        )  # [T, d_model]
-        even = ops.equal(dimension % 2, 0)
-        return ops.where(even, ops.sin(angles), ops.cos(angles))
+        if self.layout == "interleaved":
+            pair, has_sine = dimension // 2, ops.equal(dimension % 2, 0)
+        else:
+            half = self.d_model // 2
+            pair, has_sine = dimension % half, dimension < half
+        # Dimensions of a pair share the frequency 10000^(-exponent).
+        last = self.d_model / 2 - self.endpoint
+        exponent = ops.cast(pair, "float32") / last
+        positions = ops.cast(positions, "float32")[:, None] + self.offset
+        angles = positions * ops.power(10000.0, -exponent)  # [T, d_model]
+        return ops.where(has_sine, ops.sin(angles), ops.cos(angles))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "layout": self.layout,
+            "endpoint": self.endpoint,
+            "offset": self.offset,
+        }
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

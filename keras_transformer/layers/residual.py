@@ -12,8 +12,10 @@ from keras_transformer.layers.checks import check_dropout
 class Residual(keras.layers.Layer):
     """LayerNorm(x + Dropout(Sublayer(x))): post-norm, as in the paper.
 
+    With `norm_first` it is x + Dropout(Sublayer(LayerNorm(x))): pre-norm.
+
     The "Add & Norm" boxes of Figure 1. Only `call` decides in which order
-    sub-layer, dropout, residual connection and normalisation come. Override
+    sub-layer, dropout, residual connection and normalization come. Override
     it for another order, and pass the subclass as `residual_class` to an
     encoder, a decoder or a `Transformer`.
 
@@ -22,6 +24,9 @@ class Residual(keras.layers.Layer):
 
     Args:
         dropout: Rate on the sub-layer's output.
+        norm_first: Whether the input of the sub-layer is normalized, in place
+            of the sum. An encoder or a decoder then normalizes its output.
+        epsilon: What the normalization adds to the variance.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -43,23 +48,35 @@ class Residual(keras.layers.Layer):
     (2, 10, 512)
     """
 
-    # Whether an encoder or a decoder of these normalises its output once
-    # more. A subclass whose output is not normalised sets it to True.
-    needs_final_norm = False
-
-    def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        dropout: float = 0.0,
+        norm_first: bool = False,
+        epsilon: float = 1e-6,
+        **kwargs: Any,
+    ) -> None:
         check_dropout(dropout)
         super().__init__(**kwargs)
         self.supports_masking = True
         self.dropout = dropout
+        self.norm_first = norm_first
+        self.epsilon = epsilon
+
+    @property
+    def needs_final_norm(self) -> bool:
+        """Whether a stack of these normalizes its output once more.
+
+        A subclass whose output is not normalized sets it to True.
+        """
+        return self.norm_first
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the dropout and the normalisation."""
+        """Creates the dropout and the normalization."""
         self.dropout_layer = keras.layers.Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )
         self.norm = keras.layers.LayerNormalization(
-            epsilon=1e-6, dtype=self.dtype_policy, name="norm"
+            epsilon=self.epsilon, dtype=self.dtype_policy, name="norm"
         )
         self.norm.build(input_shape)
 
@@ -69,7 +86,9 @@ class Residual(keras.layers.Layer):
         sublayer: Callable[[Any], Any],
         training: bool | None = None,
     ) -> Any:
-        return self.norm(x + self.dropout_layer(sublayer(x), training=training))
+        output = sublayer(self.norm(x) if self.norm_first else x)
+        total = x + self.dropout_layer(output, training=training)
+        return total if self.norm_first else self.norm(total)
 
     def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
         """Refuses to be part of a functional model."""
@@ -84,4 +103,9 @@ class Residual(keras.layers.Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "dropout": self.dropout}
+        return {
+            **super().get_config(),
+            "dropout": self.dropout,
+            "norm_first": self.norm_first,
+            "epsilon": self.epsilon,
+        }

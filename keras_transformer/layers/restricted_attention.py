@@ -185,6 +185,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
         d_v: Width of one head's values. Default: width of the query /
             `num_heads`.
         causal: Whether the window ends at the position, for decoders.
+        use_bias: As in `MultiHeadAttention`.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -216,10 +217,11 @@ class RestrictedSelfAttention(MultiHeadAttention):
         d_k: int | None = None,
         d_v: int | None = None,
         causal: bool = False,
+        use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
         check_positive(window=window)
-        super().__init__(num_heads, d_k, d_v, **kwargs)
+        super().__init__(num_heads, d_k, d_v, use_bias, **kwargs)
         self.window = window
         self.causal = causal
 
@@ -253,11 +255,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
     ) -> tuple[Any, Any]:
         """Computes what `call` does, with a mask and in O(n^2 d).
 
-        Args:
-            query: As in `call`.
-            memory: As in `call`.
-            attention_mask: As in `call`.
-            memory_mask: As in `call`, but Keras does not fill it in.
+        Arguments are those of `call`, but Keras does not fill in
+        `memory_mask`.
 
         Returns:
             The output `[B, n, d_model]`, and the scores `[B, H, n, n]` in

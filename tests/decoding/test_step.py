@@ -1,0 +1,279 @@
+"""Decoding step by step computes what decoding at once computes."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from helpers import TOLERANCE, check_examples, randomise, to_numpy
+from keras import ops
+
+import keras_transformer as kt
+from keras_transformer.decoding import StepDecoder
+from keras_transformer.presets import PRESETS
+
+# The second source is padded.
+SOURCE = np.array([[7, 8, 9, 10, 3], [11, 12, 3, 0, 0]], "int32")
+SMALL = dict(
+    vocab_size=13, num_layers=2, d_model=8, d_ff=16, num_heads=2, max_length=8
+)
+CONFIG = kt.TransformerConfig(**SMALL)
+
+
+def random_model(config=CONFIG, policy="float32", **classes):
+    model = kt.Transformer(config, dtype=policy, **classes)
+    randomise(model)
+    return model
+
+
+def decode_both(model, beam_size, steps=3, source=SOURCE):
+    """Logits `[steps, B, K, V]` step by step and at once, and the cache.
+
+    Hypotheses change places, are dropped and are continued more than once.
+    """
+    random = np.random.default_rng(0)
+    batch = len(source)
+    decoder = StepDecoder(model, steps, beam_size)
+    cache = decoder.init_cache(model.encode(source))
+    repeated = model.encode(np.repeat(source, beam_size, axis=0))
+    hypotheses = np.zeros((batch, beam_size, steps), "int32")
+    found, expected = [], []
+    for index in range(steps):
+        parents = random.integers(0, beam_size, (batch, beam_size), "int32")
+        ids = random.integers(2, 13, (batch, beam_size), "int32")
+        if index:
+            hypotheses = np.take_along_axis(
+                hypotheses, parents[..., None], axis=1
+            )
+        hypotheses[:, :, index] = ids
+        logits, cache = decoder.decode_step(
+            ops.convert_to_tensor(ids),
+            ops.convert_to_tensor(parents),
+            cache,
+            ops.convert_to_tensor(index, "int32"),
+        )
+        found.append(to_numpy(logits))
+        # The positions that are still padding have no influence.
+        at_once = model.decode(hypotheses.reshape(-1, steps), repeated)
+        at_once = to_numpy(at_once)[:, index]
+        expected.append(at_once.reshape(batch, beam_size, -1))
+    return np.stack(found), np.stack(expected), cache
+
+
+def check(model, beam_size=3, atol=1e-5, **options):
+    found, expected, cache = decode_both(model, beam_size, **options)
+    assert found.std() > 0.1
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=atol)
+    return cache
+
+
+def test_examples_of_the_docstrings():
+    from keras_transformer.decoding import step
+
+    check_examples(step)
+
+
+def shapes():
+    """The decoder layers of all presets, each once: `{config: preset}`."""
+    found = {}
+    for name in PRESETS:
+        config = kt.TransformerConfig.from_preset(name)
+        config = dataclasses.replace(
+            config, num_layers=1, vocab_size=13, max_length=16, dropout=0.1
+        )
+        found.setdefault(config, name)
+    return found
+
+
+@pytest.mark.parametrize(
+    "config", [pytest.param(c, id=name) for c, name in shapes().items()]
+)
+def test_the_shape_of_every_preset(config):
+    check(random_model(config), atol=1e-3)
+
+
+VARIANTS = {
+    "attention-bias": dict(attention_bias=True),
+    "attention-bias-of-two-widths": dict(attention_bias=True, d_k=3, d_v=5),
+    "wide-keys": dict(d_k=5, d_v=3),
+    "activation": dict(activation="swish"),
+    "pre-norm": dict(norm_first=True, layer_norm_epsilon=0.5),
+    "post-norm-epsilon": dict(layer_norm_epsilon=0.5),
+    "output-bias": dict(output_bias=True),
+    "untied": dict(
+        tied_embeddings="none", source_vocab_size=15, output_bias=True
+    ),
+    "target-tied": dict(tied_embeddings="target", source_vocab_size=15),
+    "inputs-tied": dict(tied_embeddings="inputs", embedding_scale=1.0),
+    "other-decoder": dict(decoder_layers=1, decoder_heads=4, decoder_d_ff=12),
+    "positions": dict(
+        position_layout="halves", position_endpoint=True, position_offset=2
+    ),
+    "learned": dict(positional_encoding="learned"),
+}
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_every_configuration(changes):
+    check(random_model(kt.TransformerConfig(**{**SMALL, **changes})))
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize(
+    "policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"]
+)
+def test_every_dtype_policy(policy, beam_size):
+    atol = 5 * TOLERANCE.get(policy, 0.1)
+    check(random_model(CONFIG, policy), beam_size, atol)
+
+
+def test_a_source_that_is_all_padding():
+    check(random_model(), source=np.where([[True], [False]], SOURCE, 0))
+
+
+def test_the_cache_grows_by_the_hypotheses():
+    cache = check(random_model(), beam_size=4)
+    for key, value in cache.layers:
+        assert tuple(key.shape) == tuple(value.shape) == (2, 2, 12, 4)
+    assert (to_numpy(cache.ancestry).sum(axis=-1) == 3).all()
+    # The memory is neither repeated nor projected again.
+    for pair in cache.memory:
+        assert [tuple(x.shape) for x in pair] == [(2, 2, 5, 4)] * 2
+
+
+def test_a_step_leaves_the_given_cache_unchanged():
+    model = random_model()
+    decoder = StepDecoder(model, 3, 1)
+    start = ops.ones((2, 1), "int32"), ops.zeros((2, 1), "int32")
+    cache = decoder.init_cache(model.encode(SOURCE))
+    _, cache = decoder.decode_step(*start, cache, 0)
+    first, _ = decoder.decode_step(*start, cache, 1)
+    again, _ = decoder.decode_step(*start, cache, 1)
+    np.testing.assert_array_equal(to_numpy(first), to_numpy(again))
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("window", [1, 2, 9])
+def test_a_window_limits_the_cache(window, beam_size):
+    model = random_model(dataclasses.replace(CONFIG, attention_window=window))
+    cache = check(model, beam_size, steps=6)
+    kept = min(window, 6)
+    for key, value in cache.layers:
+        shape = (2, 2, kept * beam_size, 4)
+        assert tuple(key.shape) == tuple(value.shape) == shape
+    assert (to_numpy(cache.ancestry).sum(axis=-1) == kept).all()
+
+
+def test_keys_and_values_of_a_fixed_length():
+    """A caller may keep them in another way than the search."""
+    model, length = random_model(), 4
+    decoder = StepDecoder(model, length, 1)
+    cache = decoder.init_cache(model.encode(SOURCE))
+    kept = [
+        [np.full((2, 2, length, 4), 9.0, "float32") for _ in pair]
+        for pair in cache.layers
+    ]
+    ids = np.array([[[5], [6]], [[7], [8]], [[9], [10]]], "int32")
+    for index, step_ids in enumerate(ids):
+
+        def write(past, new, index=index):
+            for values, value in zip(past, new, strict=True):
+                values[:, :, index] = to_numpy(value)[:, :, 0]
+            return [ops.convert_to_tensor(values) for values in past]
+
+        mask = np.zeros((2, 1, length), bool)
+        mask[:, :, : index + 1] = True
+        logits, _ = decoder.step(
+            ops.convert_to_tensor(step_ids),
+            index,
+            kept,
+            ops.convert_to_tensor(mask),
+            cache,
+            write,
+        )
+    target = ids[:, :, 0].T
+    expected = to_numpy(model.decode(target, model.encode(SOURCE)))[:, -1]
+    np.testing.assert_allclose(to_numpy(logits)[:, 0], expected, atol=1e-5)
+
+
+def test_it_uses_the_current_weights():
+    model = random_model()
+    before, _, _ = decode_both(model, beam_size=2)
+    for weight in model.decoder.weights:
+        weight.assign(1.5 * to_numpy(weight))
+    found, expected, _ = decode_both(model, beam_size=2)
+    assert np.abs(found - before).max() > 0.1
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+class GatedFeedForward(kt.layers.FeedForward):
+    def call(self, x):
+        return super().call(x) * ops.sigmoid(x)
+
+
+class PreNorm(kt.layers.Residual):
+    needs_final_norm = True
+
+    def call(self, x, sublayer, training=None):
+        return x + 2.0 * sublayer(self.norm(x))
+
+
+class SharpAttention(kt.layers.MultiHeadAttention):
+    def attend(self, query, key, *arguments):
+        return super().attend(query, 3.0 * key, *arguments)
+
+
+class CappedLogits(kt.Transformer):
+    def logits(self, states):
+        return ops.tanh(super().logits(states))
+
+
+@pytest.mark.parametrize(
+    "classes",
+    (
+        dict(feed_forward_class=GatedFeedForward),
+        dict(residual_class=PreNorm),
+        dict(attention_class=SharpAttention),
+        dict(
+            feed_forward_class=GatedFeedForward,
+            residual_class=PreNorm,
+            attention_class=SharpAttention,
+        ),
+    ),
+)
+def test_parts_of_other_classes_are_called(classes):
+    plain, other = random_model(), random_model(**classes)
+    check(other, atol=1e-4)
+    logits = [decode_both(model, 2)[0] for model in (plain, other)]
+    assert np.abs(logits[0] - logits[1]).max() > 0.1
+
+
+def test_logits_of_a_subclass():
+    model = CappedLogits(CONFIG)
+    randomise(model)
+    assert model.output_projection() is None
+    check(model)
+
+
+def test_an_activation_that_was_changed():
+    model = random_model()
+    before = decode_both(model, 2)[0]
+    for layer in model.decoder.layers:
+        layer.feed_forward.inner.activation = keras.activations.tanh
+    check(model)
+    assert np.abs(decode_both(model, 2)[0] - before).max() > 0.1
+
+
+def test_layers_with_lora_and_quantized_layers_are_called():
+    model = random_model()
+    inner = model.decoder.layers[1].feed_forward.inner
+    inner.enable_lora(2)
+    randomise(inner)
+    key = model.decoder.layers[0].self_attention.key_projection
+    key.enable_lora(2)
+    randomise(key)
+    check(model)
+    if keras.backend.backend() == "tensorflow":
+        value = model.decoder.layers[1].cross_attention.value_projection
+        value.quantize("int8")
+        check(model, atol=1e-3)
