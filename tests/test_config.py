@@ -24,6 +24,20 @@ def test_defaults_are_the_base_model_of_the_paper():
         pad_id=0,
         bos_id=2,
         eos_id=3,
+        activation="relu",
+        norm_first=False,
+        layer_norm_epsilon=1e-6,
+        attention_bias=False,
+        output_bias=False,
+        tied_embeddings="all",
+        source_vocab_size=None,
+        embedding_scale=None,
+        position_layout="interleaved",
+        position_endpoint=False,
+        position_offset=0,
+        decoder_layers=None,
+        decoder_heads=None,
+        decoder_d_ff=None,
     )
     assert TransformerConfig.from_preset("base") == config
 
@@ -98,8 +112,25 @@ def test_unknown_and_missing_names_are_refused(values):
             dict(positional_encoding="rotary"),
             "one of sinusoidal, learned. .*'rotary'",
         ),
-        (dict(bos_id=3), r"must differ .*\(0, 3, 3\)"),
-        (dict(eos_id=50), r"less than vocab_size. .*\(0, 2, 50\)"),
+        (dict(eos_id=0), r"must differ.*\(0, 2, 0\)"),
+        (dict(eos_id=50), r"less than .*\(0, 2, 50\) with 50 tokens"),
+        (
+            dict(tied_embeddings="none", source_vocab_size=3),
+            r"\(0, 2, 3\) with 3 tokens",
+        ),
+        (dict(source_vocab_size=60), "needs tied_embeddings .*'all'.*=60"),
+        (dict(decoder_heads=3), "divisible by decoder_heads.*decoder_heads=3"),
+        (
+            dict(positional_encoding="learned", position_offset=1),
+            "of sinusoidal positions",
+        ),
+        (
+            dict(d_model=7, num_heads=7, position_layout="halves"),
+            "even d_model",
+        ),
+        (dict(activation="tanh"), "one of relu, swish, gelu"),
+        (dict(norm_first=1), "True or False. .*norm_first=1"),
+        (dict(embedding_scale=0), "embedding_scale=0"),
         (dict(pad_id=-1), "a non-negative integer. .*pad_id=-1"),
     ),
 )
@@ -115,6 +146,19 @@ def test_all_invalid_values_are_reported_at_once():
         "d_ff",
         "dropout",
     ]
+
+
+def test_all_impossible_combinations_are_reported_at_once():
+    with pytest.raises(InputError) as error:
+        TransformerConfig(
+            vocab_size=50, eos_id=0, source_vocab_size=60, decoder_heads=3
+        )
+    assert len(str(error.value).split("\n")) == 3
+
+
+def test_the_start_may_be_padding_or_the_end():
+    for bos_id in (0, 3):
+        assert TransformerConfig(vocab_size=50, bos_id=bos_id).bos_id == bos_id
 
 
 def test_odd_widths_need_only_both_head_widths():

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from helpers import (
     POLICIES,
-    TOLERANCE,
     check_examples,
     dtype_of,
     gradients,
@@ -158,58 +157,6 @@ def test_id_of_padding_comes_from_the_configuration():
     expected = model({"source": padded[:, :3], "target": TARGET[:1]})
     found = model({"source": padded, "target": TARGET[:1]})
     np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("changes", "beam_size", "policy"),
-    (
-        ({}, 3, "float32"),
-        ({}, 3, "mixed_bfloat16"),
-        (dict(positional_encoding="learned"), 3, "float32"),
-        ({}, 1, "float32"),
-        (dict(attention_window=2), 3, "float32"),
-        (dict(attention_window=1), 3, "float32"),
-    ),
-)
-def test_decoding_with_a_cache_equals_decoding_at_once(
-    changes, beam_size, policy
-):
-    model = small(policy, d_k=3, d_v=5, **changes)
-    random = np.random.default_rng(0)
-    memory = model.encode(SOURCE)
-    repeated = model.encode(np.repeat(SOURCE, beam_size, axis=0))
-    cache = model.init_cache(memory, beam_size)
-    hypotheses = np.zeros((2, beam_size, 3), "int32")
-    for index in range(3):
-        # Hypotheses change places, are dropped and are continued more than
-        # once; at the first step parents are ignored.
-        parents = random.integers(0, beam_size, (2, beam_size), "int32")
-        ids = random.integers(2, 13, (2, beam_size), "int32")
-        if index:
-            hypotheses = np.take_along_axis(
-                hypotheses, parents[..., None], axis=1
-            )
-        hypotheses[:, :, index] = ids
-        logits, cache = model.decode_step(
-            ops.convert_to_tensor(ids),
-            ops.convert_to_tensor(parents),
-            cache,
-            ops.convert_to_tensor(index, "int32"),
-        )
-        assert tuple(logits.shape) == (2, beam_size, 13)
-        # The positions that are still padding have no influence.
-        flat = hypotheses.reshape(2 * beam_size, 3)
-        expected = to_numpy(model.decode(flat, repeated))[:, index]
-        np.testing.assert_allclose(
-            to_numpy(logits).reshape(expected.shape),
-            expected,
-            atol=5 * TOLERANCE[policy],
-        )
-    # The memory is neither repeated nor projected again.
-    assert tuple(cache.layers[0].cross_key.shape) == (2, 2, 6, 3)
-    kept = min(3, model.config.attention_window or 3) * beam_size
-    assert tuple(cache.layers[0].self_value.shape) == (2, 2, kept, 5)
-    assert tuple(cache.ancestry.shape) == (2, beam_size, kept)
 
 
 @pytest.mark.parametrize("window", (None, 2))

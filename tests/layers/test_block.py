@@ -5,7 +5,6 @@ import numpy as np
 import numpy_reference as reference
 import pytest
 from helpers import normal, randomise, to_numpy, weights_by_path
-from keras import ops
 
 import keras_transformer as kt
 
@@ -91,7 +90,7 @@ def test_encoder_layer(variant, tmp_path):
         np.testing.assert_allclose(to_numpy(found(X)), expected, atol=1e-5)
 
 
-def test_decoder_layer_at_once_and_step_by_step(variant):
+def test_decoder_layer(variant):
     classes, formulas = variant
     layer = kt.layers.DecoderLayer(**BLOCK, **classes)
     layer.build(X.shape, MEMORY.shape)
@@ -101,14 +100,6 @@ def test_decoder_layer_at_once_and_step_by_step(variant):
         weights_by_path(layer), 2, X, MEMORY, CAUSAL, MEMORY_MASK, **formulas
     )
     np.testing.assert_allclose(to_numpy(output), expected, atol=1e-5)
-    cache = layer.init_cache(MEMORY)
-    for t in range(T):
-        output, cache = layer.decode_step(
-            X[:, t : t + 1], cache, cross_attention_mask=MEMORY_MASK
-        )
-        np.testing.assert_allclose(
-            to_numpy(output), expected[:, t : t + 1], atol=1e-5
-        )
 
 
 def test_transformer(variant, tmp_path):
@@ -125,20 +116,6 @@ def test_transformer(variant, tmp_path):
     for found in (model, saved_and_loaded(model, tmp_path)):
         np.testing.assert_allclose(
             to_numpy(found(inputs)), expected, rtol=1e-4, atol=1e-5
-        )
-    # One position at a time, with a cache.
-    memory = model.encode(SOURCE)
-    cache = model.init_cache(memory)
-    parents = np.zeros((2, 1), "int32")
-    for index in range(2):
-        logits, cache = model.decode_step(
-            ops.convert_to_tensor(TARGET[:, index : index + 1]),
-            ops.convert_to_tensor(parents),
-            cache,
-            ops.convert_to_tensor(index, "int32"),
-        )
-        np.testing.assert_allclose(
-            to_numpy(logits)[:, 0], expected[:, index], rtol=1e-4, atol=1e-5
         )
 
 

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import TOLERANCE, normal, randomise, to_numpy
+from helpers import normal, randomise, to_numpy
 
 from keras_transformer.layers import Decoder, DecoderLayer
 from keras_transformer.masks import (
@@ -30,49 +30,6 @@ def test_layer_adds_no_causal_mask():
     changed = np.concatenate([X[:, :2], X[:, 2:] + 1], axis=1)
     difference = to_numpy(layer(changed, MEMORY)) - to_numpy(layer(X, MEMORY))
     assert np.abs(difference[:, 0]).max() > 1e-4
-
-
-@pytest.mark.parametrize(
-    ("steps", "policy"),
-    (
-        ((1, 1, 1), "float32"),
-        ((2, 1), "float32"),
-        ((2, 1), "mixed_bfloat16"),
-    ),
-)
-def test_decoding_step_by_step_equals_one_call(steps, policy):
-    decoder = Decoder(2, num_heads=2, d_ff=12, d_k=3, d_v=5, dtype=policy)
-    decoder(X, MEMORY)
-    randomise(decoder)
-    mask = to_numpy(causal_mask(3)).astype(bool)
-    expected = to_numpy(decoder(X, MEMORY, mask, MEMORY_MASK))
-
-    cache, outputs, end = decoder.init_cache(MEMORY), [], 0
-    assert tuple(cache[0].self_key.shape) == (2, 2, 0, 3)
-    assert tuple(cache[0].self_value.shape) == (2, 2, 0, 5)
-    for step in steps:
-        start, end = end, end + step
-        output, cache = decoder.decode_step(
-            X[:, start:end], cache, mask[:, start:end, :end], MEMORY_MASK
-        )
-        outputs.append(to_numpy(output))
-    assert tuple(cache[1].self_key.shape) == (2, 2, 3, 3)
-    assert tuple(cache[1].cross_value.shape) == (2, 2, 4, 5)
-    np.testing.assert_allclose(
-        np.concatenate(outputs, axis=1), expected, atol=TOLERANCE[policy]
-    )
-
-
-def test_decode_step_leaves_the_given_cache_unchanged():
-    decoder = Decoder(1, num_heads=2, d_ff=12)
-    decoder(X, MEMORY)
-    _, cache = decoder.decode_step(X[:, :1], decoder.init_cache(MEMORY))
-    before = [to_numpy(tensor) for tensor in cache[0]]
-    first, _ = decoder.decode_step(X[:, 1:2], cache)
-    again, _ = decoder.decode_step(X[:, 1:2], cache)
-    np.testing.assert_array_equal(to_numpy(first), to_numpy(again))
-    for tensor, values in zip(cache[0], before, strict=True):
-        np.testing.assert_array_equal(to_numpy(tensor), values)
 
 
 def test_scores_respect_both_masks_and_are_those_of_each_layer():

@@ -34,12 +34,17 @@ MODULES = (
     "residual",
     "restricted_attention",
 )
-HEADS = dict(num_heads=2, d_k=3, d_v=5)
+WIDTHS = dict(num_heads=2, d_k=3, d_v=5)
+HEADS = dict(**WIDTHS, use_bias=False)
 BLOCK = dict(
-    **HEADS,
+    **WIDTHS,
     d_ff=12,
     dropout=0.5,
     attention_window=None,
+    attention_bias=False,
+    activation="relu",
+    norm_first=False,
+    epsilon=1e-6,
     attention_class="keras_transformer>MultiHeadAttention",
     feed_forward_class="keras_transformer>FeedForward",
     residual_class="keras_transformer>Residual",
@@ -87,11 +92,14 @@ CASES = {
         ),
     ),
     "FeedForward": Case(
-        layers.FeedForward, dict(d_ff=12), (X,), reference.feed_forward
+        layers.FeedForward,
+        dict(d_ff=12, activation="relu"),
+        (X,),
+        reference.feed_forward,
     ),
     "Residual": Case(
         layers.Residual,
-        dict(dropout=0.5),
+        dict(dropout=0.5, norm_first=False, epsilon=1e-6),
         (X,),
         lambda w, x: reference.post_norm(w, x, np.fliplr),
         dict(sublayer=reverse),
@@ -122,7 +130,7 @@ CASES = {
     ),
     "SinusoidalPositionalEncoding": Case(
         layers.SinusoidalPositionalEncoding,
-        {},
+        dict(layout="interleaved", endpoint=False, offset=0),
         (X,),
         lambda w, x: x + reference.sinusoids(T, D),
     ),
@@ -134,7 +142,7 @@ CASES = {
     ),
     "TiedEmbedding": Case(
         layers.TiedEmbedding,
-        dict(vocab_size=7, d_model=D),
+        dict(vocab_size=7, d_model=D, scale=None, use_bias=False),
         (np.array([[0, 6, 3]], "int32"),),
         lambda w, ids: w["embeddings"][ids] * np.sqrt(D),
     ),
@@ -155,7 +163,7 @@ def made(name, policy="float32", **changes):
 
 def test_every_layer_has_a_case():
     public = {name for name in layers.__all__ if name[0].isupper()}
-    assert set(CASES) == public - {"LayerCache"}
+    assert set(CASES) == public
 
 
 @pytest.mark.parametrize("module", MODULES)

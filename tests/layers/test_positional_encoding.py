@@ -3,7 +3,6 @@ import numpy as np
 import numpy_reference as reference
 import pytest
 from helpers import POLICIES, dtype_of, normal, to_numpy
-from keras import ops
 
 from keras_transformer.layers import (
     LearnedPositionalEncoding,
@@ -38,22 +37,6 @@ def test_sinusoids_have_no_weights_and_work_for_any_length():
             output[0], reference.sinusoids(length, 4), atol=2e-4
         )
     assert not encoding.weights
-
-
-@pytest.mark.parametrize(
-    "make", (SinusoidalPositionalEncoding, lambda: LearnedPositionalEncoding(9))
-)
-def test_positions_can_be_given(make):
-    encoding, x = make(), normal(2, 6, 8)
-    whole, tensor = to_numpy(encoding(x)), ops.convert_to_tensor(x)
-    later = encoding.add_positions(tensor[:, 4:], np.array([4, 5], "int32"))
-    np.testing.assert_allclose(to_numpy(later), whole[:, 4:], atol=1e-6)
-    # The same position for all, as for the hypotheses of a beam.
-    same = encoding.add_positions(tensor, np.array([5], "int32"))
-    np.testing.assert_allclose(to_numpy(same)[:, 5], whole[:, 5], atol=1e-6)
-    np.testing.assert_allclose(
-        to_numpy(same)[:, 0] - x[:, 0], whole[:, 5] - x[:, 5], atol=1e-5
-    )
 
 
 def test_learned_vectors_are_one_trainable_table():

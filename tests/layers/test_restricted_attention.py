@@ -242,21 +242,6 @@ def test_no_tensor_has_all_pairs():
     assert largest(640) == 2 * largest(320) < 640 * 640 / 10
 
 
-def test_cached_steps_are_one_call():
-    layer = DecoderLayer(2, 12, attention_window=3)
-    x, memory = normal(B, 7, D, seed=1), normal(B, 4, D, seed=2)
-    layer(x, memory)
-    randomise(layer)
-    expected = to_numpy(layer(x, memory))
-    cache = layer.init_cache(memory)
-    for t in range(7):
-        output, cache = layer.decode_step(x[:, t : t + 1], cache)
-        np.testing.assert_allclose(
-            to_numpy(output)[:, 0], expected[:, t], atol=1e-5
-        )
-        assert cache.self_key.shape[2] == min(t + 1, 3)
-
-
 @pytest.mark.parametrize("window", (0, 2.5, None))
 def test_window_must_be_a_positive_integer(window):
     with pytest.raises(ValueError, match="window must be a positive integer"):

@@ -37,18 +37,25 @@ def attention(query, key, value, mask=True):
 def multi_head_attention(weights, num_heads, query, memory, mask=True):
     """Section 3.2.2, one head after the other; `mask` is `[B, T, S]`."""
     projections = [
-        np.split(x @ weights[f"{name}/kernel"], num_heads, axis=-1)
+        np.split(project(weights, name, x), num_heads, axis=-1)
         for name, x in (("query", query), ("key", memory), ("value", memory))
     ]
     heads = [attention(*head, mask) for head in zip(*projections, strict=True)]
-    return np.concatenate(heads, axis=-1) @ weights["output/kernel"]
+    return project(weights, "output", np.concatenate(heads, axis=-1))
 
 
-def feed_forward(weights, x):
+def project(weights, name, x):
+    """A product; the paper's has no bias."""
+    return x @ weights[f"{name}/kernel"] + weights.get(f"{name}/bias", 0.0)
+
+
+def relu(x):
+    return np.maximum(x, 0.0)
+
+
+def feed_forward(weights, x, activation=relu):
     """Equation 2."""
-    inner = x @ weights["inner/kernel"] + weights["inner/bias"]
-    outer = np.maximum(inner, 0.0) @ weights["outer/kernel"]
-    return outer + weights["outer/bias"]
+    return project(weights, "outer", activation(project(weights, "inner", x)))
 
 
 def layer_norm(weights, x, epsilon=1e-6):
@@ -62,9 +69,16 @@ def same(x):
     return x
 
 
-def post_norm(weights, x, sublayer, dropout=same):
+def post_norm(weights, x, sublayer, dropout=same, epsilon=1e-6):
     """Section 3.1; `dropout` goes where section 5.4 puts it."""
-    return layer_norm(inside(weights, "norm"), x + dropout(sublayer(x)))
+    x = x + dropout(sublayer(x))
+    return layer_norm(inside(weights, "norm"), x, epsilon)
+
+
+def pre_norm(weights, x, sublayer, dropout=same, epsilon=1e-6):
+    """The other order, which is not the paper's."""
+    normalized = layer_norm(inside(weights, "norm"), x, epsilon)
+    return x + dropout(sublayer(normalized))
 
 
 def encoder_layer(
@@ -130,16 +144,16 @@ def wrapped(weights, residual, dropout):
     return wrap
 
 
-def encoder(weights, num_heads, x, *arguments, **formulas):
+def encoder(weights, num_heads, x, *arguments, epsilon=1e-6, **formulas):
     for layer in layers(weights):
         x = encoder_layer(layer, num_heads, x, *arguments, **formulas)
-    return final_norm(weights, x)
+    return final_norm(weights, x, epsilon)
 
 
-def decoder(weights, num_heads, x, *arguments, **formulas):
+def decoder(weights, num_heads, x, *arguments, epsilon=1e-6, **formulas):
     for layer in layers(weights):
         x = decoder_layer(layer, num_heads, x, *arguments, **formulas)
-    return final_norm(weights, x)
+    return final_norm(weights, x, epsilon)
 
 
 def layers(weights):
@@ -149,10 +163,10 @@ def layers(weights):
     return [inside(weights, f"layer_{i}") for i in range(count)]
 
 
-def final_norm(weights, x):
+def final_norm(weights, x, epsilon):
     """What follows the last layer: nothing in the paper."""
     norm = inside(weights, "final_norm")
-    return layer_norm(norm, x) if norm else x
+    return layer_norm(norm, x, epsilon) if norm else x
 
 
 def sinusoids(length, d_model):
@@ -168,38 +182,56 @@ def sinusoids(length, d_model):
 
 
 def transformer(
-    weights, num_heads, source, target, pad_id=0, dropout=same, **formulas
+    weights,
+    num_heads,
+    source,
+    target,
+    pad_id=0,
+    dropout=same,
+    decoder_heads=None,
+    scale=None,
+    sinusoids=sinusoids,
+    **formulas,
 ):
-    """Logits `[B, T, V]` for ids `[B, S]` and `[B, T]`."""
-    matrix = weights["embedding/embeddings"]
-    d_model = matrix.shape[1]
+    """Logits `[B, T, V]` for ids `[B, S]` and `[B, T]`.
 
-    def embed(ids, name):
+    What has no weights of its own has those of the embedding (section 3.4).
+    """
+    source_matrix = weights["embedding/embeddings"]
+    d_model = source_matrix.shape[1]
+    matrix = weights.get("target_embedding/embeddings", source_matrix)
+    output = weights.get("output_embedding/embeddings", matrix)
+    biases = [
+        v for path, v in weights.items() if path.endswith("embedding/bias")
+    ]
+
+    def embed(ids, name, matrix):
         length = ids.shape[1]
         table = weights.get(f"{name}/embeddings", sinusoids(length, d_model))
-        return dropout(matrix[ids] * np.sqrt(d_model) + table[:length])
+        factor = np.sqrt(d_model) if scale is None else scale
+        return dropout(matrix[ids] * factor + table[:length])
 
     source_mask = (source != pad_id)[:, None, :]
     target_mask = np.tril(np.ones((target.shape[1], target.shape[1]), bool))
     memory = encoder(
         inside(weights, "encoder"),
         num_heads,
-        embed(source, "source_positions"),
+        embed(source, "source_positions", source_matrix),
         source_mask,
         dropout,
         **formulas,
     )
     states = decoder(
         inside(weights, "decoder"),
-        num_heads,
-        embed(target, "target_positions"),
+        decoder_heads or num_heads,
+        embed(target, "target_positions", matrix),
         memory,
         target_mask,
         source_mask,
         dropout,
         **formulas,
     )
-    return states @ matrix.T
+    return states @ output.T + sum(biases)
 
 
 def token_losses(labels, logits, smoothing):
