@@ -18,7 +18,8 @@ PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # with the NumPy reference. Saving and docstrings do not depend on the backend.
 PORTABLE_TESTS := tests/layers tests/test_masks.py tests/test_model.py \
 	tests/test_losses.py tests/test_schedules.py tests/test_metrics.py \
-	tests/test_reference.py -k "not docstrings and not saved" -m "not slow"
+	tests/test_reference.py tests/test_configurations.py tests/test_weights.py \
+	tests/decoding/test_step.py -k "not docstrings and not saved" -m "not slow"
 
 # The ends of the version ranges in setup.py. Both exist for Python 3.11 and
 # 3.12 only.

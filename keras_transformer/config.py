@@ -1,7 +1,6 @@
 """The architecture of a Transformer as a frozen dataclass."""
 
 import dataclasses
-import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -313,25 +312,6 @@ class TransformerConfig:
     def to_dict(self) -> dict[str, Any]:
         """Returns the values as a dictionary that JSON can hold."""
         return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> "TransformerConfig":
-        """Returns the configuration that `to_json` wrote.
-
-        Raises:
-            InputError: If `text` is not valid JSON, or see `from_dict`.
-        """
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise InputError(
-                f"A configuration must be valid JSON. Received: {error}"
-            ) from error
-        return cls.from_dict(values)
-
-    def to_json(self) -> str:
-        """Returns the configuration as JSON text."""
-        return json.dumps(self.to_dict(), indent=2)
 
     @property
     def num_parameters(self) -> int:

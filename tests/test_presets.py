@@ -109,44 +109,6 @@ def test_parameters_are_those_of_table_3(name):
     assert abs(config.num_parameters / 1e6 - TABLE_3[name][1]) < margin
 
 
-@pytest.mark.parametrize(
-    ("name", "architecture", "recipe"),
-    [
-        ("tiny", (2_000, 2, 128, 512, 4, 0.1), (1_000, 400, 4_096, 1.0)),
-        ("small", (8_000, 3, 256, 1024, 4, 0.1), (6_000, 2_000, 4_096, 1.0)),
-        (
-            "multi30k",
-            (10_000, 4, 128, 256, 4, 0.3),
-            (8_000, 2_000, 16_384, 2.5),
-        ),
-        (
-            "parsing-small",
-            (8_000, 3, 256, 1024, 4, 0.1),
-            (16_000, 2_000, 4_096, 1.0),
-        ),
-    ],
-)
-def test_presets_outside_the_paper(name, architecture, recipe):
-    config, chosen = (
-        TransformerConfig.from_preset(name),
-        Recipe.from_preset(name),
-    )
-    assert architecture == (
-        config.vocab_size,
-        config.num_layers,
-        config.d_model,
-        config.d_ff,
-        config.num_heads,
-        config.dropout,
-    )
-    assert recipe == (
-        chosen.steps,
-        chosen.warmup_steps,
-        chosen.batch_tokens,
-        chosen.learning_rate_scale,
-    )
-
-
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_holds_only_what_differs_from_base(name):
     preset = PRESETS[name]

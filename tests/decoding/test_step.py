@@ -10,7 +10,6 @@ from keras import ops
 
 import keras_transformer as kt
 from keras_transformer.decoding import StepDecoder
-from keras_transformer.presets import PRESETS
 
 # The second source is padded.
 SOURCE = np.array([[7, 8, 9, 10, 3], [11, 12, 3, 0, 0]], "int32")
@@ -73,43 +72,35 @@ def test_examples_of_the_docstrings():
     check_examples(step)
 
 
-def shapes():
-    """The decoder layers of all presets, each once: `{config: preset}`."""
-    found = {}
-    for name in PRESETS:
-        config = kt.TransformerConfig.from_preset(name)
-        config = dataclasses.replace(
-            config, num_layers=1, vocab_size=13, max_length=16, dropout=0.1
-        )
-        found.setdefault(config, name)
-    return found
-
-
-@pytest.mark.parametrize(
-    "config", [pytest.param(c, id=name) for c, name in shapes().items()]
-)
-def test_the_shape_of_every_preset(config):
-    check(random_model(config), atol=1e-3)
-
-
+# test_configurations.py has each field alone.
 VARIANTS = {
-    "attention-bias": dict(attention_bias=True),
-    "attention-bias-of-two-widths": dict(attention_bias=True, d_k=3, d_v=5),
-    "wide-keys": dict(d_k=5, d_v=3),
-    "activation": dict(activation="swish"),
-    "pre-norm": dict(norm_first=True, layer_norm_epsilon=0.5),
-    "post-norm-epsilon": dict(layer_norm_epsilon=0.5),
-    "output-bias": dict(output_bias=True),
-    "untied": dict(
-        tied_embeddings="none", source_vocab_size=15, output_bias=True
+    "one-head": dict(num_heads=1),
+    "two-widths": dict(d_k=5, d_v=3),
+    "biases": dict(
+        attention_bias=True,
+        d_k=3,
+        d_v=5,
+        activation="swish",
+        layer_norm_epsilon=0.5,
+        output_bias=True,
+        position_layout="halves",
+        position_endpoint=True,
+        position_offset=2,
     ),
-    "target-tied": dict(tied_embeddings="target", source_vocab_size=15),
-    "inputs-tied": dict(tied_embeddings="inputs", embedding_scale=1.0),
-    "other-decoder": dict(decoder_layers=1, decoder_heads=4, decoder_d_ff=12),
-    "positions": dict(
-        position_layout="halves", position_endpoint=True, position_offset=2
+    "pre-norm": dict(
+        norm_first=True,
+        layer_norm_epsilon=0.5,
+        tied_embeddings="none",
+        source_vocab_size=15,
+        output_bias=True,
     ),
-    "learned": dict(positional_encoding="learned"),
+    "decoder": dict(
+        decoder_layers=1,
+        decoder_heads=4,
+        decoder_d_ff=12,
+        embedding_scale=1.0,
+        positional_encoding="learned",
+    ),
 }
 
 
@@ -118,9 +109,9 @@ def test_every_configuration(changes):
     check(random_model(kt.TransformerConfig(**{**SMALL, **changes})))
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize(
-    "policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"]
+    ("policy", "beam_size"),
+    [("mixed_bfloat16", 4), ("mixed_float16", 3), ("bfloat16", 1)],
 )
 def test_every_dtype_policy(policy, beam_size):
     atol = 5 * TOLERANCE.get(policy, 0.1)
@@ -152,8 +143,9 @@ def test_a_step_leaves_the_given_cache_unchanged():
     np.testing.assert_array_equal(to_numpy(first), to_numpy(again))
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-@pytest.mark.parametrize("window", [1, 2, 9])
+@pytest.mark.parametrize(
+    ("window", "beam_size"), [(1, 3), (2, 1), (2, 3), (9, 3)]
+)
 def test_a_window_limits_the_cache(window, beam_size):
     model = random_model(dataclasses.replace(CONFIG, attention_window=window))
     cache = check(model, beam_size, steps=6)
