@@ -86,7 +86,7 @@ def sample(
         probabilities, before temperature, top-k and top-p.
     """
     constraints = Constraints.of(max_lengths, prefix, pad_id)
-    banned = sorted({pad_id, bos_id, *banned_ids})
+    banned = tf.constant(banned_ids, tf.int32)
 
     def extend(state: _State) -> _State:
         """Decodes one more token of each sample."""

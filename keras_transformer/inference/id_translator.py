@@ -175,11 +175,12 @@ class IdTranslator:
     @property
     def _special_ids(self) -> dict[str, Any]:
         config = self.config
+        banned = {config.pad_id, config.bos_id, self.unk_id} - {config.eos_id}
         return dict(
             bos_id=config.bos_id,
             eos_id=config.eos_id,
             pad_id=config.pad_id,
-            banned_ids=(self.unk_id,),
+            banned_ids=tuple(sorted(banned)),
         )
 
     def _first_step(

@@ -35,7 +35,7 @@ MANY = 4000
 CHI_SQUARE = 36.1
 
 
-TOKENS = dict(bos_id=BOS, eos_id=EOS, pad_id=PAD, banned_ids=(UNK,))
+TOKENS = dict(bos_id=BOS, eos_id=EOS, pad_id=PAD, banned_ids=(PAD, UNK, BOS))
 DEFAULTS = dict(num_samples=1, temperature=1.0, top_k=0, top_p=1.0, seed=0)
 
 
@@ -237,6 +237,22 @@ def test_banned_ids_are_never_drawn():
     # None of the three most likely tokens would be allowed.
     found = samples(table, num_samples=200, top_k=3)
     assert {token for _, ids in found for token in ids} == {EOS, A, B}
+
+
+@pytest.mark.parametrize("start", [PAD, EOS])
+def test_the_start_id_may_be_padding_or_the_end(start):
+    table = random_table(0)
+    expected = samples(table, num_samples=50)
+    assert len({ids for _, ids in expected}) > 5
+    assert samples(table, num_samples=50, bos_id=start) == expected
+
+
+def test_only_banned_ids_are_banned():
+    table = table_of(a=-1.0, a_=0.0)
+    table[()][UNK] = 0.0
+    table[UNK,][EOS] = 0.0
+    found = samples(table, num_samples=50, banned_ids=())
+    assert {ids for _, ids in found} == {(UNK, EOS), (A, EOS)}
 
 
 @pytest.mark.parametrize("limit", [-1, 1, 2, 3])

@@ -33,7 +33,7 @@ class TableTranslator:
                 bos_id=BOS,
                 eos_id=EOS,
                 pad_id=PAD,
-                banned_ids=(UNK,),
+                banned_ids=(PAD, UNK, BOS),
             )
             return searcher, searcher.start(cache, [max_length], None)
 
