@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -71,18 +71,18 @@ class Task(abc.ABC):
         """
 
     def check_tokenizer(
-        self, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]
+        self, vocabulary: Vocabulary, pairs: Iterable[tuple[str, str]]
     ) -> None:
-        """Checks that a tokenizer of other data can encode targets.
+        """Checks that the vocabulary of other data can encode targets.
 
         Args:
-            tokenizer: The tokenizer.
+            vocabulary: The vocabulary.
             pairs: Sources and targets, read once.
 
         Raises:
             InputError: If it cannot.
         """
-        del tokenizer, pairs  # any text has ids
+        del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
         """Returns the task for the sources of a corpus.
@@ -92,41 +92,41 @@ class Task(abc.ABC):
         return self
 
     def source_ids(
-        self, tokenizer: Tokenizer, sources: "tf.Tensor"
+        self, vocabulary: Vocabulary, sources: "tf.Tensor"
     ) -> "tf.RaggedTensor":
         """Returns the ids that the model reads, in a graph or eagerly.
 
         Args:
-            tokenizer: From `train_tokenizer`.
+            vocabulary: The vocabulary.
             sources: String tensor `[B]`.
 
         Returns:
             int32 ragged tensor `[B, (S)]`, without the end token.
         """
-        return tokenizer.tokenize(sources)
+        return vocabulary.source.tokenize(sources)
 
     def target_ids(
-        self, tokenizer: Tokenizer, targets: "tf.Tensor"
+        self, vocabulary: Vocabulary, targets: "tf.Tensor"
     ) -> "tf.RaggedTensor":
         """Returns the ids that the model is trained to write.
 
         Args:
-            tokenizer: From `train_tokenizer`.
+            vocabulary: The vocabulary.
             targets: String tensor `[B]`.
 
         Returns:
             int32 ragged tensor `[B, (T)]`, without start and end tokens.
         """
-        return tokenizer.tokenize(targets)
+        return vocabulary.target.tokenize(targets)
 
     @abc.abstractmethod
     def output_texts(
-        self, tokenizer: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
+        self, vocabulary: Vocabulary, ids: "tf.Tensor", sources: "tf.Tensor"
     ) -> Outputs:
         """Returns the texts of ids: the inverse of `target_ids`.
 
         Args:
-            tokenizer: From `train_tokenizer`.
+            vocabulary: The vocabulary.
             ids: `[B, n, T]`, each row up to its end token, then padded.
             sources: String tensor `[B]`, as for `source_ids`.
         """
