@@ -1,8 +1,7 @@
 """Translates a batch: text -> ids -> search -> ids -> text.
 
-`Translator` calls it with Python's texts; the graph functions of an exported
-model are its methods. `IdPipeline` knows models and the search, and
-`TextPipeline` adds the vocabulary and the task.
+`Translator` calls it with Python's texts; the signatures of an exported model
+consist of its methods.
 
 Letters: B = batch, K = hypotheses of a text, n = translations returned,
 S = source length, T = target length, p = prefix length, V = vocabulary.
@@ -48,23 +47,29 @@ class Translation(NamedTuple):
     repaired: bool = False  # the best text is a tree that had to be repaired
 
 
-class IdPipeline:
-    """Translates ids with a model, or with the mean of several models.
+class Pipeline:
+    """Translates tensors of texts, or of ids, in a graph or eagerly.
 
     Several models (an ensemble) are decoded side by side, and their
     probabilities of the next token are averaged.
 
     Args:
         models: The Transformers. They share vocabulary and special ids.
-        search: The default search.
-        unk_id: Id of unknown text, which no translation contains.
+        vocabulary: The vocabulary that the models were trained with.
+        search: The search, unless a call has its own settings.
+        task: What the models were trained for.
 
     Raises:
-        InputError: If there is no model, or their vocabularies differ.
+        InputError: If there is no model, or the models or the vocabulary do
+            not fit together.
     """
 
     def __init__(
-        self, models: Sequence[Transformer], search: Search, unk_id: int
+        self,
+        models: Sequence[Transformer],
+        vocabulary: Vocabulary,
+        search: Search,
+        task: Task,
     ) -> None:
         if not models:
             raise InputError("A translator needs a model. Received: none")
@@ -74,9 +79,20 @@ class IdPipeline:
                 "Models that translate together must have the same "
                 f"{', '.join(_SHARED_FIELDS)}. Received: {sorted(found)}"
             )
+        (expected,) = found
+        if _shared_fields(vocabulary) != expected:
+            raise InputError(
+                "The tokenizer must be the one that the model was trained "
+                f"with. Received: ({', '.join(_SHARED_FIELDS)}) = "
+                f"{_shared_fields(vocabulary)} of the tokenizer, {expected} of "
+                "the model"
+            )
         self.models = tuple(models)
+        self.vocabulary = vocabulary
         self.default_search = search
-        self.unk_id = unk_id
+        self.task = task
+
+    # === Ids ===
 
     @property
     def config(self) -> TransformerConfig:
@@ -120,14 +136,13 @@ class IdPipeline:
         settings: Search | None = None,
         max_lengths: tf.Tensor | None = None,
     ) -> SearchResult:
-        """Searches for translations, in a graph or eagerly.
+        """Searches for translations.
 
         Args:
             source: Ids `[B, S]` with their end tokens, padded.
             prefix: Ids `[B, p]`, padded, with which the translations begin.
                 The maximum length of each is longer by its prefix.
-            settings: The search. Default: that of the pipeline. In a graph,
-                its fields may be scalar tensors.
+            settings: The search. In a graph, fields may be scalar tensors.
             max_lengths: From `max_lengths`, if they are known.
         """
         settings = settings or self.default_search
@@ -135,7 +150,7 @@ class IdPipeline:
             max_lengths = self.max_lengths(source, prefix, settings)
         count = settings.num_hypotheses
         step, caches = self._first_step(source, max_lengths, count)
-        tokens = {**self._special_ids, "prefix": prefix}
+        tokens = {**self.special_ids, "prefix": prefix}
         if isinstance(settings, BeamSearch):
             return beam_search(
                 step, caches, max_lengths, count, settings.alpha, **tokens
@@ -153,7 +168,7 @@ class IdPipeline:
         max_lengths = self.max_lengths(source, None, settings)
         step, caches = self._first_step(source, max_lengths, settings.beam_size)
         searcher = BeamSearcher(
-            step, settings.beam_size, settings.alpha, **self._special_ids
+            step, settings.beam_size, settings.alpha, **self.special_ids
         )
         return searcher, searcher.start(caches, max_lengths, None)
 
@@ -185,10 +200,13 @@ class IdPipeline:
         return tf.concat([bos, labels], axis=1)[:, :-1]
 
     @property
-    def _special_ids(self) -> dict[str, Any]:
+    def special_ids(self) -> dict[str, Any]:
+        """What a search knows of ids, by the names of its arguments."""
         config = self.config
         # The decoder may start with what is padding or the end elsewhere.
-        banned = {config.pad_id, config.bos_id, self.unk_id} - {config.eos_id}
+        banned = {config.pad_id, config.bos_id, self.vocabulary.unk_id} - {
+            config.eos_id
+        }
         return dict(
             bos_id=config.bos_id,
             eos_id=config.eos_id,
@@ -235,37 +253,7 @@ class IdPipeline:
         joined = tf.strings.reduce_join(words, axis=1)
         return tf.strings.to_hash_bucket_fast(joined, 2**62)
 
-
-class TextPipeline(IdPipeline):
-    """Translates string tensors, as a task says.
-
-    Args:
-        models: Arguments of `IdPipeline`.
-        vocabulary: The vocabulary that the models were trained with.
-        search: The default search.
-        task: What the models were trained for.
-
-    Raises:
-        InputError: If the vocabulary does not fit the models.
-    """
-
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        vocabulary: Vocabulary,
-        search: Search,
-        task: Task,
-    ) -> None:
-        super().__init__(models, search, vocabulary.unk_id)
-        expected, found = map(_shared_fields, (self.config, vocabulary))
-        if found != expected:
-            raise InputError(
-                "The tokenizer must be the one that the model was trained "
-                f"with. Received: ({', '.join(_SHARED_FIELDS)}) = {found} of "
-                f"the tokenizer, {expected} of the model"
-            )
-        self.vocabulary = vocabulary
-        self.task = task
+    # === Texts ===
 
     def source_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of sources `[B, (S)]`, without the end token."""
@@ -302,7 +290,7 @@ class TextPipeline(IdPipeline):
         prefix: tf.RaggedTensor | None = None,
         settings: Search | None = None,
     ) -> tuple[SearchResult, tf.Tensor, tf.Tensor]:
-        """Searches for translations of texts, in a graph or eagerly.
+        """Searches for translations of texts.
 
         Args:
             source: From `source_ids`.
@@ -340,7 +328,7 @@ class TextPipeline(IdPipeline):
         source: tf.RaggedTensor | None = None,
         prefix: tf.RaggedTensor | None = None,
     ) -> Translation:
-        """Translates a batch of texts, in a graph or eagerly.
+        """Translates a batch of texts.
 
         Args:
             text: String tensor `[B]`.

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
 from keras_transformer.decoding.search import Search
-from keras_transformer.inference.pipeline import TextPipeline, Translation
+from keras_transformer.inference.pipeline import Pipeline, Translation
 from keras_transformer.inference.run import Run
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
@@ -96,7 +96,7 @@ class Translator:
         task = task or TranslationTask()
         search = (search or task.search).returning(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)
-        self.pipeline = TextPipeline(models, tokenizer, search, task)
+        self.pipeline = Pipeline(models, tokenizer, search, task)
         self.model = models[0]
         self.models = models
         self.tokenizer = tokenizer
@@ -180,31 +180,13 @@ class Translator:
             return translations.texts[0]
         return [translation.texts[0] for translation in translations]
 
-    @overload
-    def translate(
-        self,
-        texts: str | bytes,
-        batch_tokens: int = 2048,
-        workers: int = 1,
-        prefixes: str | bytes | None = None,
-    ) -> Translation: ...
-
-    @overload
-    def translate(
-        self,
-        texts: Iterable[str | bytes],
-        batch_tokens: int = 2048,
-        workers: int = 1,
-        prefixes: Iterable[str | bytes] | None = None,
-    ) -> list[Translation]: ...
-
     def translate(
         self,
         texts: Any,
         batch_tokens: int = 2048,
         workers: int = 1,
         prefixes: Any = None,
-    ) -> Any:
+    ) -> Translation | list[Translation]:
         """Translates texts, in batches of similar length.
 
         Args:

@@ -131,6 +131,13 @@ class Task(abc.ABC):
             sources: String tensor `[B]`, as for `source_ids`.
         """
 
+    def columns(self, found: Any) -> dict[str, Any]:
+        """Returns the fields of a `Translation` as signatures name them."""
+        values = found._asdict()
+        if not self.repairs:
+            del values["repaired"]
+        return {self.output: values.pop("texts"), **values}
+
     def check_metrics(
         self, language: str | None, metrics: Sequence[str]
     ) -> None:

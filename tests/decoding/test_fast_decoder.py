@@ -1,6 +1,7 @@
 """The fast decoder computes what `Transformer.decode_step` computes."""
 
 import dataclasses
+import types
 
 import keras
 import numpy as np
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.decoding.fast_decoder import FastDecoder
-from keras_transformer.inference.id_translator import IdTranslator
+from keras_transformer.inference.pipeline import Pipeline
 from keras_transformer.presets import PRESETS
 
 STEPS = 3
@@ -135,13 +136,13 @@ def test_a_window_limits_the_cache(window, beam_size):
 def test_a_search_in_a_graph_with_a_window(monkeypatch):
     """Scores of the search are those of the whole translation at once."""
     config = dataclasses.replace(CONFIG, attention_window=2)
-    ids = IdTranslator(
-        [random_model(config)], kt.BeamSearch(beam_size=4, alpha=0.0), unk_id=1
-    )
+    settings = kt.BeamSearch(beam_size=4, alpha=0.0, extra_length=3)
+    vocabulary = types.SimpleNamespace(**vars(config), unk_id=1)
+    ids = Pipeline([random_model(config)], vocabulary, settings, None)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
     def search(source):
-        return ids.search(source, extra_length=3, length_factor=1.0)
+        return ids.search(source)
 
     found = search(SOURCE)
     assert found.lengths.numpy().max() > 4
@@ -154,7 +155,7 @@ def test_a_search_in_a_graph_with_a_window(monkeypatch):
     monkeypatch.setattr(
         FastDecoder, "supports", staticmethod(lambda model: False)
     )
-    expected = ids.search(tf.constant(SOURCE), extra_length=3)
+    expected = ids.search(tf.constant(SOURCE))
     np.testing.assert_array_equal(found.ids, expected.ids)
 
 
@@ -202,13 +203,14 @@ def test_only_the_decoder_of_the_paper_is_supported(monkeypatch):
 
 
 def test_the_search_finds_the_same_with_both(monkeypatch, translator, pairs):
-    source, *_ = translator.tensors.source_ids(tf.constant(list(pairs)))
+    pipeline = translator.pipeline
+    source, *_ = pipeline.with_end(pipeline.source_ids(list(pairs)))
     assert FastDecoder.supports(translator.model)
-    found = translator.tensors.ids.search(source)
+    found = pipeline.search(source)
     monkeypatch.setattr(
         FastDecoder, "supports", staticmethod(lambda model: False)
     )
-    expected = translator.tensors.ids.search(source)
+    expected = pipeline.search(source)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
     np.testing.assert_array_equal(found.lengths, expected.lengths)
@@ -223,6 +225,7 @@ def test_the_search_decodes_with_it(monkeypatch, translator):
         return decode_step(self, ids, parents, cache, index)
 
     monkeypatch.setattr(FastDecoder, "decode_step", count)
-    source, *_ = translator.tensors.source_ids(tf.constant(["dog"]))
-    translator.tensors.ids.search(source)
+    pipeline = translator.pipeline
+    source, *_ = pipeline.with_end(pipeline.source_ids(["dog"]))
+    pipeline.search(source)
     assert len(steps) > 1 and set(steps) == {(1, 4)}
