@@ -47,6 +47,14 @@ class Translation(NamedTuple):
     repaired: bool = False  # the best text is a tree that had to be repaired
 
 
+class Score(NamedTuple):
+    """How likely a given translation is."""
+
+    score: float  # log P / length penalty, by which the search ranks
+    log_prob: float  # log P, a natural logarithm
+    perplexity: float  # exp(-log P / number of tokens), the end token included
+
+
 class Pipeline:
     """Translates tensors of texts, or of ids, in a graph or eagerly.
 

@@ -174,8 +174,8 @@ class Run:
         """Returns a checkpoint by name.
 
         Args:
-            name: A step, `"best"` (by validation score) or `"last"`, which is
-                the default.
+            name: A step, `"best"` (by validation score) or `"last"`, the
+                default.
 
         Raises:
             InputError: If there is no such checkpoint.

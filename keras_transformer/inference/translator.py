@@ -6,17 +6,17 @@ H = attention heads.
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
 from keras_transformer.decoding.search import Search
-from keras_transformer.inference.pipeline import Pipeline, Translation
+from keras_transformer.inference.pipeline import Pipeline, Score, Translation
 from keras_transformer.inference.run import Run
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
@@ -26,14 +26,6 @@ from keras_transformer.text import Vocabulary, read_texts
 
 _MAX_BATCH_SIZE = 128
 _IDS = tf.RaggedTensorSpec([None, None], tf.int32)
-
-
-class Score(NamedTuple):
-    """How likely a given translation is."""
-
-    score: float  # log P / length penalty, by which the search ranks
-    log_prob: float  # log P, a natural logarithm
-    perplexity: float  # exp(-log P / number of tokens), the end token included
 
 
 class TranslationAttention(NamedTuple):
@@ -129,7 +121,7 @@ class Translator:
             num_translations: As in `Translator`.
             dtype: Of weights and computation, as in `Run.load_model`. Softmax,
                 normalization and scores remain float32.
-            task: As in `Translator`. Default: that of the run.
+            task: As in `Translator`. Default: the run's.
 
         Raises:
             InputError: If a folder is not a run or lacks the checkpoint, or
@@ -145,13 +137,9 @@ class Translator:
             )
         checkpoints = [(one, one.find_checkpoint(checkpoint)) for one in runs]
         models = [one.load_model(path, dtype) for one, path in checkpoints]
-        translator = cls(
-            models,
-            runs[0].tokenizer,
-            search,
-            num_translations,
-            task or runs[0].task,
-        )
+        task = task or runs[0].task
+        tokenizer = runs[0].tokenizer
+        translator = cls(models, tokenizer, search, num_translations, task)
         translator.checkpoints = checkpoints
         return translator
 
@@ -160,21 +148,8 @@ class Translator:
         """Longest source and target that all models take, in tokens."""
         return self.pipeline.max_length
 
-    @overload
-    def __call__(self, texts: str | bytes) -> str: ...
-
-    @overload
-    def __call__(self, texts: Iterable[str | bytes]) -> list[str]: ...
-
-    def __call__(self, texts: Any) -> Any:
-        """Returns the best translation of each text.
-
-        Args:
-            texts: As in `translate`.
-
-        Returns:
-            A string for a single text, else a list of strings.
-        """
+    def __call__(self, texts: Any) -> str | list[str]:
+        """Returns the best translation of one text, or a list of several."""
         translations = self.translate(texts)
         if isinstance(translations, Translation):
             return translations.texts[0]
@@ -227,9 +202,7 @@ class Translator:
             )
         strings = tf.constant(texts, tf.string)
         source = self.pipeline.source_ids(strings)
-        prefix = tf.RaggedTensor.from_row_lengths(
-            tf.zeros([0], tf.int32), tf.zeros([len(texts)], tf.int64)
-        )
+        prefix = source[:, :0]  # nothing
         if any(prefixes):
             self._check_targets_are_text("A prefix")
             prefix = self.pipeline.target_ids(tf.constant(prefixes))
@@ -241,10 +214,10 @@ class Translator:
             [tf.TensorSpec([None], tf.string), _IDS, _IDS],
         )
 
-        def translate_batch(rows: np.ndarray) -> Translation:
-            return function(*(tf.gather(x, rows) for x in inputs))
+        def translate_batch(rows: list[int]) -> Translation:
+            columns = (strings, source, prefix)
+            return function(*(tf.gather(column, rows) for column in columns))
 
-        inputs = (strings, source, prefix)
         batches = self._batches(source, batch_tokens, workers)
         if workers == 1:
             results = list(map(translate_batch, batches))
@@ -293,19 +266,19 @@ class Translator:
             )
         source = self.pipeline.source_ids(tf.constant(sources, tf.string))
         labels = self.pipeline.target_ids(tf.constant(targets, tf.string))
-        limit = self.max_length - 1
         lengths = tf.maximum(source.row_lengths(), labels.row_lengths())
-        too_long = np.flatnonzero(lengths > limit)
+        too_long = np.flatnonzero(lengths >= self.max_length)
         if too_long.size:
             raise InputError(
-                f"A text to score must have at most {limit} tokens. Received: "
-                f"a longer source or target at index {too_long[0]}"
+                f"A text to score must have at most {self.max_length - 1} "
+                "tokens. Received: a longer source or target at index "
+                f"{too_long[0]}"
             )
         found: list = [None] * len(sources)
         for rows in self._batches(labels, batch_tokens):
-            source_ids, _, _ = self.pipeline.with_end(tf.gather(source, rows))
-            label_ids, counts, _ = self.pipeline.with_end(
-                tf.gather(labels, rows)
+            (source_ids, _, _), (label_ids, counts, _) = (
+                self.pipeline.with_end(tf.gather(x, rows))
+                for x in (source, labels)
             )
             log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
             scores = sequence_scores(log_probs, counts, self.search.alpha)
@@ -332,37 +305,29 @@ class Translator:
         """
         source, text = self.one_source(text, "Attention is computed")
         # Compiled, as in `translate`: another program rounds differently.
-        search = self.compiled(
-            "search",
-            self.pipeline.search,
-            [tf.TensorSpec([None, None], "int32")],
-        )
-        result = search(source)
+        ids = tf.TensorSpec([None, None], tf.int32)
+        result = self.compiled("search", self.pipeline.search, [ids])(source)
         lengths = result.lengths[0, : self.num_translations].numpy()
         check_hypothesis(hypothesis, np.count_nonzero(lengths))
         chosen = result.ids[:, hypothesis, : lengths[hypothesis]]
         target = self.pipeline.decoder_input(chosen)
         scores = self.model.attention_scores(source, target)
-        vocabularies = self.tokenizer.source, self.tokenizer.target
-        ids = source[0].numpy(), target[0].numpy()
+        read, written = source[0].numpy(), target[0].numpy()
         return TranslationAttention(
             text,
             self.one_output(chosen[0], text),
-            *(v.pieces(x) for v, x in zip(vocabularies, ids, strict=True)),
-            *(v.words(x) for v, x in zip(vocabularies, ids, strict=True)),
+            self.tokenizer.source.pieces(read),
+            self.tokenizer.target.pieces(written),
+            self.tokenizer.source.words(read),
+            self.tokenizer.target.words(written),
             *([layer[0].numpy() for layer in kind] for kind in scores),
         )
 
     def one_source(self, text: Any, what: str) -> tuple[tf.Tensor, str]:
         """Returns the ids of one text `[1, S]`, and the text.
 
-        Args:
-            text: One text, as in `translate`.
-            what: What it is needed for, for the error message.
-
-        Raises:
-            InputError: If there is not exactly one text, or it has no tokens
-                or more than the model reads.
+        Raises InputError that names `what` the text is needed for, if there
+        is not exactly one, or it has no tokens or more than the model reads.
         """
         texts, is_single = read_texts(text, "text")
         if not is_single:
@@ -388,23 +353,18 @@ class Translator:
     def compiled(
         self, key: Any, function: Callable, signature: Sequence[Any]
     ) -> Callable:
-        """Returns a function as a graph, which is traced once.
+        """Returns the graph of what the models compute, which is kept by key.
 
-        It is traced again if the models have other variables than before,
-        as with LoRA, after quantization or with another layer.
-
-        Args:
-            key: Identifies the function.
-            function: What the models compute.
-            signature: Its inputs, as for `tf.function`.
+        It is made again if the models have other variables than before, as
+        with LoRA, after quantization or with another layer.
         """
         variables = [one for model in self.models for one in model.variables]
         if list(map(id, variables)) != list(map(id, self._traced_variables)):
             self._traced_variables, self._compiled = variables, {}
-        compiled = self._compiled
-        if key not in compiled:
-            compiled[key] = tf.function(function, input_signature=signature)
-        return compiled[key]
+        graphs = self._compiled
+        if key not in graphs:
+            graphs[key] = tf.function(function, input_signature=signature)
+        return graphs[key]
 
     def _check_targets_are_text(self, what: str) -> None:
         if not self.task.targets_are_text:
@@ -432,12 +392,7 @@ class Translator:
 
 
 def check_hypothesis(hypothesis: int, count: int) -> None:
-    """Raises InputError unless there is a hypothesis, of so many.
-
-    Args:
-        hypothesis: Its number, from 0 for the best.
-        count: How many the search has found.
-    """
+    """Raises InputError unless the search has found this hypothesis."""
     if not 0 <= hypothesis < count:
         raise InputError(
             f"There are {count} translations; the best one has the number 0. "

@@ -73,15 +73,7 @@ class Task(abc.ABC):
     def check_tokenizer(
         self, vocabulary: Vocabulary, pairs: Iterable[tuple[str, str]]
     ) -> None:
-        """Checks that the vocabulary of other data can encode targets.
-
-        Args:
-            vocabulary: The vocabulary.
-            pairs: Sources and targets, read once.
-
-        Raises:
-            InputError: If it cannot.
-        """
+        """Raises InputError if the vocabulary cannot encode the targets."""
         del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
@@ -141,15 +133,9 @@ class Task(abc.ABC):
     def check_metrics(
         self, language: str | None, metrics: Sequence[str]
     ) -> None:
-        """Raises what `scores` would raise for any texts.
+        """Raises InputError as `scores` would for any texts.
 
-        Args:
-            language: As in `scores`.
-            metrics: As in `scores`.
-
-        Raises:
-            InputError: If a metric is unknown, or needs a package that is not
-                installed.
+        A metric may be unknown, or need a package that is not installed.
         """
         unknown = sorted(set(metrics) - set(self.metrics))
         if unknown or not metrics:

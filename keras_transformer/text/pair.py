@@ -44,10 +44,9 @@ class LookupVocabulary(Vocabulary):
         special = [table.get(name) for name in self._special]
         if None in special or sorted(table.values()) != [*range(len(table))]:
             raise InputError(
-                "A table of pieces must have <pad>, <unk> and </s>, and all "
-                f"ids from 0 on. Received: {len(table)} pieces with the ids "
-                f"{sorted(table.values())[:3]}..., of which {special} are "
-                "those three"
+                f"A table of pieces must have {', '.join(self._special)}, and "
+                f"all ids from 0 on. Received: {len(table)} pieces, with the "
+                f"ids {special} for these"
             )
         self.model = model
         self.table = dict(table)
@@ -82,17 +81,14 @@ class LookupVocabulary(Vocabulary):
         return self._source
 
     def files(self) -> Mapping[str, bytes]:
-        def as_json(table: Mapping[str, int]) -> bytes:
-            return json.dumps(table, ensure_ascii=False).encode("utf-8")
-
-        found = {
+        tables = {"vocab.json": self.source.table}
+        if self.table != self.source.table:
+            tables["target_vocab.json"] = self.table
+        return {
             "source.spm": self.source.model,
             "target.spm": self.model,
-            "vocab.json": as_json(self.source.table),
+            **{name: json.dumps(x).encode() for name, x in tables.items()},
         }
-        if self.table != self.source.table:
-            found["target_vocab.json"] = as_json(self.table)
-        return found
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[int(i)] for i in ids]

@@ -3,6 +3,7 @@
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from keras_transformer.support.errors import InputError
@@ -108,16 +109,11 @@ class Tokenizer(Vocabulary):
         Args:
             path: The file, such as the `tokenizer.model` of a run.
 
-        Returns:
-            The tokenizer.
-
         Raises:
             InputError: If the file cannot be read or is not a valid model.
         """
-        path = os.fspath(path)
         try:
-            with open(path, "rb") as file:
-                model = file.read()
+            model = Path(path).read_bytes()
         except OSError as error:
             raise InputError(
                 "A tokenizer must be a SentencePiece model file, such as the "

@@ -73,8 +73,7 @@ class Vocabulary(abc.ABC):
             return self._make_ops()
 
     @abc.abstractmethod
-    def _make_ops(self) -> Any:
-        """Returns `ops`."""
+    def _make_ops(self) -> Any: ...
 
     @abc.abstractmethod
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -193,9 +192,6 @@ class Vocabulary(abc.ABC):
 
         A word begins with the mark for a space. A control token, such as the
         end token or a bracket of a tree, is a word of its own.
-
-        Args:
-            ids: The ids of a text.
         """
         words: list[list[int]] = []
         joins = False
@@ -210,11 +206,7 @@ class Vocabulary(abc.ABC):
 
 
 def load_processor(model: bytes) -> Any:
-    """Returns the SentencePiece library's processor of a serialized model.
-
-    Raises:
-        InputError: If the model cannot be parsed.
-    """
+    """Returns the library's processor of a serialized SentencePiece model."""
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor()
@@ -237,12 +229,8 @@ def sentencepiece_ops(model: bytes, out_type: Any = None) -> Any:
     By default the cached kernel that creates the resource owns it, and
     `tf.random.set_seed` clears that cache: a tokenizer in use would then fail
     with "Resource ... does not exist". A resource with a shared name persists.
-    The name is a digest, so that only equal models share a resource.
-
-    Args:
-        model: A serialized SentencePiece model.
-        out_type: What texts are split into: `tf.int32`, the default, for the
-            model's own ids, or `tf.string` for pieces.
+    The name is a digest, so that only equal models share a resource. Texts
+    become ids, or pieces if `out_type` is `tf.string`.
     """
     import tensorflow as tf
     import tensorflow_text

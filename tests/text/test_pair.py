@@ -158,7 +158,7 @@ def test_files(vocabulary, models, tmp_path, separate):
 def test_invalid_tables_are_refused(models, change):
     table = {"<pad>": 0, "<unk>": 1, "</s>": 2, "a": 3} | change
     table = {name: i for name, i in table.items() if i is not None}
-    with pytest.raises(InputError, match="must have <pad>, <unk> and </s>"):
+    with pytest.raises(InputError, match="must have <pad>, <unk>, </s>"):
         LookupVocabulary(models[0], table)
 
 

@@ -295,25 +295,14 @@ def _step(
         if np.isfinite(now.log_probs[i])
     ]
     finished = []
-    for ids, score, count in zip(
-        *(
-            x[0].numpy()
-            for x in (
-                after.finished_ids,
-                after.finished_scores,
-                after.finished_lengths,
-            )
-        ),
-        strict=True,
-    ):
-        if np.isfinite(score):
-            score, divisor = float(score), penalty(count)
-            output = translator.one_output(tf.constant(ids[:count]), text)
-            finished.append(
-                Finished(
-                    pieces(ids[:count]), output, score * divisor, divisor, score
-                )
-            )
+    for slot in np.flatnonzero(np.isfinite(after.finished_scores[0])):
+        count = int(after.finished_lengths[0, slot])
+        ids = after.finished_ids[0, slot, :count]
+        score, divisor = float(after.finished_scores[0, slot]), penalty(count)
+        output = translator.one_output(ids, text)
+        finished.append(
+            Finished(pieces(ids), output, score * divisor, divisor, score)
+        )
     return Step(length, penalty(length), hypotheses, continuations, finished)
 
 
@@ -321,11 +310,11 @@ def _fates(
     searcher: BeamSearcher, now: _History, after: BeamState
 ) -> list[Fate]:
     """Returns what became of each candidate, best first."""
-    slots = np.flatnonzero(np.isfinite(after.live_log_probs[0]))
-    live = {
-        (int(after.last_ids[0, slot]), int(after.parents[0, slot]))
-        for slot in slots
-    }
+    is_live = np.isfinite(after.live_log_probs[0])
+    last_ids, parents = (
+        x[0].numpy()[is_live] for x in (after.last_ids, after.parents)
+    )
+    live = set(zip(last_ids, parents, strict=True))
     fates: list[Fate] = []
     for rank, candidate in enumerate(zip(now.tokens, now.parents, strict=True)):
         if candidate[0] == searcher.eos_id and rank < searcher.beam_size:
