@@ -165,7 +165,7 @@ class Signatures(tf.Module):
         ) -> dict[str, tf.Tensor]:
             if prefix is not None:
                 prefix = self._pipeline.target_ids(prefix)
-            found = self._pipeline.translate(
+            found, _ = self._pipeline.translate(
                 text, count, settings, None, prefix
             )
             return self._task.columns(found)
@@ -175,24 +175,16 @@ class Signatures(tf.Module):
         return self._in_slices(translate, rows, *strings)
 
     def _translate_nbest(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        def translate(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            result, *flags = self._pipeline.hypotheses(
-                self._pipeline.source_ids(text)
-            )
-            outputs = self._task.output_texts(
-                self._vocabulary, result.ids, text
-            )
-            return {
-                self._task.output: outputs.texts,
-                "scores": result.scores,
-                "lengths": result.lengths,
-                "pieces": self._vocabulary.target.joined_pieces(result.ids),
-                "source_truncated": flags[0],
-                "at_length_limit": flags[1],
-            }
+        count = self._search.num_hypotheses
 
-        rows = self._rows(self._search.num_hypotheses)
-        return self._in_slices(translate, rows, text)
+        def translate(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            found, result = self._pipeline.translate(text, count)
+            columns = self._task.columns(found)
+            columns.pop("repaired", None)
+            pieces = self._vocabulary.target.joined_pieces(result.ids)
+            return {**columns, "lengths": result.lengths, "pieces": pieces}
+
+        return self._in_slices(translate, self._rows(count), text)
 
     def _score(
         self, text: tf.Tensor, translation: tf.Tensor

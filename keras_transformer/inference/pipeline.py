@@ -292,42 +292,6 @@ class Pipeline:
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids.to_tensor(self.config.pad_id), lengths, cut
 
-    def hypotheses(
-        self,
-        source: tf.RaggedTensor,
-        prefix: tf.RaggedTensor | None = None,
-        settings: Search | None = None,
-    ) -> tuple[SearchResult, tf.Tensor, tf.Tensor]:
-        """Searches for translations of texts.
-
-        Args:
-            source: From `source_ids`.
-            prefix: From `target_ids`, what each translation begins with.
-            settings: As for `search`.
-
-        Returns:
-            The hypotheses, and `source_truncated` and `at_length_limit` of
-            `Translation`. The only hypothesis of a source without tokens has
-            no tokens and score 0.
-        """
-        source, lengths, cut = self.with_end(source)
-        if prefix is not None:
-            # There is room for a token and the end token after it.
-            limit = max(self.max_length - 2, 0)
-            cut |= prefix.row_lengths() > limit
-            prefix = prefix[:, :limit].to_tensor(self.config.pad_id)
-        limits = self.max_lengths(source, prefix, settings)
-        ids, scores, counts = self.search(source, prefix, settings, limits)
-        is_empty = lengths == 1  # nothing but the end token
-        at_limit = (counts[:, 0] >= limits) & ~is_empty
-        is_empty = is_empty[:, None]
-        result = SearchResult(
-            tf.where(is_empty[..., None], self.config.pad_id, ids),
-            tf.where(is_empty, 0.0, scores),
-            tf.where(is_empty, 0, counts),
-        )
-        return result, cut, at_limit
-
     def translate(
         self,
         text: tf.Tensor,
@@ -335,7 +299,7 @@ class Pipeline:
         settings: Search | None = None,
         source: tf.RaggedTensor | None = None,
         prefix: tf.RaggedTensor | None = None,
-    ) -> Translation:
+    ) -> tuple[Translation, SearchResult]:
         """Translates a batch of texts.
 
         Args:
@@ -346,22 +310,36 @@ class Pipeline:
             prefix: From `target_ids`, what each translation begins with.
 
         Returns:
-            Tensors: texts string `[B, n]`, scores float32 `[B, n]`, and
-            flags bool `[B]`.
+            A `Translation` of tensors, and the hypotheses. Those of a source
+            without tokens have no tokens and score 0.
         """
         if source is None:
             source = self.source_ids(text)
-        result, cut, at_limit = self.hypotheses(source, prefix, settings)
+        source, lengths, cut = self.with_end(source)
+        if prefix is not None:
+            # There is room for a token and the end token after it.
+            limit = max(self.max_length - 2, 0)
+            cut |= prefix.row_lengths() > limit
+            prefix = prefix[:, :limit].to_tensor(self.config.pad_id)
+        limits = self.max_lengths(source, prefix, settings)
+        found = self.search(source, prefix, settings, limits)
+        is_empty = lengths == 1  # nothing but the end token
+        at_limit = (found.lengths[:, 0] >= limits) & ~is_empty
+        is_empty = is_empty[:, None]
+        found = SearchResult(
+            tf.where(is_empty[..., None], self.config.pad_id, found.ids),
+            tf.where(is_empty, 0.0, found.scores),
+            tf.where(is_empty, 0, found.lengths),
+        )
         outputs = self.task.output_texts(
-            self.vocabulary, result.ids[:, :count], text
+            self.vocabulary, found.ids[:, :count], text
         )
-        return Translation(
-            outputs.texts,
-            result.scores[:, :count],
-            cut,
-            at_limit,
-            outputs.repaired[:, 0],
+        repaired = outputs.repaired[:, 0]
+        scores = found.scores[:, :count]
+        translation = Translation(
+            outputs.texts, scores, cut, at_limit, repaired
         )
+        return translation, found
 
 
 def _shared_fields(one: TransformerConfig | Vocabulary) -> tuple[int, ...]:

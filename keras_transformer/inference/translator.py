@@ -206,17 +206,13 @@ class Translator:
         if any(prefixes):
             self._check_targets_are_text("A prefix")
             prefix = self.pipeline.target_ids(tf.constant(prefixes))
-        function = self.compiled(
-            "translate",
-            lambda text, source, prefix: self.pipeline.translate(
-                text, self.num_translations, None, source, prefix
-            ),
-            [tf.TensorSpec([None], tf.string), _IDS, _IDS],
-        )
+        translate = self._translate_graph()
 
         def translate_batch(rows: list[int]) -> Translation:
             columns = (strings, source, prefix)
-            return function(*(tf.gather(column, rows) for column in columns))
+            return translate(*(tf.gather(column, rows) for column in columns))[
+                0
+            ]
 
         batches = self._batches(source, batch_tokens, workers)
         if workers == 1:
@@ -303,19 +299,23 @@ class Translator:
             InputError: If there is not exactly one text, it has no tokens or
                 more than the model reads, or there is no such translation.
         """
-        source, text = self.one_source(text, "Attention is computed")
+        ids, text = self.one_source(text, "Attention is computed")
         # Compiled, as in `translate`: another program rounds differently.
-        ids = tf.TensorSpec([None, None], tf.int32)
-        result = self.compiled("search", self.pipeline.search, [ids])(source)
+        translation, result = self._translate_graph()(
+            tf.constant([text]), ids, ids[:, :0]
+        )
         lengths = result.lengths[0, : self.num_translations].numpy()
         check_hypothesis(hypothesis, np.count_nonzero(lengths))
-        chosen = result.ids[:, hypothesis, : lengths[hypothesis]]
-        target = self.pipeline.decoder_input(chosen)
+        source, _, _ = self.pipeline.with_end(ids)
+        target = self.pipeline.decoder_input(
+            result.ids[:, hypothesis, : lengths[hypothesis]]
+        )
         scores = self.model.attention_scores(source, target)
+        output = translation.texts[0, hypothesis].numpy()
         read, written = source[0].numpy(), target[0].numpy()
         return TranslationAttention(
             text,
-            self.one_output(chosen[0], text),
+            output.decode("utf-8", "replace"),
             self.tokenizer.source.pieces(read),
             self.tokenizer.target.pieces(written),
             self.tokenizer.source.words(read),
@@ -323,8 +323,8 @@ class Translator:
             *([layer[0].numpy() for layer in kind] for kind in scores),
         )
 
-    def one_source(self, text: Any, what: str) -> tuple[tf.Tensor, str]:
-        """Returns the ids of one text `[1, S]`, and the text.
+    def one_source(self, text: Any, what: str) -> tuple[tf.RaggedTensor, str]:
+        """Returns the ids of one text `[1, (S)]`, and the text.
 
         Raises InputError that names `what` the text is needed for, if there
         is not exactly one, or it has no tokens or more than the model reads.
@@ -341,7 +341,7 @@ class Translator:
                 f"{what} for a text of 1 to {limit} tokens. Received: a text "
                 + (f"of {count} tokens" if count else "without tokens")
             )
-        return self.pipeline.with_end(ids)[0], texts[0]
+        return ids, texts[0]
 
     def one_output(self, ids: tf.Tensor, text: str) -> str:
         """Returns the text of the ids `[T]` that were found for a source."""
@@ -349,6 +349,16 @@ class Translator:
             self.tokenizer, ids[None, None], tf.constant([text])
         )
         return outputs.texts[0, 0].numpy().decode("utf-8", "replace")
+
+    def _translate_graph(self) -> Callable:
+        """Returns the graph of `Pipeline.translate`."""
+        return self.compiled(
+            "translate",
+            lambda text, source, prefix: self.pipeline.translate(
+                text, self.num_translations, None, source, prefix
+            ),
+            [tf.TensorSpec([None], tf.string), _IDS, _IDS],
+        )
 
     def compiled(
         self, key: Any, function: Callable, signature: Sequence[Any]

@@ -37,7 +37,9 @@ class TableTranslator:
             return searcher, searcher.start(cache, [max_length], None)
 
         self.pipeline = types.SimpleNamespace(
-            beam_search_steps=beam_search_steps, special_ids=special
+            beam_search_steps=beam_search_steps,
+            special_ids=special,
+            with_end=lambda ids: (ids, None, None),
         )
 
     def compiled(self, key, function, signature):

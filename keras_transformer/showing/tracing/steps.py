@@ -168,6 +168,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
             f"search={translator.search}"
         )
     ids, text = translator.one_source(text, "A search is traced")
+    ids, _, _ = translator.pipeline.with_end(ids)
     greedy, beam = (
         _record(translator, ids, text, num_tokens, search)
         for search in (
