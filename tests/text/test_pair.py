@@ -9,7 +9,7 @@ import tensorflow as tf
 from tokenizer_texts import CORPUS
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Tokenizer, open_vocabulary
+from keras_transformer.text import open_vocabulary
 from keras_transformer.text.pair import LookupVocabulary
 
 ENGLISH, GERMAN = CORPUS[::2], CORPUS[1::2]
@@ -167,12 +167,3 @@ def test_special_ids_of_both_languages_are_the_same(models):
     other = {"<pad>": 2, "<unk>": 1, "</s>": 0}
     with pytest.raises(InputError, match="must have the same ids"):
         LookupVocabulary(models[0], table, LookupVocabulary(models[1], other))
-
-
-def test_a_folder_with_one_file(tmp_path):
-    tokenizer = Tokenizer.train(CORPUS, vocab_size=340)
-    tokenizer.save_files(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.model"]
-    assert open_vocabulary(tmp_path).model == tokenizer.model
-    with pytest.raises(InputError, match="tokenizer.model .*No such file"):
-        open_vocabulary(tmp_path / "missing")
