@@ -292,6 +292,13 @@ class Pipeline:
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids.to_tensor(self.config.pad_id), lengths, cut
 
+    def output_text(self, ids: tf.Tensor, text: str) -> str:
+        """Returns the output that ids `[T]` are for a source, eagerly."""
+        outputs = self.task.output_texts(
+            self.vocabulary, ids[None, None], tf.constant([text])
+        )
+        return outputs.texts[0, 0].numpy().decode("utf-8", "replace")
+
     def translate(
         self,
         text: tf.Tensor,

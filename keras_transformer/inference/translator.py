@@ -182,9 +182,8 @@ class Translator:
             `Translation` per text, in the order of the texts.
 
         Raises:
-            InputError: If a text is not a string, or not valid Unicode,
-                `workers` is not a positive integer, or the numbers of texts
-                and prefixes differ.
+            InputError: If a text is not a string of valid Unicode, `workers`
+                not a positive integer, or not each text has one prefix.
         """
         if not POSITIVE_INTEGER.accepts(workers):
             raise InputError(
@@ -209,10 +208,8 @@ class Translator:
         translate = self._translate_graph()
 
         def translate_batch(rows: list[int]) -> Translation:
-            columns = (strings, source, prefix)
-            return translate(*(tf.gather(column, rows) for column in columns))[
-                0
-            ]
+            columns = (tf.gather(x, rows) for x in (strings, source, prefix))
+            return translate(*columns)[0]
 
         batches = self._batches(source, batch_tokens, workers)
         if workers == 1:
@@ -342,13 +339,6 @@ class Translator:
                 + (f"of {count} tokens" if count else "without tokens")
             )
         return ids, texts[0]
-
-    def one_output(self, ids: tf.Tensor, text: str) -> str:
-        """Returns the text of the ids `[T]` that were found for a source."""
-        outputs = self.task.output_texts(
-            self.tokenizer, ids[None, None], tf.constant([text])
-        )
-        return outputs.texts[0, 0].numpy().decode("utf-8", "replace")
 
     def _translate_graph(self) -> Callable:
         """Returns the graph of `Pipeline.translate`."""

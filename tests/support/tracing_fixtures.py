@@ -40,6 +40,7 @@ class TableTranslator:
             beam_search_steps=beam_search_steps,
             special_ids=special,
             with_end=lambda ids: (ids, None, None),
+            output_text=self._output_text,
         )
 
     def compiled(self, key, function, signature):
@@ -48,6 +49,6 @@ class TableTranslator:
     def one_source(self, text, what):
         return tf.constant([[4, EOS]]), text
 
-    def one_output(self, ids, source):
+    def _output_text(self, ids, source):
         pieces = self.tokenizer.pieces(ids.numpy())
         return "".join(piece for piece in pieces if piece != "</s>")

@@ -200,7 +200,6 @@ def _record(
 ) -> SearchTrace:
     """Runs a search as `translate` does, and takes the same steps again."""
     pipeline = translator.pipeline
-
     count = min(num_tokens, translator.tokenizer.vocab_size)
 
     def run(source: tf.Tensor) -> tuple[_History, tf.Tensor]:
@@ -300,7 +299,7 @@ def _step(
         count = int(after.finished_lengths[0, slot])
         ids = after.finished_ids[0, slot, :count]
         score, divisor = float(after.finished_scores[0, slot]), penalty(count)
-        output = translator.one_output(ids, text)
+        output = translator.pipeline.output_text(ids, text)
         finished.append(
             Finished(pieces(ids), output, score * divisor, divisor, score)
         )
