@@ -17,7 +17,6 @@ from keras_transformer import __version__
 from keras_transformer.export.operations import oldest_serving
 from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
-from keras_transformer.inference.run import tokenizer_digest
 from keras_transformer.inference.translator import Translation, Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import write_json
@@ -203,7 +202,7 @@ def _metadata(
     return {
         "keras_transformer": __version__,
         "tensorflow": tf.__version__,
-        "tokenizer_sha256": tokenizer_digest(translator.tokenizer),
+        "tokenizer_sha256": translator.tokenizer.digest,
         "models": len(translator.models),
         "dtype": translator.model.dtype_policy.name,
         "search": dataclasses.asdict(translator.search),

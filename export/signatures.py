@@ -26,57 +26,43 @@ are joined by spaces. Options and settings are scalars: `beam_size`, `alpha`,
 `num_samples`.
 """
 
+import dataclasses
 from collections.abc import Callable, Collection
 from typing import Any
 
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.decoding.search import BeamSearch, Sampling, converted
+from keras_transformer.decoding.search import (
+    BeamSearch,
+    Sampling,
+    Search,
+    converted,
+)
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 
 # A larger batch is decoded in slices, so that the float32 values over the
 # vocabulary, of which there are a few copies, take this much memory each.
 _LARGEST = 2**24  # values: 64 MiB
-_MOST_HYPOTHESES = 64  # of a text
 
 
 def _strings(name: str) -> tf.TensorSpec:
     return tf.TensorSpec([None], tf.string, name=name)
 
 
-# Name and value of an option, what it must do, and whether it does.
-_Check = tuple[str, tf.Tensor, str, tf.Tensor]
-
-
-def _checked(*checks: _Check) -> list[tf.Tensor]:
-    """Returns the values of options, or raises in the graph."""
-    assertions = [
-        tf.debugging.Assert(
-            valid, [f"{name} must {expected}. Received:", value]
-        )
-        for name, value, expected, valid in checks
-    ]
-    with tf.control_dependencies(assertions):
-        return [tf.identity(value) for _, value, _, _ in checks]
-
-
-def _is_count(name: str, value: tf.Tensor) -> _Check:
-    valid = (value >= 1) & (value <= _MOST_HYPOTHESES)
-    return name, value, f"be from 1 to {_MOST_HYPOTHESES}", valid
-
-
-def _is_not_negative(name: str, value: tf.Tensor) -> _Check:
-    return name, value, "not be negative", value >= 0
-
-
-def _is_number(name: str, value: tf.Tensor, positive: bool = False) -> _Check:
-    kind, valid = "non-negative", value >= 0
-    if positive:
-        kind, valid = "positive", value > 0
-    valid &= tf.math.is_finite(value)
-    return name, value, f"be a {kind}, finite number", valid
+def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
+    """Returns assertions that the tensors among settings are in their range."""
+    assertions = []
+    for field in dataclasses.fields(settings):
+        value, rule = getattr(settings, field.name), field.metadata["rule"]
+        if tf.is_tensor(value):
+            message = f"{field.name} must be {rule.expected}. Received:"
+            valid = rule.in_range(value)
+            if value.dtype.is_floating:
+                valid &= tf.math.is_finite(value)
+            assertions.append(tf.debugging.Assert(valid, [message, value]))
+    return tuple(assertions)
 
 
 class Signatures(tf.Module):
@@ -88,20 +74,23 @@ class Signatures(tf.Module):
 
     def __init__(self, translator: Translator) -> None:
         super().__init__()
-        self._tensors = translator.tensors
+        self._pipeline = translator.pipeline
+        self._vocabulary = translator.tokenizer
         self._n = translator.num_translations
         self._task = translator.task
-        search = translator.search
-        self._beam_search = converted(search, BeamSearch)
-        self._sampling = converted(search, Sampling)
-        self._num_hypotheses = search.num_hypotheses
+        self._search = translator.search
+        self._beam_search = converted(self._search, BeamSearch)
+        self._sampling = converted(self._search, Sampling)
         # What a SavedModel contains is found through attributes.
         self.variables_of_models = [
             weight.value
             for model in translator.models
             for weight in model.weights
         ]
-        self.tokenizer_ops = translator.tokenizer.ops
+        self.vocabulary_ops = [
+            side.ops
+            for side in (self._vocabulary.source, self._vocabulary.target)
+        ]
 
     @property
     def names(self) -> list[str]:
@@ -136,180 +125,127 @@ class Signatures(tf.Module):
         }
 
     def _serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._in_slices(
-            lambda text: self._tensors.translate(text, self._n),
-            self._rows(self._num_hypotheses),
-            text,
-        )
+        return self._translate(self._search, self._n, text)
 
     def _translate_prefix(
         self, text: tf.Tensor, prefix: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        return self._in_slices(
-            lambda text, prefix: self._tensors.translate(text, self._n, prefix),
-            self._rows(self._num_hypotheses),
-            text,
-            prefix,
-        )
+        return self._translate(self._search, self._n, text, prefix)
 
     def _greedy(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        outputs = self._in_slices(
-            lambda text: self._tensors.translate(
-                text, 1, settings=self._beam_search, beam_size=1
-            ),
-            self._rows(1),
-            text,
-        )
+        greedy = dataclasses.replace(self._beam_search, beam_size=1)
+        outputs = self._translate(greedy, 1, text)
         for name in (self._task.output, "scores"):
             outputs[name] = outputs[name][:, 0]
         return outputs
 
     def _translate_with_options(
-        self,
-        text: tf.Tensor,
-        beam_size: tf.Tensor,
-        alpha: tf.Tensor,
-        extra_length: tf.Tensor,
-        length_factor: tf.Tensor,
+        self, text: tf.Tensor, *options: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        beam_size, alpha, extra_length, length_factor = _checked(
-            _is_count("beam_size", beam_size),
-            _is_number("alpha", alpha),
-            _is_not_negative("extra_length", extra_length),
-            _is_number("length_factor", length_factor),
-        )
-        return self._in_slices(
-            lambda text: self._tensors.translate(
-                text,
-                beam_size,
-                settings=self._beam_search,
-                beam_size=beam_size,
-                alpha=alpha,
-                extra_length=extra_length,
-                length_factor=length_factor,
-            ),
-            self._rows(beam_size),
-            text,
-        )
+        names = [spec.name for spec in SIGNATURES["translate_with_options"][1:]]
+        options = dict(zip(names, options, strict=True))
+        settings = dataclasses.replace(self._beam_search, **options)
+        return self._translate(settings, settings.beam_size, text)
 
     def _sample(
-        self,
-        text: tf.Tensor,
-        temperature: tf.Tensor,
-        top_k: tf.Tensor,
-        top_p: tf.Tensor,
-        seed: tf.Tensor,
-        num_samples: tf.Tensor,
+        self, text: tf.Tensor, *options: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        temperature, top_k, top_p, seed, num_samples = _checked(
-            _is_number("temperature", temperature, positive=True),
-            _is_not_negative("top_k", top_k),
-            (
-                "top_p",
-                top_p,
-                "be a number in (0, 1]",
-                (top_p > 0) & (top_p <= 1),
-            ),
-            (
-                "seed",
-                seed,
-                "be an integer from 0 to 2^32 - 1",
-                (seed >= 0) & (seed < 2**32),
-            ),
-            _is_count("num_samples", num_samples),
-        )
-        return self._in_slices(
-            lambda text: self._tensors.translate(
-                text,
-                num_samples,
-                settings=self._sampling,
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-                seed=seed,
-                num_samples=num_samples,
-            ),
-            self._rows(num_samples),
-            text,
-        )
+        names = [spec.name for spec in SIGNATURES["sample"][1:]]
+        options = dict(zip(names, options, strict=True))
+        settings = dataclasses.replace(self._sampling, **options)
+        return self._translate(settings, settings.num_samples, text)
+
+    def _translate(
+        self, settings: Search, count: int | tf.Tensor, *strings: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Translates texts, and prefixes if there are any, in slices."""
+
+        def translate(
+            text: tf.Tensor, prefix: tf.Tensor | None = None
+        ) -> dict[str, tf.Tensor]:
+            if prefix is not None:
+                prefix = self._pipeline.target_ids(prefix)
+            found, _ = self._pipeline.translate(
+                text, count, settings, None, prefix
+            )
+            return self._task.columns(found)
+
+        with tf.control_dependencies(_checked(settings)):
+            rows = self._rows(tf.identity(settings.num_hypotheses))
+        return self._in_slices(translate, rows, *strings)
 
     def _translate_nbest(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        def translate(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            found = self._tensors.hypotheses(text)
-            is_empty = found.is_empty[:, None]
-            result = found.result
-            texts = self._tensors.output_texts(found, text).texts
-            pieces = self._tensors.tokenizer.joined_pieces(result.ids)
-            return {
-                self._task.output: texts,
-                "scores": tf.where(is_empty, 0.0, result.scores),
-                "lengths": tf.where(is_empty, 0, result.lengths),
-                "pieces": tf.where(is_empty, "", pieces),
-                "source_truncated": found.source_truncated,
-                "at_length_limit": found.at_length_limit,
-            }
+        count = self._search.num_hypotheses
 
-        return self._in_slices(
-            translate, self._rows(self._num_hypotheses), text
-        )
+        def translate(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            found, result = self._pipeline.translate(text, count)
+            columns = self._task.columns(found)
+            columns.pop("repaired", None)
+            pieces = self._vocabulary.target.joined_pieces(result.ids)
+            return {**columns, "lengths": result.lengths, "pieces": pieces}
+
+        return self._in_slices(translate, self._rows(count), text)
 
     def _score(
         self, text: tf.Tensor, translation: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        ids = self._tensors.ids
-        source, _, source_truncated = self._tensors.source_ids(text)
-        labels, lengths, truncated = self._tensors.target_ids(translation)
-        values = tf.maximum(tf.shape(labels)[1], 1) * ids.config.vocab_size
+        pipeline = self._pipeline
+        source, _, source_truncated = pipeline.with_end(
+            pipeline.source_ids(text)
+        )
+        labels, lengths, truncated = pipeline.with_end(
+            pipeline.target_ids(translation)
+        )
         outputs = self._in_slices(
-            lambda *batch: {"token_log_probs": ids.token_log_probs(*batch)},
-            tf.maximum(_LARGEST // values, 1),
+            lambda *batch: {
+                "token_log_probs": pipeline.token_log_probs(*batch)
+            },
+            self._rows(tf.maximum(tf.shape(labels)[1], 1)),
             source,
             labels,
         )
         scores = sequence_scores(
-            outputs["token_log_probs"], lengths, ids.default_search.alpha
+            outputs["token_log_probs"], lengths, self._search.alpha
         )
         return {
             **outputs,
             **scores._asdict(),
             "lengths": lengths,
-            "pieces": self._tensors.tokenizer.joined_pieces(labels),
+            "pieces": self._vocabulary.target.joined_pieces(labels),
             "source_truncated": source_truncated,
             "translation_truncated": truncated,
         }
 
     def _attention(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        tensors = self._tensors
-        source, _, _ = tensors.source_ids(text)
-        found = tensors.ids.search(source)
+        pipeline = self._pipeline
+        source, _, _ = pipeline.with_end(pipeline.source_ids(text))
+        found = pipeline.search(source)
         # The search may take more steps than its best hypothesis has tokens.
         longest = tf.reduce_max(found.lengths[:, 0])
         best = found.ids[:, 0, : tf.maximum(longest, 0)]
-        target = tensors.ids.decoder_input(best)
-        scores = tensors.ids.models[0].attention_scores(source, target)
+        target = pipeline.decoder_input(best)
+        scores = pipeline.models[0].attention_scores(source, target)
         return {
-            "source_pieces": tensors.tokenizer.joined_pieces(source),
-            "target_pieces": tensors.tokenizer.joined_pieces(best),
+            "source_pieces": self._vocabulary.source.joined_pieces(source),
+            "target_pieces": self._vocabulary.target.joined_pieces(best),
             "attention": tf.stack(scores.cross, axis=1),
         }
 
     def _tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        tokenizer = self._tensors.tokenizer
-        ids = tokenizer.tokenize(self._task.source_texts(text))
+        ids = self._pipeline.source_ids(text)
         return {
-            "ids": ids.to_tensor(tokenizer.pad_id),
+            "ids": ids.to_tensor(self._vocabulary.pad_id),
             "lengths": tf.cast(ids.row_lengths(), tf.int32),
-            "pieces": tokenizer.joined_pieces(ids),
+            "pieces": self._vocabulary.source.joined_pieces(ids),
         }
 
     def _detokenize(self, pieces: tf.Tensor) -> dict[str, tf.Tensor]:
-        tokenizer = self._tensors.tokenizer
-        ids = tokenizer.ids_of_pieces(pieces)
-        return {"text": tokenizer.detokenize(ids)}
+        ids = self._vocabulary.target.ids_of_pieces(pieces)
+        return {"text": self._vocabulary.target.detokenize(ids)}
 
-    def _rows(self, beam_size: int | tf.Tensor) -> tf.Tensor:
-        """Returns how many sentences to decode at once."""
-        values = beam_size * self._tensors.ids.config.vocab_size
+    def _rows(self, count: int | tf.Tensor) -> tf.Tensor:
+        """Returns how many sentences to decode at once, each of `count`."""
+        values = count * self._vocabulary.vocab_size
         return tf.maximum(_LARGEST // values, 1)
 
     def _in_slices(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from keras_transformer.inference.run import Run, tokenizer_digest
+from keras_transformer.inference.run import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
@@ -80,7 +80,7 @@ def read_outputs(path: Path, split: str, sentences: int) -> Outputs | None:
         found["perplexity"],
         hypotheses,
         run.config.num_parameters,
-        tokenizer_digest(run.tokenizer),
+        run.tokenizer.digest,
     )
 
 

@@ -68,7 +68,7 @@ def average(
     # `check_free` has seen that what is there is unfinished.
     shutil.rmtree(output / "checkpoints", ignore_errors=True)
     output.mkdir(parents=True, exist_ok=True)
-    for name in ("tokenizer.model", "checkpoints", "config.json"):
+    for name in (*run.tokenizer.files(), "checkpoints", "config.json"):
         os.replace(partial / name, output / name)
     shutil.rmtree(partial)
     return dataclasses.replace(created, path=output)

@@ -16,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_transformer.inference.run import tokenizer_digest
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.train.data.batching import filter_pairs
@@ -94,7 +93,7 @@ def prepare(
                 "target": corpus.target,
                 "vocab_size": tokenizer.vocab_size,
                 "max_length": max_length,
-                "tokenizer": tokenizer_digest(tokenizer),
+                "tokenizer": tokenizer.digest,
                 "text_splits": text_splits,
                 **values,
             },

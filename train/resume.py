@@ -239,7 +239,7 @@ def _tokenizer(job: Job, past: TrainingRun | None) -> Tokenizer:
     prepared = job.corpus.prepared
     if prepared is None:
         return learn_tokenizer(job.corpus, job.recipe.vocab_size, past)
-    if past is not None and past.tokenizer.model != prepared.tokenizer.model:
+    if past is not None and past.tokenizer.digest != prepared.tokenizer.digest:
         raise InputError(
             f"{prepared.path} was prepared with another tokenizer than that of "
             f"{past.path}. Prepare the corpus with --init-from {past.path}."

@@ -23,7 +23,6 @@ from keras_transformer.inference.run import (
     FORMAT,
     Run,
     step_of,
-    tokenizer_digest,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
@@ -32,7 +31,7 @@ from keras_transformer.support.files import (
     write_json,
 )
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import VOCABULARY_FILES, Vocabulary
 
 _CHECKPOINT = "step-{step:08d}.weights.h5"
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
@@ -49,7 +48,7 @@ class TrainingRun(Run):
         path: str | os.PathLike,
         config: TransformerConfig,
         recipe: dict[str, Any],
-        tokenizer: Tokenizer,
+        tokenizer: Vocabulary,
         statistics: dict[str, Any] | None = None,
         model: keras.Model | None = None,
         step: int = 0,
@@ -82,7 +81,7 @@ class TrainingRun(Run):
             task or TranslationTask(),
         )
         (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-        tokenizer.save(path / "tokenizer.model")
+        tokenizer.save_files(path)
         if model is not None:
             run.save_checkpoint(model, step, max_to_keep=1)
         # Last: a folder is a run as soon as it has a config.json.
@@ -99,7 +98,7 @@ class TrainingRun(Run):
                 "model": self.config.to_dict(),
                 "recipe": self.recipe,
                 "statistics": self.statistics,
-                "tokenizer": tokenizer_digest(self.tokenizer),
+                "tokenizer": self.tokenizer.digest,
             },
         )
 
@@ -216,13 +215,10 @@ def check_free(path: str | os.PathLike) -> None:
         return
     if path.is_dir():
         # What a process leaves that was stopped before it wrote config.json.
-        unfinished = [
-            set(),
-            {"checkpoints"},
-            {"checkpoints", "tokenizer.model"},
-        ]
         found = _finished_files(path) - {"lock"}
-        if found in unfinished and not _finished_files(path / "checkpoints"):
+        if "checkpoints" in found:
+            found -= {"checkpoints", *VOCABULARY_FILES}
+        if not found and not _finished_files(path / "checkpoints"):
             return
     content = "a run" if (path / "config.json").exists() else "other files"
     raise InputError(

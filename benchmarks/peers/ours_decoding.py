@@ -1,4 +1,4 @@
-"""Decoding speed of this library: `IdTranslator.search` as a graph.
+"""Decoding speed of this library: `Pipeline.search` as a graph.
 
 Mode `workers`: one thread per operation, and as many parts of a batch at the
 same time as there are cores. So do `keras-transformer translate` and
@@ -35,14 +35,16 @@ def main() -> None:
     from ours import build_config
 
     import keras_transformer as kt
+    from keras_transformer.inference.pipeline import Pipeline
+    from keras_transformer.tasks import TranslationTask
 
     shape = options.shape
     keras.utils.set_random_seed(0)
     model = kt.Transformer(build_config(shape), dtype=options.dtype)
-    # Ids go in and come out: only the special ids of a tokenizer are needed.
+    # Ids go in and come out: only the special ids of a vocabulary are needed.
     ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
-    tokenizer = types.SimpleNamespace(vocab_size=shape.vocab_size, **ids)
-
+    vocabulary = types.SimpleNamespace(vocab_size=shape.vocab_size, **ids)
+    task = TranslationTask()
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
     def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -53,9 +55,8 @@ def main() -> None:
             length_factor=0,
             extra_length=length,
         )
-        translator = kt.Translator(model, tokenizer, search)
         find = tf.function(
-            translator.tensors.ids.search,
+            Pipeline([model], vocabulary, search, task).search,
             input_signature=[tf.TensorSpec([None, None], tf.int32)],
         )
 

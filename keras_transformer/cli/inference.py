@@ -49,7 +49,7 @@ def translate(options: argparse.Namespace) -> None:
             "The runs must be for translation. Received: runs for "
             f"{translator.task.name}. Use `keras-transformer parse`."
         )
-    limit = translator.tensors.ids.max_length
+    limit = translator.max_length
     workers = decoding_workers()
     number = 0
     for lines in terminal.read_lines():

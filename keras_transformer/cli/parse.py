@@ -83,7 +83,7 @@ def parse_lines(
 
 def _numbered_trees(parser: Translator) -> Iterator[tuple[int, Translation]]:
     number = 0
-    limit = parser.tensors.ids.max_length
+    limit = parser.max_length
     for lines in terminal.read_lines():
         for parsed in parser.translate(lines, workers=decoding_workers()):
             number += 1

@@ -75,8 +75,8 @@ def beam_search(
         bos_id: Id of the input of the first step.
         eos_id: Id of the end token.
         pad_id: Id that follows the end token in the result.
-        banned_ids: Ids that no hypothesis may contain, besides `pad_id` and
-            `bos_id`, unless the prefix has them.
+        banned_ids: Ids that no hypothesis may contain, unless the prefix has
+            them. `bos_id` may be `eos_id` or `pad_id`.
         prefix: Ids `[B, p]`, padded with `pad_id`, with which every
             hypothesis of a row must begin.
 
@@ -188,10 +188,10 @@ class BeamSearcher:
             Log-probabilities and ids, `[B, K, C]`. The log-probability of a
             token that is not allowed is -inf.
         """
-        banned = sorted({self.pad_id, self.bos_id, *self.banned_ids})
+        banned = tf.constant(self.banned_ids, tf.int32)
         # Of all hypotheses together, 2K will be needed.
         count = tf.minimum(
-            2 * self.beam_size + len(banned), tf.shape(log_probs)[-1]
+            2 * self.beam_size + len(self.banned_ids), tf.shape(log_probs)[-1]
         )
         values, tokens = blocks.top_k(log_probs, count)
         is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)

@@ -94,7 +94,7 @@ def run_search(
             most_are_live,
             lambda *state: extend(as_state(state)),
             state,
-            shape_invariants=_invariants(state),
+            shape_invariants=growing_shapes(state),
         )
         state = as_state(state)
         results = _update_rows(
@@ -107,7 +107,7 @@ def run_search(
         lambda state, _: tf.size(as_state(state).sentences) > 0,
         extend_most,
         (state, results),
-        shape_invariants=(_invariants(state), _invariants(results)),
+        shape_invariants=(growing_shapes(state), growing_shapes(results)),
     )
     return SearchResult(*results)
 
@@ -138,8 +138,8 @@ def _select_rows(state: Any, chosen: tf.Tensor) -> Any:
     )
 
 
-def _invariants(state: Any) -> Any:
-    """Returns the shapes in the loop.
+def growing_shapes(state: Any) -> Any:
+    """Returns the shapes in a loop, its shape invariants.
 
     The batch may shrink, and an axis of length 0 may grow.
     """

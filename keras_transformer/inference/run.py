@@ -1,7 +1,7 @@
 """Reads a run: the folder that training wrote and every command takes.
 
 config.json              task, architecture and recipe
-tokenizer.model          SentencePiece model
+tokenizer.model          the vocabulary, which may have several files
 checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
 state.npz                what training resumes from
 log.csv                  one row per epoch
@@ -13,7 +13,6 @@ results.json             what `evaluate` measured
 """
 
 import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -26,7 +25,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, find_task
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Vocabulary, open_vocabulary
 
 FORMAT = 3
 
@@ -48,7 +47,7 @@ class Run:
     path: Path
     config: TransformerConfig
     recipe: dict[str, Any]
-    tokenizer: Tokenizer
+    tokenizer: Vocabulary
     statistics: dict[str, Any]
     id: str
     task: Task
@@ -93,13 +92,13 @@ class Run:
                     f"{file} must have the {kind.__name__} {name!r}. "
                     f"Received: {name}={values.get(name)!r}"
                 )
-        tokenizer = Tokenizer.load(path / "tokenizer.model")
-        digest = tokenizer_digest(tokenizer)
-        if digest != values["tokenizer"]:
+        tokenizer = open_vocabulary(path)
+        if tokenizer.digest != values["tokenizer"]:
             raise InputError(
-                f"{path / 'tokenizer.model'} must be the tokenizer that the "
-                f"run was created with, of SHA-256 {values['tokenizer'][:12]}. "
-                f"Received: {digest[:12]}. Restore the right file."
+                f"{', '.join(tokenizer.files())} in {path} must be the "
+                "tokenizer that the run was created with, of SHA-256 "
+                f"{values['tokenizer'][:12]}. Received: "
+                f"{tokenizer.digest[:12]}. Restore the right file."
             )
         return cls(
             path,
@@ -175,8 +174,8 @@ class Run:
         """Returns a checkpoint by name.
 
         Args:
-            name: A step, `"best"` (by validation score) or `"last"`, which is
-                the default.
+            name: A step, `"best"` (by validation score) or `"last"`, the
+                default.
 
         Raises:
             InputError: If there is no such checkpoint.
@@ -256,8 +255,3 @@ def step_of(checkpoint: Path) -> int:
         return int(numbered[1])
     with h5py.File(checkpoint) as file:
         return int(file.attrs["step"])
-
-
-def tokenizer_digest(tokenizer: Tokenizer) -> str:
-    """Returns the SHA-256 of a tokenizer's model, in hexadecimal."""
-    return hashlib.sha256(tokenizer.model).hexdigest()

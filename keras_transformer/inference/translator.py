@@ -1,51 +1,31 @@
-"""Translates text: text -> ids -> search -> text.
+"""Translates texts, in batches of similar length.
 
-Letters: B = batch, K = beam size, n = translations returned, S = source
-length, T = target length, H = attention heads.
+Letters: n = translations returned, S = source length, T = target length,
+H = attention heads.
 """
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
 from keras_transformer.decoding.search import Search
+from keras_transformer.inference.pipeline import Pipeline, Score, Translation
 from keras_transformer.inference.run import Run
-from keras_transformer.inference.tensor_translator import (
-    TensorTranslator,
-    check_hypothesis,
-)
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.text import Tokenizer, read_texts
+from keras_transformer.text import Vocabulary, read_texts
 
 _MAX_BATCH_SIZE = 128
-
-
-class Translation(NamedTuple):
-    """The translations of one source text."""
-
-    texts: list[str]  # best first
-    scores: list[float]  # log P / length penalty of each text
-    source_truncated: bool  # source or prefix was longer than the model reads
-    at_length_limit: bool  # the best text has as many tokens as it may have
-    repaired: bool = False  # the best text is a tree that had to be repaired
-
-
-class Score(NamedTuple):
-    """How likely a given translation is."""
-
-    score: float  # log P / length penalty, by which the search ranks
-    log_prob: float  # log P, a natural logarithm
-    perplexity: float  # exp(-log P / number of tokens), the end token included
+_IDS = tf.RaggedTensorSpec([None, None], tf.int32)
 
 
 class TranslationAttention(NamedTuple):
@@ -100,7 +80,7 @@ class Translator:
     def __init__(
         self,
         model: Transformer | Sequence[Transformer],
-        tokenizer: Tokenizer,
+        tokenizer: Vocabulary,
         search: Search | None = None,
         num_translations: int = 1,
         task: Task | None = None,
@@ -108,7 +88,7 @@ class Translator:
         task = task or TranslationTask()
         search = (search or task.search).returning(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)
-        self.tensors = TensorTranslator(models, tokenizer, search, task)
+        self.pipeline = Pipeline(models, tokenizer, search, task)
         self.model = models[0]
         self.models = models
         self.tokenizer = tokenizer
@@ -117,94 +97,63 @@ class Translator:
         self.num_translations = num_translations
         # What `open` has loaded: each run and its checkpoint.
         self.checkpoints: list[tuple[Run, Path]] = []
-        self._translate = tf.function(
-            self._translate_tensors,
-            input_signature=[
-                tf.TensorSpec([None], tf.string, name="text"),
-                tf.TensorSpec([None], tf.string, name="prefix"),
-            ],
-        )
+        self._compiled: dict[Any, Callable] = {}
+        self._traced_variables: list[Any] = []
 
     @classmethod
     def open(
         cls,
-        run: str | os.PathLike | Sequence[str | os.PathLike],
+        run: str | os.PathLike | Run | Sequence[str | os.PathLike | Run],
         checkpoint: str | int | None = None,
         search: Search | None = None,
         num_translations: int = 1,
         dtype: str | None = None,
+        task: Task | None = None,
     ) -> "Translator":
         """Returns the translator of a run folder that training wrote.
 
         Args:
-            run: The folder, or several with the same tokenizer, whose models
-                translate together.
+            run: The folder or the opened `Run`, or several with the same
+                tokenizer, whose models translate together.
             checkpoint: A step, `"best"` (by validation score) or `"last"`,
                 the default.
             search: As in `Translator`.
             num_translations: As in `Translator`.
             dtype: Of weights and computation, as in `Run.load_model`. Softmax,
                 normalization and scores remain float32.
+            task: As in `Translator`. Default: the run's.
 
         Raises:
             InputError: If a folder is not a run or lacks the checkpoint, or
                 the tokenizers differ.
         """
-        paths = [run] if isinstance(run, str | os.PathLike) else run
-        runs = [Run.open(path) for path in paths]
-        if len({(run.tokenizer.model, run.task.name) for run in runs}) > 1:
+        given = [run] if isinstance(run, str | os.PathLike | Run) else run
+        runs = [one if isinstance(one, Run) else Run.open(one) for one in given]
+        if len({(one.tokenizer.digest, one.task.name) for one in runs}) > 1:
             raise InputError(
                 "Runs that translate together must have the same task and "
                 "tokenizer: train the second with --init-from. Received: "
-                f"{', '.join(str(opened.path) for opened in runs)}"
+                f"{', '.join(str(one.path) for one in runs)}"
             )
-        checkpoints = [
-            (opened, opened.find_checkpoint(checkpoint)) for opened in runs
-        ]
-        models = [run.load_model(path, dtype) for run, path in checkpoints]
-        translator = cls(
-            models, runs[0].tokenizer, search, num_translations, runs[0].task
-        )
+        checkpoints = [(one, one.find_checkpoint(checkpoint)) for one in runs]
+        models = [one.load_model(path, dtype) for one, path in checkpoints]
+        task = task or runs[0].task
+        tokenizer = runs[0].tokenizer
+        translator = cls(models, tokenizer, search, num_translations, task)
         translator.checkpoints = checkpoints
         return translator
 
-    @overload
-    def __call__(self, texts: str | bytes) -> str: ...
+    @property
+    def max_length(self) -> int:
+        """Longest source and target that all models take, in tokens."""
+        return self.pipeline.max_length
 
-    @overload
-    def __call__(self, texts: Iterable[str | bytes]) -> list[str]: ...
-
-    def __call__(self, texts: Any) -> Any:
-        """Returns the best translation of each text.
-
-        Args:
-            texts: As in `translate`.
-
-        Returns:
-            A string for a single text, else a list of strings.
-        """
+    def __call__(self, texts: Any) -> str | list[str]:
+        """Returns the best translation of one text, or a list of several."""
         translations = self.translate(texts)
         if isinstance(translations, Translation):
             return translations.texts[0]
         return [translation.texts[0] for translation in translations]
-
-    @overload
-    def translate(
-        self,
-        texts: str | bytes,
-        batch_tokens: int = 2048,
-        workers: int = 1,
-        prefixes: str | bytes | None = None,
-    ) -> Translation: ...
-
-    @overload
-    def translate(
-        self,
-        texts: Iterable[str | bytes],
-        batch_tokens: int = 2048,
-        workers: int = 1,
-        prefixes: Iterable[str | bytes] | None = None,
-    ) -> list[Translation]: ...
 
     def translate(
         self,
@@ -212,7 +161,7 @@ class Translator:
         batch_tokens: int = 2048,
         workers: int = 1,
         prefixes: Any = None,
-    ) -> Any:
+    ) -> Translation | list[Translation]:
         """Translates texts, in batches of similar length.
 
         Args:
@@ -233,9 +182,8 @@ class Translator:
             `Translation` per text, in the order of the texts.
 
         Raises:
-            InputError: If a text is not a string, or not valid Unicode,
-                `workers` is not a positive integer, or the numbers of texts
-                and prefixes differ.
+            InputError: If a text is not a string of valid Unicode, `workers`
+                not a positive integer, or not each text has one prefix.
         """
         if not POSITIVE_INTEGER.accepts(workers):
             raise InputError(
@@ -251,34 +199,31 @@ class Translator:
                 "Each text must have one prefix. Received: "
                 f"{len(texts)} texts, {len(prefixes)} prefixes"
             )
+        strings = tf.constant(texts, tf.string)
+        source = self.pipeline.source_ids(strings)
+        prefix = source[:, :0]  # nothing
         if any(prefixes):
             self._check_targets_are_text("A prefix")
-        translations: list = [None] * len(texts)
-        batches = self._batches(texts, batch_tokens, workers)
+            prefix = self.pipeline.target_ids(tf.constant(prefixes))
+        translate = self._translate_graph()
 
-        def translate_batch(batch: list[int]) -> dict[str, tf.Tensor]:
-            return self._translate(
-                tf.constant([texts[i] for i in batch]),
-                tf.constant([prefixes[i] for i in batch]),
-            )
+        def translate_batch(rows: list[int]) -> Translation:
+            columns = (tf.gather(x, rows) for x in (strings, source, prefix))
+            return translate(*columns)[0]
 
+        batches = self._batches(source, batch_tokens, workers)
         if workers == 1:
             results = list(map(translate_batch, batches))
         else:
             with ThreadPoolExecutor(workers) as pool:
                 results = list(pool.map(translate_batch, batches))
-        for batch, outputs in zip(batches, results, strict=True):
-            arrays = {name: value.numpy() for name, value in outputs.items()}
-            candidates = arrays.pop(self.task.output)
-            for row, i in enumerate(batch):
-                translations[i] = Translation(
-                    # A model may spell bytes that are not UTF-8.
-                    [t.decode("utf-8", "replace") for t in candidates[row]],
-                    **{
-                        name: array[row].tolist()
-                        for name, array in arrays.items()
-                    },
-                )
+        translations: list = [None] * len(texts)
+        for rows, found in zip(batches, results, strict=True):
+            columns = (column.numpy().tolist() for column in found)
+            for i, best, *rest in zip(rows, *columns, strict=True):
+                # A model may spell bytes that are not UTF-8.
+                best = [text.decode("utf-8", "replace") for text in best]
+                translations[i] = Translation(best, *rest)
         return translations[0] if is_single else translations
 
     def score(
@@ -312,25 +257,26 @@ class Translator:
                 f"lists of the same length. Received: {len(sources)} sources, "
                 f"{len(targets)} targets"
             )
+        source = self.pipeline.source_ids(tf.constant(sources, tf.string))
+        labels = self.pipeline.target_ids(tf.constant(targets, tf.string))
+        lengths = tf.maximum(source.row_lengths(), labels.row_lengths())
+        too_long = np.flatnonzero(lengths >= self.max_length)
+        if too_long.size:
+            raise InputError(
+                f"A text to score must have at most {self.max_length - 1} "
+                "tokens. Received: a longer source or target at index "
+                f"{too_long[0]}"
+            )
         found: list = [None] * len(sources)
-        for batch in self._batches(targets, batch_tokens):
-            source, _, source_cut = self.tensors.source_ids(
-                tf.constant([sources[i] for i in batch])
+        for rows in self._batches(labels, batch_tokens):
+            (source_ids, _, _), (label_ids, counts, _) = (
+                self.pipeline.with_end(tf.gather(x, rows))
+                for x in (source, labels)
             )
-            labels, lengths, label_cut = self.tensors.target_ids(
-                tf.constant([targets[i] for i in batch])
-            )
-            cut = (source_cut | label_cut).numpy()
-            if cut.any():
-                raise InputError(
-                    "A text to score must have at most "
-                    f"{self.tensors.ids.max_length - 1} tokens. Received: "
-                    f"a longer source or target at index {batch[cut.argmax()]}"
-                )
-            log_probs = self.tensors.ids.token_log_probs(source, labels)
-            scores = sequence_scores(log_probs, lengths, self.search.alpha)
-            rows = zip(*(x.numpy().tolist() for x in scores), strict=True)
-            for i, row in zip(batch, rows, strict=True):
+            log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
+            scores = sequence_scores(log_probs, counts, self.search.alpha)
+            columns = (column.numpy().tolist() for column in scores)
+            for i, *row in zip(rows, *columns, strict=True):
                 found[i] = Score(*row)
         return found[0] if is_single else found
 
@@ -350,20 +296,75 @@ class Translator:
             InputError: If there is not exactly one text, it has no tokens or
                 more than the model reads, or there is no such translation.
         """
-        source, text = self.tensors.one_source(text, "Attention is computed")
-        result = self.tensors.ids.search(source)
+        ids, text = self.one_source(text, "Attention is computed")
+        # Compiled, as in `translate`: another program rounds differently.
+        translation, result = self._translate_graph()(
+            tf.constant([text]), ids, ids[:, :0]
+        )
         lengths = result.lengths[0, : self.num_translations].numpy()
         check_hypothesis(hypothesis, np.count_nonzero(lengths))
-        chosen = result.ids[:, hypothesis, : lengths[hypothesis]]
-        target = self.tensors.ids.decoder_input(chosen)
-        scores = self.tensors.ids.models[0].attention_scores(source, target)
+        source, _, _ = self.pipeline.with_end(ids)
+        target = self.pipeline.decoder_input(
+            result.ids[:, hypothesis, : lengths[hypothesis]]
+        )
+        scores = self.model.attention_scores(source, target)
+        output = translation.texts[0, hypothesis].numpy()
+        read, written = source[0].numpy(), target[0].numpy()
         return TranslationAttention(
             text,
-            self.tensors.one_output(chosen[0], text),
-            *map(self.tokenizer.pieces, (source[0], target[0])),
-            *map(self.tokenizer.words, (source[0], target[0])),
+            output.decode("utf-8", "replace"),
+            self.tokenizer.source.pieces(read),
+            self.tokenizer.target.pieces(written),
+            self.tokenizer.source.words(read),
+            self.tokenizer.target.words(written),
             *([layer[0].numpy() for layer in kind] for kind in scores),
         )
+
+    def one_source(self, text: Any, what: str) -> tuple[tf.RaggedTensor, str]:
+        """Returns the ids of one text `[1, (S)]`, and the text.
+
+        Raises InputError that names `what` the text is needed for, if there
+        is not exactly one, or it has no tokens or more than the model reads.
+        """
+        texts, is_single = read_texts(text, "text")
+        if not is_single:
+            raise InputError(
+                f"{what} for one text at a time. Received: {len(texts)} texts"
+            )
+        ids = self.pipeline.source_ids(tf.constant(texts))
+        count, limit = len(ids[0]), self.max_length - 1
+        if not 1 <= count <= limit:
+            raise InputError(
+                f"{what} for a text of 1 to {limit} tokens. Received: a text "
+                + (f"of {count} tokens" if count else "without tokens")
+            )
+        return ids, texts[0]
+
+    def _translate_graph(self) -> Callable:
+        """Returns the graph of `Pipeline.translate`."""
+        return self.compiled(
+            "translate",
+            lambda text, source, prefix: self.pipeline.translate(
+                text, self.num_translations, None, source, prefix
+            ),
+            [tf.TensorSpec([None], tf.string), _IDS, _IDS],
+        )
+
+    def compiled(
+        self, key: Any, function: Callable, signature: Sequence[Any]
+    ) -> Callable:
+        """Returns the graph of what the models compute, which is kept by key.
+
+        It is made again if the models have other variables than before, as
+        with LoRA, after quantization or with another layer.
+        """
+        variables = [one for model in self.models for one in model.variables]
+        if list(map(id, variables)) != list(map(id, self._traced_variables)):
+            self._traced_variables, self._compiled = variables, {}
+        graphs = self._compiled
+        if key not in graphs:
+            graphs[key] = tf.function(function, input_signature=signature)
+        return graphs[key]
 
     def _check_targets_are_text(self, what: str) -> None:
         if not self.task.targets_are_text:
@@ -372,20 +373,12 @@ class Translator:
                 f"a model for {self.task.name}"
             )
 
-    def _translate_tensors(
-        self, text: tf.Tensor, prefix: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        prefixes = prefix if self.task.targets_are_text else None
-        return self.tensors.translate(text, self.num_translations, prefixes)
-
     def _batches(
-        self, texts: list[str], batch_tokens: int, workers: int = 1
+        self, ids: tf.RaggedTensor, batch_tokens: int, workers: int = 1
     ) -> list[list[int]]:
         """Groups indices of texts of similar length, longest first."""
-        largest = min(_MAX_BATCH_SIZE, math.ceil(len(texts) / workers))
-        ids = self.tokenizer.tokenize(tf.constant(texts, tf.string))
-        limit = self.tensors.ids.max_length
-        lengths = np.minimum(ids.row_lengths().numpy() + 1, limit)
+        lengths = np.minimum(ids.row_lengths().numpy() + 1, self.max_length)
+        largest = min(_MAX_BATCH_SIZE, math.ceil(len(lengths) / workers))
         batches: list[list[int]] = []
         room = 0
         for i in np.argsort(-lengths, kind="stable"):
@@ -396,3 +389,12 @@ class Translator:
             batches[-1].append(int(i))
             room -= 1
         return batches
+
+
+def check_hypothesis(hypothesis: int, count: int) -> None:
+    """Raises InputError unless the search has found this hypothesis."""
+    if not 0 <= hypothesis < count:
+        raise InputError(
+            f"There are {count} translations; the best one has the number 0. "
+            f"Received: hypothesis={hypothesis}"
+        )

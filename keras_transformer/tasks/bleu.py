@@ -23,10 +23,8 @@ def corpus_scores(
     BLEU, chrF and TER come from sacreBLEU, with the signature that makes
     them comparable between systems and papers: it fixes the tokenization.
 
-    The paper's Table 2 is of an older kind: 27.3 (base) and 28.4 (big) for
-    English to German are *tokenized* BLEU, see `tokenized_bleu`. It is often
-    one or two points away from sacreBLEU on the same translations. Compare
-    it only with Table 2.
+    The paper's Table 2 has *tokenized* BLEU, which is often one or two points
+    away from sacreBLEU on the same translations; see `tokenized_bleu`.
 
     Args:
         hypotheses: Translations, detokenized. They may be empty.
@@ -80,26 +78,16 @@ def tokenized_bleu(
     `multi-bleu.perl`: case-sensitive corpus BLEU over the tokens, up to 4
     words, without smoothing.
 
-    Unlike sacreBLEU, the result depends on how the sentences were tokenized,
-    compounds count as several words, and a corpus in which no 4 words in a
-    row are right scores 0. Quotation marks are left as they are. For
-    newstest2014 the authors scored against a reference whose German quotes
-    had been made straight, and later versions of the script replace some
-    typographic signs in the translations: to repeat the 27.3 and 28.4 of
-    Table 2 to the digit, straighten the quotes of both sides first.
+    Unlike sacreBLEU, compounds count as several words, and a corpus in which
+    no 4 words in a row are right scores 0. Quotation marks are left as they
+    are: to repeat the 27.3 and 28.4 of Table 2 to the digit, straighten those
+    of both sides first, as the authors' reference had them.
 
-    Args:
-        hypotheses: Translations, detokenized.
-        references: The reference translations, detokenized, in the same order.
-        target: Code of the target language; Moses uses the English rules for
-            a language that it does not know.
+    Arguments and errors are those of `corpus_scores`; Moses uses the English
+    rules for a language that it does not know.
 
     Returns:
         The score, from 0 to 100.
-
-    Raises:
-        InputError: If there are no sentences, or if the numbers of translations
-            and references differ.
     """
     # Half a second to import, which translating and exporting do without.
     from sacremoses import MosesTokenizer
@@ -121,13 +109,9 @@ def tokenized_bleu(
 def split_compounds(sentence: str) -> str:
     """Makes each hyphen inside a word a token of its own.
 
-    Args:
-        sentence: A sentence, such as `"a well-known word"`.
-
-    Returns:
-        The sentence with marked hyphens,
-        `"a well ##AT##-##AT## known word"`. As in the original script, of two
-        hyphens around a single character only the first is split.
+    `"a well-known word"` becomes `"a well ##AT##-##AT## known word"`. As in
+    the original script, of two hyphens around a single character only the
+    first is split.
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", sentence)
 
@@ -135,14 +119,9 @@ def split_compounds(sentence: str) -> str:
 def _check_lengths(
     hypotheses: Sequence[str], references: Sequence[str]
 ) -> None:
-    if len(hypotheses) != len(references):
+    if len(hypotheses) != len(references) or not hypotheses:
         raise InputError(
-            "Each translation needs one reference. "
+            "There must be translations to score, each with one reference. "
             f"Received: {len(hypotheses)} translations and "
-            f"{len(references)} references."
-        )
-    if not hypotheses:
-        raise InputError(
-            "There is nothing to score: give at least one translation and "
-            "its reference. Received: 0 sentences."
+            f"{len(references)} references"
         )

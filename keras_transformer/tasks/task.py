@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -71,18 +71,10 @@ class Task(abc.ABC):
         """
 
     def check_tokenizer(
-        self, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]
+        self, vocabulary: Vocabulary, pairs: Iterable[tuple[str, str]]
     ) -> None:
-        """Checks that a tokenizer of other data can encode targets.
-
-        Args:
-            tokenizer: The tokenizer.
-            pairs: Sources and targets, read once.
-
-        Raises:
-            InputError: If it cannot.
-        """
-        del tokenizer, pairs  # any text has ids
+        """Raises InputError if the vocabulary cannot encode the targets."""
+        del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
         """Returns the task for the sources of a corpus.
@@ -91,48 +83,59 @@ class Task(abc.ABC):
         """
         return self
 
-    def source_texts(self, texts: "tf.Tensor") -> "tf.Tensor":
-        """Returns what is tokenized of sources `[B]`, in a graph or eagerly."""
-        return texts
-
-    @abc.abstractmethod
-    def target_ids(
-        self, tokenizer: Tokenizer, targets: "tf.Tensor"
+    def source_ids(
+        self, vocabulary: Vocabulary, sources: "tf.Tensor"
     ) -> "tf.RaggedTensor":
-        """Returns what the model is trained to produce.
+        """Returns the ids that the model reads, in a graph or eagerly.
 
         Args:
-            tokenizer: From `train_tokenizer`.
+            vocabulary: The vocabulary.
+            sources: String tensor `[B]`.
+
+        Returns:
+            int32 ragged tensor `[B, (S)]`, without the end token.
+        """
+        return vocabulary.source.tokenize(sources)
+
+    def target_ids(
+        self, vocabulary: Vocabulary, targets: "tf.Tensor"
+    ) -> "tf.RaggedTensor":
+        """Returns the ids that the model is trained to write.
+
+        Args:
+            vocabulary: The vocabulary.
             targets: String tensor `[B]`.
 
         Returns:
             int32 ragged tensor `[B, (T)]`, without start and end tokens.
         """
+        return vocabulary.target.tokenize(targets)
 
     @abc.abstractmethod
     def output_texts(
-        self, tokenizer: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
+        self, vocabulary: Vocabulary, ids: "tf.Tensor", sources: "tf.Tensor"
     ) -> Outputs:
         """Returns the texts of ids: the inverse of `target_ids`.
 
         Args:
-            tokenizer: From `train_tokenizer`.
+            vocabulary: The vocabulary.
             ids: `[B, n, T]`, each row up to its end token, then padded.
-            sources: String tensor `[B]`, from `source_texts`.
+            sources: String tensor `[B]`, as for `source_ids`.
         """
+
+    def columns(self, found: Any) -> dict[str, Any]:
+        """Returns the fields of a `Translation` as signatures name them."""
+        values = found._asdict()
+        if not self.repairs:
+            del values["repaired"]
+        return {self.output: values.pop("texts"), **values}
 
     def check_metrics(
         self, language: str | None, metrics: Sequence[str]
     ) -> None:
-        """Raises what `scores` would raise for any texts.
+        """Raises InputError as `scores` would for any texts.
 
-        Args:
-            language: As in `scores`.
-            metrics: As in `scores`.
-
-        Raises:
-            InputError: If a metric is unknown, or needs a package that is not
-                installed.
+        A metric may be unknown, or need a package that is not installed.
         """
         unknown = sorted(set(metrics) - set(self.metrics))
         if unknown or not metrics:

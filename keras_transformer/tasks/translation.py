@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.tasks.task import Outputs, Task
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -33,17 +33,12 @@ class TranslationTask(Task):
     ) -> Tokenizer:
         return Tokenizer.train(itertools.chain.from_iterable(pairs), vocab_size)
 
-    def target_ids(
-        self, tokenizer: Tokenizer, targets: "tf.Tensor"
-    ) -> "tf.RaggedTensor":
-        return tokenizer.tokenize(targets)
-
     def output_texts(
-        self, tokenizer: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
+        self, vocabulary: Vocabulary, ids: "tf.Tensor", sources: "tf.Tensor"
     ) -> Outputs:
         import tensorflow as tf
 
-        texts = tokenizer.detokenize(ids)
+        texts = vocabulary.target.detokenize(ids)
         return Outputs(texts, tf.zeros_like(texts, tf.bool))
 
     def check_metrics(

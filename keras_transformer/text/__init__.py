@@ -1,7 +1,34 @@
 """Text to token ids and back."""
 
+import os
+from pathlib import Path
+
 from keras_transformer.text.inputs import read_texts
 from keras_transformer.text.sentences import join_sentences, split_sentences
 from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.text.vocabulary import VOCABULARY_FILES, Vocabulary
 
-__all__ = ["Tokenizer", "join_sentences", "read_texts", "split_sentences"]
+__all__ = [
+    "VOCABULARY_FILES",
+    "Tokenizer",
+    "Vocabulary",
+    "join_sentences",
+    "open_vocabulary",
+    "read_texts",
+    "split_sentences",
+]
+
+
+def open_vocabulary(folder: str | os.PathLike) -> Vocabulary:
+    """Reads the vocabulary that `Vocabulary.save_files` wrote.
+
+    Raises:
+        InputError: If there is none, or it is damaged.
+    """
+    folder = Path(folder)
+    if (folder / "source.spm").exists():
+        # It needs TensorFlow.
+        from keras_transformer.text.pair import LookupVocabulary
+
+        return LookupVocabulary.open(folder)
+    return Tokenizer.load(folder / "tokenizer.model")

@@ -7,8 +7,6 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
-import sentencepiece
-
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.inputs import read_text
 from keras_transformer.text.normalization import (
@@ -42,6 +40,8 @@ def train_model(
             "max_sentences must be greater than 100. "
             f"Received: max_sentences={max_sentences}"
         )
+    import sentencepiece
+
     # SentencePiece can sample too, but others in every process.
     lines = _sample(_read_lines(texts), max_sentences)
     model = io.BytesIO()

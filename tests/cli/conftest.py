@@ -75,7 +75,7 @@ def trained(tmp_path_factory):
 class FakeTranslator:
     """Translates into upper case; stands for `Translator`."""
 
-    tensors = types.SimpleNamespace(ids=types.SimpleNamespace(max_length=32))
+    max_length = 32
     task = TranslationTask()
 
     def __init__(self, run, checkpoint, search, num_translations, dtype):

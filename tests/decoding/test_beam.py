@@ -28,7 +28,9 @@ HYPOTHESES = 1 + 2 + 4 + 8  # all that have at most LONGEST tokens
 ALPHAS = (0.0, 0.6, 1.0)
 
 
-def search_tables(search, tables, max_lengths, graph=False):
+def search_tables(
+    search, tables, max_lengths, graph=False, bos=BOS, banned=(PAD, UNK, BOS)
+):
     """Searches a batch with one table per row.
 
     Returns:
@@ -43,10 +45,10 @@ def search_tables(search, tables, max_lengths, graph=False):
             tf.constant(max_lengths),
             search.beam_size,
             search.alpha,
-            bos_id=BOS,
+            bos_id=bos,
             eos_id=EOS,
             pad_id=PAD,
-            banned_ids=(UNK,),
+            banned_ids=banned,
         )
 
     result = tf.function(run)() if graph else run()
@@ -335,6 +337,30 @@ def test_banned_ids_are_never_chosen():
     assert len(found) == 4
     for _, ids in found:
         assert set(ids) <= {EOS, A, B}
+
+
+@pytest.mark.parametrize("start", [PAD, EOS])
+def test_the_start_id_may_be_padding_or_the_end(start):
+    # The tables do not depend on the start id.
+    tables = [random_table(seed) for seed in range(20)]
+    limits = [LONGEST] * 20
+    expected, _ = search_tables(BeamSearch(3), tables, limits)
+    found, _ = search_tables(BeamSearch(3), tables, limits, bos=start)
+    for row in range(20):
+        assert hypotheses(found, row) == hypotheses(expected, row)
+
+
+def test_only_banned_ids_are_banned():
+    table = table_of(a=-1.0, a_=-1.0)
+    table[()][[UNK, BOS]] = -0.25, -0.5
+    table[UNK,][EOS] = table[BOS,][EOS] = 0.0
+    for banned, expected in (
+        ((), [(UNK, EOS), (BOS, EOS)]),
+        ((UNK,), [(BOS, EOS), (A, EOS)]),
+    ):
+        search = BeamSearch(2, alpha=0.0)
+        result, _ = search_tables(search, [table], [2], banned=banned)
+        assert [ids for _, ids in hypotheses(result, 0)] == expected
 
 
 def test_empty_batch():

@@ -111,6 +111,7 @@ def test_searched_scores_are_those_of_force_decoding(alpha):
         bos_id=BOS,
         eos_id=EOS,
         pad_id=PAD,
+        banned_ids=(PAD, BOS),
     )
     lengths = result.lengths.numpy()
     assert len(set(lengths.flatten())) > 2

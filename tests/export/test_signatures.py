@@ -131,11 +131,10 @@ def test_prefix(call, translator):
     for prefix, translation in zip(prefixes, expected, strict=True):
         assert all(text.startswith(prefix) for text in translation.texts)
     # Scores are those of the whole translation.
-    source, _, _ = translator.tensors.source_ids(tf.constant(["dog"]))
-    result = translator.tensors.ids.search(
-        source, translator.tokenizer.tokenize(["Katze"]).to_tensor()
-    )
-    log_probs = translator.tensors.ids.token_log_probs(source, result.ids[:, 0])
+    pipeline = translator.pipeline
+    source, _, _ = pipeline.with_end(pipeline.source_ids(["dog"]))
+    result = pipeline.search(source, pipeline.target_ids(["Katze"]).to_tensor())
+    log_probs = pipeline.token_log_probs(source, result.ids[:, 0])
     score = sequence_scores(log_probs, result.lengths[:, 0], alpha=0.6).scores
     np.testing.assert_allclose(score, result.scores[:, 0], atol=1e-5)
 
@@ -159,11 +158,11 @@ def test_options_of_a_request(call, translator, options):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(beam_size=0), "beam_size must be from 1 to 64"),
-        (dict(beam_size=65), "beam_size must be from 1 to 64"),
+        (dict(beam_size=0), "beam_size must be an integer from 1 to 256"),
+        (dict(beam_size=257), "beam_size must be an integer from 1 to 256"),
         (dict(alpha=-1.0), "alpha must be"),
         (dict(alpha=np.float32("nan")), "alpha must be"),
-        (dict(extra_length=-1), "extra_length must not be negative"),
+        (dict(extra_length=-1), "extra_length must be"),
         (dict(length_factor=np.float32("inf")), "length_factor must be"),
     ],
 )
@@ -348,7 +347,7 @@ def test_a_large_batch_is_decoded_in_slices(translator, pairs, monkeypatch):
     expected = Signatures(translator).make(["serving_default", "score"])
     monkeypatch.setattr(signatures, "_LARGEST", 4 * 7 * vocab_size)
     batches = []
-    translate = translator.tensors.translate
+    translate = translator.pipeline.translate
 
     def watch(text, *args, **options):
         text = tf.py_function(
@@ -356,7 +355,7 @@ def test_a_large_batch_is_decoded_in_slices(translator, pairs, monkeypatch):
         )
         return translate(tf.ensure_shape(text, [None]), *args, **options)
 
-    monkeypatch.setattr(translator.tensors, "translate", watch)
+    monkeypatch.setattr(translator.pipeline, "translate", watch)
     sliced = Signatures(translator).make(["serving_default", "score"])
     found = sliced["serving_default"](texts)
     assert batches == [7, 7, 7, 4]

@@ -9,6 +9,8 @@ from run_fixtures import model, run, tokenizer  # noqa: F401
 from keras_transformer import Tokenizer
 from keras_transformer.inference.run import Run, step_of
 from keras_transformer.support.errors import InputError
+from keras_transformer.text.pair import LookupVocabulary
+from keras_transformer.train.run import TrainingRun
 
 
 def test_open_reads_what_create_wrote(run):
@@ -65,6 +67,22 @@ def test_another_tokenizer_is_refused(run):
         InputError, match="tokenizer that the run was created with"
     ):
         Run.open(run.path)
+
+
+def test_a_run_stores_all_files_of_a_vocabulary(run, tmp_path):
+    pieces = run.tokenizer.pieces(range(run.tokenizer.vocab_size))
+    table = {piece: i for i, piece in enumerate(reversed(pieces))}
+    source = LookupVocabulary(run.tokenizer.model, table)
+    vocabulary = LookupVocabulary(run.tokenizer.model, table, source)
+    path = tmp_path / "pair"
+    TrainingRun.create(path, run.config, {}, vocabulary)
+    opened = Run.open(path)
+    assert opened.tokenizer.digest == vocabulary.digest
+    assert opened.tokenizer.table == table
+    swapped = {**table, pieces[-1]: 1, pieces[-2]: 0}
+    (path / "vocab.json").write_text(json.dumps(swapped))
+    with pytest.raises(InputError, match="vocab.json in .* must be the"):
+        Run.open(path)
 
 
 def test_a_run_without_a_checkpoint(run):

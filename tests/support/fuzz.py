@@ -105,12 +105,12 @@ _DEFAULTS = {
 }
 # Values of the options of each signature, and whether they are valid.
 _NUMBERS = {
-    **dict.fromkeys((0.0, 1e-45, 0.5, 50.0, 3e38), True),
+    **dict.fromkeys((0.0, 1e-45, 0.5, 5.0), True),
     **dict.fromkeys((-1e-30, -1.0, np.inf, -np.inf, np.nan), False),
 }
 _COUNTS = {
-    **dict.fromkeys((1, 2, 3, 64), True),
-    **dict.fromkeys((-(2**31), -1, 0, 65, 2**31 - 1), False),
+    **dict.fromkeys((1, 2, 3, 256), True),
+    **dict.fromkeys((-(2**31), -1, 0, 257, 2**31 - 1), False),
 }
 _LENGTHS = {
     **dict.fromkeys((0, 1, 7, 2**31 - 1), True),
@@ -119,14 +119,14 @@ _LENGTHS = {
 OPTIONS = {
     "translate_with_options": {
         "beam_size": _COUNTS,
-        "alpha": _NUMBERS,
+        "alpha": {**_NUMBERS, 5.1: False},
         "extra_length": _LENGTHS,
         "length_factor": _NUMBERS,
     },
     "sample": {
         "temperature": {
-            **dict.fromkeys((1e-37, 0.5, 50.0, 3e38), True),
-            **dict.fromkeys((-1.0, 0.0, np.inf, -np.inf, np.nan), False),
+            **dict.fromkeys((1e-3, 0.5, 50.0, 100.0), True),
+            **dict.fromkeys((-1.0, 0.0, 101.0, np.inf, np.nan), False),
         },
         "top_k": _LENGTHS,
         "top_p": {

@@ -4,7 +4,6 @@ import functools
 
 import numpy as np
 
-from keras_transformer.inference.run import tokenizer_digest
 from keras_transformer.support.files import write_json
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
@@ -54,7 +53,7 @@ def write(folder, pairs, shard_pairs=10_000):
             source="en",
             target="de",
             max_length=MAX_LENGTH,
-            tokenizer=tokenizer_digest(tokenizer()),
+            tokenizer=tokenizer().digest,
             text_splits=[],
             statistics=dict(
                 pairs=len(pairs),

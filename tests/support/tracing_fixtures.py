@@ -19,7 +19,12 @@ class TableTranslator:
     def __init__(self, table, search, max_length):
         self.search = search
         self.tokenizer = types.SimpleNamespace(
-            pieces=lambda ids: [LETTERS[int(i)] for i in ids]
+            pieces=lambda ids: [LETTERS[int(i)] for i in ids],
+            vocab_size=len(LETTERS),
+        )
+        self.tokenizer.source = self.tokenizer.target = self.tokenizer
+        special = dict(
+            bos_id=BOS, eos_id=EOS, pad_id=PAD, banned_ids=(PAD, UNK, BOS)
         )
 
         def beam_search_steps(source, settings):
@@ -27,22 +32,23 @@ class TableTranslator:
                 [table], settings.beam_size, [max_length]
             )
             searcher = BeamSearcher(
-                step,
-                settings.beam_size,
-                settings.alpha,
-                bos_id=BOS,
-                eos_id=EOS,
-                pad_id=PAD,
-                banned_ids=(UNK,),
+                step, settings.beam_size, settings.alpha, **special
             )
             return searcher, searcher.start(cache, [max_length], None)
 
-        self.tensors = types.SimpleNamespace(
-            one_source=lambda text, what: (tf.constant([[4, EOS]]), text),
-            one_output=self._one_output,
-            ids=types.SimpleNamespace(beam_search_steps=beam_search_steps),
+        self.pipeline = types.SimpleNamespace(
+            beam_search_steps=beam_search_steps,
+            special_ids=special,
+            with_end=lambda ids: (ids, None, None),
+            output_text=self._output_text,
         )
 
-    def _one_output(self, ids, source):
+    def compiled(self, key, function, signature):
+        return tf.function(function, input_signature=signature)
+
+    def one_source(self, text, what):
+        return tf.constant([[4, EOS]]), text
+
+    def _output_text(self, ids, source):
         pieces = self.tokenizer.pieces(ids.numpy())
         return "".join(piece for piece in pieces if piece != "</s>")

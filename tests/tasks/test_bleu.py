@@ -167,7 +167,7 @@ def test_metrics_are_chosen():
 def test_sides_must_match(score):
     with pytest.raises(InputError, match="2 translations and 1 references"):
         score(["a", "b"], ["a"])
-    with pytest.raises(InputError, match="0 sentences"):
+    with pytest.raises(InputError, match="0 translations"):
         score([], [])
 
 

@@ -59,22 +59,6 @@ def test_tokenize_adds_no_special_tokens(tokenizer):
     assert ids[1] and not {2, 3} & set(ids[1])
 
 
-@pytest.mark.parametrize(
-    "text, normal",
-    [
-        ("u\u0308ber", "über"),
-        ("\u1112\u1161\u11ab \uac00\u11a8", "한 각"),
-        ("e\u0302\u0301 \u00ea\u0301", "ế ế"),
-        ("a\tb\r\nc\x07d\u2028e", "a b c d e"),
-        ("  two   spaces ", "two spaces"),
-    ],
-)
-def test_normalization(tokenizer, text, normal):
-    ids = tokenizer.tokenize(tf.constant([text, normal]))
-    assert ids[0].numpy().tolist() == ids[1].numpy().tolist()
-    assert decoded(tokenizer.detokenize(ids)) == [normal, normal]
-
-
 def test_equals_the_sentencepiece_library(tokenizer):
     library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     texts = LOSSLESS + CORPUS + [line[i:] for i in range(40) for line in CORPUS]
@@ -82,40 +66,6 @@ def test_equals_the_sentencepiece_library(tokenizer):
     assert ids == library.encode(texts)
     back = decoded(tokenizer.detokenize(tf.ragged.constant(ids)))
     assert back == library.decode(ids)
-
-
-def test_detokenize_stops_at_the_end_and_removes_padding_and_start(tokenizer):
-    a, b = (
-        tokenizer.tokenize(tf.constant([w]))[0].numpy().tolist()
-        for w in ("man", "dog")
-    )
-    rows = [
-        [2, *a, 3, *b, 3],
-        [0, *a, 0, *b, 0],
-        [3, *a],
-        [2, 0, 0],
-        [*a, tokenizer.vocab_size, -1, 3],
-    ]
-    ids = tf.ragged.constant(rows)
-    texts = ["man", "man dog", "", "", "man ⁇  ⁇ "]
-    assert decoded(tokenizer.detokenize(ids)) == texts
-    assert decoded(tokenizer.detokenize(ids.to_tensor())) == texts
-    assert decoded(tokenizer.detokenize(tf.cast(ids, tf.int64))) == texts
-
-
-def test_detokenize_keeps_leading_dimensions(tokenizer):
-    ids = tokenizer.tokenize(tf.constant(CORPUS[:6])).to_tensor()
-    cube = tf.reshape(ids, [3, 2, -1])
-    assert tokenizer.detokenize(cube).numpy().tolist() == [
-        [CORPUS[2 * i].encode(), CORPUS[2 * i + 1].encode()] for i in range(3)
-    ]
-    assert tokenizer.detokenize(tf.zeros([2, 0], tf.int32)).shape == [2]
-    assert tokenizer.detokenize(tf.zeros([0, 7], tf.int32)).shape == [0]
-    nested = tf.ragged.stack([ids[:1], ids[:2]])
-    assert tokenizer.detokenize(nested).to_list() == [
-        [CORPUS[0].encode()],
-        [CORPUS[0].encode(), CORPUS[1].encode()],
-    ]
 
 
 class RoundTrip(tf.Module):
@@ -200,11 +150,3 @@ def test_model_without_a_padding_id_is_refused(tmp_path):
     )
     with pytest.raises(InputError, match="'pad': -1"):
         Tokenizer.load(tmp_path / "default.model")
-
-
-def test_words_of_pieces(tokenizer):
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    ids = [tokenizer.bos_id, *map(pieces.index, ("▁", "d", "o", "▁", "a"))]
-    ids = [*ids, tokenizer.eos_id, pieces.index("b")]
-    assert tokenizer.words(ids) == [[0], [1, 2, 3], [4, 5], [6], [7]]
-    assert tokenizer.words([]) == []

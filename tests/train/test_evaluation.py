@@ -49,8 +49,10 @@ def test_perplexity_is_that_of_the_references(evaluated, translator):
     assert results["perplexity_sentences"] == 2  # one source is empty
     total = tokens = 0.0
     for source, reference in pairs[:2]:
-        ids, _, _ = translator.tensors.source_ids(tf.constant([source]))
-        labels, _, _ = translator.tensors.source_ids(tf.constant([reference]))
+        ids, labels = (
+            translator.pipeline.with_end(translator.tokenizer.tokenize([x]))[0]
+            for x in (source, reference)
+        )
         target = np.pad(labels[:, :-1], [(0, 0), (1, 0)], constant_values=2)
         logits = translator.model({"source": ids, "target": target})
         log_probs = tf.nn.log_softmax(logits).numpy()

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.inference.run import tokenizer_digest
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text.tokenizer import Tokenizer
@@ -70,7 +69,7 @@ class Prepared:
         path = Path(path)
         values = _read_json(path / "prepared.json")
         tokenizer = Tokenizer.load(path / "tokenizer.model")
-        digest = tokenizer_digest(tokenizer)
+        digest = tokenizer.digest
         if digest != values["tokenizer"]:
             raise InputError(
                 f"{path / 'tokenizer.model'} must be the tokenizer that the "

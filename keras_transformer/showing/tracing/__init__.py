@@ -1,29 +1,9 @@
 """Greedy and beam search, shown step by step."""
 
-from keras_transformer.showing.tracing.steps import (
-    Continuation,
-    Finished,
-    Hypothesis,
-    SearchTrace,
-    Step,
-    Token,
-    Trace,
-    trace,
-)
+from keras_transformer.showing.tracing.steps import Trace, trace
 from keras_transformer.showing.tracing.writing import (
     check_trace_path,
     save_trace,
 )
 
-__all__ = [
-    "Continuation",
-    "Finished",
-    "Hypothesis",
-    "SearchTrace",
-    "Step",
-    "Token",
-    "Trace",
-    "check_trace_path",
-    "save_trace",
-    "trace",
-]
+__all__ = ["Trace", "check_trace_path", "save_trace", "trace"]

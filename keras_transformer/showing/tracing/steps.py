@@ -15,12 +15,12 @@ from keras_transformer.decoding import (
     Candidates,
     length_penalty,
 )
+from keras_transformer.decoding.loop import growing_shapes
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.showing.pages import Page
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER
-from keras_transformer.text import Tokenizer
 
 Fate = Literal["live", "finished", "pruned"]
 
@@ -129,7 +129,7 @@ class Trace:
         Raises:
             InputError: If the search found no such translation.
         """
-        from keras_transformer.showing.tracing.page import as_page
+        from keras_transformer.showing.tracing.writing import as_page
 
         return as_page(self, hypothesis)
 
@@ -167,128 +167,157 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
             "A trace shows a greedy search and a beam search. Received: "
             f"search={translator.search}"
         )
-    source, text = translator.tensors.one_source(text, "A search is traced")
-    greedy = dataclasses.replace(translator.search, beam_size=1)
-    recorder = _Recorder(translator, source, text, num_tokens)
-    return Trace(
-        text,
-        translator.tokenizer.pieces(source[0]),
-        recorder.record(greedy),
-        recorder.record(translator.search),
-    )
-
-
-class _Recorder(NamedTuple):
-    translator: Translator
-    source: tf.Tensor  # [1, S]
-    text: str
-    num_tokens: int
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.translator.tokenizer
-
-    def record(self, search: BeamSearch) -> SearchTrace:
-        """Takes the steps of a search one by one."""
-        ids = self.translator.tensors.ids
-        searcher, state = ids.beam_search_steps(self.source, search)
-        steps = []
-        while searcher.can_win(state)[0]:
-            log_probs, before = searcher.predict(state)
-            candidates = searcher.candidates(before, log_probs)
-            state = searcher.advance(before, candidates)
-            steps.append(
-                self._step(searcher, before, log_probs, candidates, state)
-            )
-        return SearchTrace(search, int(state.constraints.max_lengths[0]), steps)
-
-    def _step(
-        self,
-        searcher: BeamSearcher,
-        before: BeamState,
-        log_probs: tf.Tensor,
-        candidates: Candidates,
-        after: BeamState,
-    ) -> Step:
-        length, penalty = _penalty(after.index, searcher)
-        live = np.isfinite(before.live_log_probs[0].numpy())
-        ids = before.live_ids[0].numpy()
-        rows = log_probs[0].numpy()
-        hypotheses = [
-            Hypothesis(
-                self._pieces([searcher.bos_id, *ids[slot]]),
-                float(before.live_log_probs[0, slot]),
-                self._best(rows[slot]),
-            )
-            for slot in np.flatnonzero(live)
-        ]
-        tokens, parents, totals = (x[0].numpy() for x in candidates)
-        continuations = [
-            Continuation(
-                int(parents[i]),
-                self._token(rows[parents[i]], tokens[i]),
-                float(totals[i]),
-                float(totals[i]) / penalty,
-                fate,
-            )
-            for i, fate in enumerate(_fates(searcher, candidates, after))
-            if np.isfinite(totals[i])
-        ]
-        return Step(
-            length,
-            penalty,
-            hypotheses,
-            continuations,
-            self._finished(searcher, after),
+    ids, text = translator.one_source(text, "A search is traced")
+    ids, _, _ = translator.pipeline.with_end(ids)
+    greedy, beam = (
+        _record(translator, ids, text, num_tokens, search)
+        for search in (
+            dataclasses.replace(translator.search, beam_size=1),
+            translator.search,
         )
-
-    def _finished(
-        self, searcher: BeamSearcher, state: BeamState
-    ) -> list[Finished]:
-        scores = state.finished_scores[0].numpy()
-        lengths = state.finished_lengths[0].numpy()
-        found = []
-        for slot in np.flatnonzero(np.isfinite(scores)):
-            ids = state.finished_ids[0, slot, : lengths[slot]]
-            _, penalty = _penalty(lengths[slot], searcher)
-            score = float(scores[slot])
-            text = self.translator.tensors.one_output(ids, self.text)
-            found.append(
-                Finished(
-                    self._pieces(ids), text, score * penalty, penalty, score
-                )
-            )
-        return found
-
-    def _best(self, log_probs: np.ndarray) -> list[Token]:
-        order = np.argsort(-log_probs, kind="stable")[: self.num_tokens]
-        return [self._token(log_probs, i) for i in order]
-
-    def _token(self, log_probs: np.ndarray, i: int) -> Token:
-        (piece,) = self._pieces([i])
-        return Token(piece, float(np.exp(log_probs[i])))
-
-    def _pieces(self, ids: Any) -> list[str]:
-        return self.tokenizer.pieces(tf.constant(ids, tf.int32))
+    )
+    pieces = translator.tokenizer.source.pieces(ids[0].numpy())
+    return Trace(text, pieces, greedy, beam)
 
 
-def _penalty(length: Any, searcher: BeamSearcher) -> tuple[int, float]:
-    return int(length), float(length_penalty(length, searcher.alpha))
+class _History(NamedTuple):
+    """What the steps of a search have chosen from, for K hypotheses."""
+
+    tokens: tf.Tensor  # [1, t, 2K] of the candidates
+    parents: tf.Tensor  # [1, t, 2K]
+    log_probs: tf.Tensor  # [1, t, 2K] log P with the token
+    added: tf.Tensor  # [1, t, 2K] log P of the token alone
+    best: tf.Tensor  # [1, t, K, n] most probable tokens of each hypothesis
+    best_log_probs: tf.Tensor  # [1, t, K, n]
+
+
+def _record(
+    translator: Translator,
+    ids: tf.Tensor,
+    text: str,
+    num_tokens: int,
+    search: BeamSearch,
+) -> SearchTrace:
+    """Runs a search as `translate` does, and takes the same steps again."""
+    pipeline = translator.pipeline
+    count = min(num_tokens, translator.tokenizer.vocab_size)
+
+    def run(source: tf.Tensor) -> tuple[_History, tf.Tensor]:
+        searcher, state = pipeline.beam_search_steps(source, search)
+        return _history(searcher, state, count), state.constraints.max_lengths
+
+    # As a graph, since another program rounds differently.
+    compiled = translator.compiled(
+        ("trace", search, count), run, [tf.TensorSpec([1, None], tf.int32)]
+    )
+    history, max_lengths = compiled(ids)
+    searcher = BeamSearcher(
+        None, search.beam_size, search.alpha, **pipeline.special_ids
+    )
+    state = searcher.start((), max_lengths, None)
+    steps = []
+    for t in range(history.tokens.shape[1]):
+        before, now = state, _History(*(x[:, t] for x in history))
+        state = searcher.advance(before, Candidates(*now[:3]))
+        now = _History(*(x[0].numpy() for x in now))
+        steps.append(_step(translator, searcher, text, before, now, state))
+    return SearchTrace(search, int(max_lengths[0]), steps)
+
+
+def _history(searcher: BeamSearcher, state: BeamState, count: int) -> _History:
+    """Takes all steps of a search."""
+
+    def extend(*variables: Any) -> tuple[BeamState, _History]:
+        state, past = BeamState(*variables[0]), variables[1]
+        log_probs, state = searcher.predict(state)
+        found = searcher.candidates(state, log_probs)
+        places = tf.stack([found.parents, found.tokens], axis=-1)
+        added = tf.gather_nd(log_probs, places, batch_dims=1)
+        values, best = tf.math.top_k(log_probs, count)
+        now = (*found, added, best, values)
+        grown = [
+            tf.concat([x, y[:, None]], axis=1)
+            for x, y in zip(past, now, strict=True)
+        ]
+        return searcher.advance(state, found), _History(*grown)
+
+    k = searcher.beam_size
+    shapes = [[1, 0, 2 * k]] * 4 + [[1, 0, k, count]] * 2
+    kinds = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32, tf.float32)
+    variables = state, _History(*map(tf.zeros, shapes, kinds))
+    _, history = tf.while_loop(
+        lambda state, _: searcher.can_win(BeamState(*state))[0],
+        extend,
+        variables,
+        shape_invariants=growing_shapes(variables),
+    )
+    return _History(*history)
+
+
+def _step(
+    translator: Translator,
+    searcher: BeamSearcher,
+    text: str,
+    before: BeamState,
+    now: _History,
+    after: BeamState,
+) -> Step:
+    """Describes a step by the states before and after it."""
+
+    def pieces(ids: Any) -> list[str]:
+        return translator.tokenizer.target.pieces(np.asarray(ids))
+
+    def token(token_id: int, log_prob: float) -> Token:
+        return Token(pieces([token_id])[0], float(np.exp(log_prob)))
+
+    def penalty(length: Any) -> float:
+        return float(length_penalty(length, searcher.alpha))
+
+    length = int(after.index)
+    live_log_probs = before.live_log_probs[0].numpy()
+    hypotheses = [
+        Hypothesis(
+            pieces([searcher.bos_id, *before.live_ids[0, slot]]),
+            float(live_log_probs[slot]),
+            list(map(token, now.best[slot], now.best_log_probs[slot])),
+        )
+        for slot in np.flatnonzero(np.isfinite(live_log_probs))
+    ]
+    continuations = [
+        Continuation(
+            int(now.parents[i]),
+            token(now.tokens[i], now.added[i]),
+            float(now.log_probs[i]),
+            float(now.log_probs[i]) / penalty(length),
+            fate,
+        )
+        for i, fate in enumerate(_fates(searcher, now, after))
+        if np.isfinite(now.log_probs[i])
+    ]
+    finished = []
+    for slot in np.flatnonzero(np.isfinite(after.finished_scores[0])):
+        count = int(after.finished_lengths[0, slot])
+        ids = after.finished_ids[0, slot, :count]
+        score, divisor = float(after.finished_scores[0, slot]), penalty(count)
+        output = translator.pipeline.output_text(ids, text)
+        finished.append(
+            Finished(pieces(ids), output, score * divisor, divisor, score)
+        )
+    return Step(length, penalty(length), hypotheses, continuations, finished)
 
 
 def _fates(
-    searcher: BeamSearcher, candidates: Candidates, after: BeamState
+    searcher: BeamSearcher, now: _History, after: BeamState
 ) -> list[Fate]:
     """Returns what became of each candidate, best first."""
-    tokens, parents, _ = (x[0].numpy() for x in candidates)
-    live = {
-        (after.last_ids[0, slot].numpy(), after.parents[0, slot].numpy())
-        for slot in np.flatnonzero(np.isfinite(after.live_log_probs[0]))
-    }
+    is_live = np.isfinite(after.live_log_probs[0])
+    last_ids, parents = (
+        x[0].numpy()[is_live] for x in (after.last_ids, after.parents)
+    )
+    live = set(zip(last_ids, parents, strict=True))
     fates: list[Fate] = []
-    for rank, candidate in enumerate(zip(tokens, parents, strict=True)):
-        is_end = candidate[0] == searcher.eos_id
-        if is_end and rank < searcher.beam_size:
+    for rank, candidate in enumerate(zip(now.tokens, now.parents, strict=True)):
+        if candidate[0] == searcher.eos_id and rank < searcher.beam_size:
             fates.append("finished")
         else:
             fates.append("live" if candidate in live else "pruned")

@@ -1,19 +1,13 @@
-"""Shows a trace as text for a terminal, and as Markdown.
+"""Shows a trace as text for a terminal, and as Markdown, of the same tables."""
 
-Both are made of the same tables, so that they say the same.
-"""
-
-import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from keras_transformer.showing.tracing.steps import (
-    Continuation,
     Hypothesis,
     SearchTrace,
     Step,
-    Token,
     Trace,
 )
 
@@ -53,12 +47,10 @@ def _join(
     ]
     if search.beam_size > 1:
         name = f"Beam search with {search.beam_size} hypotheses"
-        steps = map(_step_tables, trace.beam.steps)
-        parts += [
-            heading.format(f"{name}, alpha {search.alpha:g}"),
-            *map(table, itertools.chain.from_iterable(steps)),
-            _ending(trace.beam),
-        ]
+        parts.append(heading.format(f"{name}, alpha {search.alpha:g}"))
+        for step in trace.beam.steps:
+            parts += map(table, _step_tables(step))
+        parts.append(_ending(trace.beam))
     parts += [heading.format("Results"), table(_result_table(trace))]
     return "\n\n".join(parts) + "\n"
 
@@ -67,53 +59,38 @@ def _greedy_table(found: SearchTrace) -> _Table:
     """One row per step: a greedy search has one hypothesis."""
     rows = []
     for number, step in enumerate(found.steps, 1):
-        (hypothesis,) = step.hypotheses
         chosen = step.continuations[0]
-        rows.append(
-            (
-                str(number),
-                _pieces(hypothesis),
-                _tokens(hypothesis.best),
-                chosen.token.piece,
-                f"{chosen.log_prob:.2f}",
-            )
-        )
+        pieces, best = _described(step.hypotheses[0])
+        log_prob = f"{chosen.log_prob:.2f}"
+        rows.append((str(number), pieces, best, chosen.token.piece, log_prob))
     header = ("step", "decoder input", "most probable", "chosen", "log P")
     return _Table("", header, rows)
 
 
-def _step_tables(step: Step) -> Iterable[_Table]:
+def _step_tables(step: Step) -> Iterator[_Table]:
     """What the model says of each hypothesis, and what the search takes."""
-    yield _Table(
-        f"Step {step.length}: the live hypotheses",
-        ("", "decoder input", "log P", "most probable"),
-        [
-            (
-                str(number),
-                _pieces(hypothesis),
-                f"{hypothesis.log_prob:.2f}",
-                _tokens(hypothesis.best),
-            )
-            for number, hypothesis in enumerate(step.hypotheses, 1)
-        ],
-    )
+    rows = []
+    for number, hypothesis in enumerate(step.hypotheses, 1):
+        pieces, best = _described(hypothesis)
+        rows.append((str(number), pieces, f"{hypothesis.log_prob:.2f}", best))
+    header = ("", "decoder input", "log P", "most probable")
+    yield _Table(f"Step {step.length}: the live hypotheses", header, rows)
     tokens = "1 token" if step.length == 1 else f"{step.length} tokens"
     yield _Table(
         f"Step {step.length}: their best continuations, of {tokens}, length "
         f"penalty {step.length_penalty:.3f}",
         ("from", "token", "P", "log P", "score", "becomes"),
-        [_continuation(one) for one in step.continuations],
-    )
-
-
-def _continuation(one: Continuation) -> tuple[str, ...]:
-    return (
-        str(one.parent + 1),
-        one.token.piece,
-        f"{one.token.probability:.3f}",
-        f"{one.log_prob:.2f}",
-        f"{one.score:.3f}" if one.fate == "finished" else "",
-        one.fate,
+        [
+            (
+                str(one.parent + 1),
+                one.token.piece,
+                f"{one.token.probability:.3f}",
+                f"{one.log_prob:.2f}",
+                f"{one.score:.3f}" if one.fate == "finished" else "",
+                one.fate,
+            )
+            for one in step.continuations
+        ],
     )
 
 
@@ -151,33 +128,29 @@ def _ending(found: SearchTrace) -> str:
     )
 
 
-def _pieces(hypothesis: Hypothesis) -> str:
+def _described(hypothesis: Hypothesis) -> tuple[str, str]:
+    """Returns what the decoder reads, and the most probable next tokens."""
     text = " ".join(hypothesis.pieces)
-    return text if len(text) <= _WIDTH else "…" + text[1 - _WIDTH :]
-
-
-def _tokens(tokens: Sequence[Token]) -> str:
-    return "  ".join(f"{one.piece} {one.probability:.3f}" for one in tokens)
+    text = text if len(text) <= _WIDTH else "…" + text[1 - _WIDTH :]
+    best = (f"{one.piece} {one.probability:.3f}" for one in hypothesis.best)
+    return text, "  ".join(best)
 
 
 def _text_table(table: _Table) -> str:
-    rows = [table.header, *table.rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [table.title] if table.title else []
-    for row in rows:
-        cells = (
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        )
-        lines.append(f"  {'  '.join(cells)}".rstrip())
-    return "\n".join(lines)
+    columns = zip(table.header, *table.rows, strict=True)
+    padded = [
+        [cell.ljust(max(map(len, column))) for cell in column]
+        for column in columns
+    ]
+    rows = ("  ".join(("", *row)).rstrip() for row in zip(*padded, strict=True))
+    return "\n".join([table.title, *rows] if table.title else rows)
 
 
 def _markdown_table(table: _Table) -> str:
     rows = [table.header, ("---",) * len(table.header), *table.rows]
-    lines = [f"**{table.title}**", ""] if table.title else []
-    for row in rows:
-        lines.append(f"| {' | '.join(map(_escape, row))} |")
-    return "\n".join(lines)
+    lines = [f"| {' | '.join(map(_escape, row))} |" for row in rows]
+    title = [f"**{table.title}**", ""] if table.title else []
+    return "\n".join([*title, *lines])
 
 
 def _printable(text: str) -> str:

@@ -109,6 +109,22 @@ def test_a_trace_ends_as_the_translation(translator, pairs):
     assert score.log_prob == pytest.approx(greedy.log_prob, abs=1e-4)
 
 
+def test_in_16_bits_the_search_is_that_of_the_translation(model, tokenizer):
+    """A graph rounds to bfloat16 elsewhere than TensorFlow without one."""
+    rounded = kt.Transformer(model.config, dtype="bfloat16")
+    rounded.set_weights([np.array(w, "float32") for w in model.weights])
+    translator = kt.Translator(rounded, tokenizer, num_translations=4)
+    texts = [f"{a} {b} {c}" for a in "xyz" for b in ("dog", "no") for c in "qr"]
+    for text in texts:
+        beam = trace(translator, text, num_tokens=1).beam
+        expected = translator.translate(text)
+        assert [one.text for one in beam.finished] == expected.texts
+        np.testing.assert_allclose(
+            [one.score for one in beam.finished], expected.scores, rtol=1e-6
+        )
+        assert translator.attention(text).output == expected.texts[0]
+
+
 def test_what_cannot_be_traced(translator):
     with pytest.raises(kt.InputError, match="traced for one text .* 2 texts"):
         trace(translator, ["dog", "cat"])

@@ -1,4 +1,4 @@
-"""Ids in, hypotheses out: limits, scores, ensembles."""
+"""Ids in, hypotheses out: limits, prefixes, scores, ensembles."""
 
 import dataclasses
 
@@ -32,8 +32,9 @@ def test_output_never_exceeds_its_limits(
     edit_logits(monkeypatch, model, lambda logits: logits + never)
     search = kt.BeamSearch(beam_size=2, extra_length=extra_length)
     translator = kt.Translator(model, tokenizer, search)
-    source, lengths, _ = translator.tensors.source_ids(tf.constant(["dog"]))
-    result = translator.tensors.ids.search(source)
+    pipeline = translator.pipeline
+    source, lengths, _ = pipeline.with_end(pipeline.source_ids(["dog"]))
+    result = pipeline.search(source)
     expected = min(int(lengths[0]) + extra_length, limit)
     assert result.lengths.numpy().tolist() == [[expected, expected]]
     assert result.ids.shape == (1, 2, expected)
@@ -42,25 +43,38 @@ def test_output_never_exceeds_its_limits(
 
 @pytest.mark.parametrize(
     ("factor", "extra", "expected"),
-    [(1.0, 2, 7), (1.5, 0, 7), (0.0, 3, 3), (2.0, 5, 15), (1e30, 0, 24)],
+    [
+        (1.0, 2, 7),
+        (1.5, 0, 7),
+        (0.0, 3, 3),
+        (0.0, 0, 1),
+        (2.0, 5, 15),
+        (500.0, 0, 24),
+    ],
 )
 def test_length_limit_is_a_multiple_of_the_source(
     translator, factor, extra, expected
 ):
     source = tf.constant([[5, 6, 7, 8, 3, 0, 0]])  # 5 tokens
-    ids = translator.tensors.ids
-    limits = ids.max_lengths(
-        source, None, length_factor=factor, extra_length=extra
-    )
-    assert limits.numpy().tolist() == [expected]
-    options = dict(
-        length_factor=tf.constant(factor), extra_length=tf.constant(extra)
-    )
-    limits = ids.max_lengths(source, None, **options)
+    max_lengths = translator.pipeline.max_lengths
+    settings = kt.BeamSearch(length_factor=factor, extra_length=extra)
+    limits = max_lengths(source, settings=settings)
     assert limits.numpy().tolist() == [expected]
     prefix = tf.constant([[5, 6, 0]])
-    limits = ids.max_lengths(source, prefix, **options)
-    assert limits.numpy().tolist() == [min(expected + 2, 24)]
+
+    @tf.function
+    def in_graph(length_factor, extra_length):
+        settings = kt.BeamSearch(
+            length_factor=length_factor, extra_length=extra_length
+        )
+        return (
+            max_lengths(source, settings=settings),
+            max_lengths(source, prefix, settings),
+        )
+
+    alone, after_prefix = in_graph(tf.constant(factor), tf.constant(extra))
+    assert alone.numpy().tolist() == [expected]
+    assert after_prefix.numpy().tolist() == [min(expected + 2, 24)]
 
 
 def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
@@ -68,8 +82,9 @@ def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
     likely = tf.reduce_sum(tf.one_hot(special, tokenizer.vocab_size), axis=0)
     edit_logits(monkeypatch, model, lambda logits: logits + 50.0 * likely)
     translator = kt.Translator(model, tokenizer)
-    source, _, _ = translator.tensors.source_ids(tf.constant(["dog", "cat"]))
-    result = translator.tensors.ids.search(source)
+    pipeline = translator.pipeline
+    source, _, _ = pipeline.with_end(pipeline.source_ids(["dog", "cat"]))
+    result = pipeline.search(source)
     for hypotheses, lengths in zip(*map(np.array, result[::2]), strict=True):
         for ids, length in zip(hypotheses, lengths, strict=True):
             assert length > 0
@@ -83,13 +98,12 @@ def test_scores_are_those_of_force_decoding(
     search = kt.BeamSearch(beam_size, alpha, extra_length=12)
     translator = kt.Translator(model, tokenizer, search, beam_size)
     texts = [*list(pairs)[::5], "cat dog", "no such sentence"]
-    source, _, _ = translator.tensors.source_ids(tf.constant(texts))
-    result = translator.tensors.ids.search(source)
+    pipeline = translator.pipeline
+    source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
+    result = pipeline.search(source)
     assert result.ids.shape[:2] == (len(texts), beam_size)
     for beam in range(beam_size):
-        log_probs = translator.tensors.ids.token_log_probs(
-            source, result.ids[:, beam]
-        )
+        log_probs = pipeline.token_log_probs(source, result.ids[:, beam])
         found = sequence_scores(log_probs, result.lengths[:, beam], alpha)
         np.testing.assert_allclose(
             found.scores,
@@ -101,7 +115,7 @@ def test_scores_are_those_of_force_decoding(
 
 def test_samples_have_the_scores_of_force_decoding(model, tokenizer):
     search = kt.Sampling(2.0, top_k=20, num_samples=4, extra_length=12)
-    ids = kt.Translator(model, tokenizer, search, 4).tensors.ids
+    ids = kt.Translator(model, tokenizer, search, 4).pipeline
     source = tokenizer.tokenize(["dog", "The red cat sleeps."])
     end = tf.fill([2, 1], tokenizer.eos_id)
     source = tf.concat([source, end], axis=1).to_tensor(tokenizer.pad_id)
@@ -129,10 +143,11 @@ def test_an_ensemble_averages_probabilities(translator, model, tokenizer):
         ours.assign(theirs.numpy() + noise)
     search = kt.BeamSearch(extra_length=12)
     both = kt.Translator([model, other], tokenizer, search)
-    source, *_ = both.tensors.source_ids(tf.constant(["dog", "The red cat"]))
-    result = both.tensors.ids.search(source)
+    pipeline = both.pipeline
+    source, *_ = pipeline.with_end(pipeline.source_ids(["dog", "The red cat"]))
+    result = pipeline.search(source)
     best = result.ids[:, 0]
-    target = both.tensors.ids.decoder_input(best)
+    target = pipeline.decoder_input(best)
     probabilities = np.mean(
         [
             tf.nn.softmax(m({"source": source, "target": target}))
@@ -162,3 +177,24 @@ def test_models_of_an_ensemble_share_the_vocabulary(model, tokenizer):
         kt.Translator([model, kt.Transformer(config)], tokenizer)
     with pytest.raises(InputError, match="needs a model. Received: none"):
         kt.Translator([], tokenizer)
+
+
+@pytest.mark.parametrize("prefix", ["Ich", "Hund schläft", "Hund " * 30])
+def test_the_prefix_is_kept_whatever_the_limits(model, tokenizer, prefix):
+    search = kt.BeamSearch(length_factor=0.0, extra_length=0)
+    translator = kt.Translator(model, tokenizer, search)
+    found = translator.translate("dog", prefixes=prefix)
+    # Nothing but the prefix and the end token has room.
+    is_long = len(prefix) > 100
+    assert found.source_truncated == is_long and found.at_length_limit
+    if is_long:
+        assert found.texts[0].startswith("Hund Hund")
+    else:
+        assert found.texts == [prefix]
+        assert np.isfinite(found.scores[0])
+
+
+def test_the_vocabulary_must_fit_the_model(model, pairs):
+    other = kt.Tokenizer.train([*pairs, *pairs.values()], vocab_size=320)
+    with pytest.raises(InputError, match="320, 0, 2, 3.* of the tokenizer"):
+        kt.Translator(model, other)

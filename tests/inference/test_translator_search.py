@@ -1,10 +1,14 @@
-"""Prefixes, samples, and runs that translate together, by `Translator`."""
+"""Prefixes, samples, ensembles and graphs of `Translator`."""
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_transformer as kt
+from keras_transformer.inference.run import Run
 from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import ParsingTask
 from keras_transformer.train.run import TrainingRun
 
 
@@ -84,3 +88,88 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
         InputError, match="same task and tokenizer: .*--init-from"
     ):
         kt.Translator.open([runs[0], other])
+
+
+def test_opened_runs_and_another_task(model, tokenizer, tmp_path):
+    TrainingRun.create(
+        tmp_path / "a", model.config, {}, tokenizer, model=model, step=1
+    )
+    run = Run.open(tmp_path / "a")
+    translator = kt.Translator.open(run)
+    assert translator.checkpoints[0][0] is run and translator("dog") == "Hund"
+    both = kt.Translator.open([run, tmp_path / "a"], num_translations=2)
+    assert both.models[0] is not both.models[1]
+    assert both.checkpoints[0][0] is run
+    other = ParsingTask(split_words=False)
+    assert kt.Translator.open(run, task=other).task is other
+
+
+# === The graph of the model as it is ===
+
+
+def copied(model, **options):
+    copy = kt.Transformer(model.config, **options)
+    copy.set_weights(model.get_weights())
+    return copy
+
+
+def enable_lora(model):
+    for layer in model.decoder.layers:
+        inner = layer.feed_forward.inner
+        inner.enable_lora(2)
+        inner.lora_kernel_b.assign(tf.ones_like(inner.lora_kernel_b))
+
+
+def quantize(model):
+    # In 8 bits a random matrix of this size differs visibly.
+    for layer in model.decoder.layers:
+        layer.cross_attention.value_projection.quantize("int8")
+
+
+def replace_layer(model):
+    attention = model.encoder.layers[0].self_attention
+    old = attention.output_projection
+    new = keras.layers.Dense(
+        old.units, use_bias=False, kernel_initializer="ones"
+    )
+    new.build((None, None, old.kernel.shape[0]))
+    attention._tracker.unlock()
+    attention.output_projection = new
+
+
+@pytest.mark.parametrize("change", [enable_lora, quantize, replace_layer])
+def test_a_model_of_another_kind_is_traced_again(model, tokenizer, change):
+    changed = copied(model)
+    translator = kt.Translator(changed, tokenizer)
+    before = translator.translate("The red dog sleeps.")
+    change(changed)
+    found = translator.translate("The red dog sleeps.")
+    expected = kt.Translator(changed, tokenizer).translate(
+        "The red dog sleeps."
+    )
+    assert found == expected
+    assert found.scores != before.scores
+
+
+def test_other_values_of_weights_need_no_new_graph(model, tokenizer):
+    changed = copied(model)
+    translator = kt.Translator(changed, tokenizer)
+    before = translator.translate("dog")
+    graph = translator._compiled["translate"]
+    changed.set_weights([weight * 0.9 for weight in model.get_weights()])
+    assert translator.translate("dog").scores != before.scores
+    assert translator._compiled["translate"] is graph
+    assert graph.experimental_get_tracing_count() == 1
+
+
+def test_texts_are_tokenized_once(translator, pairs, monkeypatch):
+    texts = []
+    source_ids = translator.task.source_ids
+
+    def watch(vocabulary, sources):
+        texts.extend(sources.numpy().tolist())
+        return source_ids(vocabulary, sources)
+
+    monkeypatch.setattr(translator.task, "source_ids", watch)
+    translator.translate(list(pairs), batch_tokens=24)
+    assert len(texts) == len(pairs)

@@ -1,0 +1,360 @@
+"""Translates a batch: text -> ids -> search -> ids -> text.
+
+`Translator` calls it with Python's texts; the signatures of an exported model
+consist of its methods.
+
+Letters: B = batch, K = hypotheses of a text, n = translations returned,
+S = source length, T = target length, p = prefix length, V = vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_transformer.config import TransformerConfig
+from keras_transformer.decoding import (
+    BeamSearcher,
+    BeamState,
+    SearchResult,
+    Step,
+    StepDecoder,
+    beam_search,
+    sample,
+    token_log_probs,
+)
+from keras_transformer.decoding.search import BeamSearch, Search
+from keras_transformer.model import Transformer
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import Task
+from keras_transformer.text import Vocabulary
+
+# What models and vocabularies that work together have in common.
+_SHARED_FIELDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
+
+
+class Translation(NamedTuple):
+    """The translations of one source text.
+
+    In graphs, those of a batch: tensors whose first axis is the batch.
+    """
+
+    texts: list[str]  # best first
+    scores: list[float]  # log P / length penalty of each text
+    source_truncated: bool  # source or prefix was longer than the model reads
+    at_length_limit: bool  # the best text has as many tokens as it may have
+    repaired: bool = False  # the best text is a tree that had to be repaired
+
+
+class Score(NamedTuple):
+    """How likely a given translation is."""
+
+    score: float  # log P / length penalty, by which the search ranks
+    log_prob: float  # log P, a natural logarithm
+    perplexity: float  # exp(-log P / number of tokens), the end token included
+
+
+class Pipeline:
+    """Translates tensors of texts, or of ids, in a graph or eagerly.
+
+    Several models (an ensemble) are decoded side by side, and their
+    probabilities of the next token are averaged.
+
+    Args:
+        models: The Transformers. They share vocabulary and special ids.
+        vocabulary: The vocabulary that the models were trained with.
+        search: The search, unless a call has its own settings.
+        task: What the models were trained for.
+
+    Raises:
+        InputError: If there is no model, or the models or the vocabulary do
+            not fit together.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        vocabulary: Vocabulary,
+        search: Search,
+        task: Task,
+    ) -> None:
+        if not models:
+            raise InputError("A translator needs a model. Received: none")
+        found = {_shared_fields(model.config) for model in models}
+        if len(found) > 1:
+            raise InputError(
+                "Models that translate together must have the same "
+                f"{', '.join(_SHARED_FIELDS)}. Received: {sorted(found)}"
+            )
+        (expected,) = found
+        if _shared_fields(vocabulary) != expected:
+            raise InputError(
+                "The tokenizer must be the one that the model was trained "
+                f"with. Received: ({', '.join(_SHARED_FIELDS)}) = "
+                f"{_shared_fields(vocabulary)} of the tokenizer, {expected} of "
+                "the model"
+            )
+        self.models = tuple(models)
+        self.vocabulary = vocabulary
+        self.default_search = search
+        self.task = task
+
+    # === Ids ===
+
+    @property
+    def config(self) -> TransformerConfig:
+        """The configuration of the first model."""
+        return self.models[0].config
+
+    @property
+    def max_length(self) -> int:
+        """Longest source and longest target that all models take."""
+        return min(model.config.max_length for model in self.models)
+
+    def max_lengths(
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        settings: Search | None = None,
+    ) -> tf.Tensor:
+        """Returns the maximum length of each hypothesis, `[B]`.
+
+        The arguments are those of `search`.
+        """
+        settings = settings or self.default_search
+        limit, extra = self.max_length, settings.extra_length
+        # Neither a term nor the sum may exceed int32.
+        if tf.is_tensor(extra):
+            extra = tf.minimum(extra, limit)
+        else:
+            extra = min(extra, limit)
+        tokens = tf.cast(self._count_tokens(source), tf.float32)
+        lengths = tf.minimum(settings.length_factor * tokens, float(limit))
+        # There is room for the end token, after the whole prefix.
+        lengths = tf.maximum(tf.cast(lengths, tf.int32) + extra, 1)
+        if prefix is not None:
+            lengths += self._count_tokens(prefix)
+        return tf.minimum(lengths, limit)
+
+    def search(
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        settings: Search | None = None,
+        max_lengths: tf.Tensor | None = None,
+    ) -> SearchResult:
+        """Searches for translations.
+
+        Args:
+            source: Ids `[B, S]` with their end tokens, padded.
+            prefix: Ids `[B, p]`, padded, with which the translations begin.
+                The maximum length of each is longer by its prefix.
+            settings: The search. In a graph, fields may be scalar tensors.
+            max_lengths: From `max_lengths`, if they are known.
+        """
+        settings = settings or self.default_search
+        if max_lengths is None:
+            max_lengths = self.max_lengths(source, prefix, settings)
+        count = settings.num_hypotheses
+        step, caches = self._first_step(source, max_lengths, count)
+        tokens = {**self.special_ids, "prefix": prefix}
+        if isinstance(settings, BeamSearch):
+            return beam_search(
+                step, caches, max_lengths, count, settings.alpha, **tokens
+            )
+        keys = self._keys(source)
+        return sample(step, caches, max_lengths, keys, settings, **tokens)
+
+    def beam_search_steps(
+        self, source: tf.Tensor, settings: BeamSearch
+    ) -> tuple[BeamSearcher, BeamState]:
+        """Returns a beam search and the state before its first step.
+
+        `search` takes all steps at once.
+        """
+        max_lengths = self.max_lengths(source, None, settings)
+        step, caches = self._first_step(source, max_lengths, settings.beam_size)
+        searcher = BeamSearcher(
+            step, settings.beam_size, settings.alpha, **self.special_ids
+        )
+        return searcher, searcher.start(caches, max_lengths, None)
+
+    def token_log_probs(
+        self, source: tf.Tensor, labels: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the log-probability of each token of given translations.
+
+        Args:
+            source: Ids `[B, S]` with their end tokens, padded.
+            labels: Ids `[B, T]` with their end tokens, padded, which the
+                decoders are fed with.
+
+        Returns:
+            Natural logarithms, float32 `[B, T]`; 0 for padding, and for the
+            end token alone as the translation of an empty source: that is
+            certain.
+        """
+        inputs = {"source": source, "target": self.decoder_input(labels)}
+        logits = _mean_log_probs([model(inputs) for model in self.models])
+        log_probs = token_log_probs(labels, logits, self.config.pad_id)
+        has_tokens = self._count_tokens(source) > 1
+        has_tokens |= self._count_tokens(labels) > 1
+        return tf.where(has_tokens[:, None], log_probs, 0.0)
+
+    def decoder_input(self, labels: tf.Tensor) -> tf.Tensor:
+        """Returns what a decoder reads to predict labels `[B, T]`."""
+        bos = tf.fill([tf.shape(labels)[0], 1], self.config.bos_id)
+        return tf.concat([bos, labels], axis=1)[:, :-1]
+
+    @property
+    def special_ids(self) -> dict[str, Any]:
+        """What a search knows of ids, by the names of its arguments."""
+        config = self.config
+        # The decoder may start with what is padding or the end elsewhere.
+        banned = {config.pad_id, config.bos_id, self.vocabulary.unk_id} - {
+            config.eos_id
+        }
+        return dict(
+            bos_id=config.bos_id,
+            eos_id=config.eos_id,
+            pad_id=config.pad_id,
+            banned_ids=tuple(sorted(banned)),
+        )
+
+    def _count_tokens(self, ids: tf.Tensor) -> tf.Tensor:
+        is_token = tf.cast(ids != self.config.pad_id, tf.int32)
+        return tf.reduce_sum(is_token, axis=1)
+
+    def _first_step(
+        self, source: tf.Tensor, max_lengths: tf.Tensor, count: int | tf.Tensor
+    ) -> tuple[Step, Any]:
+        """Returns the step function of a search, and its cache."""
+        # Of an empty batch the maximum is negative.
+        longest = tf.maximum(tf.reduce_max(max_lengths), 0)
+        decoders = [StepDecoder(model, longest, count) for model in self.models]
+        caches = tuple(
+            decoder.init_cache(model.encode(source))
+            for decoder, model in zip(decoders, self.models, strict=True)
+        )
+
+        def step(
+            ids: tf.Tensor, parents: tf.Tensor, caches: Any, index: tf.Tensor
+        ) -> tuple[tf.Tensor, Any]:
+            logits, caches = zip(
+                *(
+                    decoder.decode_step(ids, parents, cache, index)
+                    for decoder, cache in zip(decoders, caches, strict=True)
+                ),
+                strict=True,
+            )
+            return _mean_log_probs(logits), caches
+
+        return step, caches
+
+    def _keys(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns hash values of sources `[B, S]`, whatever their padding."""
+        words = tf.strings.as_string(source) + " "
+        words = tf.where(source != self.config.pad_id, words, "")
+        joined = tf.strings.reduce_join(words, axis=1)
+        return tf.strings.to_hash_bucket_fast(joined, 2**62)
+
+    # === Texts ===
+
+    def source_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of sources `[B, (S)]`, without the end token."""
+        return self.task.source_ids(self.vocabulary, text)
+
+    def target_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of targets `[B, (T)]`, without the end token."""
+        return self.task.target_ids(self.vocabulary, text)
+
+    def with_end(
+        self, ids: tf.RaggedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns what a model takes of the ids of texts.
+
+        Args:
+            ids: From `source_ids` or `target_ids`.
+
+        Returns:
+            Ids `[B, S]` with their end tokens, padded; their lengths `[B]`,
+            the end token included; and bool `[B]`, True where a text was
+            cut at the model's `max_length`.
+        """
+        limit = self.max_length - 1
+        cut = ids.row_lengths() > limit
+        ids = ids[:, :limit]
+        end = tf.fill([ids.nrows(), 1], self.config.eos_id)
+        ids = tf.concat([ids, end], axis=1)
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
+        return ids.to_tensor(self.config.pad_id), lengths, cut
+
+    def output_text(self, ids: tf.Tensor, text: str) -> str:
+        """Returns the output that ids `[T]` are for a source, eagerly."""
+        outputs = self.task.output_texts(
+            self.vocabulary, ids[None, None], tf.constant([text])
+        )
+        return outputs.texts[0, 0].numpy().decode("utf-8", "replace")
+
+    def translate(
+        self,
+        text: tf.Tensor,
+        count: int | tf.Tensor,
+        settings: Search | None = None,
+        source: tf.RaggedTensor | None = None,
+        prefix: tf.RaggedTensor | None = None,
+    ) -> tuple[Translation, SearchResult]:
+        """Translates a batch of texts.
+
+        Args:
+            text: String tensor `[B]`.
+            count: n, how many translations of each to return.
+            settings: As for `search`.
+            source: From `source_ids`, if it is known.
+            prefix: From `target_ids`, what each translation begins with.
+
+        Returns:
+            A `Translation` of tensors, and the hypotheses. Those of a source
+            without tokens have no tokens and score 0.
+        """
+        if source is None:
+            source = self.source_ids(text)
+        source, lengths, cut = self.with_end(source)
+        if prefix is not None:
+            # There is room for a token and the end token after it.
+            limit = max(self.max_length - 2, 0)
+            cut |= prefix.row_lengths() > limit
+            prefix = prefix[:, :limit].to_tensor(self.config.pad_id)
+        limits = self.max_lengths(source, prefix, settings)
+        found = self.search(source, prefix, settings, limits)
+        is_empty = lengths == 1  # nothing but the end token
+        at_limit = (found.lengths[:, 0] >= limits) & ~is_empty
+        is_empty = is_empty[:, None]
+        found = SearchResult(
+            tf.where(is_empty[..., None], self.config.pad_id, found.ids),
+            tf.where(is_empty, 0.0, found.scores),
+            tf.where(is_empty, 0, found.lengths),
+        )
+        outputs = self.task.output_texts(
+            self.vocabulary, found.ids[:, :count], text
+        )
+        repaired = outputs.repaired[:, 0]
+        scores = found.scores[:, :count]
+        translation = Translation(
+            outputs.texts, scores, cut, at_limit, repaired
+        )
+        return translation, found
+
+
+def _shared_fields(one: TransformerConfig | Vocabulary) -> tuple[int, ...]:
+    return tuple(getattr(one, name) for name in _SHARED_FIELDS)
+
+
+def _mean_log_probs(logits: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns the log of the mean of the models' probabilities."""
+    log_probs = [tf.nn.log_softmax(tf.cast(z, tf.float32)) for z in logits]
+    if len(log_probs) == 1:
+        return log_probs[0]
+    total = tf.reduce_logsumexp(tf.stack(log_probs), axis=0)
+    return total - math.log(len(log_probs))

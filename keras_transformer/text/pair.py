@@ -1,0 +1,132 @@
+"""SentencePiece models whose pieces get their ids from a table (Marian)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text.vocabulary import (
+    Vocabulary,
+    load_processor,
+    sentencepiece_ops,
+)
+
+
+class LookupVocabulary(Vocabulary):
+    """A SentencePiece model that splits text, and a table of the pieces' ids.
+
+    The decoder starts with padding. A piece that is not in the table is
+    unknown. What a text begins with of the form `>>deu<<` is one piece.
+
+    Args:
+        model: A serialized SentencePiece model.
+        table: The ids of all pieces, from 0 on without gaps, among them
+            `<pad>`, `<unk>` and `</s>`.
+        source: The vocabulary of sources. Default: this one.
+
+    Raises:
+        InputError: If `model` is not such a model, the table is invalid, or
+            the special ids of sources are others.
+    """
+
+    _special = ("<pad>", "<unk>", "</s>")
+
+    def __init__(
+        self,
+        model: bytes,
+        table: Mapping[str, int],
+        source: "LookupVocabulary | None" = None,
+    ) -> None:
+        load_processor(model)
+        special = [table.get(name) for name in self._special]
+        if None in special or sorted(table.values()) != [*range(len(table))]:
+            raise InputError(
+                f"A table of pieces must have {', '.join(self._special)}, and "
+                f"all ids from 0 on. Received: {len(table)} pieces, with the "
+                f"ids {special} for these"
+            )
+        self.model = model
+        self.table = dict(table)
+        self.vocab_size = len(table)
+        self.pad_id, self.unk_id, self.eos_id = special
+        self.bos_id = self.pad_id
+        self._pieces = sorted(table, key=table.__getitem__)
+        self._source = source or self
+        if [self._source.table[name] for name in self._special] != special:
+            raise InputError(
+                "Vocabularies of sources and targets must have the same ids "
+                f"for {', '.join(self._special)}. Received: others of sources"
+            )
+
+    @classmethod
+    def open(cls, folder: Path) -> "LookupVocabulary":
+        """Reads the files that `files` has; `target_vocab.json` is optional."""
+        try:
+            table = json.loads((folder / "vocab.json").read_bytes())
+            source = cls((folder / "source.spm").read_bytes(), table)
+            if (folder / "target_vocab.json").exists():
+                table = json.loads((folder / "target_vocab.json").read_bytes())
+            return cls((folder / "target.spm").read_bytes(), table, source)
+        except (OSError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{folder} must have source.spm, target.spm and vocab.json. "
+                f"Received: {error}"
+            ) from error
+
+    @property
+    def source(self) -> "LookupVocabulary":
+        return self._source
+
+    def files(self) -> Mapping[str, bytes]:
+        tables = {"vocab.json": self.source.table}
+        if self.table != self.source.table:
+            tables["target_vocab.json"] = self.table
+        return {
+            "source.spm": self.source.model,
+            "target.spm": self.model,
+            **{name: json.dumps(x).encode() for name, x in tables.items()},
+        }
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self._pieces[int(i)] for i in ids]
+
+    def is_control(self, token_id: int) -> bool:
+        piece = self._pieces[token_id]
+        return piece in self._special or piece.startswith(">>")
+
+    def _make_ops(self) -> Any:
+        return _LookupOps(self.model, self._pieces, self.unk_id)
+
+
+class _LookupOps(tf.Module):
+    def __init__(self, model: bytes, pieces: list[str], unk_id: int) -> None:
+        super().__init__()
+        self._splitter = sentencepiece_ops(model, tf.string)
+        self._pieces = tf.constant(pieces)
+        ids = tf.range(len(pieces), dtype=tf.int64)
+        self._table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(self._pieces, ids), unk_id
+        )
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        language = r"^\s*(>>[^<>\s]+<<)"
+        rest = tf.strings.regex_replace(texts, language, "")
+        first = tf.strings.regex_replace(texts, f"(?s){language}.*", r"\1")
+        has_first = tf.strings.regex_full_match(texts, f"(?s){language}.*")
+        first = tf.strings.split(tf.where(has_first, first, ""))
+        pieces = tf.concat([first, self._splitter.tokenize(rest)], axis=1)
+        return pieces.with_values(self.string_to_id(pieces.values))
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        pieces = ids.with_values(self.id_to_string(ids.values))
+        text = tf.strings.reduce_join(pieces, axis=-1)
+        return tf.strings.strip(tf.strings.regex_replace(text, "▁", " "))
+
+    def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self._pieces, ids)
+
+    def string_to_id(self, pieces: tf.Tensor) -> tf.Tensor:
+        return tf.cast(self._table.lookup(pieces), tf.int32)

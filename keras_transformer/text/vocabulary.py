@@ -1,0 +1,253 @@
+"""What every vocabulary offers: ids of texts, texts of ids, pieces, files."""
+
+import abc
+import functools
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+# All files that a folder may have, whichever vocabulary it is.
+VOCABULARY_FILES = (
+    "tokenizer.model",
+    "source.spm",
+    "target.spm",
+    "vocab.json",
+    "target_vocab.json",
+)
+
+
+class Vocabulary(abc.ABC):
+    """Converts texts to the ids of a model and back.
+
+    A model reads ids of `source` and writes ids of `target`. Both are the
+    vocabulary itself, unless the languages have vocabularies of their own.
+
+    Attributes:
+        vocab_size: Number of ids.
+        pad_id: Id of padding.
+        unk_id: Id of unknown text.
+        bos_id: Id of the start token, the decoder's first input. It may be
+            `pad_id` or `eos_id`.
+        eos_id: Id of the end token of sources and targets.
+    """
+
+    vocab_size: int
+    pad_id: int
+    unk_id: int
+    bos_id: int
+    eos_id: int
+
+    @property
+    def source(self) -> "Vocabulary":
+        """The vocabulary of what the model reads."""
+        return self
+
+    @property
+    def target(self) -> "Vocabulary":
+        """The vocabulary of what the model writes."""
+        return self
+
+    @functools.cached_property
+    def ops(self) -> Any:
+        """The `tf.Module` that converts in graphs.
+
+        It has `tokenize` (strings `[B]` -> int32 ids, ragged `[B, (T)]`),
+        `detokenize`, its inverse, and `id_to_string` and `string_to_id` for
+        pieces. Make it an attribute of a `tf.Module` that uses the vocabulary
+        and is saved: a SavedModel contains only resources that its attributes
+        track.
+        """
+        import tensorflow as tf
+
+        # The first use may be in the graph of a function that is discarded.
+        with tf.init_scope():
+            return self._make_ops()
+
+    @abc.abstractmethod
+    def _make_ops(self) -> Any: ...
+
+    @abc.abstractmethod
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Returns the vocabulary entry of each id; "▁" stands for a space."""
+
+    @abc.abstractmethod
+    def is_control(self, token_id: int) -> bool:
+        """Returns whether an id is no text, such as the end token's."""
+
+    @abc.abstractmethod
+    def files(self) -> Mapping[str, bytes]:
+        """Returns the contents of its files by name, of `VOCABULARY_FILES`."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its files, in hexadecimal."""
+        return hashlib.sha256(b"".join(self.files().values())).hexdigest()
+
+    def save_files(self, folder: str | os.PathLike) -> None:
+        """Writes its files into a folder, each atomically."""
+        for name, content in self.files().items():
+            with atomic_write(Path(folder) / name) as partial:
+                partial.write_bytes(content)
+
+    def tokenize(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        """Returns the ids of texts, without start and end tokens.
+
+        Args:
+            texts: String tensor of shape `[B]`, UTF-8.
+
+        Returns:
+            int32 ragged tensor of shape `[B, (T)]`.
+        """
+        import tensorflow as tf
+
+        # The operation flattens what has another rank.
+        return self.ops.tokenize(tf.ensure_shape(texts, [None]))
+
+    def detokenize(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
+        """Returns the texts of ids, each up to its first end token.
+
+        Padding and start tokens are removed wherever they are. Ids outside
+        the vocabulary are treated as unknown.
+
+        Args:
+            ids: Integer tensor or ragged tensor of shape `[..., T]`.
+
+        Returns:
+            String tensor of shape `[...]`; ragged if `ids` is ragged in
+            more than its last dimension.
+        """
+        import tensorflow as tf
+
+        if isinstance(ids, tf.RaggedTensor):
+            if ids.ragged_rank > 1:
+                return ids.with_values(self.detokenize(ids.values))
+            ids = ids.to_tensor(self.pad_id)
+        ids = tf.cast(ids, tf.int32)
+        shape = tf.shape(ids)
+        # [N, T]. N is computed, since -1 is ambiguous for T = 0.
+        rows = tf.reshape(ids, [tf.reduce_prod(shape[:-1]), shape[-1]])
+        is_end = tf.cast(rows == self.eos_id, tf.int32)
+        keep = (
+            (tf.cumsum(is_end, axis=1) == 0)
+            & (rows != self.pad_id)
+            & (rows != self.bos_id)
+        )
+        known = (rows >= 0) & (rows < self.vocab_size)
+        rows = tf.where(known, rows, self.unk_id)
+        # [N, (T)]
+        ragged = tf.RaggedTensor.from_row_lengths(
+            tf.boolean_mask(rows, keep),
+            tf.reduce_sum(tf.cast(keep, tf.int64), axis=1),
+            validate=False,
+        )
+        texts = tf.reshape(self.ops.detokenize(ragged), shape[:-1])
+        return tf.ensure_shape(texts, ids.shape[:-1])
+
+    def joined_pieces(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
+        """Returns vocabulary entries, joined by spaces, which none contains.
+
+        Args:
+            ids: Integer tensor `[..., T]`, whose padding is left out, or
+                ragged tensor `[B, (T)]`.
+
+        Returns:
+            String tensor `[...]`.
+        """
+        import tensorflow as tf
+
+        if isinstance(ids, tf.RaggedTensor):
+            pieces = ids.with_values(self.ops.id_to_string(ids.values))
+            return tf.strings.reduce_join(pieces, axis=-1, separator=" ")
+        pieces = self.ops.id_to_string(tf.cast(ids, tf.int32))
+        is_token = ids != self.pad_id
+        pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")
+        return tf.strings.strip(tf.strings.reduce_join(pieces, axis=-1))
+
+    def ids_of_pieces(self, pieces: "tf.Tensor") -> "tf.RaggedTensor":
+        """Returns the ids of what `joined_pieces` returned.
+
+        Args:
+            pieces: String tensor `[B]`. What is not in the vocabulary is
+                unknown.
+
+        Returns:
+            int32 ragged tensor `[B, (T)]`.
+        """
+        import tensorflow as tf
+
+        split = tf.strings.split(tf.ensure_shape(pieces, [None]))
+        return split.with_values(self.ops.string_to_id(split.values))
+
+    def words(self, ids: Sequence[int]) -> list[list[int]]:
+        """Returns the positions of the pieces that each word consists of.
+
+        A word begins with the mark for a space. A control token, such as the
+        end token or a bracket of a tree, is a word of its own.
+        """
+        words: list[list[int]] = []
+        joins = False
+        for at, piece in enumerate(self.pieces(ids)):
+            is_control = self.is_control(int(ids[at]))
+            if joins and not (is_control or piece.startswith("▁")):
+                words[-1].append(at)
+            else:
+                words.append([at])
+            joins = not is_control
+        return words
+
+
+def load_processor(model: bytes) -> Any:
+    """Returns the library's processor of a serialized SentencePiece model."""
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        # Empty bytes parse as a model without a vocabulary.
+        if model and processor.LoadFromSerializedProto(model):
+            return processor
+    except RuntimeError:
+        pass
+    raise InputError(
+        "A tokenizer must be a serialized SentencePiece model. "
+        f"Received: {len(model)} bytes that cannot be parsed. Train "
+        "it again, or copy the file again."
+    )
+
+
+def sentencepiece_ops(model: bytes, out_type: Any = None) -> Any:
+    """Returns tensorflow-text's tokenizer with a named model resource.
+
+    By default the cached kernel that creates the resource owns it, and
+    `tf.random.set_seed` clears that cache: a tokenizer in use would then fail
+    with "Resource ... does not exist". A resource with a shared name persists.
+    The name is a digest, so that only equal models share a resource. Texts
+    become ids, or pieces if `out_type` is `tf.string`.
+    """
+    import tensorflow as tf
+    import tensorflow_text
+    from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+    class Model(tf.saved_model.experimental.TrackableResource):
+        def _create_resource(self) -> tf.Tensor:
+            library = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+            return library.sentencepiece_op(
+                model=model, shared_name=hashlib.sha256(model).hexdigest()
+            )
+
+    # FastSentencepieceTokenizer gives wrong ids for BPE.
+    ops = tensorflow_text.SentencepieceTokenizer(
+        model, out_type=out_type or tf.int32
+    )
+    ops._model_resource = Model()
+    # The first access creates it, which must not happen in a graph.
+    _ = ops._model_resource.resource_handle
+    return ops

@@ -1,0 +1,169 @@
+"""SentencePiece models with a table of ids, as Marian's."""
+
+import io
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+from tokenizer_texts import CORPUS
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import open_vocabulary
+from keras_transformer.text.pair import LookupVocabulary
+
+ENGLISH, GERMAN = CORPUS[::2], CORPUS[1::2]
+
+
+def trained(lines, size):
+    """A model as Marian's: unigram, without padding and the start token."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+def pieces_of(model):
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return [library.IdToPiece(i) for i in range(library.GetPieceSize())]
+
+
+@pytest.fixture(scope="module")
+def models():
+    return trained(ENGLISH, 90), trained(GERMAN, 100)
+
+
+@pytest.fixture(scope="module")
+def vocabulary(models):
+    """The pieces of both languages in another order than in the models."""
+    pieces = {one for model in models for one in pieces_of(model)}
+    pieces -= {"<s>", "</s>", "<unk>"}
+    names = ["</s>", "<unk>", *sorted(pieces), ">>deu<<", "<pad>"]
+    table = {name: i for i, name in enumerate(names)}
+    source = LookupVocabulary(models[0], table)
+    return LookupVocabulary(models[1], table, source)
+
+
+def test_ids_are_those_of_the_table(vocabulary, models):
+    assert vocabulary.eos_id == 0 and vocabulary.unk_id == 1
+    assert vocabulary.pad_id == vocabulary.bos_id == vocabulary.vocab_size - 1
+    for side, model in zip(
+        (vocabulary.source, vocabulary.target), models, strict=True
+    ):
+        library = sentencepiece.SentencePieceProcessor(model_proto=model)
+        texts = [*CORPUS, "", "猫 and 🦩"]
+        found = side.tokenize(tf.constant(texts)).to_list()
+        table = vocabulary.table
+        expected = [
+            [
+                table.get(piece, 1)
+                for piece in library.encode(text, out_type=str)
+            ]
+            for text in texts
+        ]
+        assert found == expected
+        assert 1 in found[-1] and 1 not in found[0]
+        assert side.pieces(found[0]) == library.encode(texts[0], out_type=str)
+
+
+def test_source_and_target_split_differently(vocabulary):
+    ids = [
+        side.tokenize(tf.constant(CORPUS)).to_list()
+        for side in (vocabulary.source, vocabulary.target)
+    ]
+    assert ids[0] != ids[1]
+    assert vocabulary.target is vocabulary
+
+
+def test_texts_of_ids(vocabulary):
+    ids = vocabulary.target.tokenize(tf.constant(GERMAN)).to_tensor(
+        vocabulary.pad_id
+    )
+    ends = tf.fill([len(GERMAN), 1], vocabulary.eos_id)
+    junk = tf.fill([len(GERMAN), 2], 7)
+    ids = tf.concat([ids, ends, junk], axis=1)
+    found = vocabulary.detokenize(ids).numpy()
+    assert [text.decode() for text in found] == GERMAN
+
+
+@pytest.mark.parametrize("text", [">>deu<< a man", " >>deu<<a man", ">>deu<<"])
+def test_the_target_language_is_one_piece(vocabulary, text):
+    ids = vocabulary.source.tokenize(tf.constant([text, "a man"])).to_list()
+    rest = ids[1] if "man" in text else []
+    assert ids[0] == [vocabulary.table[">>deu<<"], *rest]
+    assert vocabulary.words([*ids[0], 0])[0] == [0]
+
+
+def test_a_saved_model_contains_the_table(vocabulary, tmp_path):
+    module = tf.Module()
+    module.ops = [vocabulary.source.ops, vocabulary.target.ops]
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def round_trip(texts):
+        ids = vocabulary.target.tokenize(texts)
+        read = vocabulary.source.tokenize(texts)
+        pieces = vocabulary.source.joined_pieces(read)
+        back = vocabulary.source.ids_of_pieces(pieces)
+        return vocabulary.detokenize(ids), read, back
+
+    module.round_trip = round_trip
+    tf.saved_model.save(module, tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+    texts, read, back = loaded.round_trip(tf.constant(GERMAN))
+    assert [text.decode() for text in texts.numpy()] == GERMAN
+    expected = vocabulary.source.tokenize(tf.constant(GERMAN)).to_list()
+    assert read.to_list() == back.to_list() == expected
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_files(vocabulary, models, tmp_path, separate):
+    if separate:
+        tables = [
+            {name: i for i, name in enumerate(["<pad>", *pieces_of(model)])}
+            for model in models
+        ]
+        vocabulary = LookupVocabulary(
+            models[1], tables[1], LookupVocabulary(models[0], tables[0])
+        )
+    vocabulary.save_files(tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == set(vocabulary.files())
+    assert ("target_vocab.json" in names) == separate
+    opened = open_vocabulary(tmp_path)
+    assert opened.digest == vocabulary.digest
+    assert opened.table == vocabulary.table
+    assert opened.source.table == vocabulary.source.table
+    assert opened.source.vocab_size == len(opened.source.table)
+    for side in ("source", "target"):
+        np.testing.assert_array_equal(
+            getattr(opened, side).tokenize(tf.constant(CORPUS)).values,
+            getattr(vocabulary, side).tokenize(tf.constant(CORPUS)).values,
+        )
+    (tmp_path / "target.spm").write_bytes(b"")
+    with pytest.raises(InputError, match="0 bytes that cannot be parsed"):
+        open_vocabulary(tmp_path)
+    (tmp_path / "vocab.json").write_text("[")
+    with pytest.raises(InputError, match="must have source.spm, target.spm"):
+        open_vocabulary(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"<pad>": None}, {"a": 2}, {"a": 9}, {"</s>": None}]
+)
+def test_invalid_tables_are_refused(models, change):
+    table = {"<pad>": 0, "<unk>": 1, "</s>": 2, "a": 3} | change
+    table = {name: i for name, i in table.items() if i is not None}
+    with pytest.raises(InputError, match="must have <pad>, <unk>, </s>"):
+        LookupVocabulary(models[0], table)
+
+
+def test_special_ids_of_both_languages_are_the_same(models):
+    table = {"<pad>": 0, "<unk>": 1, "</s>": 2}
+    other = {"<pad>": 2, "<unk>": 1, "</s>": 0}
+    with pytest.raises(InputError, match="must have the same ids"):
+        LookupVocabulary(models[0], table, LookupVocabulary(models[1], other))

@@ -1,0 +1,67 @@
+"""What all vocabularies do, by a `Tokenizer`: texts, words, files."""
+
+import pytest
+import tensorflow as tf
+from tokenizer_texts import CORPUS
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import Tokenizer, open_vocabulary
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(CORPUS, vocab_size=340)
+
+
+def decoded(texts):
+    return [text.decode("utf-8") for text in texts.numpy()]
+
+
+def test_detokenize_stops_at_the_end_and_removes_padding_and_start(tokenizer):
+    a, b = (
+        tokenizer.tokenize(tf.constant([w]))[0].numpy().tolist()
+        for w in ("man", "dog")
+    )
+    rows = [
+        [2, *a, 3, *b, 3],
+        [0, *a, 0, *b, 0],
+        [3, *a],
+        [2, 0, 0],
+        [*a, tokenizer.vocab_size, -1, 3],
+    ]
+    ids = tf.ragged.constant(rows)
+    texts = ["man", "man dog", "", "", "man ⁇  ⁇ "]
+    assert decoded(tokenizer.detokenize(ids)) == texts
+    assert decoded(tokenizer.detokenize(ids.to_tensor())) == texts
+    assert decoded(tokenizer.detokenize(tf.cast(ids, tf.int64))) == texts
+
+
+def test_detokenize_keeps_leading_dimensions(tokenizer):
+    ids = tokenizer.tokenize(tf.constant(CORPUS[:6])).to_tensor()
+    cube = tf.reshape(ids, [3, 2, -1])
+    assert tokenizer.detokenize(cube).numpy().tolist() == [
+        [CORPUS[2 * i].encode(), CORPUS[2 * i + 1].encode()] for i in range(3)
+    ]
+    assert tokenizer.detokenize(tf.zeros([2, 0], tf.int32)).shape == [2]
+    assert tokenizer.detokenize(tf.zeros([0, 7], tf.int32)).shape == [0]
+    nested = tf.ragged.stack([ids[:1], ids[:2]])
+    assert tokenizer.detokenize(nested).to_list() == [
+        [CORPUS[0].encode()],
+        [CORPUS[0].encode(), CORPUS[1].encode()],
+    ]
+
+
+def test_words_of_pieces(tokenizer):
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    ids = [tokenizer.bos_id, *map(pieces.index, ("▁", "d", "o", "▁", "a"))]
+    ids = [*ids, tokenizer.eos_id, pieces.index("b")]
+    assert tokenizer.words(ids) == [[0], [1, 2, 3], [4, 5], [6], [7]]
+    assert tokenizer.words([]) == []
+
+
+def test_a_folder_with_one_file(tokenizer, tmp_path):
+    tokenizer.save_files(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.model"]
+    assert open_vocabulary(tmp_path).model == tokenizer.model
+    with pytest.raises(InputError, match="tokenizer.model .*No such file"):
+        open_vocabulary(tmp_path / "missing")
