@@ -16,12 +16,11 @@ from keras_transformer.decoding.loop import (
     run_search,
 )
 from keras_transformer.decoding.scoring import length_penalty
+from keras_transformer.decoding.search import Sampling
 
 # Most nuclei have fewer tokens; to sort a whole vocabulary takes longer than
 # the rest of a step.
 _NUCLEUS = 1024
-
-_TINY = 1e-37  # in a graph, smaller numbers may count as 0
 
 
 class _State(NamedTuple):
@@ -34,7 +33,7 @@ class _State(NamedTuple):
     log_probs: tf.Tensor  # [B, K] log P
     lengths: tf.Tensor  # [B, K] end token included; 0 before it
     constraints: Constraints
-    keys: tf.Tensor  # [B] as in `sample`
+    keys: tf.Tensor  # [B] whose random numbers each sentence has
     sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
 
 
@@ -43,13 +42,8 @@ def sample(
     cache: Any,
     max_lengths: tf.Tensor,
     keys: tf.Tensor,
+    settings: Sampling,
     *,
-    num_samples: int | tf.Tensor,
-    temperature: float | tf.Tensor,
-    top_k: int | tf.Tensor,
-    top_p: float | tf.Tensor,
-    seed: int | tf.Tensor,
-    alpha: float | tf.Tensor,
     bos_id: int,
     eos_id: int,
     pad_id: int,
@@ -58,33 +52,17 @@ def sample(
 ) -> SearchResult:
     """Draws continuations of `bos_id` at random; see `Sampling`.
 
-    What is drawn for a sentence depends on its key, the seed and the
-    probabilities, and not on the rest of the batch. The first of several
-    samples are those that a smaller `num_samples` draws.
-
-    Args:
-        step: As in `beam_search`; a sample always continues its own slot.
-        cache: As in `beam_search`.
-        max_lengths: As in `beam_search`.
-        keys: Integers `[B]`. Sentences with the same key share their random
-            numbers.
-        num_samples: K, as in `Sampling`; as all settings, a number or a scalar
-            tensor.
-        temperature: As in `Sampling`.
-        top_k: As in `Sampling`.
-        top_p: As in `Sampling`.
-        seed: As in `Sampling`.
-        alpha: As in `Sampling`.
-        bos_id: As in `beam_search`.
-        eos_id: As in `beam_search`.
-        pad_id: As in `beam_search`.
-        banned_ids: As in `beam_search`.
-        prefix: As in `beam_search`.
+    Arguments are those of `beam_search`, but for `settings`, whose fields may
+    be scalar tensors in a graph, and `keys`, integers `[B]`: what is drawn for
+    a sentence depends on its key, the seed and the probabilities, and not on
+    the rest of the batch. A sample always continues its own slot. The first of
+    several samples are those that a smaller `num_samples` draws.
 
     Returns:
         A `SearchResult`, best first. Its scores are those of the model's own
         probabilities, before temperature, top-k and top-p.
     """
+    num_samples = settings.num_hypotheses
     constraints = Constraints.of(max_lengths, prefix, pad_id)
     banned = sorted({pad_id, bos_id, *banned_ids})
 
@@ -102,8 +80,8 @@ def sample(
             tf.range(tf.shape(log_probs)[-1])[:, None] == banned, axis=-1
         )
         logits = tf.where(is_banned, -float("inf"), log_probs)
-        logits = _filtered(logits, temperature, top_k, top_p)
-        numbers = _random_numbers(seed, state.keys, slots, state.index)
+        logits = _filtered(logits, settings)
+        numbers = _random_numbers(settings.seed, state.keys, slots, state.index)
         forced = state.constraints.forced(state.index, eos_id)[:, None]
         tokens = tf.where(forced != pad_id, forced, _draw(logits, *numbers))
 
@@ -142,7 +120,7 @@ def sample(
         lambda state: SearchResult(state.ids, state.log_probs, state.lengths),
         pad_id,
     )
-    scores = log_probs / length_penalty(lengths, alpha)
+    scores = log_probs / length_penalty(lengths, settings.alpha)
     scores, order = tf.math.top_k(scores, num_samples)
     return SearchResult(
         tf.gather(ids, order, batch_dims=1),
@@ -151,12 +129,7 @@ def sample(
     )
 
 
-def _filtered(
-    logits: tf.Tensor,
-    temperature: float | tf.Tensor,
-    top_k: int | tf.Tensor,
-    top_p: float | tf.Tensor,
-) -> tf.Tensor:
+def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
     """Applies temperature, top-k and top-p, in this order, to `[B, K, V]`.
 
     Returns:
@@ -164,7 +137,8 @@ def _filtered(
     """
     # The largest is 0 first: any temperature leaves it finite.
     logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
-    logits /= tf.maximum(temperature, _TINY)
+    logits /= settings.temperature
+    top_k, top_p = settings.top_k, settings.top_p
     return tf.cond(
         tf.logical_or(tf.greater(top_k, 0), tf.less(top_p, 1.0)),
         lambda: tf.where(

@@ -9,17 +9,25 @@ from keras_transformer.support.fields import (
     NON_NEGATIVE_NUMBER,
     POSITIVE_FRACTION,
     POSITIVE_INTEGER,
-    POSITIVE_NUMBER,
     SEED,
     check_fields,
     described,
     document_fields,
+    integer_from,
+    number_from,
 )
+
+# The same in Python, in the command line and in exported signatures. Beyond
+# it the values over a vocabulary of 2^16 tokens exceed 64 MiB per sentence.
+_COUNT = integer_from(1, 256)
 
 
 def _alpha() -> Any:
     return described(
-        NON_NEGATIVE_NUMBER, "exponent of the length penalty", default=0.6
+        # Its power of any length is a float32.
+        number_from(0, 5),
+        "exponent of the length penalty, at most 5",
+        default=0.6,
     )
 
 
@@ -58,8 +66,8 @@ class BeamSearch:
     """
 
     beam_size: int = described(
-        POSITIVE_INTEGER,
-        "hypotheses kept per sentence, K; 1 is greedy",
+        _COUNT,
+        "hypotheses kept per sentence, K, at most 256; 1 is greedy",
         default=4,
     )
     alpha: float = _alpha()
@@ -106,13 +114,13 @@ class Sampling:
     """
 
     temperature: float = described(
-        POSITIVE_NUMBER,
-        "divides the log-probabilities; below 1 likely tokens become more "
-        "likely",
+        number_from(0.001, 100),
+        "divides the log-probabilities, from 0.001 to 100; below 1 likely "
+        "tokens become more likely",
         default=1.0,
     )
     top_k: int = described(
-        NON_NEGATIVE_INTEGER,
+        integer_from(0, 2**31 - 1),  # an int32
         "number of most likely tokens to draw from; 0 for all",
         default=0,
     )
@@ -125,9 +133,9 @@ class Sampling:
         SEED, "another seed gives other translations", default=0
     )
     num_samples: int | None = described(
-        POSITIVE_INTEGER,
-        "translations drawn per sentence, of which the best are returned; "
-        "None draws as many as are returned",
+        _COUNT,
+        "translations drawn per sentence, at most 256, of which the best are "
+        "returned; None draws as many as are returned",
         default=None,
     )
     alpha: float = _alpha()
@@ -140,7 +148,7 @@ class Sampling:
     @property
     def num_hypotheses(self) -> int:
         """How many hypotheses a search returns."""
-        return self.num_samples or 1
+        return 1 if self.num_samples is None else self.num_samples
 
     def returning(self, num_translations: int) -> "Sampling":
         """Returns these settings, with as many samples if they say nothing.

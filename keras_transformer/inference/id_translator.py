@@ -143,16 +143,9 @@ class IdTranslator:
             return beam_search(
                 step, caches, max_lengths, count, options["alpha"], **tokens
             )
-        names = ("temperature", "top_k", "top_p", "seed", "alpha")
-        return sample(
-            step,
-            caches,
-            max_lengths,
-            self._keys(source),
-            num_samples=count,
-            **{name: options[name] for name in names},
-            **tokens,
-        )
+        settings = dataclasses.replace(settings, **options)
+        keys = self._keys(source)
+        return sample(step, caches, max_lengths, keys, settings, **tokens)
 
     def beam_search_steps(
         self, source: tf.Tensor, settings: BeamSearch

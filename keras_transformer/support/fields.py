@@ -20,6 +20,9 @@ class Rule(NamedTuple):
     expected: str  # as in "NAME must be EXPECTED"
     accepts: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
+    # Of a numeric rule: whether a number is in the range. Tensors are compared
+    # element by element.
+    in_range: Callable[[Any], Any] | None = None
 
 
 def _is_integer(value: Any) -> bool:
@@ -32,30 +35,52 @@ def _is_number(value: Any) -> bool:
     )
 
 
-POSITIVE_INTEGER = Rule(
-    "a positive integer", lambda value: _is_integer(value) and value > 0
+def _integer(expected: str, in_range: Callable[[Any], Any]) -> Rule:
+    return Rule(
+        expected,
+        lambda value: _is_integer(value) and in_range(value),
+        in_range=in_range,
+    )
+
+
+def _number(expected: str, in_range: Callable[[Any], Any]) -> Rule:
+    return Rule(
+        expected,
+        lambda value: _is_number(value) and in_range(value),
+        in_range=in_range,
+    )
+
+
+POSITIVE_INTEGER = _integer("a positive integer", lambda x: x > 0)
+NON_NEGATIVE_INTEGER = _integer("a non-negative integer", lambda x: x >= 0)
+POSITIVE_NUMBER = _number(
+    "a positive, finite number", lambda x: (x > 0) & (x < math.inf)
 )
-NON_NEGATIVE_INTEGER = Rule(
-    "a non-negative integer", lambda value: _is_integer(value) and value >= 0
+NON_NEGATIVE_NUMBER = _number(
+    "a non-negative, finite number", lambda x: (x >= 0) & (x < math.inf)
 )
-POSITIVE_NUMBER = Rule(
-    "a positive, finite number", lambda value: _is_number(value) and value > 0
-)
-NON_NEGATIVE_NUMBER = Rule(
-    "a non-negative, finite number",
-    lambda value: _is_number(value) and value >= 0,
-)
-FRACTION = Rule(
-    "a number in [0, 1)", lambda value: _is_number(value) and 0 <= value < 1
-)
-POSITIVE_FRACTION = Rule(
-    "a number in (0, 1]", lambda value: _is_number(value) and 0 < value <= 1
-)
-SEED = Rule(
-    "an integer from 0 to 2^32 - 1",
-    lambda value: _is_integer(value) and 0 <= value < 2**32,
+FRACTION = _number("a number in [0, 1)", lambda x: (x >= 0) & (x < 1))
+POSITIVE_FRACTION = _number("a number in (0, 1]", lambda x: (x > 0) & (x <= 1))
+SEED = _integer(
+    "an integer from 0 to 2^32 - 1", lambda x: (x >= 0) & (x < 2**32)
 )
 BOOLEAN = Rule("True or False", lambda value: isinstance(value, bool))
+
+
+def integer_from(least: int, most: int) -> Rule:
+    """Returns the rule that a value must be an integer in a range."""
+    return _integer(
+        f"an integer from {least} to {most}",
+        lambda x: (x >= least) & (x <= most),
+    )
+
+
+def number_from(least: float, most: float) -> Rule:
+    """Returns the rule that a value must be a number in a range."""
+    return _number(
+        f"a number from {least} to {most}",
+        lambda x: (x >= least) & (x <= most),
+    )
 
 
 def one_of(*choices: str) -> Rule:
@@ -82,6 +107,9 @@ def described(
 def check_fields(record: Any) -> None:
     """Checks all described fields of a dataclass instance.
 
+    A field may also be a symbolic tensor, such as an input of an exported
+    signature: what its value is, the graph has to check (`Rule.in_range`).
+
     Raises:
         InputError: If values are invalid; the message lists all of them.
     """
@@ -89,6 +117,8 @@ def check_fields(record: Any) -> None:
     for field in dataclasses.fields(record):
         value, rule = getattr(record, field.name), field.metadata["rule"]
         optional = field.default is None
+        if hasattr(value, "graph"):  # a symbolic tensor
+            continue
         if not (optional and value is None) and not rule.accepts(value):
             problems.append(
                 f"{field.name} must be {rule.expected}"

@@ -12,8 +12,8 @@ from keras_transformer.support.errors import InputError
 @pytest.mark.parametrize(
     "argument, values",
     [
-        ("beam_size", [0, -1, 2.0, True]),
-        ("alpha", [-0.1, math.nan, math.inf, True, "0.6"]),
+        ("beam_size", [0, -1, 2.0, True, 257]),
+        ("alpha", [-0.1, 5.1, math.nan, math.inf, True, "0.6"]),
         ("extra_length", [-1, 1.5, False]),
         ("length_factor", [-0.5, math.inf, "2"]),
     ],
@@ -28,12 +28,12 @@ def test_invalid_arguments(argument, values):
 @pytest.mark.parametrize(
     "argument, values",
     [
-        ("temperature", [0, 0.0, -1.0, math.nan, math.inf, True]),
-        ("top_k", [-1, 2.0, None]),
+        ("temperature", [0, 0.0, 1e-4, 101, -1.0, math.nan, math.inf, True]),
+        ("top_k", [-1, 2.0, None, 2**31]),
         ("top_p", [0.0, 1.1, -0.5, math.nan, "1"]),
         ("seed", [-1, 2**32, 1.0, None]),
-        ("num_samples", [0, -1, 1.0]),
-        ("alpha", [-0.1]),
+        ("num_samples", [0, -1, 1.0, 257]),
+        ("alpha", [-0.1, 5.1]),
         ("extra_length", [-1]),
         ("length_factor", [-0.5]),
     ],
@@ -43,6 +43,11 @@ def test_invalid_arguments_of_sampling(argument, values):
         message = f"Received: {argument}={value!r}"
         with pytest.raises(InputError, match=message):
             Sampling(**{argument: value})
+
+
+def test_the_largest_values():
+    assert BeamSearch(256, 5.0, 10**12, 1e30).num_hypotheses == 256
+    assert Sampling(100, 2**31 - 1, 1.0, 2**32 - 1, 256).num_hypotheses == 256
 
 
 def test_defaults_of_sampling_change_no_probability():

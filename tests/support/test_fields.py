@@ -1,7 +1,9 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
@@ -38,6 +40,8 @@ class Example:
             [0, 0.0, -1.0, math.inf, math.nan, True, "1", None],
         ),
         (fields.FRACTION, [0, 0.0, 0.99], [1, -0.1, math.nan, False, "0"]),
+        (fields.integer_from(1, 3), [1, 3], [0, 4, 2.0, True, None]),
+        (fields.number_from(0, 5), [0, 0.5, 5.0], [-0.1, 5.1, math.nan, "1"]),
         (fields.SEED, [0, 2**32 - 1], [-1, 2**32, 1.0, True]),
         (fields.BOOLEAN, [True, False], [0, 1, None, "True"]),
         (fields.one_of("a", "b"), ["a", "b"], ["c", "", None, 1]),
@@ -46,6 +50,31 @@ class Example:
 def test_rules(rule, accepted, refused):
     assert [value for value in accepted if not rule.accepts(value)] == []
     assert [value for value in refused if rule.accepts(value)] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "expected"),
+    [
+        (fields.integer_from(1, 3), [0, 1, 3, 4], [False, True, True, False]),
+        (fields.NON_NEGATIVE_NUMBER, [-1.0, 0.0, 1e30], [False, True, True]),
+        (fields.POSITIVE_NUMBER, [math.inf, math.nan, 0.1], [0, 0, 1]),
+        (fields.POSITIVE_FRACTION, [0.0, 0.5, 1.0, 1.1], [0, 1, 1, 0]),
+        (fields.SEED, [-1, 0, 2**32 - 1, 2**32], [0, 1, 1, 0]),
+    ],
+)
+def test_ranges_of_arrays(rule, values, expected):
+    found = rule.in_range(np.array(values))
+    assert found.tolist() == list(map(bool, expected))
+
+
+def test_the_graph_checks_symbolic_tensors():
+    @tf.function
+    def double(count):
+        return 2 * Example(count=count).count
+
+    assert double(tf.constant(-3)) == -6
+    with pytest.raises(InputError, match="count must be"):
+        Example(count=tf.constant(-3))
 
 
 def test_one_error_lists_every_invalid_value():
