@@ -1,13 +1,9 @@
-"""Flags that several commands share, and what was given with them.
-
-Flags that are fields of a dataclass have its types, checks and help.
-"""
+"""Flags that several commands share, and what was given with them."""
 
 import argparse
 import dataclasses
 import types
 import typing
-from collections.abc import Sequence
 
 from keras_transformer.decoding.search import (
     BeamSearch,
@@ -17,7 +13,8 @@ from keras_transformer.decoding.search import (
 )
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import ParsingTask
+from keras_transformer.support.fields import POSITIVE_INTEGER
+from keras_transformer.tasks import ParsingTask, Task
 
 if typing.TYPE_CHECKING:
     from keras_transformer.inference.run import Run
@@ -40,42 +37,19 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_translator(parser: argparse.ArgumentParser) -> None:
+    """Adds the runs, `--checkpoint` and `--dtype`."""
+    add_runs(parser)
+    add_checkpoint(parser)
+    add_dtype(parser)
+
+
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Adds `--checkpoint`."""
     parser.add_argument(
         "--checkpoint",
         metavar="STEP",
         help="a step, best (by validation score) or last (default: last)",
-    )
-
-
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of a corpus."""
-    parser.add_argument(
-        "--data",
-        nargs="+",
-        required=True,
-        metavar="PATH",
-        help="a folder of {train,valid,test}.LANGUAGE, of TFRecord files or "
-        "of {train,valid,test}.mrg, which are trees, "
-        "two text files, a .tsv file, tfds:NAME/CONFIG, a folder that "
-        "`prepare` wrote, or embedded, which is the bundled corpus",
-    )
-    parser.add_argument(
-        "--source", metavar="LANGUAGE", help="language code, e.g. en"
-    )
-    parser.add_argument(
-        "--target", metavar="LANGUAGE", help="language code, e.g. de"
-    )
-
-
-def add_preset(parser: argparse.ArgumentParser, default: str) -> None:
-    """Adds `--preset`."""
-    parser.add_argument(
-        "--preset",
-        default=default,
-        metavar="NAME",
-        help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
     )
 
 
@@ -88,6 +62,59 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
         help="type of weights and computation; the 16-bit types take half the "
         "space (default: %(default)s)",
     )
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of a corpus."""
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="one of: a folder of {train,valid,test}.LANGUAGE, of TFRecord "
+        "files or, for parsing, of {train,valid,test}.mrg; two text files; a "
+        ".tsv file; tfds:NAME/CONFIG; a folder that `prepare` wrote; embedded "
+        "(the bundled corpus)",
+    )
+    for name, example in (("source", "en"), ("target", "de")):
+        parser.add_argument(
+            f"--{name}",
+            metavar="LANGUAGE",
+            help=f"language code of the {name}, e.g. {example}",
+        )
+
+
+def add_output(parser: argparse.ArgumentParser, text: str) -> None:
+    """Adds the flag `--output`, which is required."""
+    parser.add_argument("--output", required=True, metavar="PATH", help=text)
+
+
+def add_preset(parser: argparse.ArgumentParser, default: str) -> None:
+    """Adds `--preset`."""
+    parser.add_argument(
+        "--preset",
+        default=default,
+        metavar="NAME",
+        help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
+    )
+
+
+def add_integer(
+    parser: argparse.ArgumentParser, flag: str, default: int | None, text: str
+) -> None:
+    """Adds a flag with an integer; `None` is explained in the text."""
+    if default is not None:
+        text += " (default: %(default)s)"
+    parser.add_argument(flag, type=int, default=default, metavar="N", help=text)
+
+
+def positive_integer(text: str) -> int:
+    """Converts the value of a flag."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be {POSITIVE_INTEGER.expected}. Received: {text}"
+        )
+    return int(text)
 
 
 def add_search(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -115,7 +142,6 @@ def add_field(
     group: argparse._ActionsContainer, cls: type, field: dataclasses.Field
 ) -> None:
     """Adds the flag of a dataclass field; it has no value unless given."""
-    flag = "--" + field.name.replace("_", "-")
     default = str(field.default)
     if any(
         field.name in {"vocab_size", *preset.architecture, *preset.recipe}
@@ -126,21 +152,22 @@ def add_field(
         of_trees = getattr(ParsingTask.search, field.name)
         if of_trees != field.default:
             default += f"; of trees: {of_trees}"
-    text = f"{field.metadata['description']} (default: {default})"
-    value_type = _value_type(typing.get_type_hints(cls)[field.name])
-    if value_type is bool:
-        group.add_argument(
-            flag, action="store_true", default=argparse.SUPPRESS, help=text
-        )
-        return
-    group.add_argument(
-        flag,
-        type=value_type,
-        choices=field.metadata["rule"].choices or None,
+    value_type = typing.get_type_hints(cls)[field.name]
+    if isinstance(value_type, types.UnionType):  # such as `int | None`
+        value_type = typing.get_args(value_type)[0]
+    keywords: dict[str, typing.Any] = dict(
         default=argparse.SUPPRESS,
-        metavar=None if value_type is str else value_type.__name__.upper(),
-        help=text,
+        help=f"{field.metadata['description']} (default: {default})",
     )
+    if value_type is bool:
+        keywords.update(action="store_true")
+    else:
+        keywords.update(
+            type=value_type,
+            choices=field.metadata["rule"].choices or None,
+            metavar=None if value_type is str else value_type.__name__.upper(),
+        )
+    group.add_argument("--" + field.name.replace("_", "-"), **keywords)
 
 
 def given_values(options: argparse.Namespace, cls: type) -> dict:
@@ -151,18 +178,37 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 
 def open_translator(
-    runs: Sequence[str],
-    options: argparse.Namespace,
-    num_translations: int = 1,
-    dtype: str | None = None,
+    options: argparse.Namespace, task: Task | None = None
 ) -> "Translator":
-    """Opens the runs with the search that the flags ask for."""
+    """Opens the runs with the search that the flags ask for.
+
+    Args:
+        options: What was given on the command line.
+        task: What the runs must be for. Default: any task.
+
+    Raises:
+        InputError: If the runs are for another task.
+    """
     from keras_transformer.inference.run import Run
     from keras_transformer.inference.translator import Translator
 
-    search = search_of(options, Run.open(runs[0]))
+    given = vars(options)
+    runs = [Run.open(path) for path in given.get("runs") or [options.run]]
+    found = runs[0].task
+    if task is not None and task.name != found.name:
+        command = "translate" if found.targets_are_text else "parse"
+        raise InputError(
+            f"The runs must be for {task.name}. Received: {runs[0].path}, "
+            f"which is for {found.name}. Use `keras-transformer {command}`."
+        )
+    n_best = given.get("n_best")
     return Translator.open(
-        runs, options.checkpoint, search, num_translations, dtype
+        runs,
+        options.checkpoint,
+        search_of(options, runs[0]),
+        1 if n_best is None else n_best,
+        given.get("dtype"),
+        task,
     )
 
 
@@ -174,13 +220,9 @@ def search_of(options: argparse.Namespace, run: "Run") -> Search:
     Raises:
         InputError: If values are invalid, or of the other kind of search.
     """
-    default = run.task.search
-    if "sample" not in options:  # the command has beam search only
-        given = given_values(options, BeamSearch)
-        return dataclasses.replace(default, **given)
     kind, other, problem = (
         (Sampling, BeamSearch, "Options of beam search exclude --sample.")
-        if options.sample
+        if getattr(options, "sample", False)
         else (BeamSearch, Sampling, "Options of sampling need --sample.")
     )
     values = given_values(options, kind)
@@ -191,29 +233,4 @@ def search_of(options: argparse.Namespace, run: "Run") -> Search:
     ]
     if refused:
         raise InputError(f"{problem} Received: {' '.join(refused)}")
-    return dataclasses.replace(converted(default, kind), **values)
-
-
-def language_pair(
-    options: argparse.Namespace, run: "Run"
-) -> tuple[str | None, str | None]:
-    """Returns the languages to evaluate on: those that the run translates.
-
-    Raises:
-        InputError: If others were given on the command line.
-    """
-    trained = run.recipe.get("source"), run.recipe.get("target")
-    given = options.source or trained[0], options.target or trained[1]
-    if None not in trained and given != trained:
-        raise InputError(
-            f"{run.path} translates from {trained[0]} to {trained[1]}. "
-            f"Received: source={given[0]}, target={given[1]}"
-        )
-    return given
-
-
-def _value_type(annotation: typing.Any) -> type:
-    """Returns `int` for `int | None`, and any other type itself."""
-    if isinstance(annotation, types.UnionType):
-        return typing.get_args(annotation)[0]
-    return annotation
+    return dataclasses.replace(converted(run.task.search, kind), **values)

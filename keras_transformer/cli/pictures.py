@@ -10,14 +10,15 @@ import numpy as np
 from keras_transformer.cli.options import (
     add_checkpoint,
     add_data,
+    add_output,
     add_preset,
     add_run,
     add_search,
     open_translator,
+    positive_integer,
 )
 from keras_transformer.config import TransformerConfig
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER
 from keras_transformer.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
@@ -30,13 +31,7 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `attention`."""
     add_run(parser)
     parser.add_argument("sentence", help="the source")
-    parser.add_argument(
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="file to write: .html, which has all layers, or .png, .svg or "
-        ".pdf",
-    )
+    add_output(parser, "a page with all layers, .html, or .png, .svg or .pdf")
     parser.add_argument(
         "--kind",
         choices=("encoder", "decoder", "cross"),
@@ -54,6 +49,8 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
 
 def attention(options: argparse.Namespace) -> None:
     """Shows the attention while a sentence is translated."""
+    from keras_transformer.showing import plotting
+    from keras_transformer.showing.pages import attention_page
     from keras_transformer.showing.plotting.figures import PICTURES
 
     check_output(options.output, (".html", *PICTURES))
@@ -63,30 +60,22 @@ def attention(options: argparse.Namespace) -> None:
             "A page shows all kinds and layers. Leave out --kind and --layer. "
             f"Received: --output {options.output}"
         )
-    translator = open_translator([options.run], options)
+    translator = open_translator(options)
     found = translator.attention(options.sentence)
     if is_page:
-        from keras_transformer.showing.pages import attention_page
-
         with atomic_write(options.output) as partial:
             partial.write_text(attention_page(found), "utf-8")
     else:
-        from keras_transformer.showing.plotting import (
-            save_figure,
-            translation_figure,
-        )
-
-        figure = translation_figure(
-            found, options.kind or "cross", options.layer
-        )
-        save_figure(figure, options.output)
+        kind = options.kind or "cross"
+        figure = plotting.translation_figure(found, kind, options.layer)
+        plotting.save_figure(figure, options.output)
     print(f"the attention is shown in {options.output}")
 
 
 def add_curve_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `curve`."""
     add_run(parser)
-    parser.add_argument("--output", required=True, help=_PICTURE)
+    add_output(parser, _PICTURE)
 
 
 def curve(options: argparse.Namespace) -> None:
@@ -120,7 +109,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tokens",
-        type=_positive_integer,
+        type=positive_integer,
         default=5,
         metavar="N",
         help="most probable tokens shown for each hypothesis (default: "
@@ -140,7 +129,7 @@ def trace(options: argparse.Namespace) -> None:
 
     if options.output is not None:
         check_trace_path(options.output)
-    translator = open_translator([options.run], options)
+    translator = open_translator(options)
     found = trace(translator, options.sentence, options.tokens)
     if options.output is None:
         print(found, end="")
@@ -163,7 +152,7 @@ def add_plot_options(parser: argparse.ArgumentParser) -> None:
             name, help=summary, allow_abbrev=False
         )
         add_options(subparser)
-        subparser.add_argument("--output", required=True, help=_PICTURE)
+        add_output(subparser, _PICTURE)
         subparser.set_defaults(figure=function)
 
 
@@ -212,7 +201,7 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--d-model",
         nargs="+",
-        type=_positive_integer,
+        type=positive_integer,
         default=[512],
         metavar="INT",
         help="widths of models (default: 512)",
@@ -220,7 +209,7 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--warmup-steps",
         nargs="+",
-        type=_positive_integer,
+        type=positive_integer,
         default=[4000],
         metavar="INT",
         help="warm-up steps, each with each width (default: 4000)",
@@ -276,16 +265,8 @@ def _add_number(
 ) -> None:
     parser.add_argument(
         flag,
-        type=_positive_integer,
+        type=positive_integer,
         default=default,
         metavar="INT",
         help=f"{text} (default: {default})",
     )
-
-
-def _positive_integer(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f"must be {POSITIVE_INTEGER.expected}. Received: {text}"
-        )
-    return int(text)

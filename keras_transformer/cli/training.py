@@ -1,24 +1,19 @@
-"""The commands that make a run: their flags, and what they do.
-
-TensorFlow is imported by the commands that need it, so that `--help` and
-`presets` answer at once.
-"""
+"""The commands that make a run: their flags, and what they do."""
 
 import argparse
 import dataclasses
 import shlex
-from typing import TYPE_CHECKING
 
 from keras_transformer.cli.options import (
     add_checkpoint,
     add_data,
     add_dtype,
     add_field,
+    add_output,
     add_preset,
     add_run,
     add_search,
     given_values,
-    language_pair,
     search_of,
 )
 from keras_transformer.config import TransformerConfig
@@ -28,9 +23,6 @@ from keras_transformer.support.startup import decoding_workers
 from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
-if TYPE_CHECKING:
-    from keras_transformer.inference.run import Run
-
 _STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 _TOKENIZER_FIELDS = {"pad_id", "bos_id", "eos_id"}
 
@@ -38,9 +30,7 @@ _TOKENIZER_FIELDS = {"pad_id", "bos_id", "eos_id"}
 def add_prepare_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `prepare`."""
     add_data(parser)
-    parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder to write"
-    )
+    add_output(parser, "folder to write")
     add_preset(parser, "small")
     parser.add_argument(
         "--init-from",
@@ -82,9 +72,7 @@ def prepare(options: argparse.Namespace) -> None:
 def add_train_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `train`."""
     add_data(parser)
-    parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder of the run"
-    )
+    add_output(parser, "folder of the run")
     add_preset(parser, "small")
     parser.add_argument(
         "--strategy",
@@ -141,8 +129,9 @@ def train(options: argparse.Namespace) -> None:
             f"  keras-transformer evaluate {run.path} "
             f"--data {shlex.join(options.data)} --split {split}"
         )
+    command = "translate" if run.task.targets_are_text else "parse"
     print(
-        f"  keras-transformer {_command_of(run)} {run.path}\n"
+        f"  keras-transformer {command} {run.path}\n"
         f"  keras-transformer export {run.path} exported/1"
     )
 
@@ -180,8 +169,15 @@ def evaluate(options: argparse.Namespace) -> None:
 
     run = TrainingRun.open(options.run)
     search = search_of(options, run)
-    source, target = language_pair(options, run)
-    corpus = open_corpus(options.data, source, target)
+    # The languages that the run translates.
+    trained = run.recipe.get("source"), run.recipe.get("target")
+    given = options.source or trained[0], options.target or trained[1]
+    if None not in trained and given != trained:
+        raise InputError(
+            f"{run.path} translates from {trained[0]} to {trained[1]}. "
+            f"Received: source={given[0]}, target={given[1]}"
+        )
+    corpus = open_corpus(options.data, *given)
     checkpoint = run.find_checkpoint(options.checkpoint)
     step = step_of(checkpoint)  # training may replace it meanwhile
     model = run.load_model(checkpoint, options.dtype)
@@ -191,7 +187,7 @@ def evaluate(options: argparse.Namespace) -> None:
         translator,
         corpus,
         options.split,
-        target,
+        given[1],
         decoding_workers(),
         options.metric,
     )
@@ -322,8 +318,3 @@ def demo(options: argparse.Namespace) -> None:
     from keras_transformer.cli import demo
 
     demo.run_demo(options.output)
-
-
-def _command_of(run: "Run") -> str:
-    """Returns the command that reads sources from standard input."""
-    return "translate" if run.task.targets_are_text else "parse"

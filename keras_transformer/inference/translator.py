@@ -128,11 +128,12 @@ class Translator:
     @classmethod
     def open(
         cls,
-        run: str | os.PathLike | Sequence[str | os.PathLike],
+        run: Run | str | os.PathLike | Sequence[Run | str | os.PathLike],
         checkpoint: str | int | None = None,
         search: Search | None = None,
         num_translations: int = 1,
         dtype: str | None = None,
+        task: Task | None = None,
     ) -> "Translator":
         """Returns the translator of a run folder that training wrote.
 
@@ -145,13 +146,14 @@ class Translator:
             num_translations: As in `Translator`.
             dtype: Of weights and computation, as in `Run.load_model`. Softmax,
                 normalization and scores remain float32.
+            task: In place of the run's.
 
         Raises:
             InputError: If a folder is not a run or lacks the checkpoint, or
                 the tokenizers differ.
         """
-        paths = [run] if isinstance(run, str | os.PathLike) else run
-        runs = [Run.open(path) for path in paths]
+        given = [run] if isinstance(run, Run | str | os.PathLike) else run
+        runs = [r if isinstance(r, Run) else Run.open(r) for r in given]
         if len({(run.tokenizer.model, run.task.name) for run in runs}) > 1:
             raise InputError(
                 "Runs that translate together must have the same task and "
@@ -163,10 +165,19 @@ class Translator:
         ]
         models = [run.load_model(path, dtype) for run, path in checkpoints]
         translator = cls(
-            models, runs[0].tokenizer, search, num_translations, runs[0].task
+            models,
+            runs[0].tokenizer,
+            search,
+            num_translations,
+            task or runs[0].task,
         )
         translator.checkpoints = checkpoints
         return translator
+
+    @property
+    def max_length(self) -> int:
+        """Longest source and longest target that all models take."""
+        return self.tensors.ids.max_length
 
     @overload
     def __call__(self, texts: str | bytes) -> str: ...

@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import sentencepiece
-
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
+from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.training import train_model
 
 if TYPE_CHECKING:
@@ -49,6 +48,9 @@ class Tokenizer:
     """
 
     def __init__(self, model: bytes) -> None:
+        with explain_missing_packages():
+            import sentencepiece
+
         processor = sentencepiece.SentencePieceProcessor()
         try:
             # Empty bytes parse as a model without a vocabulary.

@@ -7,9 +7,8 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
-import sentencepiece
-
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.inputs import read_text
 from keras_transformer.text.normalization import (
     normalization_rules,
@@ -42,6 +41,9 @@ def train_model(
             "max_sentences must be greater than 100. "
             f"Received: max_sentences={max_sentences}"
         )
+    with explain_missing_packages():
+        import sentencepiece
+
     # SentencePiece can sample too, but others in every process.
     lines = _sample(_read_lines(texts), max_sentences)
     model = io.BytesIO()

@@ -169,7 +169,7 @@ def test_translations_are_not_parsed(run_cli, tmp_path, monkeypatch, trained):
     model = (run / "tokenizer.model").read_bytes()
     (tmp_path / "tokenizer.model").write_bytes(model)
     check_refused(
-        run_cli("parse", tmp_path), "trained on a treebank", "for translation"
+        run_cli("parse", tmp_path), "must be for parsing", "for translation"
     )
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from keras_transformer.cli import training
-from keras_transformer.cli.parser import make_parser
+from keras_transformer.cli.commands import argument_parser
 from keras_transformer.decoding.search import BeamSearch, Sampling
 from keras_transformer.presets import PRESETS
 from keras_transformer.train.recipe import Recipe
@@ -45,7 +45,7 @@ ALL_FLAGS = {
 @pytest.fixture
 def parse():
     """Returns what a command line is parsed to, as a dictionary."""
-    return lambda *arguments: vars(make_parser().parse_args(arguments))
+    return lambda *arguments: vars(argument_parser().parse_args(arguments))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def show_help(capsys, monkeypatch):
 
     def show(*arguments):
         with pytest.raises(SystemExit, match="0"):
-            make_parser().parse_args([*arguments, "--help"])
+            argument_parser().parse_args([*arguments, "--help"])
         return " ".join(capsys.readouterr().out.split())
 
     return show
