@@ -13,7 +13,7 @@ from keras_transformer.decoding.search import (
 )
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER
+from keras_transformer.support.fields import POSITIVE_INTEGER, SEED
 from keras_transformer.tasks import ParsingTask, Task
 
 if typing.TYPE_CHECKING:
@@ -105,12 +105,22 @@ def add_integer(
     """Adds a flag with an integer; `None` is explained in the text."""
     if default is not None:
         text += " (default: %(default)s)"
-    parser.add_argument(flag, type=int, default=default, metavar="N", help=text)
+    parser.add_argument(
+        flag, type=integer, default=default, metavar="N", help=text
+    )
+
+
+def integer(text: str) -> int:
+    """Converts the value of a flag; a larger one would not fit a tensor."""
+    value = int(text)
+    if abs(value) >= 2**31:
+        raise argparse.ArgumentTypeError("must be below 2^31")
+    return value
 
 
 def positive_integer(text: str) -> int:
     """Converts the value of a flag."""
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or integer(text) < 1:
         raise argparse.ArgumentTypeError(
             f"must be {POSITIVE_INTEGER.expected}. Received: {text}"
         )
@@ -162,9 +172,10 @@ def add_field(
     if value_type is bool:
         keywords.update(action="store_true")
     else:
+        rule = field.metadata["rule"]
         keywords.update(
-            type=value_type,
-            choices=field.metadata["rule"].choices or None,
+            type=integer if value_type is int and rule != SEED else value_type,
+            choices=rule.choices or None,
             metavar=None if value_type is str else value_type.__name__.upper(),
         )
     group.add_argument("--" + field.name.replace("_", "-"), **keywords)

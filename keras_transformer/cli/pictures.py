@@ -14,6 +14,7 @@ from keras_transformer.cli.options import (
     add_preset,
     add_run,
     add_search,
+    integer,
     open_translator,
     positive_integer,
 )
@@ -39,7 +40,7 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--layer",
-        type=int,
+        type=integer,
         metavar="N",
         help="layer that a picture shows, counted from 1 (default: the last)",
     )

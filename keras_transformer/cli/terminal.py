@@ -73,13 +73,11 @@ def check_arguments(arguments: Sequence[str]) -> None:
             surrogates where it cannot decode the bytes of an argument.
     """
     for argument in arguments:
-        try:
-            argument.encode("utf-8")
-        except UnicodeEncodeError as error:
+        if re.search("[\0\ud800-\udfff]", argument):
             raise InputError(
                 "Arguments and the names of files must be valid UTF-8. "
                 f"Received: {argument!r}"
-            ) from error
+            )
 
 
 def read_lines() -> Iterator[list[str]]:

@@ -9,6 +9,7 @@ from keras_transformer.cli.options import (
     add_data,
     add_dtype,
     add_field,
+    add_integer,
     add_output,
     add_preset,
     add_run,
@@ -251,12 +252,12 @@ def add_average_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `average`."""
     add_run(parser)
     parser.add_argument("output", help="folder of the new run")
-    parser.add_argument(
+    add_integer(
+        parser,
         "--last",
-        type=int,
-        metavar="N",
-        help="number of checkpoints (default: as many as training keeps, 5 "
-        "for base and 20 for big)",
+        None,
+        "number of checkpoints (default: as many as training keeps, 5 for "
+        "base and 20 for big)",
     )
 
 

@@ -111,7 +111,11 @@ def test_translate_samples(run_cli, monkeypatch, fake_translators):
         (["--temperature", 0.5, "--seed", 1], "need --sample", "--temperature"),
         (["--top-k", 3], "need --sample", "--top-k 3"),
         (["--sample", "--beam-size", 2], "exclude --sample", "--beam-size 2"),
-        (["--sample", "--temperature", 0], "positive", "temperature=0.0"),
+        (
+            ["--sample", "--temperature", 0],
+            "from 0.001 to 100",
+            "temperature=0.0",
+        ),
     ],
 )
 def test_contradictory_flags_of_the_search_are_refused(
