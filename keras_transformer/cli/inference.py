@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 from keras_transformer.cli import terminal
 from keras_transformer.cli.options import (
-    add_checkpoint,
     add_integer,
-    add_runs,
+    add_model,
     add_sampling,
     add_search,
-    add_translator,
     open_translator,
 )
 from keras_transformer.support.errors import InputError
@@ -32,7 +30,7 @@ _N_BEST = (
 
 def add_translate_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `translate`."""
-    add_translator(parser)
+    add_model(parser)
     add_search(parser)
     add_sampling(parser)
     add_integer(parser, "--n-best", None, _N_BEST)
@@ -58,7 +56,7 @@ def translate(options: argparse.Namespace) -> None:
 
 def add_parse_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `parse`."""
-    add_translator(parser)
+    add_model(parser)
     add_search(parser)
     parser.add_argument(
         "--tokenized",
@@ -152,8 +150,7 @@ def _print_n_best(number: int, scores: list[float], texts: list[str]) -> None:
 
 def add_score_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `score`."""
-    add_runs(parser)
-    add_checkpoint(parser)
+    add_model(parser)
     add_search(parser, "alpha")
 
 
@@ -179,7 +176,7 @@ def score(options: argparse.Namespace) -> None:
 
 def add_export_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `export`."""
-    add_translator(parser)
+    add_model(parser)
     parser.add_argument("output", help="new folder, e.g. exported/1")
     add_search(parser)
     add_integer(parser, "--n-best", 1, "translations returned per text")
@@ -225,7 +222,7 @@ def export(options: argparse.Namespace) -> None:
 
 def add_serve_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `serve`."""
-    add_translator(parser)
+    add_model(parser)
     parser.add_argument(
         "--host",
         default="127.0.0.1",

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import types
 import typing
+from collections.abc import Callable
 
 from keras_transformer.decoding.search import (
     BeamSearch,
@@ -26,35 +27,23 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", help="folder that `train` wrote")
 
 
-def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Adds the folders of one or more runs."""
+def add_model(parser: argparse.ArgumentParser, several: bool = True) -> None:
+    """Adds the folder of a run or of several, `--checkpoint` and `--dtype`."""
+    averaged = (
+        "; the probabilities of several runs with the same tokenizer are "
+        "averaged"
+    )
     parser.add_argument(
         "runs",
-        nargs="+",
+        nargs="+" if several else 1,
         metavar="run",
-        help="folder that `train` wrote; the probabilities of several runs "
-        "with the same tokenizer are averaged",
+        help="folder that `train` wrote" + (averaged if several else ""),
     )
-
-
-def add_translator(parser: argparse.ArgumentParser) -> None:
-    """Adds the runs, `--checkpoint` and `--dtype`."""
-    add_runs(parser)
-    add_checkpoint(parser)
-    add_dtype(parser)
-
-
-def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """Adds `--checkpoint`."""
     parser.add_argument(
         "--checkpoint",
         metavar="STEP",
         help="a step, best (by validation score) or last (default: last)",
     )
-
-
-def add_dtype(parser: argparse.ArgumentParser) -> None:
-    """Adds `--dtype`."""
     parser.add_argument(
         "--dtype",
         choices=("float32", "bfloat16", "float16"),
@@ -99,17 +88,6 @@ def add_preset(parser: argparse.ArgumentParser, default: str) -> None:
     )
 
 
-def add_integer(
-    parser: argparse.ArgumentParser, flag: str, default: int | None, text: str
-) -> None:
-    """Adds a flag with an integer; `None` is explained in the text."""
-    if default is not None:
-        text += " (default: %(default)s)"
-    parser.add_argument(
-        flag, type=integer, default=default, metavar="N", help=text
-    )
-
-
 def integer(text: str) -> int:
     """Converts the value of a flag; a larger one would not fit a tensor."""
     value = int(text)
@@ -125,6 +103,21 @@ def positive_integer(text: str) -> int:
             f"must be {POSITIVE_INTEGER.expected}. Received: {text}"
         )
     return int(text)
+
+
+def add_integer(
+    parser: argparse.ArgumentParser,
+    flag: str,
+    default: int | None,
+    text: str,
+    type: Callable[[str], int] = integer,
+) -> None:
+    """Adds a flag with an integer; `None` is explained in the text."""
+    if default is not None:
+        text += " (default: %(default)s)"
+    parser.add_argument(
+        flag, type=type, default=default, metavar="N", help=text
+    )
 
 
 def add_search(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -203,8 +196,7 @@ def open_translator(
     from keras_transformer.inference.run import Run
     from keras_transformer.inference.translator import Translator
 
-    given = vars(options)
-    runs = [Run.open(path) for path in given.get("runs") or [options.run]]
+    runs = [Run.open(path) for path in options.runs]
     found = runs[0].task
     if task is not None and task.name != found.name:
         command = "translate" if found.targets_are_text else "parse"
@@ -212,13 +204,13 @@ def open_translator(
             f"The runs must be for {task.name}. Received: {runs[0].path}, "
             f"which is for {found.name}. Use `keras-transformer {command}`."
         )
-    n_best = given.get("n_best")
+    n_best = getattr(options, "n_best", None)
     return Translator.open(
         runs,
         options.checkpoint,
         search_of(options, runs[0]),
         1 if n_best is None else n_best,
-        given.get("dtype"),
+        options.dtype,
         task,
     )
 

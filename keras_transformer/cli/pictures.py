@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_transformer.cli.options import (
-    add_checkpoint,
     add_data,
+    add_integer,
+    add_model,
     add_output,
     add_preset,
     add_run,
     add_search,
-    integer,
     open_translator,
     positive_integer,
 )
@@ -30,7 +30,7 @@ _PICTURE = "file to write: .png, .svg or .pdf"
 
 def add_attention_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `attention`."""
-    add_run(parser)
+    add_model(parser, several=False)
     parser.add_argument("sentence", help="the source")
     add_output(parser, "a page with all layers, .html, or .png, .svg or .pdf")
     parser.add_argument(
@@ -38,13 +38,12 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
         choices=("encoder", "decoder", "cross"),
         help="which attention a picture shows (default: cross)",
     )
-    parser.add_argument(
+    add_integer(
+        parser,
         "--layer",
-        type=integer,
-        metavar="N",
-        help="layer that a picture shows, counted from 1 (default: the last)",
+        None,
+        "layer that a picture shows, counted from 1 (default: the last)",
     )
-    add_checkpoint(parser)
     add_search(parser)
 
 
@@ -101,22 +100,15 @@ def curve(options: argparse.Namespace) -> None:
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `trace`."""
-    add_run(parser)
+    add_model(parser, several=False)
     parser.add_argument("sentence", help="the source")
     parser.add_argument(
         "--output",
         metavar="FILE",
         help="file to write, .html, .md or .txt (default: print it)",
     )
-    parser.add_argument(
-        "--tokens",
-        type=positive_integer,
-        default=5,
-        metavar="N",
-        help="most probable tokens shown for each hypothesis (default: "
-        "%(default)s)",
-    )
-    add_checkpoint(parser)
+    text = "most probable tokens shown for each hypothesis"
+    add_integer(parser, "--tokens", 5, text, positive_integer)
     add_search(parser)
 
 
@@ -168,8 +160,12 @@ def plot(options: argparse.Namespace) -> None:
 
 
 def _add_positions(parser: argparse.ArgumentParser) -> None:
-    _add_number(parser, "--length", 128, "number of positions")
-    _add_number(parser, "--d-model", 128, "width of the model")
+    add_integer(
+        parser, "--length", 128, "number of positions", positive_integer
+    )
+    add_integer(
+        parser, "--d-model", 128, "width of the model", positive_integer
+    )
 
 
 def _positions(options: argparse.Namespace) -> "Figure":
@@ -215,7 +211,7 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
         metavar="INT",
         help="warm-up steps, each with each width (default: 4000)",
     )
-    _add_number(parser, "--steps", 100_000, "number of steps")
+    add_integer(parser, "--steps", 100_000, "number of steps", positive_integer)
 
 
 def _schedule(options: argparse.Namespace) -> "Figure":
@@ -248,7 +244,9 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split", default="train", help="split to plot (default: train)"
     )
-    _add_number(parser, "--pairs", 10_000, "pairs, from the first on")
+    add_integer(
+        parser, "--pairs", 10_000, "pairs, from the first on", positive_integer
+    )
 
 
 def _corpus(options: argparse.Namespace) -> "Figure":
@@ -259,15 +257,3 @@ def _corpus(options: argparse.Namespace) -> "Figure":
     corpus = open_corpus(options.data, options.source, options.target)
     pairs = itertools.islice(corpus.read(options.split), options.pairs)
     return corpus_figure(pairs, Run.open(options.run).tokenizer, corpus.task)
-
-
-def _add_number(
-    parser: argparse.ArgumentParser, flag: str, default: int, text: str
-) -> None:
-    parser.add_argument(
-        flag,
-        type=positive_integer,
-        default=default,
-        metavar="INT",
-        help=f"{text} (default: {default})",
-    )

@@ -5,11 +5,10 @@ import dataclasses
 import shlex
 
 from keras_transformer.cli.options import (
-    add_checkpoint,
     add_data,
-    add_dtype,
     add_field,
     add_integer,
+    add_model,
     add_output,
     add_preset,
     add_run,
@@ -139,9 +138,7 @@ def train(options: argparse.Namespace) -> None:
 
 def add_evaluate_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `evaluate`."""
-    add_run(parser)
-    add_checkpoint(parser)
-    add_dtype(parser)
+    add_model(parser, several=False)
     add_data(parser)
     parser.add_argument(
         "--split", default="test", help="split to measure (default: test)"
@@ -168,7 +165,7 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.data.corpus import open_corpus
     from keras_transformer.train.run import TrainingRun
 
-    run = TrainingRun.open(options.run)
+    run = TrainingRun.open(options.runs[0])
     search = search_of(options, run)
     # The languages that the run translates.
     trained = run.recipe.get("source"), run.recipe.get("target")
