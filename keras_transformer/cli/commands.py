@@ -45,6 +45,7 @@ def argument_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (module, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, allow_abbrev=False)
-        getattr(module, f"add_{name}_options")(command)
+        if name != "presets":  # has no flags
+            getattr(module, f"add_{name}_options")(command)
         command.set_defaults(command=getattr(module, name))
     return parser

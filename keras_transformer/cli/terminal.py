@@ -197,9 +197,10 @@ def _describe(error: Exception) -> str | None:
 
 def _advice_on_tensorflow(error: Exception) -> str | None:
     """Returns what to do about an error that the system caused, or None."""
-    if "tensorflow" not in sys.modules:
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
         return None
-    errors = sys.modules["tensorflow"].errors
+    errors = tensorflow.errors
     if isinstance(error, errors.ResourceExhaustedError):
         return _MEMORY
     if isinstance(error, errors.UnavailableError | errors.AbortedError):

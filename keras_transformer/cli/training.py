@@ -271,10 +271,6 @@ def average(options: argparse.Namespace) -> None:
         print(f"  {name}")
 
 
-def add_presets_options(parser: argparse.ArgumentParser) -> None:
-    """`presets` has no flags."""
-
-
 def presets(options: argparse.Namespace) -> None:
     """Lists the presets beside the figures of the paper."""
     print(
