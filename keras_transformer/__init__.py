@@ -9,7 +9,9 @@ that `from keras_transformer import Transformer` is enough before
 `keras.models.load_model`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from keras_transformer.support.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from keras_transformer import decoding as decoding
@@ -51,8 +53,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The same names again, for `__getattr__`: the module that each is in, and
-# modules that are a name themselves.
+# The same names again: the module that each is in, and names that are modules
+# themselves.
 _NAMES = {
     "BeamSearch": "decoding.search",
     "InputError": "support.errors",
@@ -94,21 +96,4 @@ _REGISTERED = ("model", "losses", "metrics", "schedules")
 
 __all__ = [*_NAMES, *_MODULES]
 
-
-def __getattr__(name: str) -> Any:
-    # Here, so that it is not a public name of the package.
-    from keras_transformer.support.startup import import_quietly
-
-    if name in _MODULES:
-        return import_quietly(f"keras_transformer.{_MODULES[name]}")
-    if name in _NAMES:
-        for module in (*_REGISTERED, _NAMES[name]):
-            home = import_quietly(f"keras_transformer.{module}")
-        value = getattr(home, name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = _lazy_names(__name__, _NAMES, _MODULES, _REGISTERED)

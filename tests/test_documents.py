@@ -20,7 +20,7 @@ from documents import (
 )
 
 import keras_transformer as kt
-from keras_transformer.cli.parser import make_parser
+from keras_transformer.cli.commands import argument_parser
 from keras_transformer.presets import PRESETS
 from keras_transformer.train import trainer
 from keras_transformer.train.log import COLUMNS
@@ -273,7 +273,7 @@ def inline_code(name):
 def is_accepted(words):
     """Whether the command line accepts a command."""
     try:
-        options = make_parser().parse_args(words)
+        options = argument_parser().parse_args(words)
     except SystemExit as error:
         return error.code == 0  # --help
     return getattr(options, "preset", "base") in PRESETS

@@ -5,7 +5,7 @@ import re
 import pytest
 from documents import ROOT
 
-from keras_transformer.cli.parser import make_parser
+from keras_transformer.cli.commands import argument_parser
 from keras_transformer.presets import PRESETS
 
 PAPER = (ROOT / "docs" / "paper.md").read_text("utf-8")
@@ -49,5 +49,5 @@ def test_presets_and_commands_exist():
     assert {"plot", "trace", "ablate"} <= commands
     for command in commands:
         with pytest.raises(SystemExit) as stop:
-            make_parser().parse_args([command, "--help"])
+            argument_parser().parse_args([command, "--help"])
         assert stop.value.code == 0

@@ -6,8 +6,12 @@ import traceback
 from collections.abc import Sequence
 
 from keras_transformer.cli import inference, terminal, training
-from keras_transformer.cli.parser import make_parser
-from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.cli.commands import argument_parser
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import (
+    explain_missing_packages,
+    import_tensorflow_quietly,
+)
 
 __all__ = ["main"]
 
@@ -45,14 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> None:
     terminal.check_arguments(arguments)
-    options = make_parser().parse_args(arguments)
-    if options.command in (
-        training.evaluate,
-        inference.parse,
-        inference.translate,
-    ):
-        # On CPU they translate a batch per core at the same time instead.
-        os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    if options.command is not training.presets:
-        import_tensorflow_quietly()
-    options.command(options)
+    with explain_missing_packages(InputError):
+        options = argument_parser().parse_args(arguments)
+        if options.command in (
+            training.evaluate,
+            inference.parse,
+            inference.translate,
+        ):
+            # On CPU they translate a batch per core at the same time instead.
+            os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+        if options.command is not training.presets:
+            import_tensorflow_quietly()
+        options.command(options)

@@ -2,35 +2,38 @@
 
 import argparse
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keras_transformer.cli import terminal
 from keras_transformer.cli.options import (
-    add_checkpoint,
-    add_dtype,
-    add_runs,
+    add_integer,
+    add_model,
     add_sampling,
     add_search,
     open_translator,
 )
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write, check_new
 from keras_transformer.support.startup import available_cores, decoding_workers
+from keras_transformer.tasks import ParsingTask, TranslationTask
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translation, Translator
+
+_N_BEST = (
+    "print the N best outputs of each line, each in one line as line number, "
+    "score and output, separated by tabs"
+)
 
 
 def add_translate_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `translate`."""
-    add_runs(parser)
-    add_checkpoint(parser)
-    add_dtype(parser)
+    add_model(parser)
     add_search(parser)
     add_sampling(parser)
-    parser.add_argument(
-        "--n-best",
-        type=int,
-        metavar="N",
-        help="print N translations per line, each as line number, score and "
-        "text, separated by tabs",
-    )
+    add_integer(parser, "--n-best", None, _N_BEST)
     parser.add_argument(
         "--prefix",
         default="",
@@ -41,47 +44,19 @@ def add_translate_options(parser: argparse.ArgumentParser) -> None:
 
 def translate(options: argparse.Namespace) -> None:
     """Translates standard input line by line."""
-    print_scores = options.n_best is not None
-    n = options.n_best if print_scores else 1
-    translator = open_translator(options.runs, options, n, options.dtype)
-    if not translator.task.targets_are_text:
-        raise InputError(
-            "The runs must be for translation. Received: runs for "
-            f"{translator.task.name}. Use `keras-transformer parse`."
-        )
-    limit = translator.max_length
-    workers = decoding_workers()
-    number = 0
-    for lines in terminal.read_lines():
-        prefixes = [options.prefix] * len(lines)
-        for translation in translator.translate(
-            lines, workers=workers, prefixes=prefixes
-        ):
-            number += 1
-            texts = [_one_line(text) for text in translation.texts]
-            if print_scores:
-                for score, text in zip(translation.scores, texts, strict=True):
-                    print(f"{number}\t{score:.4f}\t{text}")
-            else:
-                print(texts[0])
-            if translation.source_truncated:
-                terminal.report(
-                    f"line {number} was truncated: it has more than "
-                    f"{limit - 1} tokens, which is all that the model reads"
-                )
-            if translation.at_length_limit:
-                terminal.report(
-                    f"the translation of line {number} may be incomplete: it "
-                    f"has as many tokens as it may have, {limit} or fewer "
-                    "(--extra-length, --length-factor)"
-                )
+    translator = open_translator(options, TranslationTask())
+    for number, found in _outputs(translator, options.prefix):
+        # A model may spell line ends.
+        texts = [" ".join(text.splitlines()) for text in found.texts]
+        if options.n_best is None:
+            print(texts[0])
+        else:
+            _print_n_best(number, found.scores, texts)
 
 
 def add_parse_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `parse`."""
-    add_runs(parser)
-    add_checkpoint(parser)
-    add_dtype(parser)
+    add_model(parser)
     add_search(parser)
     parser.add_argument(
         "--tokenized",
@@ -92,13 +67,7 @@ def add_parse_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--one-line", action="store_true", help="print each tree in one line"
     )
-    parser.add_argument(
-        "--n-best",
-        type=int,
-        metavar="N",
-        help="print N trees per line, each in one line as line number, score "
-        "and tree, separated by tabs",
-    )
+    add_integer(parser, "--n-best", None, _N_BEST)
     parser.add_argument(
         "--svg",
         metavar="FOLDER",
@@ -108,23 +77,86 @@ def add_parse_options(parser: argparse.ArgumentParser) -> None:
 
 def parse(options: argparse.Namespace) -> None:
     """Parses standard input line by line."""
-    from keras_transformer.cli.parse import open_parser, parse_lines
+    from keras_transformer.tasks.parsing import Tree, draw, pretty
 
-    print_scores = options.n_best is not None
-    parser = open_parser(options, options.n_best if print_scores else 1)
-    parse_lines(parser, options.one_line, print_scores, options.svg)
+    translator = open_translator(
+        options, ParsingTask(split_words=not options.tokenized)
+    )
+    folder = Path(options.svg or ".")
+    if options.svg is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        existing = sorted(folder.glob("*.svg"))
+        if existing:
+            raise InputError(
+                f"{existing[0]} already exists. Nothing is overwritten: choose "
+                "another folder for the pictures."
+            )
+    for number, found in _outputs(translator):
+        text = found.texts[0]
+        tree = Tree.parse(text) if text else None  # an empty line has no tree
+        if options.n_best is not None:
+            _print_n_best(number, found.scores, found.texts)
+        elif tree is None or options.one_line:
+            print(text)
+        else:
+            print(f"{pretty(tree)}\n")
+        if tree is not None and options.svg is not None:
+            with atomic_write(folder / f"{number}.svg") as partial:
+                partial.write_text(draw(tree), "utf-8")
+
+
+def _outputs(
+    translator: "Translator", prefix: str = ""
+) -> Iterator[tuple[int, "Translation"]]:
+    """Yields number and output of each line of standard input.
+
+    What may be wrong with an output is reported after it.
+    """
+    name, tokens, flags = (
+        ("translation", "tokens", "--extra-length, --length-factor")
+        if translator.task.targets_are_text
+        else ("tree", "symbols", "--extra-length")
+    )
+    limit, workers, number = translator.max_length, decoding_workers(), 0
+    for lines in terminal.read_lines():
+        prefixes = [prefix] * len(lines)
+        for found in translator.translate(
+            lines, workers=workers, prefixes=prefixes
+        ):
+            number += 1
+            yield number, found
+            if found.source_truncated:
+                terminal.report(
+                    f"line {number} was truncated: it has more than "
+                    f"{limit - 1} tokens, which is all that the model reads"
+                )
+            if found.at_length_limit:
+                terminal.report(
+                    f"the {name} of line {number} may be incomplete: it has "
+                    f"as many {tokens} as it may have, {limit} or fewer "
+                    f"({flags})"
+                )
+            elif found.repaired:
+                terminal.report(
+                    f"the {name} of line {number} was repaired: what the model "
+                    f"wrote was not a {name} over the words of the line"
+                )
+
+
+def _print_n_best(number: int, scores: list[float], texts: list[str]) -> None:
+    for score, text in zip(scores, texts, strict=True):
+        print(f"{number}\t{score:.4f}\t{text}")
 
 
 def add_score_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `score`."""
-    add_runs(parser)
-    add_checkpoint(parser)
+    add_model(parser)
     add_search(parser, "alpha")
 
 
 def score(options: argparse.Namespace) -> None:
     """Scores the translations that standard input has beside their sources."""
-    translator = open_translator(options.runs, options)
+    translator = open_translator(options)
     number = 0
     for lines in terminal.read_lines():
         pairs = []
@@ -144,18 +176,10 @@ def score(options: argparse.Namespace) -> None:
 
 def add_export_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `export`."""
-    add_runs(parser)
+    add_model(parser)
     parser.add_argument("output", help="new folder, e.g. exported/1")
-    add_checkpoint(parser)
-    add_dtype(parser)
     add_search(parser)
-    parser.add_argument(
-        "--n-best",
-        type=int,
-        default=1,
-        metavar="N",
-        help="translations returned per text (default: %(default)s)",
-    )
+    add_integer(parser, "--n-best", 1, "translations returned per text")
     parser.add_argument(
         "--signatures",
         nargs="+",
@@ -172,14 +196,13 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
 
 def export(options: argparse.Namespace) -> None:
     """Writes a SavedModel."""
+    check_new(options.output)
     from keras_transformer.export import save
     from keras_transformer.export.serving_kit import check_kit, write_kit
 
     if options.serving_kit:
         check_kit(options.output)
-    translator = open_translator(
-        options.runs, options, options.n_best, options.dtype
-    )
+    translator = open_translator(options)
     output = Path(options.output)
     if not output.name.isdecimal():
         terminal.report(
@@ -187,11 +210,7 @@ def export(options: argparse.Namespace) -> None:
             f"are named by a version number, such as {output / '1'}"
         )
     print(f"exporting {', '.join(options.runs)}")
-    path = save(
-        translator,
-        options.output,
-        include=options.signatures,
-    )
+    path = save(translator, options.output, include=options.signatures)
     print(
         f"{path} holds a SavedModel, which was loaded in a new process and "
         "translates as the run does"
@@ -203,35 +222,15 @@ def export(options: argparse.Namespace) -> None:
 
 def add_serve_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `serve`."""
-    add_runs(parser)
+    add_model(parser)
     parser.add_argument(
         "--host",
         default="127.0.0.1",
         help="address to listen on (default: %(default)s, this computer)",
     )
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=8000,
-        metavar="N",
-        help="port to listen on, 0 for any (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--n-best",
-        type=int,
-        default=4,
-        metavar="N",
-        help="outputs shown per text (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-characters",
-        type=int,
-        default=2_000,
-        metavar="N",
-        help="length of the longest text (default: %(default)s)",
-    )
-    add_checkpoint(parser)
-    add_dtype(parser)
+    add_integer(parser, "--port", 8000, "port to listen on, 0 for any")
+    add_integer(parser, "--n-best", 4, "outputs shown per text")
+    add_integer(parser, "--max-characters", 2_000, "length of the longest text")
     add_search(parser)
 
 
@@ -239,15 +238,7 @@ def serve(options: argparse.Namespace) -> None:
     """Starts a web page to try the runs with."""
     from keras_transformer.showing import web
 
-    web.check_installed()
     name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
     with web.listen(options.host, options.port) as listening:
-        translator = open_translator(
-            options.runs, options, options.n_best, options.dtype
-        )
+        translator = open_translator(options)
         web.serve(translator, name, listening, options.max_characters)
-
-
-def _one_line(text: str) -> str:
-    """Returns a text without line ends, which a model may spell."""
-    return " ".join(text.splitlines())

@@ -1,13 +1,10 @@
-"""Flags that several commands share, and what was given with them.
-
-Flags that are fields of a dataclass have its types, checks and help.
-"""
+"""Flags that several commands share, and what was given with them."""
 
 import argparse
 import dataclasses
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from keras_transformer.decoding.search import (
     BeamSearch,
@@ -17,7 +14,8 @@ from keras_transformer.decoding.search import (
 )
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import ParsingTask
+from keras_transformer.support.fields import POSITIVE_INTEGER, SEED
+from keras_transformer.tasks import ParsingTask, Task
 
 if typing.TYPE_CHECKING:
     from keras_transformer.inference.run import Run
@@ -29,23 +27,29 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", help="folder that `train` wrote")
 
 
-def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Adds the folders of one or more runs."""
+def add_model(parser: argparse.ArgumentParser, several: bool = True) -> None:
+    """Adds the folder of a run or of several, `--checkpoint` and `--dtype`."""
+    averaged = (
+        "; the probabilities of several runs with the same tokenizer are "
+        "averaged"
+    )
     parser.add_argument(
         "runs",
-        nargs="+",
+        nargs="+" if several else 1,
         metavar="run",
-        help="folder that `train` wrote; the probabilities of several runs "
-        "with the same tokenizer are averaged",
+        help="folder that `train` wrote" + (averaged if several else ""),
     )
-
-
-def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """Adds `--checkpoint`."""
     parser.add_argument(
         "--checkpoint",
         metavar="STEP",
         help="a step, best (by validation score) or last (default: last)",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16"),
+        default="float32",
+        help="type of weights and computation; the 16-bit types take half the "
+        "space (default: %(default)s)",
     )
 
 
@@ -56,17 +60,22 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="PATH",
-        help="a folder of {train,valid,test}.LANGUAGE, of TFRecord files or "
-        "of {train,valid,test}.mrg, which are trees, "
-        "two text files, a .tsv file, tfds:NAME/CONFIG, a folder that "
-        "`prepare` wrote, or embedded, which is the bundled corpus",
+        help="one of: a folder of {train,valid,test}.LANGUAGE, of TFRecord "
+        "files or, for parsing, of {train,valid,test}.mrg; two text files; a "
+        ".tsv file; tfds:NAME/CONFIG; a folder that `prepare` wrote; embedded "
+        "(the bundled corpus)",
     )
-    parser.add_argument(
-        "--source", metavar="LANGUAGE", help="language code, e.g. en"
-    )
-    parser.add_argument(
-        "--target", metavar="LANGUAGE", help="language code, e.g. de"
-    )
+    for name, example in (("source", "en"), ("target", "de")):
+        parser.add_argument(
+            f"--{name}",
+            metavar="LANGUAGE",
+            help=f"language code of the {name}, e.g. {example}",
+        )
+
+
+def add_output(parser: argparse.ArgumentParser, text: str) -> None:
+    """Adds the flag `--output`, which is required."""
+    parser.add_argument("--output", required=True, metavar="PATH", help=text)
 
 
 def add_preset(parser: argparse.ArgumentParser, default: str) -> None:
@@ -79,14 +88,35 @@ def add_preset(parser: argparse.ArgumentParser, default: str) -> None:
     )
 
 
-def add_dtype(parser: argparse.ArgumentParser) -> None:
-    """Adds `--dtype`."""
+def integer(text: str) -> int:
+    """Converts the value of a flag; a larger one would not fit a tensor."""
+    value = int(text)
+    if abs(value) >= 2**31:
+        raise argparse.ArgumentTypeError("must be below 2^31")
+    return value
+
+
+def positive_integer(text: str) -> int:
+    """Converts the value of a flag."""
+    if not text.isdecimal() or integer(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be {POSITIVE_INTEGER.expected}. Received: {text}"
+        )
+    return int(text)
+
+
+def add_integer(
+    parser: argparse.ArgumentParser,
+    flag: str,
+    default: int | None,
+    text: str,
+    type: Callable[[str], int] = integer,
+) -> None:
+    """Adds a flag with an integer; `None` is explained in the text."""
+    if default is not None:
+        text += " (default: %(default)s)"
     parser.add_argument(
-        "--dtype",
-        choices=("float32", "bfloat16", "float16"),
-        default="float32",
-        help="type of weights and computation; the 16-bit types take half the "
-        "space (default: %(default)s)",
+        flag, type=type, default=default, metavar="N", help=text
     )
 
 
@@ -115,7 +145,6 @@ def add_field(
     group: argparse._ActionsContainer, cls: type, field: dataclasses.Field
 ) -> None:
     """Adds the flag of a dataclass field; it has no value unless given."""
-    flag = "--" + field.name.replace("_", "-")
     default = str(field.default)
     if any(
         field.name in {"vocab_size", *preset.architecture, *preset.recipe}
@@ -126,21 +155,23 @@ def add_field(
         of_trees = getattr(ParsingTask.search, field.name)
         if of_trees != field.default:
             default += f"; of trees: {of_trees}"
-    text = f"{field.metadata['description']} (default: {default})"
-    value_type = _value_type(typing.get_type_hints(cls)[field.name])
-    if value_type is bool:
-        group.add_argument(
-            flag, action="store_true", default=argparse.SUPPRESS, help=text
-        )
-        return
-    group.add_argument(
-        flag,
-        type=value_type,
-        choices=field.metadata["rule"].choices or None,
+    value_type = typing.get_type_hints(cls)[field.name]
+    if isinstance(value_type, types.UnionType):  # such as `int | None`
+        value_type = typing.get_args(value_type)[0]
+    keywords: dict[str, typing.Any] = dict(
         default=argparse.SUPPRESS,
-        metavar=None if value_type is str else value_type.__name__.upper(),
-        help=text,
+        help=f"{field.metadata['description']} (default: {default})",
     )
+    if value_type is bool:
+        keywords.update(action="store_true")
+    else:
+        rule = field.metadata["rule"]
+        keywords.update(
+            type=integer if value_type is int and rule != SEED else value_type,
+            choices=rule.choices or None,
+            metavar=None if value_type is str else value_type.__name__.upper(),
+        )
+    group.add_argument("--" + field.name.replace("_", "-"), **keywords)
 
 
 def given_values(options: argparse.Namespace, cls: type) -> dict:
@@ -151,18 +182,36 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 
 def open_translator(
-    runs: Sequence[str],
-    options: argparse.Namespace,
-    num_translations: int = 1,
-    dtype: str | None = None,
+    options: argparse.Namespace, task: Task | None = None
 ) -> "Translator":
-    """Opens the runs with the search that the flags ask for."""
+    """Opens the runs with the search that the flags ask for.
+
+    Args:
+        options: What was given on the command line.
+        task: What the runs must be for. Default: any task.
+
+    Raises:
+        InputError: If the runs are for another task.
+    """
     from keras_transformer.inference.run import Run
     from keras_transformer.inference.translator import Translator
 
-    search = search_of(options, Run.open(runs[0]))
+    runs = [Run.open(path) for path in options.runs]
+    found = runs[0].task
+    if task is not None and task.name != found.name:
+        command = "translate" if found.targets_are_text else "parse"
+        raise InputError(
+            f"The runs must be for {task.name}. Received: {runs[0].path}, "
+            f"which is for {found.name}. Use `keras-transformer {command}`."
+        )
+    n_best = getattr(options, "n_best", None)
     return Translator.open(
-        runs, options.checkpoint, search, num_translations, dtype
+        runs,
+        options.checkpoint,
+        search_of(options, runs[0]),
+        1 if n_best is None else n_best,
+        options.dtype,
+        task,
     )
 
 
@@ -174,13 +223,9 @@ def search_of(options: argparse.Namespace, run: "Run") -> Search:
     Raises:
         InputError: If values are invalid, or of the other kind of search.
     """
-    default = run.task.search
-    if "sample" not in options:  # the command has beam search only
-        given = given_values(options, BeamSearch)
-        return dataclasses.replace(default, **given)
     kind, other, problem = (
         (Sampling, BeamSearch, "Options of beam search exclude --sample.")
-        if options.sample
+        if getattr(options, "sample", False)
         else (BeamSearch, Sampling, "Options of sampling need --sample.")
     )
     values = given_values(options, kind)
@@ -191,29 +236,4 @@ def search_of(options: argparse.Namespace, run: "Run") -> Search:
     ]
     if refused:
         raise InputError(f"{problem} Received: {' '.join(refused)}")
-    return dataclasses.replace(converted(default, kind), **values)
-
-
-def language_pair(
-    options: argparse.Namespace, run: "Run"
-) -> tuple[str | None, str | None]:
-    """Returns the languages to evaluate on: those that the run translates.
-
-    Raises:
-        InputError: If others were given on the command line.
-    """
-    trained = run.recipe.get("source"), run.recipe.get("target")
-    given = options.source or trained[0], options.target or trained[1]
-    if None not in trained and given != trained:
-        raise InputError(
-            f"{run.path} translates from {trained[0]} to {trained[1]}. "
-            f"Received: source={given[0]}, target={given[1]}"
-        )
-    return given
-
-
-def _value_type(annotation: typing.Any) -> type:
-    """Returns `int` for `int | None`, and any other type itself."""
-    if isinstance(annotation, types.UnionType):
-        return typing.get_args(annotation)[0]
-    return annotation
+    return dataclasses.replace(converted(run.task.search, kind), **values)

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_transformer.cli.options import (
-    add_checkpoint,
     add_data,
+    add_integer,
+    add_model,
+    add_output,
     add_preset,
     add_run,
     add_search,
     open_translator,
+    positive_integer,
 )
 from keras_transformer.config import TransformerConfig
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER
 from keras_transformer.support.files import atomic_write, check_output
 
 if TYPE_CHECKING:
@@ -28,32 +30,27 @@ _PICTURE = "file to write: .png, .svg or .pdf"
 
 def add_attention_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `attention`."""
-    add_run(parser)
+    add_model(parser, several=False)
     parser.add_argument("sentence", help="the source")
-    parser.add_argument(
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="file to write: .html, which has all layers, or .png, .svg or "
-        ".pdf",
-    )
+    add_output(parser, "a page with all layers, .html, or .png, .svg or .pdf")
     parser.add_argument(
         "--kind",
         choices=("encoder", "decoder", "cross"),
         help="which attention a picture shows (default: cross)",
     )
-    parser.add_argument(
+    add_integer(
+        parser,
         "--layer",
-        type=int,
-        metavar="N",
-        help="layer that a picture shows, counted from 1 (default: the last)",
+        None,
+        "layer that a picture shows, counted from 1 (default: the last)",
     )
-    add_checkpoint(parser)
     add_search(parser)
 
 
 def attention(options: argparse.Namespace) -> None:
     """Shows the attention while a sentence is translated."""
+    from keras_transformer.showing import plotting
+    from keras_transformer.showing.pages import attention_page
     from keras_transformer.showing.plotting.figures import PICTURES
 
     check_output(options.output, (".html", *PICTURES))
@@ -63,30 +60,22 @@ def attention(options: argparse.Namespace) -> None:
             "A page shows all kinds and layers. Leave out --kind and --layer. "
             f"Received: --output {options.output}"
         )
-    translator = open_translator([options.run], options)
+    translator = open_translator(options)
     found = translator.attention(options.sentence)
     if is_page:
-        from keras_transformer.showing.pages import attention_page
-
         with atomic_write(options.output) as partial:
             partial.write_text(attention_page(found), "utf-8")
     else:
-        from keras_transformer.showing.plotting import (
-            save_figure,
-            translation_figure,
-        )
-
-        figure = translation_figure(
-            found, options.kind or "cross", options.layer
-        )
-        save_figure(figure, options.output)
+        kind = options.kind or "cross"
+        figure = plotting.translation_figure(found, kind, options.layer)
+        plotting.save_figure(figure, options.output)
     print(f"the attention is shown in {options.output}")
 
 
 def add_curve_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `curve`."""
     add_run(parser)
-    parser.add_argument("--output", required=True, help=_PICTURE)
+    add_output(parser, _PICTURE)
 
 
 def curve(options: argparse.Namespace) -> None:
@@ -111,22 +100,15 @@ def curve(options: argparse.Namespace) -> None:
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `trace`."""
-    add_run(parser)
+    add_model(parser, several=False)
     parser.add_argument("sentence", help="the source")
     parser.add_argument(
         "--output",
         metavar="FILE",
         help="file to write, .html, .md or .txt (default: print it)",
     )
-    parser.add_argument(
-        "--tokens",
-        type=_positive_integer,
-        default=5,
-        metavar="N",
-        help="most probable tokens shown for each hypothesis (default: "
-        "%(default)s)",
-    )
-    add_checkpoint(parser)
+    text = "most probable tokens shown for each hypothesis"
+    add_integer(parser, "--tokens", 5, text, positive_integer)
     add_search(parser)
 
 
@@ -140,7 +122,7 @@ def trace(options: argparse.Namespace) -> None:
 
     if options.output is not None:
         check_trace_path(options.output)
-    translator = open_translator([options.run], options)
+    translator = open_translator(options)
     found = trace(translator, options.sentence, options.tokens)
     if options.output is None:
         print(found, end="")
@@ -163,7 +145,7 @@ def add_plot_options(parser: argparse.ArgumentParser) -> None:
             name, help=summary, allow_abbrev=False
         )
         add_options(subparser)
-        subparser.add_argument("--output", required=True, help=_PICTURE)
+        add_output(subparser, _PICTURE)
         subparser.set_defaults(figure=function)
 
 
@@ -178,8 +160,12 @@ def plot(options: argparse.Namespace) -> None:
 
 
 def _add_positions(parser: argparse.ArgumentParser) -> None:
-    _add_number(parser, "--length", 128, "number of positions")
-    _add_number(parser, "--d-model", 128, "width of the model")
+    add_integer(
+        parser, "--length", 128, "number of positions", positive_integer
+    )
+    add_integer(
+        parser, "--d-model", 128, "width of the model", positive_integer
+    )
 
 
 def _positions(options: argparse.Namespace) -> "Figure":
@@ -212,7 +198,7 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--d-model",
         nargs="+",
-        type=_positive_integer,
+        type=positive_integer,
         default=[512],
         metavar="INT",
         help="widths of models (default: 512)",
@@ -220,12 +206,12 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--warmup-steps",
         nargs="+",
-        type=_positive_integer,
+        type=positive_integer,
         default=[4000],
         metavar="INT",
         help="warm-up steps, each with each width (default: 4000)",
     )
-    _add_number(parser, "--steps", 100_000, "number of steps")
+    add_integer(parser, "--steps", 100_000, "number of steps", positive_integer)
 
 
 def _schedule(options: argparse.Namespace) -> "Figure":
@@ -258,7 +244,9 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split", default="train", help="split to plot (default: train)"
     )
-    _add_number(parser, "--pairs", 10_000, "pairs, from the first on")
+    add_integer(
+        parser, "--pairs", 10_000, "pairs, from the first on", positive_integer
+    )
 
 
 def _corpus(options: argparse.Namespace) -> "Figure":
@@ -269,23 +257,3 @@ def _corpus(options: argparse.Namespace) -> "Figure":
     corpus = open_corpus(options.data, options.source, options.target)
     pairs = itertools.islice(corpus.read(options.split), options.pairs)
     return corpus_figure(pairs, Run.open(options.run).tokenizer, corpus.task)
-
-
-def _add_number(
-    parser: argparse.ArgumentParser, flag: str, default: int, text: str
-) -> None:
-    parser.add_argument(
-        flag,
-        type=_positive_integer,
-        default=default,
-        metavar="INT",
-        help=f"{text} (default: {default})",
-    )
-
-
-def _positive_integer(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f"must be {POSITIVE_INTEGER.expected}. Received: {text}"
-        )
-    return int(text)

@@ -16,11 +16,17 @@ _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _BROKEN_PIPE = 128 + 13  # SIGPIPE
 _TERMINATED = 128 + 15  # SIGTERM
 
-_PROMPT = "> "
 _READ_SIZE = 1 << 16  # bytes; as many as a pipe holds
 
 # What precedes the reason when TensorFlow fails in a graph.
 _PREAMBLE = r"Graph execution error|Detected at node|\s+File |\d+ root error"
+
+_MEMORY = (
+    "There is not enough memory. For translation, use a smaller --beam-size. "
+    "For training, start a new run (with --init-from to keep the weights) with "
+    "a smaller --batch-tokens or --max-length, with "
+    "--gradient-accumulation-steps or a mixed --dtype."
+)
 
 
 def run(command: Callable[[], None]) -> int:
@@ -46,12 +52,9 @@ def run(command: Callable[[], None]) -> int:
         return _INTERRUPTED
     except BrokenPipeError:
         return _BROKEN_PIPE
-    except InputError as error:
-        report(str(error))
-        return _INVALID
     except Exception as error:
         message = _describe(error)
-        if message is None:
+        if message is None:  # a bug of ours
             raise
         report(message)
         return _INVALID
@@ -70,13 +73,11 @@ def check_arguments(arguments: Sequence[str]) -> None:
             surrogates where it cannot decode the bytes of an argument.
     """
     for argument in arguments:
-        try:
-            argument.encode("utf-8")
-        except UnicodeEncodeError as error:
+        if re.search("[\0\ud800-\udfff]", argument):
             raise InputError(
                 "Arguments and the names of files must be valid UTF-8. "
                 f"Received: {argument!r}"
-            ) from error
+            )
 
 
 def read_lines() -> Iterator[list[str]]:
@@ -117,23 +118,21 @@ def read_lines() -> Iterator[list[str]]:
 
 
 def _read_encoded_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
-    is_terminal = stream.isatty()
-    if is_terminal:
+    prompt = "> " if stream.isatty() else ""
+    if prompt:
         report("enter one sentence per line, and Ctrl-D to end")
     unfinished: list[bytes] = []  # parts of a line whose end is not read yet
     while True:
-        if is_terminal:
-            print(_PROMPT, end="", file=sys.stderr, flush=True)
+        print(prompt, end="", file=sys.stderr, flush=True)
         chunk = stream.read1(_READ_SIZE)
         if not chunk:
             break
         first, *others = chunk.split(b"\n")
         unfinished.append(first)
         if others:
-            *lines, rest = others
-            yield [b"".join(unfinished), *lines]
-            unfinished = [rest]
-    if is_terminal:
+            yield [b"".join(unfinished), *others[:-1]]
+            unfinished = others[-1:]
+    if prompt:
         print(file=sys.stderr)
     if any(unfinished):
         yield [b"".join(unfinished)]
@@ -176,32 +175,34 @@ def _exit_on_sigterm() -> Iterator[None]:
 
 def _describe(error: Exception) -> str | None:
     """Returns what to print of an error; None if it is a bug of ours."""
-    reason, advice = _reason(error), _advice(error)
+    if isinstance(error, InputError):
+        return str(error)
+    # TensorFlow has no exception classes of its own for the first two.
+    if "No space left" in str(error):
+        advice = "The disk is full."
+    elif "File too large" in str(error):
+        advice = "A file exceeds the size limit; see `ulimit -f`."
+    elif isinstance(error, MemoryError):
+        advice = _MEMORY
+    else:
+        advice = _advice_on_tensorflow(error)
+    # In a graph, TensorFlow's reason follows where it failed.
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    reasons = [line for line in lines if not re.match(_PREAMBLE, line)]
+    reason = (reasons or lines or [type(error).__name__])[0].strip()
     if advice:
         return f"{advice} Received: {reason}"
-    if isinstance(error, OSError):  # such as a missing permission
-        return reason
-    return None
+    return reason if isinstance(error, OSError) else None
 
 
-def _advice(error: Exception) -> str | None:
+def _advice_on_tensorflow(error: Exception) -> str | None:
     """Returns what to do about an error that the system caused, or None."""
-    # TensorFlow has no exception classes of its own for these two.
-    if "No space left" in str(error):
-        return "The disk is full."
-    if "File too large" in str(error):
-        return "A file exceeds the size limit; see `ulimit -f`."
-    if "tensorflow" not in sys.modules:
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
         return None
-    errors = sys.modules["tensorflow"].errors
+    errors = tensorflow.errors
     if isinstance(error, errors.ResourceExhaustedError):
-        return (
-            "There is not enough memory. For translation, use a smaller "
-            "--beam-size. For training, start a new run (with --init-from to "
-            "keep the weights) with a smaller --batch-tokens or "
-            "--max-length, with --gradient-accumulation-steps or a mixed "
-            "--dtype."
-        )
+        return _MEMORY
     if isinstance(error, errors.UnavailableError | errors.AbortedError):
         return (
             "Another worker has stopped or does not answer. If it printed no "
@@ -211,10 +212,3 @@ def _advice(error: Exception) -> str | None:
     if isinstance(error, errors.PermissionDeniedError | errors.NotFoundError):
         return "A file cannot be read or written."
     return None
-
-
-def _reason(error: Exception) -> str:
-    """Returns the line of an error message that names the reason."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    reasons = [line for line in lines if not re.match(_PREAMBLE, line)]
-    return (reasons or lines or [type(error).__name__])[0].strip()

@@ -1,24 +1,19 @@
-"""The commands that make a run: their flags, and what they do.
-
-TensorFlow is imported by the commands that need it, so that `--help` and
-`presets` answer at once.
-"""
+"""The commands that make a run: their flags, and what they do."""
 
 import argparse
 import dataclasses
 import shlex
-from typing import TYPE_CHECKING
 
 from keras_transformer.cli.options import (
-    add_checkpoint,
     add_data,
-    add_dtype,
     add_field,
+    add_integer,
+    add_model,
+    add_output,
     add_preset,
     add_run,
     add_search,
     given_values,
-    language_pair,
     search_of,
 )
 from keras_transformer.config import TransformerConfig
@@ -28,9 +23,6 @@ from keras_transformer.support.startup import decoding_workers
 from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
-if TYPE_CHECKING:
-    from keras_transformer.inference.run import Run
-
 _STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 _TOKENIZER_FIELDS = {"pad_id", "bos_id", "eos_id"}
 
@@ -38,9 +30,7 @@ _TOKENIZER_FIELDS = {"pad_id", "bos_id", "eos_id"}
 def add_prepare_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `prepare`."""
     add_data(parser)
-    parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder to write"
-    )
+    add_output(parser, "folder to write")
     add_preset(parser, "small")
     parser.add_argument(
         "--init-from",
@@ -82,9 +72,7 @@ def prepare(options: argparse.Namespace) -> None:
 def add_train_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `train`."""
     add_data(parser)
-    parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder of the run"
-    )
+    add_output(parser, "folder of the run")
     add_preset(parser, "small")
     parser.add_argument(
         "--strategy",
@@ -141,17 +129,16 @@ def train(options: argparse.Namespace) -> None:
             f"  keras-transformer evaluate {run.path} "
             f"--data {shlex.join(options.data)} --split {split}"
         )
+    command = "translate" if run.task.targets_are_text else "parse"
     print(
-        f"  keras-transformer {_command_of(run)} {run.path}\n"
+        f"  keras-transformer {command} {run.path}\n"
         f"  keras-transformer export {run.path} exported/1"
     )
 
 
 def add_evaluate_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `evaluate`."""
-    add_run(parser)
-    add_checkpoint(parser)
-    add_dtype(parser)
+    add_model(parser, several=False)
     add_data(parser)
     parser.add_argument(
         "--split", default="test", help="split to measure (default: test)"
@@ -178,10 +165,17 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.data.corpus import open_corpus
     from keras_transformer.train.run import TrainingRun
 
-    run = TrainingRun.open(options.run)
+    run = TrainingRun.open(options.runs[0])
     search = search_of(options, run)
-    source, target = language_pair(options, run)
-    corpus = open_corpus(options.data, source, target)
+    # The languages that the run translates.
+    trained = run.recipe.get("source"), run.recipe.get("target")
+    given = options.source or trained[0], options.target or trained[1]
+    if None not in trained and given != trained:
+        raise InputError(
+            f"{run.path} translates from {trained[0]} to {trained[1]}. "
+            f"Received: source={given[0]}, target={given[1]}"
+        )
+    corpus = open_corpus(options.data, *given)
     checkpoint = run.find_checkpoint(options.checkpoint)
     step = step_of(checkpoint)  # training may replace it meanwhile
     model = run.load_model(checkpoint, options.dtype)
@@ -191,7 +185,7 @@ def evaluate(options: argparse.Namespace) -> None:
         translator,
         corpus,
         options.split,
-        target,
+        given[1],
         decoding_workers(),
         options.metric,
     )
@@ -255,12 +249,12 @@ def add_average_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `average`."""
     add_run(parser)
     parser.add_argument("output", help="folder of the new run")
-    parser.add_argument(
+    add_integer(
+        parser,
         "--last",
-        type=int,
-        metavar="N",
-        help="number of checkpoints (default: as many as training keeps, 5 "
-        "for base and 20 for big)",
+        None,
+        "number of checkpoints (default: as many as training keeps, 5 for "
+        "base and 20 for big)",
     )
 
 
@@ -275,10 +269,6 @@ def average(options: argparse.Namespace) -> None:
     print(f"{run.path} holds the mean of")
     for name in run.recipe["averaged"]:
         print(f"  {name}")
-
-
-def add_presets_options(parser: argparse.ArgumentParser) -> None:
-    """`presets` has no flags."""
 
 
 def presets(options: argparse.Namespace) -> None:
@@ -322,8 +312,3 @@ def demo(options: argparse.Namespace) -> None:
     from keras_transformer.cli import demo
 
     demo.run_demo(options.output)
-
-
-def _command_of(run: "Run") -> str:
-    """Returns the command that reads sources from standard input."""
-    return "translate" if run.task.targets_are_text else "parse"

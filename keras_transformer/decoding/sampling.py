@@ -132,10 +132,8 @@ def sample(
 def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
     """Applies temperature, top-k and top-p, in this order, to `[B, K, V]`.
 
-    Returns:
-        Logits of which the largest is 0; those of other tokens are -inf.
+    The largest of the returned logits is 0; those of other tokens are -inf.
     """
-    # The largest is 0 first: any temperature leaves it finite.
     logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
     logits /= settings.temperature
     top_k, top_p = settings.top_k, settings.top_p
@@ -200,15 +198,10 @@ def _random_numbers(
 
 
 def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Draws a token of each distribution: a block, and then one of its tokens.
+    """Draws a token of each distribution `[B, K, V]`.
 
-    Args:
-        logits: `[B, K, V]`, the largest 0.
-        first: Random numbers in [0, 1), `[B, K]`.
-        second: Others.
-
-    Returns:
-        Ids `[B, K]`.
+    The first of the random numbers, `[B, K]`, chooses a block, and the second
+    one of its tokens.
     """
     size = blocks.block_size(logits.shape[-1]) or tf.shape(logits)[-1]
     batch, samples = tf.unstack(tf.shape(logits)[:2])
@@ -222,11 +215,8 @@ def _choose(weights: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
     """Returns the index at which cumulative weights exceed a part of the total.
 
     In float64, so that rounding, which may differ from batch to batch, does
-    not change what is drawn, and an index of weight 0 is never returned.
-
-    Args:
-        weights: `[B, K, n]`, not all 0.
-        number: Which part, in [0, 1), `[B, K]`.
+    not change what is drawn, and an index of weight 0 is never returned. The
+    weights are `[B, K, n]` and not all 0; the part is in [0, 1), `[B, K]`.
     """
     total = tf.cumsum(tf.cast(weights, tf.float64), axis=-1)
     is_below = total <= number[:, :, None] * total[:, :, -1:]

@@ -47,11 +47,11 @@ def token_log_probs(labels: Any, logits: Any, pad_id: int = 0) -> Any:
 def sequence_scores(
     log_probs: Any, lengths: Any, alpha: float
 ) -> SequenceScores:
-    """Returns how likely sequences of tokens are.
+    """Returns how likely sequences of n tokens are.
 
     Args:
         log_probs: Of the tokens, `[B, T]`, from `token_log_probs`.
-        lengths: n, the number of tokens of each sequence, `[B]`.
+        lengths: n, `[B]`.
         alpha: Exponent of the length penalty.
     """
     total = ops.sum(log_probs, axis=-1)

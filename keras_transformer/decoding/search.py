@@ -1,7 +1,7 @@
 """The settings of the search: beam search, or sampling."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
@@ -22,36 +22,61 @@ from keras_transformer.support.fields import (
 _COUNT = integer_from(1, 256)
 
 
-def _alpha() -> Any:
-    return described(
-        # Its power of any length is a float32.
-        number_from(0, 5),
-        "exponent of the length penalty, at most 5",
-        default=0.6,
-    )
+_ALPHA = dict(
+    rule=number_from(0, 5),  # the power of any length is a float32
+    description="exponent of the length penalty, at most 5",
+    default=0.6,
+)
+_EXTRA_LENGTH = dict(
+    rule=NON_NEGATIVE_INTEGER,
+    description="maximum length of a translation, in tokens beyond "
+    "length_factor times the length of the source",
+    default=50,
+)
+_LENGTH_FACTOR = dict(
+    rule=NON_NEGATIVE_NUMBER,
+    description="tokens that a translation may have per token of the source, "
+    "before extra_length is added",
+    default=1.0,
+)
 
 
-def _extra_length() -> Any:
-    return described(
-        NON_NEGATIVE_INTEGER,
-        "maximum length of a translation, in tokens beyond length_factor "
-        "times the length of the source",
-        default=50,
-    )
+class _Settings:
+    """What beam search and sampling have in common."""
 
+    _count: ClassVar[str]  # the field that says how many hypotheses
 
-def _length_factor() -> Any:
-    return described(
-        NON_NEGATIVE_NUMBER,
-        "tokens that a translation may have per token of the source, before "
-        "extra_length is added",
-        default=1.0,
-    )
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def num_hypotheses(self) -> int:
+        """How many hypotheses a search returns at most."""
+        count = getattr(self, self._count)
+        return 1 if count is None else count
+
+    def returning(self, num_translations: int) -> Any:
+        """Returns these settings, which must find so many translations.
+
+        Raises:
+            InputError: If they find fewer.
+        """
+        found = self
+        is_valid = POSITIVE_INTEGER.accepts(num_translations)
+        if is_valid and getattr(self, self._count) is None:
+            found = dataclasses.replace(self, **{self._count: num_translations})
+        if not is_valid or num_translations > found.num_hypotheses:
+            raise InputError(
+                f"num_translations must be an integer from 1 to {self._count}. "
+                f"Received: num_translations={num_translations}, "
+                f"{self._count}={getattr(found, self._count)}"
+            )
+        return found
 
 
 @document_fields
 @dataclasses.dataclass(frozen=True)
-class BeamSearch:
+class BeamSearch(_Settings):
     """Settings of beam search (section 6.1; Wu et al. 2016).
 
     It finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha, where
@@ -70,31 +95,16 @@ class BeamSearch:
         "hypotheses kept per sentence, K, at most 256; 1 is greedy",
         default=4,
     )
-    alpha: float = _alpha()
-    extra_length: int = _extra_length()
-    length_factor: float = _length_factor()
+    alpha: float = described(**_ALPHA)
+    extra_length: int = described(**_EXTRA_LENGTH)
+    length_factor: float = described(**_LENGTH_FACTOR)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def num_hypotheses(self) -> int:
-        """How many hypotheses a search returns at most."""
-        return self.beam_size
-
-    def returning(self, num_translations: int) -> "BeamSearch":
-        """Returns these settings, which must find so many translations.
-
-        Raises:
-            InputError: If the beam is smaller.
-        """
-        _check_number(num_translations, "the beam size", "beam_size", self)
-        return self
+    _count = "beam_size"
 
 
 @document_fields
 @dataclasses.dataclass(frozen=True)
-class Sampling:
+class Sampling(_Settings):
     """Settings of sampling.
 
     Each token is drawn from the model's distribution. Its log-probabilities
@@ -138,61 +148,19 @@ class Sampling:
         "returned; None draws as many as are returned",
         default=None,
     )
-    alpha: float = _alpha()
-    extra_length: int = _extra_length()
-    length_factor: float = _length_factor()
+    alpha: float = described(**_ALPHA)
+    extra_length: int = described(**_EXTRA_LENGTH)
+    length_factor: float = described(**_LENGTH_FACTOR)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def num_hypotheses(self) -> int:
-        """How many hypotheses a search returns."""
-        return 1 if self.num_samples is None else self.num_samples
-
-    def returning(self, num_translations: int) -> "Sampling":
-        """Returns these settings, with as many samples if they say nothing.
-
-        Raises:
-            InputError: If they say fewer samples.
-        """
-        search = self
-        if self.num_samples is None and POSITIVE_INTEGER.accepts(
-            num_translations
-        ):
-            search = dataclasses.replace(self, num_samples=num_translations)
-        _check_number(
-            num_translations, "the number of samples", "num_samples", search
-        )
-        return search
+    _count = "num_samples"
 
 
 Search = BeamSearch | Sampling
 
 
 def converted(search: Search, kind: type) -> Search:
-    """Returns settings of a kind, with the fields that both kinds have.
-
-    Args:
-        search: The settings.
-        kind: `BeamSearch` or `Sampling`.
-    """
+    """Returns settings of a kind, with the fields that both kinds have."""
     if isinstance(search, kind):
         return search
-    names = {field.name for field in dataclasses.fields(kind)}
-    values = dataclasses.asdict(search)
-    return kind(**{k: v for k, v in values.items() if k in names})
-
-
-def _check_number(
-    num_translations: int, limit: str, name: str, search: Search
-) -> None:
-    if (
-        not POSITIVE_INTEGER.accepts(num_translations)
-        or num_translations > search.num_hypotheses
-    ):
-        raise InputError(
-            f"num_translations must be an integer from 1 to {limit}. "
-            f"Received: num_translations={num_translations}, "
-            f"{name}={getattr(search, name)}"
-        )
+    names = ("alpha", "extra_length", "length_factor")
+    return kind(**{name: getattr(search, name) for name in names})

@@ -191,12 +191,13 @@ class Run:
         if self.best_path.exists():
             named["best"] = self.best_path
         named["last"] = found[-1]
-        if str(name or "last") not in named:
+        wanted = "last" if name is None else str(name)
+        if wanted not in named:
             raise InputError(
                 f"{self.path} has the checkpoints {', '.join(named)}. "
                 f"Received: checkpoint={name}"
             )
-        return named[str(name or "last")]
+        return named[wanted]
 
     def load_model(
         self, checkpoint: Path | None = None, dtype: str | None = None

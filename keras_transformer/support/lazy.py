@@ -1,30 +1,42 @@
 """Public names of a package that are imported when they are first used."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from keras_transformer.support.startup import import_quietly
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str]
+    package: str,
+    homes: Mapping[str, str],
+    modules: Mapping[str, str] | None = None,
+    first: Collection[str] = (),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the `__getattr__` and the `__dir__` of a package.
 
     Args:
         package: Its `__name__`.
         homes: The module, below the package, that defines each name.
+        modules: Names that are modules themselves, and where these are.
+        first: Modules to import before any other.
     """
+    modules = modules or {}
 
     def __getattr__(name: str) -> Any:
+        if name in modules:
+            return import_quietly(f"{package}.{modules[name]}")
         if name not in homes:
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}"
             )
-        return getattr(import_quietly(f"{package}.{homes[name]}"), name)
+        for module in (*first, homes[name]):
+            home = import_quietly(f"{package}.{module}")
+        value = getattr(home, name)
+        setattr(sys.modules[package], name, value)  # found faster from now on
+        return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        return sorted({*vars(sys.modules[package]), *homes, *modules})
 
     return __getattr__, __dir__

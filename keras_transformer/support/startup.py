@@ -29,19 +29,17 @@ _NVIDIA_DRIVER = "/proc/driver/nvidia/version"
 def quiet_tensorflow_import() -> Iterator[None]:
     """Discards what native code writes to stderr while TensorFlow is imported.
 
-    Whatever the log level, TensorFlow reports that it uses oneDNN and found no
-    GPU: native code writes this to the file descriptor of stderr before
-    TensorFlow reads any setting. If the block raises, the messages are
-    printed. After the block native code is silent, and errors are Python
-    exceptions as usual.
-
-    The block has no effect if TensorFlow is imported already, or if the
-    environment variable `TF_CPP_MIN_LOG_LEVEL` is 0, which shows everything.
+    Whatever the log level, native code writes to the file descriptor of stderr
+    that it uses oneDNN and found no GPU, before TensorFlow reads any setting.
+    If the block raises, the messages are printed. After the block native code
+    is silent, and errors are Python exceptions as usual. The environment
+    variable `TF_CPP_MIN_LOG_LEVEL=0` shows everything.
     """
-    if "tensorflow" in sys.modules or sys.stderr is None:
-        yield
-        return
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
+    if (
+        "tensorflow" in sys.modules
+        or sys.stderr is None
+        or os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0"
+    ):
         yield
         return
     gpu_is_missing = False
@@ -112,8 +110,7 @@ def available_cores() -> int:
 def decoding_workers() -> int:
     """Returns how many batches to translate at the same time.
 
-    A GPU computes one after the other. Of several cores, each is to have a
-    batch of its own.
+    A GPU computes one after the other. Each core has a batch of its own.
     """
     import tensorflow as tf
 
@@ -124,25 +121,18 @@ def decoding_workers() -> int:
 def import_quietly(module: str) -> types.ModuleType:
     """Imports a module of this package when one of its names is first used.
 
-    Args:
-        module: Its full name.
-
-    Returns:
-        The module.
-
     Raises:
         ImportError: If a package of the extra `tensorflow` is not installed.
     """
-    with explain_missing_packages(ImportError), quiet_tensorflow_import():
+    with explain_missing_packages(), quiet_tensorflow_import():
         return importlib.import_module(module)
 
 
 @contextlib.contextmanager
-def explain_missing_packages(error_type: type[Exception]) -> Iterator[None]:
+def explain_missing_packages(
+    error_type: type[Exception] = ModuleNotFoundError,
+) -> Iterator[None]:
     """Names the extra to install when an import within the block fails.
-
-    Args:
-        error_type: The exception to raise instead of `ModuleNotFoundError`.
 
     Raises:
         error_type: If a package of the extra `tensorflow` is not installed.
@@ -152,9 +142,11 @@ def explain_missing_packages(error_type: type[Exception]) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in _TENSORFLOW_EXTRA:
             raise
-        raise error_type(
+        explained = error_type(
             f"This needs the package {error.name}, which is not installed. "
             'Run `pip install "keras-transformer-nmt[tensorflow]"`. Layers, '
             "model, losses and metrics also run on JAX and PyTorch: set "
             "KERAS_BACKEND."
-        ) from None
+        )
+        explained.name = error.name  # so that it can be explained again
+        raise explained from None

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.inputs import read_text
 from keras_transformer.text.normalization import (
     normalization_rules,
@@ -40,7 +41,8 @@ def train_model(
             "max_sentences must be greater than 100. "
             f"Received: max_sentences={max_sentences}"
         )
-    import sentencepiece
+    with explain_missing_packages():
+        import sentencepiece
 
     # SentencePiece can sample too, but others in every process.
     lines = _sample(_read_lines(texts), max_sentences)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
+from keras_transformer.support.startup import explain_missing_packages
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -207,7 +208,8 @@ class Vocabulary(abc.ABC):
 
 def load_processor(model: bytes) -> Any:
     """Returns the library's processor of a serialized SentencePiece model."""
-    import sentencepiece
+    with explain_missing_packages():
+        import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor()
     try:

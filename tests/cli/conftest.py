@@ -78,8 +78,8 @@ class FakeTranslator:
     max_length = 32
     task = TranslationTask()
 
-    def __init__(self, run, checkpoint, search, num_translations, dtype):
-        self.run, self.checkpoint, self.dtype = run, checkpoint, dtype
+    def __init__(self, runs, checkpoint, search, num_translations, dtype, task):
+        self.runs, self.checkpoint, self.dtype = runs, checkpoint, dtype
         self.search, self.num_translations = search, num_translations
 
     def translate(self, texts, workers, prefixes):
@@ -123,6 +123,9 @@ def fake_translators(monkeypatch):
         return opened[-1]
 
     monkeypatch.setattr(Translator, "open", open)
-    run = types.SimpleNamespace(task=TranslationTask())
-    monkeypatch.setattr(Run, "open", lambda path: run)
+    monkeypatch.setattr(
+        Run,
+        "open",
+        lambda path: types.SimpleNamespace(path=path, task=TranslationTask()),
+    )
     return opened

@@ -85,7 +85,8 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, fake_translators):
     assert code == 0
     (translator,) = fake_translators
     assert translator.dtype == "bfloat16"
-    assert (translator.run, translator.checkpoint) == (["runs/x"], "best")
+    assert [run.path for run in translator.runs] == ["runs/x"]
+    assert translator.checkpoint == "best"
     assert translator.search == BeamSearch(3, 1.0, 7, 1.5)
     assert translator.num_translations == 2
 
@@ -110,7 +111,11 @@ def test_translate_samples(run_cli, monkeypatch, fake_translators):
         (["--temperature", 0.5, "--seed", 1], "need --sample", "--temperature"),
         (["--top-k", 3], "need --sample", "--top-k 3"),
         (["--sample", "--beam-size", 2], "exclude --sample", "--beam-size 2"),
-        (["--sample", "--temperature", 0], "positive", "temperature=0.0"),
+        (
+            ["--sample", "--temperature", 0],
+            "from 0.001 to 100",
+            "temperature=0.0",
+        ),
     ],
 )
 def test_contradictory_flags_of_the_search_are_refused(
@@ -130,7 +135,8 @@ def test_translate_with_a_prefix(run_cli, monkeypatch, fake_translators):
 def test_translate_with_several_runs(run_cli, monkeypatch, fake_translators):
     set_stdin(monkeypatch, Chunks([b"a\n"]))
     assert run_cli("translate", "runs/x", "runs/y").code == 0
-    assert fake_translators[0].run == ["runs/x", "runs/y"]
+    paths = [run.path for run in fake_translators[0].runs]
+    assert paths == ["runs/x", "runs/y"]
 
 
 def test_translate_answers_at_once(
@@ -228,7 +234,8 @@ def test_export_passes_its_flags_on(
     )
     assert (code, err) == (0, "")
     assert save_call["include"] == ["serving_default", "greedy"]
-    assert fake_translators[0].run == [str(run) for run in runs]
+    paths = [run.path for run in fake_translators[0].runs]
+    assert paths == [str(run) for run in runs]
     assert fake_translators[0].dtype == "float16"
     assert save_call["path"] == "exported/1"
     translator = save_call["translator"]
@@ -262,6 +269,15 @@ def test_a_kit_that_cannot_be_written_is_refused_before_the_export(
     result = run_cli("export", trained.run, "exported/x", "--serving-kit")
     check_refused(result, "named by a version number", "exported/x")
     assert not save_call and not fake_translators
+
+
+def test_export_refuses_what_exists_before_it_opens_the_run(
+    run_cli, fake_translators, tmp_path
+):
+    (tmp_path / "1").symlink_to("nowhere")
+    result = run_cli("export", "runs/x", tmp_path / "1")
+    check_refused(result, f"{tmp_path}/1 already exists")
+    assert not fake_translators
 
 
 def test_export_warns_of_a_folder_that_is_not_a_version(

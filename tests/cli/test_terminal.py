@@ -58,6 +58,15 @@ def test_success_is_0(capsys):
             "'file'",
         ),
         (
+            MemoryError("Unable to allocate 9 TiB"),
+            2,
+            "There is not enough memory. For translation, use a smaller "
+            "--beam-size. For training, start a new run (with --init-from to "
+            "keep the weights) with a smaller --batch-tokens or --max-length, "
+            "with --gradient-accumulation-steps or a mixed --dtype. Received: "
+            "Unable to allocate 9 TiB",
+        ),
+        (
             OSError(errno.EFBIG, "File too large", "file"),
             2,
             "A file exceeds the size limit; see `ulimit -f`. Received: "
@@ -330,3 +339,5 @@ def test_arguments_must_be_valid_unicode():
     terminal.check_arguments(["--data", "schläft"])
     with pytest.raises(InputError, match=r"UTF-8. Received: 'a\\udcff'"):
         terminal.check_arguments(["b", "a\udcff"])
+    with pytest.raises(InputError, match=r"Received: 'a\\x00'"):
+        terminal.check_arguments(["a\0"])

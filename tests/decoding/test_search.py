@@ -63,8 +63,8 @@ def test_as_many_hypotheses_as_translations():
     assert BeamSearch(3).returning(2).num_hypotheses == 3
     assert Sampling(num_samples=3).returning(2).num_hypotheses == 3
     for search, limit in (
-        (BeamSearch(3), "the beam size. .*, beam_size=3"),
-        (Sampling(num_samples=3), "the number of samples. .*, num_samples=3"),
+        (BeamSearch(3), "beam_size. .*, beam_size=3"),
+        (Sampling(num_samples=3), "num_samples. .*, num_samples=3"),
     ):
         for number in (0, 4, 1.0):
             message = f"from 1 to {limit.replace(',', f'={number},', 1)}"

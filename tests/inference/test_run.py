@@ -51,8 +51,10 @@ def test_find_checkpoint_by_name(run, model):
         20: "step-00000020.weights.h5",
         None: "step-00000020.weights.h5",
     }
-    with pytest.raises(InputError, match="7, 20, last. Received: .*=best"):
-        run.find_checkpoint("best")
+    for name in ("best", 0, ""):
+        message = f"7, 20, last. Received: checkpoint={name}$"
+        with pytest.raises(InputError, match=message):
+            run.find_checkpoint(name)
     run.save_best(model, 7, 1.0)
     assert run.find_checkpoint("best") == run.best_path
     assert step_of(run.best_path) == 7

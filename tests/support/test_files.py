@@ -1,9 +1,18 @@
 import errno
+import json
+import math
 import os
 
 import pytest
 
-from keras_transformer.support.files import atomic_write, reserve_disk_space
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import (
+    atomic_write,
+    check_new,
+    check_output,
+    reserve_disk_space,
+    write_json,
+)
 
 
 @pytest.fixture
@@ -90,6 +99,30 @@ def test_a_folder_that_does_not_exist(tmp_path):
             partial.write_text("new")
 
 
+@pytest.mark.parametrize("name", ["x" * 251, "ä" * 125 + "x"])
+def test_long_names(tmp_path, name):
+    path = tmp_path / f"{name}.txt"
+    check_output(path, [".txt"])
+    with atomic_write(path) as partial:
+        partial.write_text("new", "utf-8")
+        assert partial.suffix == ".txt"
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_names_that_cannot_be_written_are_refused_at_once(tmp_path, path):
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(InputError, match="of a folder. Received: .*a.txt"):
+        check_output(tmp_path / "a.txt", [".txt"])
+    for check in (check_new, lambda path: check_output(path, [".txt"])):
+        with pytest.raises(OSError, match="File name too long"):
+            check(tmp_path / f"{'x' * 252}.txt")
+    (tmp_path / "link").symlink_to("nowhere")
+    for existing in (path, tmp_path, tmp_path / "link"):
+        with pytest.raises(InputError, match=f"{existing} already exists"):
+            check_new(existing)
+    check_new(tmp_path / "new" / "1")
+
+
 def test_reserving_disk_space_leaves_no_file(tmp_path):
     reserve_disk_space(tmp_path / "file", 10_000)
     assert list(tmp_path.iterdir()) == []
@@ -104,3 +137,15 @@ def test_reserving_more_than_the_disk_has(tmp_path):
     assert error.value.errno in (errno.ENOSPC, errno.EFBIG)
     assert error.value.filename == str(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_json_is_valid_whatever_the_numbers(path):
+    values = {"schläft": [1.5, math.nan, {"x": -math.inf}], "n": 3}
+    write_json(path, values)
+
+    def fail(constant):
+        raise ValueError(constant)
+
+    found = json.loads(path.read_text("utf-8"), parse_constant=fail)
+    assert found == {"schläft": [1.5, None, {"x": None}], "n": 3}
+    assert "schläft" in path.read_text("utf-8")

@@ -1,12 +1,14 @@
 import dataclasses
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
+import keras_transformer
 from keras_transformer.cli import training
-from keras_transformer.cli.parser import make_parser
+from keras_transformer.cli.commands import argument_parser
 from keras_transformer.decoding.search import BeamSearch, Sampling
 from keras_transformer.presets import PRESETS
 from keras_transformer.train.recipe import Recipe
@@ -45,7 +47,7 @@ ALL_FLAGS = {
 @pytest.fixture
 def parse():
     """Returns what a command line is parsed to, as a dictionary."""
-    return lambda *arguments: vars(make_parser().parse_args(arguments))
+    return lambda *arguments: vars(argument_parser().parse_args(arguments))
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def show_help(capsys, monkeypatch):
 
     def show(*arguments):
         with pytest.raises(SystemExit, match="0"):
-            make_parser().parse_args([*arguments, "--help"])
+            argument_parser().parse_args([*arguments, "--help"])
         return " ".join(capsys.readouterr().out.split())
 
     return show
@@ -121,7 +123,9 @@ def test_flags_of_ablate_are_the_recipe_of_all_rows(parse):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--steps", "x"], "--steps: invalid int value: 'x'"),
+        (["--steps", "x"], "--steps: invalid integer value: 'x'"),
+        (["--steps", "9" * 400], "--steps: must be below 2^31"),
+        (["--steps", "²"], "--steps: invalid integer value: '²'"),
         (["--dropout", "x"], "--dropout: invalid float value: 'x'"),
         (["--dtype", "float99"], "--dtype: invalid choice: 'float99'"),
         (
@@ -212,18 +216,72 @@ def test_every_strategy_can_be_chosen(parse):
         assert parse(*TRAIN, "--strategy", name)["strategy"] == name
 
 
-@pytest.mark.parametrize("arguments", ["['train', '--help']", "['presets']"])
-def test_help_and_presets_do_not_import_tensorflow(arguments):
-    script = (
-        "import sys; sys.modules['tensorflow'] = None\n"
-        "from keras_transformer.cli import main\n"
-        f"main({arguments})"
-    )
+WITHOUT_THE_EXTRA = """
+import contextlib, io, json, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in (
+            *("tensorflow", "tensorflow_text", "sentencepiece", "sacrebleu"),
+            *("sacremoses", "tqdm", "keras", "h5py"),
+        ):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from keras_transformer.cli import main
+
+found = {}
+for command in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(command.split())
+        except SystemExit as error:
+            code = error.code
+    found[command] = code, out.getvalue(), err.getvalue()
+print(json.dumps(found))
+"""
+NEEDING_THE_EXTRA = (
+    "prepare --data embedded --output x",
+    "train --data embedded --output x",
+    "evaluate x --data embedded",
+    "average x y",
+    "translate x",
+    "parse x",
+    "score x",
+    "export x y",
+    "serve x",
+    "trace x a",
+    "attention x a --output a.png",
+    "curve x --output a.png",
+    "plot schedule --output a.png",
+    "demo",
+)
+
+
+def test_the_command_line_without_the_extra_tensorflow(tmp_path):
+    helps = [f"{command.split()[0]} --help" for command in NEEDING_THE_EXTRA]
+    working = ["--version", "--help", "presets", *helps]
+    commands = json.dumps([*working, *NEEDING_THE_EXTRA])
     process = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", WITHOUT_THE_EXTRA, commands],
         capture_output=True,
         text=True,
+        cwd=tmp_path,
         env={**os.environ, "KERAS_BACKEND": "tensorflow"},
     )
     assert process.returncode == 0, process.stderr
-    assert "base" in process.stdout
+    found = json.loads(process.stdout)
+    for command in working:
+        code, out, err = found[command]
+        assert (code, err) == (0, ""), command
+        assert out
+    assert found["--version"][1] == f"{keras_transformer.__version__}\n"
+    assert "base" in found["presets"][1]
+    for command in NEEDING_THE_EXTRA:
+        code, out, err = found[command]
+        assert (code, out) == (2, ""), command
+        assert err.startswith("keras-transformer: This needs the package ")
+        assert 'pip install "keras-transformer-nmt[tensorflow]"' in err
+        assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

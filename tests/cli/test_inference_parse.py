@@ -1,6 +1,7 @@
 """A parser from the command line: train, evaluate, parse, draw."""
 
 import json
+import types
 
 import pytest
 from commands import Chunks, check_refused, set_stdin
@@ -10,6 +11,8 @@ from generated_treebank import write_treebank
 import keras_transformer as kt
 from keras_transformer import Run
 from keras_transformer.cli import main
+from keras_transformer.inference.translator import Translation
+from keras_transformer.tasks import ParsingTask
 from keras_transformer.tasks.parsing import Tree, pretty, read_trees
 
 SMALL = (
@@ -17,10 +20,11 @@ SMALL = (
     "--batch-tokens 512 --max-length 48 --num-layers 1 --d-model 16 --d-ff 16 "
     "--num-heads 2 --scored-sentences 4"
 ).split()
-SENTENCES = "The dog sees a tree.\n\n(the cat) can't go\n"
+SENTENCES = "The dog sees a tree.\n\n(the cat) can't go\n \t\n\x01\n"
 WORDS = [
     "The dog sees a tree .".split(),
     "-LRB- the cat -RRB- ca n't go".split(),
+    ["\x01"],  # without tokens, but a word
 ]
 
 
@@ -68,42 +72,85 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     run, _ = trained
     set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
     flags = ("--beam-size", 1, "--extra-length", 5, "--svg", tmp_path / "new")
-    code, out, err = run_cli("parse", run, "--one-line", *flags)
+    code, out, err = run_cli("parse", run, run, "--one-line", *flags)
     assert code == 0
-    first, empty, third = out.splitlines()
-    assert empty == ""
-    assert [Tree.parse(text).words for text in (first, third)] == WORDS
+    first, empty, third, blank, fifth = out.split("\n")[:5]
+    assert empty == blank == ""
+    trees = [Tree.parse(text) for text in (first, third, fifth)]
+    assert [tree.words for tree in trees] == WORDS
     assert "the tree of line 1 may be incomplete" in err
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert names == ["1.svg", "3.svg"]
+    assert names == ["1.svg", "3.svg", "5.svg"]
     assert "can" not in (tmp_path / "new" / "3.svg").read_text()
     assert ">ca</text>" in (tmp_path / "new" / "3.svg").read_text()
 
-    set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
-    check_refused(run_cli("parse", run, *flags), "1.svg already exists")
-    set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
-    code, out, _ = run_cli("parse", run, *flags[:4])
-    trees = [pretty(Tree.parse(text)) for text in (first, third)]
-    assert out == f"{trees[0]}\n\n\n{trees[1]}\n\n"
+
+TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]
 
 
-def test_several_trees_and_several_runs(run_cli, trained, monkeypatch):
-    run, _ = trained
-    sentences = SENTENCES.splitlines()
-    search = kt.BeamSearch(beam_size=3, alpha=0.3, extra_length=5)
-    found = kt.Translator.open(run, search=search, num_translations=2)
-    expected = [
-        f"{number}\t{score:.4f}\t{text}"
-        for number, parsed in enumerate(found.translate(sentences), 1)
-        for score, text in zip(parsed.scores, parsed.texts, strict=True)
+class FakeParser:
+    """Says that every line is a dog; stands for `Translator`."""
+
+    max_length = 32
+
+    def __init__(self, runs, checkpoint, search, num_translations, dtype, task):
+        self.task, self.num_translations = task, num_translations
+
+    def translate(self, texts, workers, prefixes):
+        n = self.num_translations
+        return [
+            Translation(
+                TREES[:n] if text else [""] * n,
+                [-1.0, -2.5][:n],
+                source_truncated=False,
+                at_length_limit=text == "long",
+                repaired=text in ("long", "odd"),
+            )
+            for text in texts
+        ]
+
+
+@pytest.fixture
+def fake_parsers(monkeypatch):
+    """Replaces `Translator.open`; holds the translators."""
+    opened = []
+
+    def open(*arguments):
+        opened.append(FakeParser(*arguments))
+        return opened[-1]
+
+    run = types.SimpleNamespace(path="runs/x", task=ParsingTask())
+    monkeypatch.setattr(kt.Translator, "open", open)
+    monkeypatch.setattr(kt.Run, "open", lambda path: run)
+    set_stdin(monkeypatch, Chunks([b"dog\n\nlong\nodd\n"]))
+    return opened
+
+
+def test_formats_of_trees(run_cli, fake_parsers, monkeypatch):
+    code, out, err = run_cli("parse", "runs/x")
+    tree = pretty(Tree.parse(TREES[0]))
+    assert (code, out) == (0, f"{tree}\n\n\n{tree}\n\n{tree}\n\n")
+    incomplete, repaired = err.splitlines()
+    assert "the tree of line 3 may be incomplete" in incomplete
+    assert "as many symbols" in incomplete
+    assert "the tree of line 4 was repaired" in repaired
+    assert fake_parsers[0].task.split_words
+
+    set_stdin(monkeypatch, Chunks([b"dog\n\n"]))
+    _, out, _ = run_cli("parse", "runs/x", "--n-best", 2, "--tokenized")
+    assert out.splitlines() == [
+        f"1\t-1.0000\t{TREES[0]}",
+        f"1\t-2.5000\t{TREES[1]}",
+        "2\t-1.0000\t",
+        "2\t-2.5000\t",
     ]
-    assert len(expected) == 6
-    flags = ("--n-best", 2, "--beam-size", 3, "--extra-length", 5)
-    set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
-    # The mean of equal probabilities changes nothing.
-    code, out, _ = run_cli("parse", run, run, *flags)
-    assert code == 0
-    assert out.splitlines() == expected
+    assert not fake_parsers[1].task.split_words
+
+
+def test_pictures_are_not_overwritten(run_cli, fake_parsers, tmp_path):
+    (tmp_path / "7.svg").write_text("old")
+    result = run_cli("parse", "runs/x", "--svg", tmp_path)
+    check_refused(result, "7.svg already exists")
 
 
 def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
@@ -116,14 +163,6 @@ def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
     exec(program, names)
     assert names["tree"].words == "The dog barks .".split()
     assert capsys.readouterr().out.startswith(pretty(names["tree"]))
-
-
-def test_words_can_be_split_beforehand(run_cli, trained, monkeypatch):
-    run, _ = trained
-    set_stdin(monkeypatch, Chunks([b"He can't go.\n"]))
-    flags = ("--one-line", "--tokenized", "--beam-size", 1)
-    _, out, _ = run_cli("parse", run, *flags)
-    assert Tree.parse(out).words == ["He", "can't", "go."]
 
 
 def test_trees_are_not_translated(run_cli, trained, monkeypatch):
@@ -152,14 +191,6 @@ def test_other_trees_and_tasks_are_refused(run_cli, trained, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_sentence_without_tokens_has_a_tree(trained):
-    search = kt.BeamSearch(beam_size=2, extra_length=3)
-    parser = kt.Translator.open(trained[0], search=search)
-    (empty, blank, odd) = parser(["", " \t", "\x01"])
-    assert (empty, blank) == ("", "")
-    assert Tree.parse(odd).words == ["\x01"]
-
-
 def test_translations_are_not_parsed(run_cli, tmp_path, monkeypatch, trained):
     run, _ = trained
     config = json.loads((run / "config.json").read_text())
@@ -169,7 +200,7 @@ def test_translations_are_not_parsed(run_cli, tmp_path, monkeypatch, trained):
     model = (run / "tokenizer.model").read_bytes()
     (tmp_path / "tokenizer.model").write_bytes(model)
     check_refused(
-        run_cli("parse", tmp_path), "trained on a treebank", "for translation"
+        run_cli("parse", tmp_path), "must be for parsing", "for translation"
     )
 
 

@@ -1,4 +1,8 @@
-"""The commands of `keras-transformer`, in the order of its help."""
+"""The commands of `keras-transformer`, in the order of its help.
+
+TensorFlow is imported by the commands that need it, so that `--help` and
+`presets` answer at once, and without the extra `tensorflow`.
+"""
 
 import argparse
 
@@ -30,7 +34,7 @@ _COMMANDS = {
 }
 
 
-def make_parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
     """Returns the parser; the option `command` is the function to call."""
     parser = argparse.ArgumentParser(
         prog="keras-transformer",
@@ -38,11 +42,10 @@ def make_parser() -> argparse.ArgumentParser:
         "export.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (module, summary) in _COMMANDS.items():
-        subparser = subparsers.add_parser(
-            name, help=summary, allow_abbrev=False
-        )
-        getattr(module, f"add_{name}_options")(subparser)
-        subparser.set_defaults(command=getattr(module, name))
+        command = commands.add_parser(name, help=summary, allow_abbrev=False)
+        if name != "presets":  # has no flags
+            getattr(module, f"add_{name}_options")(command)
+        command.set_defaults(command=getattr(module, name))
     return parser
