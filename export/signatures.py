@@ -295,7 +295,7 @@ class Signatures(tf.Module):
 
     def _tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         tokenizer = self._tensors.tokenizer
-        ids = tokenizer.tokenize(self._task.source_texts(text))
+        ids = self._task.source_ids(tokenizer, text)
         return {
             "ids": ids.to_tensor(tokenizer.pad_id),
             "lengths": tf.cast(ids.row_lengths(), tf.int32),

@@ -78,8 +78,7 @@ class TensorTranslator:
             the end token included; and bool `[B]`, True where a text was
             cut at the model's `max_length`.
         """
-        texts = self.task.source_texts(text)
-        return self._with_end(self.tokenizer.tokenize(texts))
+        return self._with_end(self.task.source_ids(self.tokenizer, text))
 
     def one_source(self, text: Any, what: str) -> tuple[tf.Tensor, str]:
         """Returns the ids of one text `[1, S]`, and the text.
@@ -102,7 +101,7 @@ class TensorTranslator:
         if cut[0] or lengths[0] == 1:
             received = "a text without tokens"
             if cut[0]:
-                ids = self.tokenizer.tokenize(self.task.source_texts(tensor))
+                ids = self.task.source_ids(self.tokenizer, tensor)
                 received = f"a text of {len(ids[0])} tokens"
             raise InputError(
                 f"{what} for a text of 1 to {self.ids.max_length - 1} tokens. "
@@ -197,9 +196,7 @@ class TensorTranslator:
             count: n, how many per source. Default: K.
         """
         outputs = self.task.output_texts(
-            self.tokenizer,
-            found.result.ids[:, :count],
-            self.task.source_texts(text),
+            self.tokenizer, found.result.ids[:, :count], text
         )
         if not self.task.targets_are_text:
             return outputs
@@ -214,9 +211,8 @@ class TensorTranslator:
             ids: `[T]`, without padding.
             text: The source.
         """
-        source = self.task.source_texts(tf.constant([text]))
         outputs = self.task.output_texts(
-            self.tokenizer, ids[None, None], source
+            self.tokenizer, ids[None, None], tf.constant([text])
         )
         return outputs.texts[0, 0].numpy().decode("utf-8", "replace")
 

@@ -91,15 +91,24 @@ class Task(abc.ABC):
         """
         return self
 
-    def source_texts(self, texts: "tf.Tensor") -> "tf.Tensor":
-        """Returns what is tokenized of sources `[B]`, in a graph or eagerly."""
-        return texts
+    def source_ids(
+        self, tokenizer: Tokenizer, sources: "tf.Tensor"
+    ) -> "tf.RaggedTensor":
+        """Returns the ids that the model reads, in a graph or eagerly.
 
-    @abc.abstractmethod
+        Args:
+            tokenizer: From `train_tokenizer`.
+            sources: String tensor `[B]`.
+
+        Returns:
+            int32 ragged tensor `[B, (S)]`, without the end token.
+        """
+        return tokenizer.tokenize(sources)
+
     def target_ids(
         self, tokenizer: Tokenizer, targets: "tf.Tensor"
     ) -> "tf.RaggedTensor":
-        """Returns what the model is trained to produce.
+        """Returns the ids that the model is trained to write.
 
         Args:
             tokenizer: From `train_tokenizer`.
@@ -108,6 +117,7 @@ class Task(abc.ABC):
         Returns:
             int32 ragged tensor `[B, (T)]`, without start and end tokens.
         """
+        return tokenizer.tokenize(targets)
 
     @abc.abstractmethod
     def output_texts(
@@ -118,7 +128,7 @@ class Task(abc.ABC):
         Args:
             tokenizer: From `train_tokenizer`.
             ids: `[B, n, T]`, each row up to its end token, then padded.
-            sources: String tensor `[B]`, from `source_texts`.
+            sources: String tensor `[B]`, as for `source_ids`.
         """
 
     def check_metrics(

@@ -33,11 +33,6 @@ class TranslationTask(Task):
     ) -> Tokenizer:
         return Tokenizer.train(itertools.chain.from_iterable(pairs), vocab_size)
 
-    def target_ids(
-        self, tokenizer: Tokenizer, targets: "tf.Tensor"
-    ) -> "tf.RaggedTensor":
-        return tokenizer.tokenize(targets)
-
     def output_texts(
         self, tokenizer: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
     ) -> Outputs:

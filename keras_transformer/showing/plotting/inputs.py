@@ -162,7 +162,7 @@ def corpus_figure(
     task = task or TranslationTask()
     sources, targets = map(list, sides)
     ids = (
-        tokenizer.tokenize(task.source_texts(sources)),
+        task.source_ids(tokenizer, sources),
         task.target_ids(tokenizer, targets),
     )
     lengths = np.stack([side.row_lengths().numpy() for side in ids])

@@ -74,11 +74,17 @@ class ParsingTask(Task):
                 f"{' '.join(missing)}"
             )
 
-    def source_texts(self, texts: "tf.Tensor") -> "tf.Tensor":
+    def source_ids(
+        self, tokenizer: Tokenizer, sources: "tf.Tensor"
+    ) -> "tf.RaggedTensor":
+        return tokenizer.tokenize(self._words(sources))
+
+    def _words(self, sources: "tf.Tensor") -> "tf.Tensor":
+        """Returns the words of sentences `[B]`, separated by spaces."""
         from keras_transformer.tasks.parsing import graph
 
         split = graph.split_words if self.split_words else graph.join_words
-        return split(texts)
+        return split(sources)
 
     def target_ids(
         self, tokenizer: Tokenizer, targets: "tf.Tensor"
@@ -106,6 +112,7 @@ class ParsingTask(Task):
 
         from keras_transformer.tasks.parsing.graph import restore_texts
 
+        sources = self._words(sources)
         shape = tf.shape(ids)  # B, n, T
         rows = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
         special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)

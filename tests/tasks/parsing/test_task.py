@@ -38,8 +38,9 @@ def test_targets_are_symbols_with_ids_of_their_own(tokenizer):
     expected = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S".split()
     assert [one for one in pieces if one in tokenizer.symbols] == expected
     # The words, in the pieces that the source has, come before their tags.
-    source = ParsingTask(split_words=False).source_texts([PAIRS[0][0]])
-    pieces_of_source = tokenizer.pieces(tokenizer.tokenize(source)[0].numpy())
+    task = ParsingTask(split_words=False)
+    source = task.source_ids(tokenizer, tf.constant([PAIRS[0][0]]))
+    pieces_of_source = tokenizer.pieces(source[0].numpy())
     words = [one for one in pieces if one not in tokenizer.symbols]
     assert words == pieces_of_source
     assert target_pieces(tokenizer, "(TOP (NP (, ,)))") == (
@@ -105,10 +106,14 @@ def test_outputs_of_several_sentences_and_hypotheses(tokenizer):
     assert found.repaired.numpy().tolist() == [[False, True], [False, True]]
 
 
-def test_sources_are_split_unless_they_are_words():
+def test_sources_are_split_unless_they_are_words(tokenizer):
     text = tf.constant(["He can't (go)."])
     found = [
-        ParsingTask(split_words).source_texts(text).numpy()[0].decode()
+        tokenizer.detokenize(
+            ParsingTask(split_words).source_ids(tokenizer, text)
+        )
+        .numpy()[0]
+        .decode()
         for split_words in (True, False)
     ]
     assert found == [
