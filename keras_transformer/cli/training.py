@@ -7,6 +7,7 @@ TensorFlow is imported by the commands that need it, so that `--help` and
 import argparse
 import dataclasses
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_transformer.cli.options import (
@@ -85,7 +86,7 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", required=True, metavar="FOLDER", help="folder of the run"
     )
-    add_preset(parser, "small")
+    add_preset(parser, None, "small; with --init-from that of the run")
     parser.add_argument(
         "--strategy",
         choices=_STRATEGIES,
@@ -112,16 +113,18 @@ def train(options: argparse.Namespace) -> None:
     """Trains on a parallel corpus."""
     from keras_transformer.train import trainer
     from keras_transformer.train.data.corpus import open_corpus
+    from keras_transformer.train.resume import default_values
     from keras_transformer.train.strategy import open_strategy
 
     values = given_values(options, Recipe)
-    Recipe.from_preset(options.preset, **values)  # checks them first
+    Recipe.from_preset(options.preset or "small", **values)  # checks them first
     architecture = given_values(options, TransformerConfig)
     strategy = open_strategy(options.strategy)  # before anything is computed
     corpus = open_corpus(options.data, options.source, options.target)
-    if corpus.prepared is not None:
-        values = corpus.prepared.recipe_values() | values
-    recipe = Recipe.from_preset(options.preset, **values)
+    preset, defaults = default_values(
+        corpus, Path(options.output), options.preset, options.init_from
+    )
+    recipe = Recipe.from_preset(preset, **{**defaults, **values})
     run = trainer.train(
         corpus,
         options.output,

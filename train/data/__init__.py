@@ -2,14 +2,12 @@
 
 from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.pipeline import (
-    TrainingStream,
     evaluation_batches,
     training_batches,
 )
 
 __all__ = [
     "Corpus",
-    "TrainingStream",
     "evaluation_batches",
     "open_corpus",
     "training_batches",
