@@ -106,14 +106,8 @@ def prepare_for_training(
 ) -> Prepared:
     """Prepares the split `train` alone, unless that was done before.
 
-    If another process prepares it at this moment, this one waits.
-
-    Args:
-        corpus: From `open_corpus`.
-        folder: Where to prepare it.
-        vocab_size: Size of the vocabulary of a new tokenizer.
-        max_length: As in `prepare`.
-        tokenizer: The tokenizer. Default: a new one.
+    If another process prepares it at this moment, this one waits. Without a
+    tokenizer, one of `vocab_size` is trained.
     """
     if not is_prepared(folder):
         _check(corpus, folder, max_length)
@@ -179,10 +173,6 @@ def _new_folder(path: Path, wait: bool = False) -> Iterator[Path | None]:
 
     What a process left there that was killed is removed. Yields None if
     another process has written `path` meanwhile.
-
-    Args:
-        path: The folder.
-        wait: Whether to wait while another process writes it.
     """
     path = path.absolute()  # "." has no name
     partial = path.with_name(f".partial-{path.name}")
@@ -259,23 +249,15 @@ def _write(
 
 
 class _ReadOnce:
-    """Pairs that are kept when they are read first, unless they are many.
-
-    Args:
-        pairs: Reads them from the beginning whenever it is iterated.
-
-    Attributes:
-        first: The first pair.
-        total: Number of pairs; None until they have been read.
-    """
+    """Pairs that are kept when they are read first, unless they are many."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self._pairs = pairs
         reading = iter(pairs)
         self.first = next(reading)
         self._reading = itertools.chain([self.first], reading)
-        self._kept = None
-        self.total: int | None = None
+        self._kept: list[tuple[str, str]] | None = None
+        self.total: int | None = None  # known when they have been read
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return self._read() if self._kept is None else iter(self._kept)
@@ -299,12 +281,7 @@ def _write_shard(folder: Path, number: int, shard: Shard) -> None:
 
 
 def _check_disk(folder: Path, ratio: float) -> None:
-    """Raises InputError if the disk is too small for the rest.
-
-    Args:
-        folder: Where the first shards are.
-        ratio: How many times as much there will be.
-    """
+    """Raises InputError if the disk is too small for `ratio` times as much."""
     size = sum(file.stat().st_size for file in folder.glob("*.npy"))
     missing, free = size * (ratio - 1), shutil.disk_usage(folder).free
     if missing > free:

@@ -74,10 +74,7 @@ class Job:
     ) -> TransformerConfig:
         """Returns the architecture with the ids of a tokenizer.
 
-        Args:
-            tokenizer: The tokenizer.
-            past: The architecture of `init_from`, or of the run itself if it
-                is resumed.
+        `past` is that of `init_from`, or of the run itself if it is resumed.
         """
         ids = dict(
             vocab_size=tokenizer.vocab_size,
@@ -141,9 +138,6 @@ def default_values(
 @contextlib.contextmanager
 def open_run(job: Job) -> Iterator[tuple[TrainingRun, Prepared | None]]:
     """Opens the run of a job for training, and locks it.
-
-    Args:
-        job: The arguments of `train`.
 
     Yields:
         The run, and its training data; None if there is nothing to train.

@@ -24,11 +24,8 @@ def open_shared_run(
     would train another model, or wait for ever, if their settings or their
     validation data differed.
 
-    Args:
-        strategy: The strategy. Every worker must call this function.
-        job: The arguments of this worker.
-        run: The run on the chief; None on the others.
-        prepared: What `open_run` yields on the chief; None on the others.
+    Every worker must call this function. `run` and `prepared` are what
+    `open_run` yields on the chief, and None on the others.
     """
     settings = job.settings() | job.architecture
     # Paths may differ from machine to machine.

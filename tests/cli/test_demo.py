@@ -1,5 +1,7 @@
 """`make demo` runs the real one; here the long steps are replaced."""
 
+import itertools
+
 import pytest
 from commands import check_refused
 

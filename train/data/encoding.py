@@ -104,11 +104,7 @@ class Encoder:
     def shards(self, pairs: Iterable | tf.data.Dataset) -> Iterator[Shard]:
         """Yields the ids of the pairs that are kept, in their order.
 
-        Args:
-            pairs: Source and target texts, or a dataset of them.
-
-        Yields:
-            At least one shard, of which only the last is small.
+        There is at least one shard, and only the last one is small.
         """
         if isinstance(pairs, tf.data.Dataset):
             pairs = pairs.as_numpy_iterator()

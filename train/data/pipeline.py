@@ -114,13 +114,12 @@ class BatchStream:
     Everything is an operation of TensorFlow: no thread of `tf.data` ever
     waits for Python, which would keep the process from ending.
 
+    Other arguments are those of `training_batches`.
+
     Args:
-        shards: The ids of the pairs.
-        tokenizer: As in `training_batches`.
-        batch_tokens: As in `training_batches`.
-        max_length: As in `training_batches`, and at least that of the pairs.
-        seed: As in `training_batches`. With None there is one pass, which is
-            not shuffled.
+        shards: The ids of the pairs, of which none is longer than
+            `max_length`.
+        seed: With None there is one pass, which is not shuffled.
         share: `(index, count)`: the share of worker `index` of `count`
             workers, which is every `count`-th pair.
         start: The position of the first batch. Starting in the middle of a
@@ -254,10 +253,9 @@ class BatchStream:
         return source, labels, rows, padded, cuts
 
     def _read(self, pairs: tf.Tensor) -> list[tf.Tensor]:
-        """Returns sources and targets of pairs, int32 `[P, max_length]`.
+        """Returns sources and targets, int32 `[P, max_length]` each.
 
-        Args:
-            pairs: Their numbers in the whole corpus, `[P]`, ascending.
+        `pairs` are numbers of the whole corpus, `[P]`, ascending.
         """
         bounds = tf.searchsorted(pairs, self._first_pairs)  # [shards + 1]
         sides = []
@@ -278,21 +276,13 @@ class BatchStream:
 
     def _batches_of_pool(
         self,
-        source: tf.Tensor,
-        labels: tf.Tensor,
-        rows: tf.Tensor,
-        padded: tf.Tensor,
-        cuts: tf.Tensor,
+        source: tf.Tensor,  # [P, max_length]
+        labels: tf.Tensor,  # [P, max_length]
+        rows: tf.Tensor,  # which of them are the longest, and so on, [P]
+        padded: tf.Tensor,  # length to which each of `rows` is padded, [P]
+        cuts: tf.Tensor,  # begin and end of each batch in `rows`, [batches, 2]
     ) -> tf.data.Dataset:
-        """Returns the batches of a pool.
-
-        Args:
-            source: Sources, `[P, max_length]`.
-            labels: Targets, `[P, max_length]`.
-            rows: Which of them are the longest, and so on, `[P]`.
-            padded: Length to which each of `rows` is padded, `[P]`.
-            cuts: Begin and end of each batch in `rows`, `[batches, 2]`.
-        """
+        """Returns the batches of a pool."""
 
         def gather_batch(cut: tf.Tensor) -> tuple:
             chosen, length = rows[cut[0] : cut[1]], padded[cut[0]]

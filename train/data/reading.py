@@ -84,11 +84,7 @@ def without_tuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def open_file(path: str) -> BinaryIO:
-    """Opens a file of a corpus for reading bytes.
-
-    Raises:
-        InputError: If it cannot be opened.
-    """
+    """Opens a file of a corpus for reading bytes."""
     try:
         return open(path, "rb")
     except OSError as error:
@@ -99,15 +95,7 @@ def open_file(path: str) -> BinaryIO:
 
 
 def decode_pair(pair: Sequence[bytes], place: str) -> tuple[str, str]:
-    """Decodes the source and the target of a record.
-
-    Args:
-        pair: Source and target in UTF-8.
-        place: Where the pair was read, for the error message.
-
-    Raises:
-        InputError: If the bytes are not valid UTF-8.
-    """
+    """Decodes source and target, which were read at `place`, from UTF-8."""
     source, target = pair
     try:
         return source.decode("utf-8"), target.decode("utf-8")

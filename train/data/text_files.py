@@ -10,12 +10,7 @@ from keras_transformer.train.data.reading import SPLITS, Split, open_file
 
 
 class LineFiles(Split):
-    """Two files, line N of one being the translation of line N of the other.
-
-    Args:
-        source: Path of the source file.
-        target: Path of the target file.
-    """
+    """Two files, line N of one being the translation of line N of the other."""
 
     def __init__(self, source: str, target: str) -> None:
         super().__init__(f"{source} and {target}", [source, target])
@@ -38,9 +33,6 @@ class Tsv(Split):
     """One file with source and target in the first two tab-separated columns.
 
     Further columns are ignored.
-
-    Args:
-        path: Path of the file.
     """
 
     def __init__(self, path: str) -> None:
@@ -62,15 +54,7 @@ def open_folder(
 ) -> dict[str, LineFiles]:
     """Returns the splits that the files `SPLIT.LANGUAGE` of a folder form.
 
-    Args:
-        folder: Path of the folder.
-        names: Names of the files in it that belong to a split.
-        source: Language code of the source.
-        target: Language code of the target.
-
-    Raises:
-        InputError: If a language code is missing, no file has it, or a split
-            has only one side.
+    `names` are those of all its files that belong to a split.
     """
     languages = sorted({name.partition(".")[2] for name in names})
     found = f"There are files for: {', '.join(languages) or 'no language'}"

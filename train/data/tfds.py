@@ -18,15 +18,7 @@ if TYPE_CHECKING:
 
 
 class TFDSSplit(Split):
-    """A split of a prepared dataset of TensorFlow Datasets.
-
-    Args:
-        name: Name of the split in messages.
-        builder: The builder of the dataset.
-        split: Name of the split in the dataset.
-        source: Name of the feature that holds the source.
-        target: Name of the feature that holds the target.
-    """
+    """The split of a dataset of TensorFlow Datasets, which is downloaded."""
 
     def __init__(
         self,
@@ -76,18 +68,9 @@ class TFDSSplit(Split):
 def open_tfds(
     name: str, source: str | None, target: str | None
 ) -> dict[str, TFDSSplit]:
-    """Returns the splits of a dataset, downloading it if necessary.
+    """Returns the splits of `NAME/CONFIG`, downloading it if necessary.
 
-    Args:
-        name: `NAME/CONFIG`, as in TensorFlow Datasets.
-        source: Language code of the source, the name of a feature.
-        target: Language code of the target, likewise.
-
-    Returns:
-        The splits by name, with `"validation"` renamed to `"valid"`.
-
-    Raises:
-        InputError: If the package, the dataset or a language is missing.
+    Source and target are features. `"validation"` is renamed to `"valid"`.
     """
     try:
         return _open_splits(name, source, target)

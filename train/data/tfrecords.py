@@ -75,14 +75,8 @@ def open_folder(
 ) -> dict[str, TFRecordFiles]:
     """Returns the splits that the TFRecord files of a folder form.
 
-    Args:
-        folder: Path of the folder.
-        names: Names of its TFRecord files, in reading order.
-        source: Name of the feature that holds the source.
-        target: Name of the feature that holds the target.
-
-    Raises:
-        InputError: If a name is missing, or one of several numbered files.
+    `names` are those of the files, in reading order; `source` and `target`
+    those of the features.
     """
     if not source or not target:
         raise InputError(

@@ -14,9 +14,6 @@ class Treebank(Split):
     """The trees of a file, each after its sentence.
 
     The sentence has the words of the tree, separated by spaces.
-
-    Args:
-        path: Path of a file in the format of the Penn Treebank.
     """
 
     def __init__(self, path: str) -> None:
