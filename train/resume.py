@@ -198,7 +198,6 @@ def open_data(run: TrainingRun, job: Job) -> Prepared:
         )
     ids = {"ids": prepared.checksum}
     _refuse_differences(refused, {"ids": known["ids"]}, ids, ())
-    prepared.shards  # noqa: B018  # refuses files that are damaged
     return prepared
 
 
@@ -281,8 +280,9 @@ def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
             f"{prepared.path} was prepared with another tokenizer than that of "
             f"{past.path}. Prepare the corpus with --init-from {past.path}."
         )
-    check_pairs(prepared.statistics.pairs, recipe.max_length, job.workers)
-    prepared.shards  # noqa: B018  # refuses files that are damaged
+    # Also refuses files that are damaged.
+    pairs = sum(shard.offsets.size // 2 for shard in prepared.shards)
+    check_pairs(pairs, recipe.max_length, job.workers)
     _report(job, prepared)
     statistics = {
         **dataclasses.asdict(prepared.statistics),

@@ -187,9 +187,11 @@ def test_what_was_prepared_may_be_removed_but_not_changed(
     assert ids.read_bytes() == content
     assert "tokenizer: training" in capsys.readouterr().out
     ids.write_bytes(content[:-4000] + content[-4000:][::-1])
-    for output in (run.path, tmp_path / "other"):
+    with pytest.raises(InputError, match="must have|were changed"):
+        open_and_close(corpus, tmp_path / "other")
+    with open_run(job(corpus, run.path)) as (_, prepared):
         with pytest.raises(InputError, match="must have|were changed"):
-            open_and_close(corpus, output)
+            print(prepared.shards)
     assert not (tmp_path / "other").exists()
 
 

@@ -1,4 +1,4 @@
-"""The data of the training program: corpora, batches, statistics."""
+"""The data of the training program: corpora, ids and batches."""
 
 from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.pipeline import (
