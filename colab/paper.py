@@ -333,7 +333,7 @@ train_batches = kt.train.training_batches(
 valid_batches = kt.train.evaluation_batches(
     corpus.pairs("valid"), tokenizer, **limits
 )
-kt.plotting.corpus_figure(list(corpus.read("train"))[:5_000], tokenizer)
+kt.plotting.corpus_figure(list(corpus.pairs("train"))[:5_000], tokenizer)
 
 # %% [markdown]
 # ## 6 Results

@@ -52,10 +52,7 @@ os.environ.setdefault("STEPS", "400")
 import keras_transformer as kt
 
 corpus = kt.train.open_corpus(["embedded"])
-sources = [
-    source.decode()
-    for source, _ in corpus.pairs("test").take(64).as_numpy_iterator()
-]
+sources = [source for source, _ in corpus.pairs("test")][:64]
 sources[:3]
 
 # %% [markdown]

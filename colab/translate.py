@@ -56,8 +56,8 @@ import keras_transformer as kt
 
 # %%
 corpus = kt.train.open_corpus(["embedded"])
-for source, target in corpus.pairs("train").take(5).as_numpy_iterator():
-    print(source.decode(), "|", target.decode())
+for source, target in list(corpus.pairs("train"))[:5]:
+    print(source, "|", target)
 
 # %% [markdown]
 # ## Token ids

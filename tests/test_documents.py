@@ -276,7 +276,7 @@ def is_accepted(words):
         options = argument_parser().parse_args(words)
     except SystemExit as error:
         return error.code == 0  # --help
-    return getattr(options, "preset", "base") in PRESETS
+    return getattr(options, "preset", None) in {None, *PRESETS}
 
 
 def flags_of(arguments):

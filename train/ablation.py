@@ -33,7 +33,6 @@ from keras_transformer.train.ablation_report import (
     write_report,
 )
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.statistics import checksum
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import TrainingRun, locked
 
@@ -255,7 +254,7 @@ def _read_references(corpus: Corpus) -> dict[str, list[str]]:
             f"{corpus.name} with {', '.join(corpus.splits)}"
         )
     return {
-        split: [target for _, target in corpus.read(split)]
+        split: [target for _, target in corpus.pairs(split)]
         for split in SPLITS
         if split in corpus.splits
     }
@@ -273,7 +272,7 @@ def _settings(
         "target": corpus.target,
         **values,
         "checksums": {
-            split: checksum(corpus.pairs(split))
+            split: corpus.digest(split)
             for split in ("train", *splits)
             if split in corpus.splits
         },

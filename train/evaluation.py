@@ -61,11 +61,9 @@ def evaluate(
     )
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
-    corpus.check(split)
-    pairs = corpus.pairs(split)
-    rows = list(pairs.as_numpy_iterator())
-    sources = [source.decode() for source, _ in rows]
-    references = [reference.decode() for _, reference in rows]
+    pairs = list(corpus.pairs(split))
+    sources = [source for source, _ in pairs]
+    references = [reference for _, reference in pairs]
     start = time.monotonic()
     outputs = translator.translate(sources, workers=workers)
     seconds = time.monotonic() - start
@@ -76,7 +74,7 @@ def evaluate(
         "task": task.name,
         "data": corpus.name,
         "split": split,
-        "sentences": len(rows),
+        "sentences": len(pairs),
         "truncated": sum(
             output.source_truncated or output.at_length_limit
             for output in outputs
@@ -184,7 +182,7 @@ def _read_results(path: Path) -> list:
 
 
 def _nll(
-    translator: Translator, pairs: tf.data.Dataset
+    translator: Translator, pairs: Sequence[tuple[str, str]]
 ) -> tuple[float | None, int]:
     """Returns the negative log-likelihood, and of how many pairs it is.
 

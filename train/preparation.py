@@ -5,12 +5,14 @@
 
 import contextlib
 import dataclasses
+import functools
+import hashlib
+import itertools
+import json
 import os
 import shutil
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,22 +20,23 @@ from tqdm import tqdm
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
-from keras_transformer.train.data.batching import filter_pairs
+from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.encoding import Encoder, Shard
+from keras_transformer.train.data.pipeline import check_pairs
 from keras_transformer.train.data.prepared import (
     FORMAT,
     SIDES,
     Prepared,
+    is_prepared,
     shard_paths,
+    update_checksum,
 )
-from keras_transformer.train.data.reading import NUM_PARALLEL_CALLS, READ_BATCH
-from keras_transformer.train.data.statistics import count_pairs, summarize
-from keras_transformer.train.resume import learn_tokenizer, report_splits
 from keras_transformer.train.run import TrainingRun, check_free, locked
+from keras_transformer.train.strategy import workers_of_tf_config
 
-# Ids of a shard, give or take a batch: 128 MiB with 2 bytes per id. Offsets
-# in a shard fit into int32.
-_SHARD_IDS = 2**26
+# As many as the tokenizer is trained on are in memory anyway.
+_MOST_IN_MEMORY = 1_000_000
 
 
 def prepare(
@@ -65,49 +68,91 @@ def prepare(
             is too small.
     """
     output = Path(output).resolve()
-    _check(corpus, output, max_length)
-    past = None if init_from is None else TrainingRun.open(init_from)
-    with _new_folder(output) as folder:
-        total = report_splits(corpus)
-        tokenizer = learn_tokenizer(corpus, vocab_size, past)
-        tokenizer.save(folder / "tokenizer.model")
-
-        def tokenize(source: tf.Tensor, target: tf.Tensor) -> tuple:
-            targets = corpus.task.target_ids(tokenizer, target)
-            return tokenizer.tokenize(source), targets
-
-        values = _write_shards(
-            folder, corpus, total, tokenize, tokenizer.vocab_size, max_length
-        )
-        text_splits = [split for split in corpus.splits if split != "train"]
-        for split in text_splits:
-            _write_texts(folder / f"{split}.tfrecord", corpus, split)
-        # Last: a folder is prepared as soon as it has this file.
-        write_json(
-            folder / "prepared.json",
-            {
-                "format": FORMAT,
-                "task": corpus.task.name,
-                "data": corpus.name,
-                "source": corpus.source,
-                "target": corpus.target,
-                "vocab_size": tokenizer.vocab_size,
-                "max_length": max_length,
-                "tokenizer": tokenizer.digest,
-                "text_splits": text_splits,
-                **values,
-            },
-        )
-    return Prepared.open(output)
-
-
-def _check(corpus: Corpus, output: Path, max_length: int) -> None:
-    """Refuses what would fail late, before the corpus is read."""
     if corpus.prepared is not None:
         raise InputError(
             f"{corpus.name} is prepared already. Give it to `train`, or "
             "prepare the corpus that it was prepared from."
         )
+    workers = workers_of_tf_config()
+    if workers > 1:
+        raise InputError(
+            "A corpus is prepared by one process. Received: TF_CONFIG with "
+            f"{workers} workers. Unset it here, and set it for `train`."
+        )
+    tokenizer = None
+    if init_from is not None:
+        tokenizer = tokenizer_of(TrainingRun.open(init_from), corpus)
+    others = [split for split in corpus.splits if split != "train"]
+    _check(corpus, output, max_length)
+    with _new_folder(output) as folder:
+        if folder is None or any(output.glob("*")):
+            raise InputError(
+                f"{output} already contains other files. Choose another "
+                "output, or remove it first."
+            )
+        _write(folder, corpus, vocab_size, max_length, tokenizer, others)
+    prepared = Prepared.open(output)
+    print(f"train: {prepared.statistics.describe(max_length)}")
+    return prepared
+
+
+def prepare_for_training(
+    corpus: Corpus,
+    folder: Path,
+    vocab_size: int,
+    max_length: int,
+    tokenizer: Tokenizer | None,
+) -> Prepared:
+    """Prepares the split `train` alone, unless that was done before.
+
+    If another process prepares it at this moment, this one waits. Without a
+    tokenizer, one of `vocab_size` is trained.
+    """
+    if not is_prepared(folder):
+        _check(corpus, folder, max_length)
+        print(f"preparing: {corpus.name}", flush=True)
+        with _new_folder(folder, wait=True) as partial:
+            if partial is not None:
+                _write(partial, corpus, vocab_size, max_length, tokenizer, [])
+    print(f"prepared: {folder}")
+    return Prepared.open(folder)
+
+
+def content_name(
+    corpus: Corpus,
+    vocab_size: int,
+    max_length: int,
+    tokenizer: Tokenizer | None,
+) -> str:
+    """Returns a name for what `prepare_for_training` writes.
+
+    It depends on the content of the files, not on where they are.
+    """
+    vocabulary = tokenizer.digest if tokenizer else vocab_size
+    content = (
+        FORMAT,
+        corpus.task.name,
+        corpus.digest("train"),
+        vocabulary,
+        max_length,
+    )
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Tokenizer:
+    """Returns the tokenizer of a run for the same task."""
+    if past.task.name != corpus.task.name:
+        raise InputError(
+            "A run can only be started with the tokenizer of a run for the "
+            f"same task. Received: {past.path}, which is for {past.task.name}, "
+            f"and {corpus.name}, which is for {corpus.task.name}"
+        )
+    print(f"tokenizer: {past.tokenizer.vocab_size:,} tokens, from {past.path}")
+    return past.tokenizer
+
+
+def _check(corpus: Corpus, output: Path, max_length: int) -> None:
+    """Refuses what would fail late, before the corpus is read."""
     if "train" not in corpus.splits:
         raise InputError(
             f"Training needs a split train. Received: {corpus.name} with "
@@ -119,164 +164,140 @@ def _check(corpus: Corpus, output: Path, max_length: int) -> None:
             f"Received: max_length={max_length}"
         )
     check_free(output)
-    if output.exists() and any(output.iterdir()):
-        raise InputError(
-            f"{output} already contains other files. Choose another output, "
-            "or remove it first."
-        )
 
 
 @contextlib.contextmanager
-def _new_folder(path: Path) -> Iterator[Path]:
+def _new_folder(path: Path, wait: bool = False) -> Iterator[Path | None]:
     """Yields a temporary folder, and moves it to `path` when it is complete.
 
-    What a process left there that was killed is removed.
+    What a process left there that was killed is removed. Yields None if
+    another process has written `path` meanwhile.
     """
     path = path.absolute()  # "." has no name
     partial = path.with_name(f".partial-{path.name}")
-    with locked(partial):
-        for file in partial.iterdir():
-            if file.name != "lock":
-                file.unlink()
+    with locked(partial, wait):
         try:
+            if is_prepared(path):
+                yield None
+                return
+            for file in partial.iterdir():
+                if file.name != "lock":
+                    file.unlink()
             yield partial
-            (partial / "lock").unlink()
+            # The lock moves along: until then no other process may begin.
             os.replace(partial, path)
+            (path / "lock").unlink()
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write_shards(
+def _write(
     folder: Path,
     corpus: Corpus,
-    total: int,
-    tokenize: Callable[[tf.Tensor, tf.Tensor], tuple],
     vocab_size: int,
     max_length: int,
-) -> dict[str, Any]:
-    """Writes the ids of the split `train`; returns what is known of them.
+    tokenizer: Tokenizer | None,
+    text_splits: list[str],
+) -> None:
+    """Writes the files of a prepared corpus."""
+    pairs = _ReadOnce(corpus.pairs("train"))
+    source, target = map(_shorten, pairs.first)
+    print(f"first pair: {source} → {target}", flush=True)
+    progress = functools.partial(
+        tqdm, unit="pair", unit_scale=True, disable=None
+    )
+    if tokenizer is None:
+        print(f"tokenizer: training with {vocab_size:,} tokens", flush=True)
+        reading = progress(pairs, desc="reading")
+        tokenizer = corpus.task.train_tokenizer(reading, vocab_size)
+    else:
+        corpus.task.check_tokenizer(tokenizer, pairs)
+    tokenizer.save(folder / "tokenizer.model")
 
-    Args:
-        folder: The folder.
-        corpus: The corpus.
-        total: Number of its pairs.
-        tokenize: Returns the ids of sources and targets, two int32 ragged
-            tensors `[N, (T)]` without end tokens, from their texts, `[N]`.
-        vocab_size: Every id is smaller.
-        max_length: Maximum number of tokens in a text, with the end token.
-    """
-    dtype = tf.uint16 if vocab_size <= 2**16 else tf.int32
+    encoder = Encoder(tokenizer, max_length, corpus.task)
+    sizes, checksum = [], 0
+    reading = progress(pairs, desc="tokenizing", total=pairs.total)
+    for shard in encoder.shards(reading):
+        _write_shard(folder, len(sizes), shard)
+        sizes.append(shard.offsets.size // 2)
+        checksum = update_checksum(checksum, shard)
+        if pairs.total is not None:
+            _check_disk(folder, pairs.total / encoder.statistics.read)
+    statistics = encoder.statistics
+    check_pairs(statistics.pairs, max_length)
+    for split in text_splits:
+        _write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
+    # Last: a folder is prepared as soon as it has this file.
+    write_json(
+        folder / "prepared.json",
+        {
+            "format": FORMAT,
+            "task": corpus.task.name,
+            "data": corpus.name,
+            "source": corpus.source,
+            "target": corpus.target,
+            "vocab_size": tokenizer.vocab_size,
+            "max_length": max_length,
+            "tokenizer": tokenizer.digest,
+            "text_splits": text_splits,
+            "statistics": dataclasses.asdict(statistics),
+            "checksum": checksum,
+            "shards": sizes,
+        },
+    )
 
-    def encode(source: tf.Tensor, target: tf.Tensor) -> tuple:
-        s, t = tokenize(source, target)
-        keep, _ = filter_pairs(
-            s.row_lengths() + 1, t.row_lengths() + 1, max_length
-        )
-        kept = [tf.ragged.boolean_mask(ids, keep) for ids in (s, t)]
-        # [2 * kept, (T)]: source, target, source, ...
-        rows = tf.stack(kept, axis=1).values
-        ids = tf.cast(rows.values, dtype)
-        return count_pairs(s, t, max_length), ids, rows.row_lengths()
 
-    batches = corpus.pairs("train").batch(READ_BATCH)
-    batches = batches.map(encode, NUM_PARALLEL_CALLS).prefetch(2)
-    shards = _Shards(folder)
-    parts = []
-    with tqdm(total=total, unit="pair", unit_scale=True, disable=None) as bar:
-        for number, batch in enumerate(batches.as_numpy_iterator(), start=1):
-            counts, ids, lengths = batch
-            parts.append(counts)
-            shards.add(ids, lengths)
-            done = min(number * READ_BATCH, total)
-            shards.check_disk(total / done)
-            bar.update(done - bar.n)
-    shards.close()
-    statistics = summarize(parts)
-    print(f"train: {statistics.describe(max_length)}")
-    if not statistics.pairs:
+class _ReadOnce:
+    """Pairs that are kept when they are read first, unless they are many."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._pairs = pairs
+        reading = iter(pairs)
+        self.first = next(reading)
+        self._reading = itertools.chain([self.first], reading)
+        self._kept: list[tuple[str, str]] | None = None
+        self.total: int | None = None  # known when they have been read
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return self._read() if self._kept is None else iter(self._kept)
+
+    def _read(self) -> Iterator[tuple[str, str]]:
+        reading, self._reading = self._reading, None
+        kept, total = [], 0
+        for total, pair in enumerate(reading or self._pairs, start=1):
+            if total <= _MOST_IN_MEMORY:
+                kept.append(pair)
+            else:
+                kept = None
+            yield pair
+        self._kept, self.total = kept, total
+
+
+def _write_shard(folder: Path, number: int, shard: Shard) -> None:
+    for path, array in zip(shard_paths(folder, number), shard, strict=True):
+        with atomic_write(path) as partial:
+            np.save(partial, array)
+
+
+def _check_disk(folder: Path, ratio: float) -> None:
+    """Raises InputError if the disk is too small for `ratio` times as much."""
+    size = sum(file.stat().st_size for file in folder.glob("*.npy"))
+    missing, free = size * (ratio - 1), shutil.disk_usage(folder).free
+    if missing > free:
         raise InputError(
-            "No pair is left to train on. Increase max_length, or check the "
-            f"data. Received: max_length={max_length}"
+            f"The prepared corpus will take about {size * ratio / 1e9:.1f} GB. "
+            f"Received: a disk with {free / 1e9:.1f} GB left after "
+            f"{size / 1e9:.1f} GB. Choose another output."
         )
-    return {
-        "statistics": dataclasses.asdict(statistics),
-        "checksum": shards.checksum,
-        "shards": shards.pairs,
-    }
 
 
-class _Shards:
-    """Writes ids, a shard at a time.
-
-    Args:
-        folder: Where to write.
-
-    Attributes:
-        pairs: Number of pairs of each shard so far.
-        checksum: CRC-32 of the lengths and ids so far.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._clear()
-        self.pairs: list[int] = []
-        self.checksum = 0
-
-    def check_disk(self, ratio: float) -> None:
-        """Raises InputError if the disk is too small for the rest.
-
-        Args:
-            ratio: How many times what was added there will be.
-        """
-        if self._size or not self.pairs:
-            return  # only after a shard was written: it costs a system call
-        size = sum(file.stat().st_size for file in self._folder.glob("*.npy"))
-        missing, free = size * (ratio - 1), shutil.disk_usage(self._folder).free
-        if missing > free:
-            raise InputError(
-                f"The prepared corpus will take about {size * ratio / 1e9:.1f} "
-                f"GB. Received: a disk with {free / 1e9:.1f} GB left after "
-                f"{size / 1e9:.1f} GB. Choose another output."
-            )
-
-    def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
-        """Adds texts: their ids one after the other, and their lengths."""
-        self._ids.append(ids)
-        self._lengths.append(lengths)
-        self._size += ids.size
-        if self._size >= _SHARD_IDS:
-            self._write()
-
-    def close(self) -> None:
-        """Writes what is left."""
-        if self._size:
-            self._write()
-
-    def _write(self) -> None:
-        ids, lengths = map(np.concatenate, (self._ids, self._lengths))
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        paths = shard_paths(self._folder, len(self.pairs))
-        for path, array in zip(paths, (ids, offsets), strict=True):
-            self.checksum = zlib.crc32(array, self.checksum)
-            with atomic_write(path) as partial:
-                np.save(partial, array)
-        self.pairs.append(lengths.size // 2)
-        self._clear()
-
-    def _clear(self) -> None:
-        self._ids: list[np.ndarray] = []
-        self._lengths: list[np.ndarray] = []
-        self._size = 0
-
-
-def _write_texts(path: Path, corpus: Corpus, split: str) -> None:
-    corpus.check(split)
+def _write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
     with atomic_write(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
-            for pair in corpus.pairs(split).as_numpy_iterator():
+            for pair in pairs:
                 features = {
                     name: tf.train.Feature(
-                        bytes_list=tf.train.BytesList(value=[text])
+                        bytes_list=tf.train.BytesList(value=[text.encode()])
                     )
                     for name, text in zip(SIDES, pair, strict=True)
                 }
@@ -284,3 +305,7 @@ def _write_texts(path: Path, corpus: Corpus, split: str) -> None:
                     features=tf.train.Features(feature=features)
                 )
                 writer.write(example.SerializeToString())
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
 from keras_transformer.train.cost import sustained_flops
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.statistics import (
-    checksum,
-    collect_statistics,
+from keras_transformer.train.data.encoding import Encoder
+from keras_transformer.train.data.pipeline import check_pairs
+from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.preparation import (
+    content_name,
+    prepare_for_training,
+    tokenizer_of,
 )
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import TrainingRun, check_free, locked
@@ -22,6 +27,9 @@ from keras_transformer.train.run import TrainingRun, check_free, locked
 # What may differ when a run is resumed: its length, what it keeps, and where
 # its data are. Checksums tell whether they are the same data.
 _MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard", "data"}
+
+# Beside the runs, so that those on the same corpus share what is prepared.
+_PREPARED_FOLDER = "prepared-corpora"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +39,14 @@ class Job:
     Args:
         corpus: The data.
         output: Folder of the run.
-        preset: Name of the architecture.
+        preset: Name of the architecture and of the recipe.
         recipe: How to train.
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
         init_from: The run whose tokenizer and weights a new run starts with.
         workers: Number of workers.
+        keeps_architecture: Whether the architecture is that of `init_from`,
+            rather than the preset's.
     """
 
     corpus: Corpus
@@ -46,6 +56,7 @@ class Job:
     architecture: dict[str, Any]
     init_from: Path | None
     workers: int
+    keeps_architecture: bool = False
 
     def settings(self) -> dict[str, Any]:
         """Returns what a run records, as plain values."""
@@ -58,43 +69,78 @@ class Job:
             **dataclasses.asdict(self.recipe),
         }
 
-    def config(self, tokenizer: Tokenizer) -> TransformerConfig:
-        """Returns the architecture with the ids of a tokenizer."""
-        return TransformerConfig.from_preset(
-            self.preset,
+    def config(
+        self, tokenizer: Tokenizer, past: TransformerConfig | None
+    ) -> TransformerConfig:
+        """Returns the architecture with the ids of a tokenizer.
+
+        `past` is that of `init_from`, or of the run itself if it is resumed.
+        """
+        ids = dict(
             vocab_size=tokenizer.vocab_size,
             max_length=self.recipe.max_length,
             pad_id=tokenizer.pad_id,
             bos_id=tokenizer.bos_id,
             eos_id=tokenizer.eos_id,
-            **self.architecture,
+        )
+        if self.keeps_architecture:
+            return dataclasses.replace(past, **ids, **self.architecture)
+        return TransformerConfig.from_preset(
+            self.preset, **ids, **self.architecture
         )
 
-    def checksums(self) -> dict[str, int]:
-        """Returns 32 bits per split that identify its texts and their order.
+    def checksums(self) -> dict[str, str | None]:
+        """Returns what identifies the pairs of train and valid.
 
-        They are 0 for a missing split. That of `train` also identifies the
-        parts of the workers, which depend on the files; that of a prepared
-        corpus identifies the ids.
+        It is None for a missing split.
         """
-        sums = {"train": 0, "valid": 0}
-        if self.corpus.prepared is not None:
-            sums["train"] = self.corpus.prepared.checksum
-        elif "train" in self.corpus.splits:
-            shards = ((i, self.workers) for i in range(self.workers))
-            parts = (self.corpus.pairs("train", shard) for shard in shards)
-            sums["train"] = checksum(*parts)
-        if "valid" in self.corpus.splits:
-            sums["valid"] = checksum(self.corpus.pairs("valid"))
-        return sums
+        return {
+            split: self.corpus.digest(split)[:16]
+            if split in self.corpus.splits
+            else None
+            for split in ("train", "valid")
+        }
+
+
+def default_values(
+    corpus: Corpus,
+    output: Path,
+    preset: str | None,
+    init_from: str | Path | None,
+) -> tuple[str, dict[str, int]]:
+    """Returns the preset, and what differs from its recipe by default.
+
+    Args:
+        corpus: The data. If they are prepared, that fixes some values.
+        output: Folder of the run.
+        preset: Name of the preset. Default: that of the run to start from,
+            whose architecture is kept then, or else small.
+        init_from: The run to start from.
+    """
+    values = {}
+    if preset is None:
+        preset = "small"
+        if init_from is not None:
+            # A run that is resumed needs the other one no more.
+            is_resumed = (output / "config.json").exists()
+            past = TrainingRun.open(output if is_resumed else init_from)
+            if past.recipe.get("preset") in PRESETS:
+                preset = past.recipe["preset"]
+            values = {
+                "vocab_size": past.config.vocab_size,
+                "max_length": past.config.max_length,
+            }
+    if corpus.prepared is not None:
+        values = corpus.prepared.recipe_values()
+    return preset, values
 
 
 @contextlib.contextmanager
-def open_run(job: Job) -> Iterator[TrainingRun]:
+def open_run(job: Job) -> Iterator[tuple[TrainingRun, Prepared | None]]:
     """Opens the run of a job for training, and locks it.
 
-    Args:
-        job: The arguments of `train`.
+    Yields:
+        The run, and its training data; None if there is nothing to train.
 
     Raises:
         InputError: If the folder has a run with other settings or data, or
@@ -103,24 +149,64 @@ def open_run(job: Job) -> Iterator[TrainingRun]:
     if (job.output / "config.json").exists():
         with locked(job.output):
             run = TrainingRun.open(job.output)
-            _check_resumable(run, job)
-            yield run
+            prepared = None
+            if _can_be_resumed(run, job):
+                prepared = open_data(run, job)
+            yield run, prepared
     else:
         check_free(job.output)
-        config, tokenizer, statistics = _prepare(job)
+        config, prepared, statistics = _start(job)
         # Another process may have started the same run meanwhile.
         with locked(job.output):
-            yield TrainingRun.create(
+            run = TrainingRun.create(
                 job.output,
                 config,
                 job.settings(),
-                tokenizer,
+                prepared.tokenizer,
                 statistics,
                 task=job.corpus.task,
             )
+            yield run, prepared
 
 
-def _check_resumable(run: TrainingRun, job: Job) -> None:
+def open_data(run: TrainingRun, job: Job) -> Prepared:
+    """Returns the training data of a run that is resumed, or of the chief.
+
+    Raises:
+        InputError: If the corpus has changed.
+    """
+    known = run.statistics
+    if "prepared" not in known:
+        raise InputError(
+            f"{run.path} was started by an earlier version, which trained in "
+            "another order. Finish it with that version, or train into "
+            "another folder, perhaps with --init-from this run."
+        )
+    refused = (
+        f"{run.path} was started with other data. Choose another output, or "
+        f"use the same data. Checksums of {job.corpus.name} differ."
+    )
+    _refuse_differences(refused, known["checksums"], job.checksums(), ())
+    prepared = job.corpus.prepared
+    if prepared is None:
+        prepared = prepare_for_training(
+            job.corpus,
+            _folder_of(job, known["prepared"]),
+            run.tokenizer.vocab_size,
+            run.config.max_length,
+            run.tokenizer,
+        )
+    ids = {"ids": prepared.checksum}
+    _refuse_differences(refused, {"ids": known["ids"]}, ids, ())
+    return prepared
+
+
+def _folder_of(job: Job, name: str) -> Path:
+    return job.output.absolute().parent / _PREPARED_FOLDER / name
+
+
+def _can_be_resumed(run: TrainingRun, job: Job) -> bool:
+    """Returns whether there is something to train; refuses other settings."""
     free = set(_MAY_CHANGE)
     if job.init_from is not None:
         free.add("vocab_size")  # it is that of the tokenizer
@@ -130,7 +216,7 @@ def _check_resumable(run: TrainingRun, job: Job) -> None:
         f"{run.path} was started with other values. Choose another output, "
         "use the same values, or remove it first.",
         {**run.recipe, **run.config.to_dict()},
-        {**job.config(run.tokenizer).to_dict(), **job.settings()},
+        {**job.config(run.tokenizer, run.config).to_dict(), **job.settings()},
         free,
     )
     if not run.state_path.exists():
@@ -141,20 +227,14 @@ def _check_resumable(run: TrainingRun, job: Job) -> None:
                 "with --init-from this run."
             )
     elif state.load_step(run.state_path) >= job.recipe.steps:
-        return  # nothing to train: the data do not matter
+        return False  # the data do not matter
     workers = run.statistics["workers"]
     if job.workers != workers:
         raise InputError(
             f"{run.path} was started with {workers} workers, each of which has "
             f"a part of the data. Received: {job.workers} workers"
         )
-    _refuse_differences(
-        f"{run.path} was started with other data. Choose another output, or "
-        f"use the same data. Checksums of {job.corpus.name} differ.",
-        run.statistics["checksums"],
-        job.checksums(),
-        (),
-    )
+    return True
 
 
 def _started_from(run: TrainingRun, init_from: Path) -> bool:
@@ -167,16 +247,15 @@ def _started_from(run: TrainingRun, init_from: Path) -> bool:
     return TrainingRun.open(init_from).id == run.statistics["init_from"]
 
 
-def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
-    """Returns architecture, tokenizer and data statistics of a new run."""
-    past = None
+def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
+    """Returns architecture, training data and their statistics of a new run."""
+    corpus, recipe = job.corpus, job.recipe
+    past = tokenizer = config = None
     if job.init_from is not None:
         past = TrainingRun.open(job.init_from)
         past.find_checkpoint()  # refuses a run that has none
-    report_splits(job.corpus)
-    tokenizer = _tokenizer(job, past)
-    config = job.config(tokenizer)
-    if past is not None:
+        tokenizer = tokenizer_of(past, corpus)
+        config = job.config(tokenizer, past.config)
         free = {"dropout", "attention_window"}
         if config.positional_encoding == "sinusoidal":
             free.add("max_length")
@@ -187,71 +266,56 @@ def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
             config.to_dict(),
             free,
         )
-    statistics = _statistics(job, tokenizer)
-    statistics |= {
-        "checksums": job.checksums(),
-        "workers": job.workers,
-        "init_from": past and past.id,
-        "sustained_flops": sustained_flops(job.recipe.dtype),
-    }
-    return config, tokenizer, statistics
-
-
-def report_splits(corpus: Corpus) -> int:
-    """Checks and prints what there is to train on; returns its pairs."""
-    sizes = {}
-    for split in ("train", "valid"):
-        if split == "train" and corpus.prepared is not None:
-            sizes[split] = corpus.prepared.statistics.pairs
-        elif split in corpus.splits:
-            sizes[split] = corpus.check(split)
-        else:
-            continue
-        print(f"{split}: {sizes[split]:,} pairs in {corpus.name}")
-    if corpus.prepared is None:
-        first = corpus.pairs("train").take(1)
-        for source, target in first.as_numpy_iterator():
-            print(f"first pair: {_shorten(source)} → {_shorten(target)}")
-    return sizes["train"]
-
-
-def learn_tokenizer(
-    corpus: Corpus, vocab_size: int, past: TrainingRun | None
-) -> Tokenizer:
-    """Returns the tokenizer of a past run or, without one, a new one."""
-    if past is not None:
-        if past.task.name != corpus.task.name:
-            raise InputError(
-                "A run can only be started with the tokenizer of a run for the "
-                f"same task. Received: {past.path}, which is for "
-                f"{past.task.name}, and {corpus.name}, which is for "
-                f"{corpus.task.name}"
-            )
-        corpus.task.check_tokenizer(past.tokenizer, corpus.read("train"))
-        size = past.tokenizer.vocab_size
-        print(f"tokenizer: {size:,} tokens, from {past.path}")
-        return past.tokenizer
-    print(f"tokenizer: training with {vocab_size:,} tokens")
-    return corpus.task.train_tokenizer(corpus.read("train"), vocab_size)
-
-
-def _tokenizer(job: Job, past: TrainingRun | None) -> Tokenizer:
-    prepared = job.corpus.prepared
+    name, prepared = None, corpus.prepared
     if prepared is None:
-        return learn_tokenizer(job.corpus, job.recipe.vocab_size, past)
-    if past is not None and past.tokenizer.digest != prepared.tokenizer.digest:
+        arguments = recipe.vocab_size, recipe.max_length, tokenizer
+        name = content_name(corpus, *arguments)
+        folder = _folder_of(job, name)
+        prepared = prepare_for_training(corpus, folder, *arguments)
+    elif tokenizer is None:
+        size = prepared.tokenizer.vocab_size
+        print(f"tokenizer: {size:,} tokens, from {prepared.path}")
+    elif tokenizer.digest != prepared.tokenizer.digest:
         raise InputError(
             f"{prepared.path} was prepared with another tokenizer than that of "
             f"{past.path}. Prepare the corpus with --init-from {past.path}."
         )
-    size = prepared.tokenizer.vocab_size
-    print(f"tokenizer: {size:,} tokens, from {prepared.path}")
-    return prepared.tokenizer
+    # Also refuses files that are damaged.
+    pairs = sum(shard.offsets.size // 2 for shard in prepared.shards)
+    check_pairs(pairs, recipe.max_length, job.workers)
+    _report(job, prepared)
+    statistics = {
+        **dataclasses.asdict(prepared.statistics),
+        "checksums": job.checksums(),
+        "ids": prepared.checksum,
+        "prepared": name,
+        "workers": job.workers,
+        "init_from": past and past.id,
+        "sustained_flops": sustained_flops(recipe.dtype),
+    }
+    return config or job.config(prepared.tokenizer, None), prepared, statistics
 
 
-def _shorten(text: bytes) -> str:
-    text = text.decode()
-    return repr(text if len(text) <= 60 else text[:59] + "…")
+def _report(job: Job, prepared: Prepared) -> None:
+    """Prints what is used of the data; refuses what `patience` cannot use."""
+    corpus, recipe = job.corpus, job.recipe
+    if "valid" in corpus.splits:
+        encoder = Encoder(prepared.tokenizer, recipe.max_length, corpus.task)
+        for _ in encoder.shards(corpus.pairs("valid")):
+            pass
+        valid = encoder.statistics
+        print(f"valid: {valid.describe(recipe.max_length)}")
+        if recipe.patience is not None and not valid.pairs:
+            raise InputError(
+                "patience needs validation pairs, whose loss it monitors, and "
+                f"none is left. Received: patience={recipe.patience}"
+            )
+    train = prepared.statistics
+    print(f"train: {train.describe(recipe.max_length)}")
+    tokens = train.source_tokens + train.target_tokens
+    passes = recipe.steps * recipe.batch_tokens / tokens
+    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
+    print(f"train: {recipe.steps:,} steps are {passes} passes over the data")
 
 
 def _refuse_differences(
@@ -267,38 +331,3 @@ def _refuse_differences(
     ]
     if differences:
         raise InputError(f"{message} Received: {'; '.join(differences)}")
-
-
-def _statistics(job: Job, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Prints what is used of the data; returns it for the training data."""
-    corpus, recipe = job.corpus, job.recipe
-    found = {}
-    for split in ("valid", "train"):
-        if split not in corpus.splits:
-            continue
-        if split == "train" and corpus.prepared is not None:
-            found[split] = corpus.prepared.statistics
-        else:
-            found[split] = collect_statistics(
-                corpus.pairs(split), tokenizer, recipe.max_length, corpus.task
-            )
-        print(f"{split}: {found[split].describe(recipe.max_length)}")
-    train = found["train"]
-    if not train.pairs:
-        raise InputError(
-            "No pair is left to train on. Increase max_length, or check the "
-            f"data. Received: max_length={recipe.max_length}"
-        )
-    if recipe.patience is not None and not found["valid"].pairs:
-        raise InputError(
-            "patience needs validation pairs, whose loss it monitors, and none "
-            f"is left. Received: patience={recipe.patience}"
-        )
-    warning = train.order_warning()
-    if warning and corpus.prepared is None:
-        print(f"train: {warning}")
-    tokens = train.source_tokens + train.target_tokens
-    passes = recipe.steps * recipe.batch_tokens / tokens
-    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
-    print(f"train: {recipe.steps:,} steps are {passes} passes over the data")
-    return dataclasses.asdict(train)

@@ -163,23 +163,34 @@ class TrainingRun(Run):
 
 
 @contextlib.contextmanager
-def locked(path: str | os.PathLike) -> Iterator[None]:
+def locked(path: str | os.PathLike, wait: bool = False) -> Iterator[None]:
     """Creates a folder and keeps other processes from writing to it.
+
+    Args:
+        path: The folder. It may be moved or removed while it is locked.
+        wait: Whether to wait while another process writes to it.
 
     Raises:
         InputError: If another process writes to it.
     """
-    path = Path(path)
-    path.mkdir(parents=True, exist_ok=True)
-    with open(path / "lock", "a") as file:
-        try:
-            _lock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB, path)
-        except BlockingIOError as error:
-            raise InputError(
-                f"Another process is writing to {path}. Wait until it has "
-                "finished, or choose another output."
-            ) from error
-        yield
+    path, lock = Path(path), Path(path) / "lock"
+    while True:
+        path.mkdir(parents=True, exist_ok=True)
+        with open(lock, "a") as file:
+            try:
+                operation = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
+                _lock(file.fileno(), operation, path)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"Another process is writing to {path}. Wait until it has "
+                    "finished, or choose another output."
+                ) from error
+            # Whoever had it may have moved or removed the folder.
+            if lock.exists() and os.path.samestat(
+                os.fstat(file.fileno()), lock.stat()
+            ):
+                yield
+                return
 
 
 def _lock(file: int, operation: int, path: Path) -> None:

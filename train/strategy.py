@@ -44,7 +44,7 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             f"strategy={name!r}"
         )
     if name == "auto":
-        if _workers_of_tf_config() > 1:
+        if workers_of_tf_config() > 1:
             name = "multiworker"
         else:
             gpus = len(tf.config.list_logical_devices("GPU"))
@@ -54,7 +54,7 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
         devices = [d.name for d in tf.config.list_logical_devices(kind)]
         return _mirrored(*devices)
     if name == "multiworker":
-        if not _workers_of_tf_config():
+        if not workers_of_tf_config():
             raise InputError(
                 "The strategy multiworker needs the environment variable "
                 f"TF_CONFIG, such as {_TF_CONFIG}. Received: no TF_CONFIG"
@@ -96,7 +96,12 @@ def _join_workers() -> tf.distribute.Strategy:
             ) from error
 
 
-def _workers_of_tf_config() -> int:
+def workers_of_tf_config() -> int:
+    """Returns the number of workers in `TF_CONFIG`; 0 without it.
+
+    Raises:
+        InputError: If it is invalid.
+    """
     text = os.environ.get("TF_CONFIG")
     if not text:
         return 0

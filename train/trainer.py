@@ -15,14 +15,13 @@ from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Tokenizer
 from keras_transformer.train import callbacks, state
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.prepared_stream import PreparedStream
+from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.log import CSVLog, read_log
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.resume import Job, open_run
+from keras_transformer.train.resume import Job, default_values, open_run
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import (
     broadcast_from_chief,
@@ -32,13 +31,13 @@ from keras_transformer.train.strategy import (
     open_strategy,
     worker,
 )
-from keras_transformer.train.workers import broadcast_run, check_workers_agree
+from keras_transformer.train.workers import open_shared_run
 
 
 def train(
     corpus: Corpus,
     output: str | Path,
-    preset: str = "small",
+    preset: str | None = None,
     recipe: Recipe | None = None,
     *,
     architecture: dict[str, Any] | None = None,
@@ -46,6 +45,10 @@ def train(
     init_from: str | Path | None = None,
 ) -> TrainingRun | None:
     """Trains on the split `train`, and validates on `valid` if there is one.
+
+    A corpus that is not prepared is prepared first, in a folder beside
+    `output`, `prepared-corpora`, where a later training finds it. The folder
+    may be removed: it is made again when a run needs it.
 
     Called again with the same arguments after training was interrupted, it
     resumes from the last saved state, and ends with the weights of a training
@@ -55,9 +58,11 @@ def train(
         corpus: From `open_corpus`.
         output: Folder of the run. It must be new, empty, or contain a run
             that was started with the same arguments.
-        preset: Name of the architecture.
+        preset: Name of the architecture and of the recipe. Default: with
+            `init_from` the architecture of that run, and the recipe of its
+            preset, otherwise `"small"`.
         recipe: How to train. Default: the preset's, with the `vocab_size` and
-            the `max_length` of a prepared corpus.
+            the `max_length` of a prepared corpus or of `init_from`.
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
         strategy: From `open_strategy`. Default: one device.
@@ -72,9 +77,10 @@ def train(
     Raises:
         InputError: If the input is invalid, or training diverges.
     """
+    keeps_architecture = preset is None and init_from is not None
+    preset, values = default_values(corpus, Path(output), preset, init_from)
     if recipe is None:
-        fixed = corpus.prepared.recipe_values() if corpus.prepared else {}
-        recipe = Recipe.from_preset(preset, **fixed)
+        recipe = Recipe.from_preset(preset, **values)
     strategy = strategy or open_strategy("single")
     job = Job(
         corpus,
@@ -83,7 +89,8 @@ def train(
         recipe,
         architecture or {},
         init_from and Path(init_from),
-        workers=worker(strategy)[1],
+        worker(strategy)[1],
+        keeps_architecture,
     )
     _check(job)
     keras.utils.set_random_seed(recipe.seed)
@@ -91,33 +98,35 @@ def train(
         tf.config.experimental.enable_op_determinism()
     print(f"strategy: {describe(strategy)}")
     with contextlib.ExitStack() as stack:
-        run = None
+        run = prepared = None
         if worker(strategy)[0] == 0:
-            run = stack.enter_context(open_run(job))
+            run, prepared = stack.enter_context(open_run(job))
             print(f"model: {preset}, {run.config.num_parameters:,} parameters")
+        shared = run
         if job.workers > 1:
-            check_workers_agree(strategy, job, run)
-        tokenizer, config = broadcast_run(strategy, run)
-        model = _compiled_model(config, recipe, strategy)
+            shared, prepared = open_shared_run(strategy, job, run, prepared)
+        model = _compiled_model(shared.config, recipe, strategy)
         resumed = _restore(model, job, run, strategy)
         if run and resumed.step < recipe.steps:
             # With init_from the vocabulary is that of the other run.
-            settings = job.settings() | {"vocab_size": tokenizer.vocab_size}
+            vocab_size = run.config.vocab_size
+            settings = job.settings() | {"vocab_size": vocab_size}
             if run.recipe != settings:
                 run = run.with_recipe(settings)
-        _fit(model, job, tokenizer, run, strategy, resumed)
+        _fit(model, job, prepared, run, strategy, resumed)
     return run
 
 
 def _check(job: Job) -> None:
     """Refuses what would fail late, before the corpus is read."""
     corpus, recipe = job.corpus, job.recipe
-    TransformerConfig.from_preset(
-        job.preset,
-        vocab_size=recipe.vocab_size,
-        max_length=recipe.max_length,
-        **job.architecture,
-    )
+    if not job.keeps_architecture:
+        TransformerConfig.from_preset(
+            job.preset,
+            vocab_size=recipe.vocab_size,
+            max_length=recipe.max_length,
+            **job.architecture,
+        )
     splits = ", ".join(corpus.splits)
     if "train" not in corpus.splits:
         raise InputError(
@@ -207,7 +216,7 @@ def _restore(
 def _fit(
     model: Transformer,
     job: Job,
-    tokenizer: Tokenizer,
+    prepared: Prepared | None,
     run: TrainingRun | None,
     strategy: tf.distribute.Strategy,
     resumed: state.State,
@@ -217,8 +226,8 @@ def _fit(
         print(f"training: all {recipe.steps:,} steps are done")
         return
     counter = callbacks.StepCounter(resumed.step, recipe.steps)
-    training_data = _TrainingData(job, tokenizer, strategy, counter, resumed)
-    valid = _validation_batches(job, tokenizer)
+    training_data = _TrainingData(job, prepared, strategy, counter, resumed)
+    valid = _validation_batches(job, prepared)
     chain = [counter, callbacks.CheckFinite(counter)]
     stopping = None
     if valid is not None:
@@ -280,26 +289,20 @@ class _TrainingData:
     def __init__(
         self,
         job: Job,
-        tokenizer: Tokenizer,
+        prepared: Prepared,
         strategy: tf.distribute.Strategy,
         counter: callbacks.StepCounter,
         resumed: state.State,
     ) -> None:
-        index, workers = shard = worker(strategy)
+        index, workers = share = worker(strategy)
         self._stream_arguments = dict(
+            shards=prepared.shards,
+            tokenizer=prepared.tokenizer,
             batch_tokens=job.recipe.batch_tokens // workers,
+            max_length=prepared.max_length,
             seed=job.recipe.seed,
+            share=share,
         )
-        self._prepared = job.corpus.prepared
-        if self._prepared is not None:
-            self._stream_arguments |= dict(prepared=self._prepared, shard=shard)
-        else:
-            self._stream_arguments |= dict(
-                pairs=job.corpus.pairs("train", shard),
-                tokenizer=tokenizer,
-                task=job.corpus.task,
-                max_length=job.recipe.max_length,
-            )
         self._strategy = strategy
         self._counter = counter
         self._position = tuple(resumed.position[index].tolist())
@@ -310,10 +313,9 @@ class _TrainingData:
         if self._stream is not None:
             self._position = self._current_position()
         self._first_step = self._counter.step
-        stream = pipeline.TrainingStream
-        if self._prepared is not None:
-            stream = PreparedStream
-        self._stream = stream(**self._stream_arguments, start=self._position)
+        self._stream = pipeline.BatchStream(
+            **self._stream_arguments, start=self._position
+        )
         return distribute(self._stream.dataset, self._strategy)
 
     def gather_positions(self) -> np.ndarray:
@@ -324,16 +326,14 @@ class _TrainingData:
         return self._stream.position(self._counter.step - self._first_step)
 
 
-def _validation_batches(
-    job: Job, tokenizer: Tokenizer
-) -> tf.data.Dataset | None:
+def _validation_batches(job: Job, prepared: Prepared) -> tf.data.Dataset | None:
     """Returns the validation batches; None if there are none."""
     if "valid" not in job.corpus.splits:
         return None
     recipe = job.recipe
     batches = pipeline.evaluation_batches(
         job.corpus.pairs("valid"),
-        tokenizer,
+        prepared.tokenizer,
         task=job.corpus.task,
         # As much memory as a part of a training batch needs.
         batch_tokens=max(

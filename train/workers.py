@@ -1,54 +1,57 @@
-"""What several workers must have in common, and get from the chief."""
+"""What several workers have in common: the settings, and the chief's run."""
 
 import json
 import zlib
 
-import numpy as np
 import tensorflow as tf
 
-from keras_transformer.config import TransformerConfig
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Tokenizer
-from keras_transformer.train.resume import Job
+from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.resume import Job, open_data
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import broadcast_from_chief, worker
 
 
-def check_workers_agree(
-    strategy: tf.distribute.Strategy, job: Job, run: TrainingRun | None
-) -> None:
-    """Refuses workers that would train another model, or wait for ever."""
+def open_shared_run(
+    strategy: tf.distribute.Strategy,
+    job: Job,
+    run: TrainingRun | None,
+    prepared: Prepared | None,
+) -> tuple[TrainingRun, Prepared | None]:
+    """Returns the run and the training data, which the chief has opened.
+
+    The other workers wait for it, and read them from the same folder. They
+    would train another model, or wait for ever, if their settings or their
+    validation data differed.
+
+    Every worker must call this function. `run` and `prepared` are what
+    `open_run` yields on the chief, and None on the others.
+    """
     settings = job.settings() | job.architecture
     # Paths may differ from machine to machine.
     del settings["data"], settings["init_from"]
     text = json.dumps(settings, sort_keys=True)
-    sums = run.statistics["checksums"] if run else job.checksums()
-    own = {"settings": zlib.crc32(text.encode())}
-    own |= {f"texts of {split}": number for split, number in sums.items()}
-    chief = broadcast_from_chief(strategy, list(own.values())).tolist()
-    differences = [
-        name
-        for name, value, expected in zip(own, own.values(), chief, strict=True)
-        if value != expected
+    own = [
+        zlib.crc32(text.encode()),
+        zlib.crc32(run.id.encode()) if run else 0,
+        int(prepared is not None),
     ]
-    if differences:
+    expected, run_id, trains = broadcast_from_chief(strategy, own).tolist()
+    index = worker(strategy)[0]
+    if own[0] != expected:
         raise InputError(
-            "Every worker must have the settings and the data of worker 0. "
-            f"Received: worker {worker(strategy)[0]} with other "
-            f"{' and '.join(differences)}"
+            "Every worker must have the settings of worker 0. Received: "
+            f"worker {index} with other settings"
         )
-
-
-def broadcast_run(
-    strategy: tf.distribute.Strategy, run: TrainingRun | None
-) -> tuple[Tokenizer, TransformerConfig]:
-    """Returns the tokenizer and the architecture of the chief's run."""
-    if run is None:
-        contents = (b"", b"")
-    else:
-        contents = (run.tokenizer.model, run.config.to_json().encode())
-    model, config = (
-        broadcast_from_chief(strategy, np.frombuffer(data, np.uint8)).tobytes()
-        for data in contents
-    )
-    return Tokenizer(model), TransformerConfig.from_json(config.decode())
+    if run is not None:
+        return run, prepared
+    if (job.output / "config.json").exists():
+        run = TrainingRun.open(job.output)
+    if run is None or zlib.crc32(run.id.encode()) != run_id:
+        raise InputError(
+            "Every worker must see the folder of the run that worker 0 writes, "
+            "and the one beside it with the prepared corpus. Received: "
+            f"{job.output} on worker {index}, which is another folder. Choose "
+            "an output that all machines share."
+        )
+    return run, open_data(run, job) if trains else None

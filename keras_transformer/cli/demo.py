@@ -1,5 +1,6 @@
 """Trains, evaluates, exports and translates in a few minutes."""
 
+import itertools
 import os
 from pathlib import Path
 
@@ -51,9 +52,9 @@ def run_demo(output: str | os.PathLike | None = None) -> Run:
     print("A new process loaded it and translated as the run does.")
 
     print("\n== 4/4 translate with the SavedModel in a new process")
-    held_out = list(corpus.pairs("test").take(2).as_numpy_iterator())
-    sources = [_SENTENCE, *(source.decode() for source, _ in held_out)]
-    references = ["", *(reference.decode() for _, reference in held_out)]
+    held_out = list(itertools.islice(corpus.pairs("test"), 2))
+    sources = [_SENTENCE, *(source for source, _ in held_out)]
+    references = ["", *(reference for _, reference in held_out)]
     translations = translate_in_subprocess(exported, sources)
     for source, translation, reference in zip(
         sources, translations, references, strict=True

@@ -78,13 +78,15 @@ def add_output(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--output", required=True, metavar="PATH", help=text)
 
 
-def add_preset(parser: argparse.ArgumentParser, default: str) -> None:
-    """Adds `--preset`."""
+def add_preset(
+    parser: argparse.ArgumentParser, default: str | None, about: str = ""
+) -> None:
+    """Adds `--preset`; `about` says what a default of None means."""
     parser.add_argument(
         "--preset",
         default=default,
         metavar="NAME",
-        help=f"one of {', '.join(PRESETS)} (default: %(default)s)",
+        help=f"one of {', '.join(PRESETS)} (default: {about or default})",
     )
 
 

@@ -255,5 +255,5 @@ def _corpus(options: argparse.Namespace) -> "Figure":
     from keras_transformer.train.data.corpus import open_corpus
 
     corpus = open_corpus(options.data, options.source, options.target)
-    pairs = itertools.islice(corpus.read(options.split), options.pairs)
+    pairs = itertools.islice(corpus.pairs(options.split), options.pairs)
     return corpus_figure(pairs, Run.open(options.run).tokenizer, corpus.task)

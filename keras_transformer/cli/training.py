@@ -73,7 +73,7 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `train`."""
     add_data(parser)
     add_output(parser, "folder of the run")
-    add_preset(parser, "small")
+    add_preset(parser, None, "small; with --init-from that of the run")
     parser.add_argument(
         "--strategy",
         choices=_STRATEGIES,
@@ -100,16 +100,18 @@ def train(options: argparse.Namespace) -> None:
     """Trains on a parallel corpus."""
     from keras_transformer.train import trainer
     from keras_transformer.train.data.corpus import open_corpus
+    from keras_transformer.train.resume import default_values
     from keras_transformer.train.strategy import open_strategy
 
     values = given_values(options, Recipe)
-    Recipe.from_preset(options.preset, **values)  # checks them first
+    Recipe.from_preset(options.preset or "small", **values)  # checks them first
     architecture = given_values(options, TransformerConfig)
     strategy = open_strategy(options.strategy)  # before anything is computed
     corpus = open_corpus(options.data, options.source, options.target)
-    if corpus.prepared is not None:
-        values = corpus.prepared.recipe_values() | values
-    recipe = Recipe.from_preset(options.preset, **values)
+    preset, defaults = default_values(
+        corpus, Path(options.output), options.preset, options.init_from
+    )
+    recipe = Recipe.from_preset(preset, **{**defaults, **values})
     run = trainer.train(
         corpus,
         options.output,

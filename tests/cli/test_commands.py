@@ -70,7 +70,7 @@ def test_flags_of_train_that_are_not_given_have_no_value(parse):
         output="run",
         source=None,
         target=None,
-        preset="small",
+        preset=None,
         strategy="auto",
         init_from=None,
     )
@@ -148,7 +148,7 @@ def test_help_of_train_names_presets_choices_and_defaults(show_help):
     for name in PRESETS:
         assert name in text
     for expected in (
-        "(default: small)",
+        "(default: small; with --init-from that of the run)",
         "{auto,single,mirrored,multiworker}",
         "{float32,mixed_bfloat16,mixed_float16} Keras dtype policy "
         "(default: float32)",

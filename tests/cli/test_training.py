@@ -9,6 +9,7 @@ import pytest
 from commands import check_refused, write_corpus
 
 from keras_transformer import cli
+from keras_transformer.inference.run import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import TranslationTask
@@ -106,10 +107,26 @@ def test_train_without_flags_is_the_preset_small(run_cli, trained, train_call):
     arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
     code, *_ = run_cli("train", "--data", trained.data, *arguments)
     assert code == 0
-    assert train_call["preset"] == "small"
+    assert train_call["preset"] is None
     assert train_call["recipe"] == Recipe.from_preset("small")
     assert train_call["architecture"] == {}
     assert train_call["init_from"] is None
+
+
+def test_train_has_the_sizes_and_the_recipe_of_init_from(
+    run_cli, trained, train_call
+):
+    arguments = ("--data", trained.data, "--source", "en", "--target", "de")
+    start = ("--init-from", trained.run, "--output", "runs/x", "--steps", 7)
+    assert run_cli("train", *arguments, *start).code == 0
+    assert train_call["preset"] is None
+    config = Run.open(trained.run).config
+    assert train_call["recipe"] == Recipe.from_preset(
+        "tiny",
+        vocab_size=config.vocab_size,
+        max_length=config.max_length,
+        steps=7,
+    )
 
 
 def test_train_is_silent_on_other_workers(run_cli, trained, monkeypatch):

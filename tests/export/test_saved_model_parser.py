@@ -18,7 +18,7 @@ from keras_transformer.train import open_corpus
 def parser(tmp_path_factory):
     folder = tmp_path_factory.mktemp("treebank")
     write_treebank(folder, train=100)
-    pairs = open_corpus([str(folder)]).read("train")
+    pairs = open_corpus([str(folder)]).pairs("train")
     tokenizer = ParsingTask().train_tokenizer(pairs, 350)
     config = kt.TransformerConfig.from_preset(
         "tiny",

@@ -12,14 +12,10 @@ from keras_transformer.support.errors import InputError
 
 
 def edit_logits(monkeypatch, model, edit):
-    """Makes `model.decode_step` return `edit(logits)`; logits `[B, K, V]`."""
-    decode_step = model.decode_step
-
-    def edited(ids, parents, cache, index):
-        logits, cache = decode_step(ids, parents, cache, index)
-        return edit(logits), cache
-
-    monkeypatch.setattr(model, "decode_step", edited)
+    """Makes `model.logits` return `edit(logits)`; logits `[B, K, V]`."""
+    logits = model.logits
+    monkeypatch.setattr(model, "logits", lambda states: edit(logits(states)))
+    monkeypatch.setattr(model, "output_projection", lambda: None)
 
 
 @pytest.mark.parametrize("extra_length", [1, 5, 1000, 10**12])

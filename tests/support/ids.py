@@ -1,16 +1,18 @@
 """Prepared corpora without texts: ids in which each pair has its number."""
 
 import functools
+import itertools
 
 import numpy as np
 
 from keras_transformer.support.files import write_json
 from keras_transformer.text import Tokenizer
-from keras_transformer.train import preparation
+from keras_transformer.train.data.encoding import Shard
 from keras_transformer.train.data.prepared import (
     FORMAT,
     Prepared,
-    rows_of_shard,
+    shard_paths,
+    update_checksum,
 )
 
 MAX_LENGTH = 20
@@ -33,18 +35,27 @@ def number_of(row):
     return (int(row[0]) - _FIRST) * _BASE + int(row[1]) - _FIRST
 
 
+def shard(pairs):
+    """Returns the shard of pairs of ids."""
+    texts = [ids for pair in pairs for ids in pair]
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    return Shard(np.concatenate(texts).astype(np.uint16), offsets)
+
+
 def write(folder, pairs, shard_pairs=10_000):
     """Writes a prepared corpus of pairs of ids, and opens it."""
     folder.mkdir(exist_ok=True)
     tokenizer().save(folder / "tokenizer.model")
-    shards = preparation._Shards(folder)
+    sizes, checksum = [], 0
     for first in range(0, len(pairs), shard_pairs):
-        texts = [ids for p in pairs[first : first + shard_pairs] for ids in p]
-        shards.add(
-            np.concatenate(texts).astype(np.uint16),
-            np.array([len(ids) for ids in texts]),
-        )
-        shards._write()
+        part = pairs[first : first + shard_pairs]
+        arrays = shard(part)
+        for path, array in zip(
+            shard_paths(folder, len(sizes)), arrays, strict=True
+        ):
+            np.save(path, array)
+        sizes.append(len(part))
+        checksum = update_checksum(checksum, arrays)
     write_json(
         folder / "prepared.json",
         dict(
@@ -63,14 +74,17 @@ def write(folder, pairs, shard_pairs=10_000):
                 target_tokens=sum(len(t) + 1 for _, t in pairs),
                 longest=max(len(ids) for p in pairs for ids in p) + 1,
             ),
-            checksum=shards.checksum,
-            shards=shards.pairs,
+            checksum=checksum,
+            shards=sizes,
         ),
     )
     return Prepared.open(folder)
 
 
-def rows(prepared):
+def rows(shards):
     """Returns the ids of source, target, source, ... as lists."""
-    shards = [rows_of_shard(*shard) for shard in prepared.variables()]
-    return [row for shard in shards for row in shard.to_list()]
+    return [
+        ids[begin:end].tolist()
+        for ids, offsets in shards
+        for begin, end in itertools.pairwise(offsets)
+    ]

@@ -1,10 +1,13 @@
 """Preparing a corpus: what is written, what is refused, interruptions."""
 
+import json
+import os
+import threading
+
 import numpy as np
 import pytest
 import sentencepiece
-import tensorflow as tf
-from corpora import as_list, write_lines, write_sides
+from corpora import read, write_lines, write_sides
 from generated_treebank import write_treebank
 from ids import rows
 
@@ -12,9 +15,14 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, linearize
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
+from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.data.statistics import collect_statistics
-from keras_transformer.train.preparation import prepare
+from keras_transformer.train.preparation import (
+    content_name,
+    prepare,
+    prepare_for_training,
+)
+from keras_transformer.train.run import locked
 
 LONG = "dog " * 30
 KEPT = [
@@ -46,25 +54,19 @@ def test_ids_are_those_of_the_kept_pairs_in_file_order(prepared, texts):
     assert prepared.tokenizer.model == tokenizer.model
     library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     expected = [library.encode(text) for pair in KEPT for text in pair]
-    assert rows(prepared) == expected
-    assert prepared.shards == (300,)
+    assert rows(prepared.shards) == expected
+    assert prepared.shard_pairs == (300,)
     assert prepared.max_length == 24
-    array, _ = prepared._arrays(0)
-    assert array.dtype == np.uint16
-
-
-def test_statistics_are_those_of_training(prepared, texts, capsys):
-    expected = collect_statistics(texts.pairs("train"), prepared.tokenizer, 24)
-    assert expected.pairs == 300
-    assert (expected.dropped_long, expected.dropped_empty) == (2, 1)
-    assert prepared.statistics == expected
+    assert prepared.shards[0].ids.dtype == np.uint16
+    found = prepared.statistics
+    assert (found.pairs, found.dropped_long, found.dropped_empty) == (300, 2, 1)
 
 
 def test_other_splits_are_copied(prepared, texts):
     opened = open_corpus(str(prepared.path))
     assert opened.splits == ("train", "valid", "test")
-    assert as_list(opened.pairs("valid")) == VALID
-    assert opened.check("test") == 1
+    assert read(opened, "valid") == VALID
+    assert read(opened, "test") == VALID[:1]
     assert opened.sample("valid", 2, seed=1) == VALID
 
 
@@ -83,12 +85,12 @@ def test_nothing_else_is_left(prepared):
 
 
 def test_several_shards(prepared, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr(preparation, "READ_BATCH", 50)
-    monkeypatch.setattr(preparation, "_SHARD_IDS", 1_500)
+    monkeypatch.setattr(encoding, "BATCH", 50)
+    monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
     sharded = prepare(texts, tmp_path / "new", 300, 24)
     assert len(sharded.shards) > 2
-    assert sum(sharded.shards) == 300
-    assert rows(sharded) == rows(prepared)
+    assert sum(sharded.shard_pairs) == 300
+    assert rows(sharded.shards) == rows(prepared.shards)
     assert sharded.statistics == prepared.statistics
 
 
@@ -115,31 +117,13 @@ def test_a_treebank_is_prepared(tmp_path):
     corpus = open_corpus(str(tmp_path))
     opened = open_corpus(str(prepare(corpus, tmp_path / "new", 350, 40).path))
     assert opened.task.name == "parsing" and not opened.task.split_words
-    assert as_list(opened.pairs("valid")) == as_list(corpus.pairs("valid"))
+    assert read(opened, "valid") == read(corpus, "valid")
     tokenizer = opened.prepared.tokenizer
-    first_pair = rows(opened.prepared)[:2]
+    first_pair = rows(opened.prepared.shards)[:2]
     source, target = map(tokenizer.pieces, first_pair)
-    sentence, tree = next(corpus.read("train"))
+    sentence, tree = next(iter(corpus.pairs("train")))
     assert target == linearize(Tree.parse(tree)).split()
     assert "".join(source).replace("▁", " ").strip() == sentence
-
-
-def test_any_function_may_give_the_ids(texts, tmp_path):
-    """Of targets that are not texts, with more than 2^16 ids."""
-
-    def tokenize(source, target):
-        source = tf.strings.length(source)[:, None]
-        target = tf.strings.length(target)[:, None] + 70_000
-        return tuple(map(tf.RaggedTensor.from_tensor, (source, target)))
-
-    values = preparation._write_shards(
-        tmp_path, texts, len(PAIRS), tokenize, 2**16 + 10_000, 24
-    )
-    assert values["shards"] == [len(PAIRS)]
-    ids = np.load(tmp_path / "train-00000.ids.npy")
-    assert ids.tolist()[::2] == [len(source) for source, _ in PAIRS]
-    assert ids.tolist()[1::2] == [len(target) + 70_000 for _, target in PAIRS]
-    assert values["checksum"]
 
 
 def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
@@ -160,6 +144,140 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
     # What a training leaves that was stopped early, too.
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     refuse("already contains other files", output=tmp_path / "run")
+
+
+def test_several_workers_are_refused(texts, tmp_path, monkeypatch):
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}}
+    task = {"task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({**cluster, **task}))
+    with pytest.raises(InputError, match="TF_CONFIG with 2 workers"):
+        prepare(texts, tmp_path / "new", 300, 24)
+
+
+# === Reading once ===
+
+
+class Counted:
+    """A split that counts how often it is read."""
+
+    def __init__(self, pairs):
+        self.pairs, self.count = pairs, 0
+
+    def __iter__(self):
+        self.count += 1
+        return iter(self.pairs)
+
+
+@pytest.mark.parametrize(("most", "count"), [(10, 1), (9, 3)])
+def test_pairs_are_read_once_if_they_fit(monkeypatch, most, count):
+    monkeypatch.setattr(preparation, "_MOST_IN_MEMORY", most)
+    split = Counted(KEPT[:10])
+    pairs = preparation._ReadOnce(split)
+    assert (pairs.first, pairs.total) == (KEPT[0], None)
+    for _ in range(3):
+        assert list(pairs) == KEPT[:10]
+        assert pairs.total == 10
+    assert split.count == count
+    # Reading that was not finished is not remembered.
+    pairs = preparation._ReadOnce(Counted(KEPT[:10]))
+    next(iter(pairs))
+    assert list(pairs) == KEPT[:10]
+
+
+def test_train_is_read_once(texts, tmp_path, monkeypatch):
+    split = texts.pairs("train")
+    reads = []
+
+    def counted(self):
+        reads.append(self.name)
+        return original(self)
+
+    original = type(split).read
+    monkeypatch.setattr(type(split), "read", counted)
+    prepare_for_training(texts, tmp_path / "new", 300, 24, None)
+    assert reads == [split.name]
+
+
+# === The folder beside the runs ===
+
+
+def test_what_is_prepared_is_found_again(texts, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "corpora" / "name"
+    first = prepare_for_training(texts, folder, 300, 24, None)
+    assert "tokenizer: training with 300" in capsys.readouterr().out
+    monkeypatch.setattr(preparation, "_write", lambda *_: 1 / 0)
+    second = prepare_for_training(texts, folder, 300, 24, None)
+    assert capsys.readouterr().out == f"prepared: {folder}\n"
+    assert second.checksum == first.checksum
+    assert second.text_splits == ()
+
+
+def test_the_name_depends_on_the_content(texts, prepared, tmp_path):
+    write_sides(tmp_path, "train", PAIRS)
+    copy = open_corpus([str(tmp_path)], "en", "de")
+    write_sides(tmp_path, "train", PAIRS)
+    name = content_name(texts, 300, 24, None)
+    assert content_name(copy, 300, 24, None) == name
+    write_sides(tmp_path, "train", PAIRS[::-1])
+    names = {
+        name,
+        content_name(copy, 300, 24, None),
+        content_name(texts, 301, 24, None),
+        content_name(texts, 300, 25, None),
+        content_name(texts, 300, 24, prepared.tokenizer),
+    }
+    assert len(names) == 5
+
+
+def test_the_second_of_two_processes_waits(texts, tmp_path, monkeypatch):
+    """And takes what the first one has written."""
+    folder = tmp_path / "name"
+    started, go_on = threading.Event(), threading.Event()
+    original = preparation._write
+
+    def write(*arguments):
+        started.set()
+        assert go_on.wait(60)
+        original(*arguments)
+
+    monkeypatch.setattr(preparation, "_write", write)
+    found = []
+
+    def prepare_it():
+        found.append(prepare_for_training(texts, folder, 300, 24, None))
+
+    first = threading.Thread(target=prepare_it)
+    first.start()
+    assert started.wait(60)
+    monkeypatch.setattr(preparation, "_write", lambda *_: 1 / 0)
+    second = threading.Thread(target=prepare_it)
+    second.start()
+    second.join(0.2)
+    assert second.is_alive() and not found
+    go_on.set()
+    for thread in (first, second):
+        thread.join(60)
+    assert found[0].checksum == found[1].checksum
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+# === Failures ===
+
+
+def test_the_folder_is_locked_until_it_is_complete(
+    texts, tmp_path, monkeypatch
+):
+    replace = os.replace
+
+    def check(source, target):
+        if target == tmp_path / "new":
+            with pytest.raises(InputError, match="Another process"):
+                with locked(source):
+                    pass
+        replace(source, target)
+
+    monkeypatch.setattr(preparation.os, "replace", check)
+    prepare(texts, tmp_path / "new", 300, 24)
 
 
 def test_no_pair_is_left(tmp_path):
@@ -194,8 +312,8 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
 
 
 def test_a_disk_that_is_too_small(texts, tmp_path, monkeypatch):
-    monkeypatch.setattr(preparation, "READ_BATCH", 50)
-    monkeypatch.setattr(preparation, "_SHARD_IDS", 1_500)
+    monkeypatch.setattr(encoding, "BATCH", 50)
+    monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
 
     def prepare_with(free):
         monkeypatch.setattr(

@@ -1,5 +1,6 @@
 """What is checked before a run is started or resumed. Nothing is trained."""
 
+import dataclasses
 import json
 import shutil
 
@@ -10,14 +11,15 @@ from digits import TINY
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import resume
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.data.statistics import Statistics
-from keras_transformer.train.resume import Job, open_run
+from keras_transformer.train.resume import Job, default_values, open_run
 from keras_transformer.train.run import TrainingRun, locked
 
 
 def job(corpus, output, **values):
     """The job that `one_step_run` did, with other values."""
-    job_values = dict(architecture=TINY, init_from=None, workers=1)
+    job_values = dict(
+        architecture=TINY, init_from=None, workers=1, keeps_architecture=False
+    )
     for name in job_values:
         job_values[name] = values.pop(name, job_values[name])
     recipe = digits.recipe(**{"steps": 2, "scored_sentences": 0, **values})
@@ -25,7 +27,7 @@ def job(corpus, output, **values):
 
 
 def open_and_close(*arguments, **values):
-    with open_run(job(*arguments, **values)) as run:
+    with open_run(job(*arguments, **values)) as (run, _):
         return run
 
 
@@ -47,7 +49,9 @@ def test_the_same_arguments_resume(corpus, run):
 def test_a_new_run_reports_its_data(corpus, tmp_path, capsys):
     run = open_and_close(corpus, tmp_path / "run")
     printed = capsys.readouterr().out
-    assert "train: 360 pairs in" in printed
+    assert f"preparing: {corpus.name}\n" in printed
+    assert f"prepared: {tmp_path / 'prepared-corpora'}/" in printed
+    assert printed.count("train: 360 pairs kept") == 1
     assert "first pair: '8 6 5' → 'eight six five'" in printed
     assert "valid: 40 pairs kept, 243 source and 441 target" in printed
     assert "train: 2 steps are at most 0.2 passes over the data" in printed
@@ -58,13 +62,6 @@ def test_a_new_run_reports_its_data(corpus, tmp_path, capsys):
 def test_few_steps_are_less_than_a_tenth_of_a_pass(corpus, tmp_path, capsys):
     open_and_close(corpus, tmp_path / "run", steps=1, batch_tokens=48)
     assert "1 steps are less than 0.1 passes" in capsys.readouterr().out
-
-
-def test_sorted_data_are_reported(corpus, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Statistics, "order_warning", lambda self: "sorted")
-    open_and_close(corpus, tmp_path / "run")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines.count("train: sorted") == 1
 
 
 def test_other_settings_are_refused_with_the_differences(corpus, run):
@@ -99,7 +96,7 @@ def test_data_may_move_but_not_change(corpus, run, tmp_path):
     same = open_corpus([str(copy)], "en", "de")
     assert open_and_close(same, run.path).id == run.id
     (copy / "valid.de").write_bytes((copy / "valid.en").read_bytes())
-    message = r"other data.* Received: valid=\d+ instead of \d+$"
+    message = r"other data.* Received: valid='\w+' instead of '\w+'$"
     with pytest.raises(InputError, match=message):
         open_and_close(same, run.path)
     (copy / "train.de").write_bytes((copy / "train.en").read_bytes())
@@ -128,6 +125,91 @@ def test_init_from_brings_the_tokenizer(corpus, run, tmp_path):
     assert new.config == run.config
     # Resumed: the vocabulary comes with the tokenizer.
     assert open_and_close(corpus, new.path, **arguments).id == new.id
+
+
+def test_init_from_keeps_the_architecture(corpus, run, tmp_path):
+    """Whatever the preset is, unless one is given."""
+    keeps = dict(init_from=run.path, keeps_architecture=True)
+    free = dict(dropout=0.3, attention_window=4)
+    new = open_and_close(
+        corpus, tmp_path / "new", architecture=free, max_length=20, **keeps
+    )
+    expected = dataclasses.replace(run.config, max_length=20, **free)
+    assert new.config == expected != run.config
+    run.path.rename(tmp_path / "moved")
+    resumed = open_and_close(
+        corpus, new.path, architecture=free, max_length=20, **keeps
+    )
+    assert resumed.id == new.id
+    (tmp_path / "moved").rename(run.path)
+    with pytest.raises(InputError, match="Received: num_layers=2 instead of 1"):
+        open_and_close(
+            corpus, tmp_path / "x", architecture=dict(num_layers=2), **keeps
+        )
+
+
+def test_the_preset_and_its_values_by_default(corpus, run, tmp_path):
+    def values(preset=None, init_from=None, output=tmp_path / "new"):
+        return default_values(corpus, output, preset, init_from)
+
+    assert values() == ("small", {})
+    assert values("base", run.path) == ("base", {})
+    sizes = dict(vocab_size=300, max_length=24)
+    assert values(None, run.path) == ("tiny", sizes)
+    assert values(None, tmp_path / "gone", run.path) == ("tiny", sizes)
+
+
+# === The prepared corpus ===
+
+
+def test_runs_on_the_same_corpus_share_what_is_prepared(
+    corpus, tmp_path, capsys
+):
+    runs = [
+        open_and_close(corpus, tmp_path / name, seed=seed)
+        for seed, name in enumerate("ab", 1)
+    ]
+    assert capsys.readouterr().out.count("preparing:") == 1
+    assert runs[0].tokenizer.model == runs[1].tokenizer.model
+    open_and_close(corpus, tmp_path / "c", max_length=20)
+    assert len(list((tmp_path / "prepared-corpora").iterdir())) == 2
+
+
+def test_what_was_prepared_may_be_removed_but_not_changed(
+    corpus, tmp_path, capsys
+):
+    run = open_and_close(corpus, tmp_path / "run")
+    (folder,) = (tmp_path / "prepared-corpora").iterdir()
+    ids = folder / "train-00000.ids.npy"
+    content = ids.read_bytes()
+    shutil.rmtree(folder)
+    assert open_and_close(corpus, run.path).id == run.id
+    assert ids.read_bytes() == content
+    assert "tokenizer: training" in capsys.readouterr().out
+    ids.write_bytes(content[:-4000] + content[-4000:][::-1])
+    with pytest.raises(InputError, match="must have|were changed"):
+        open_and_close(corpus, tmp_path / "other")
+    with open_run(job(corpus, run.path)) as (_, prepared):
+        with pytest.raises(InputError, match="must have|were changed"):
+            print(prepared.shards)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_of_an_earlier_version_is_refused(corpus, run):
+    config = run.path / "config.json"
+    values = json.loads(config.read_text())
+    del values["statistics"]["prepared"]
+    config.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="earlier version.*--init-from"):
+        open_and_close(corpus, run.path)
+    assert open_and_close(corpus, run.path, steps=1).id == run.id
+
+
+def test_more_workers_than_pairs(tmp_path):
+    corpus = write_texts(tmp_path / "data", train=["a b", "b a"])
+    with pytest.raises(InputError, match="Received: 2 pairs for 3 workers"):
+        open_and_close(corpus, tmp_path / "run", workers=3, vocab_size=267)
+    assert not (tmp_path / "run").exists()
 
 
 def test_init_from_another_architecture_is_refused(corpus, run, tmp_path):
@@ -179,23 +261,6 @@ def test_data_without_a_pair_of_the_length_are_refused(corpus, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_that_another_process_started_meanwhile(
-    corpus, tmp_path, monkeypatch
-):
-    collect = resume.collect_statistics
-    started = []
-
-    def start_another(*arguments):
-        monkeypatch.setattr(resume, "collect_statistics", collect)
-        started.append(open_and_close(corpus, tmp_path / "run"))
-        return collect(*arguments)
-
-    monkeypatch.setattr(resume, "collect_statistics", start_another)
-    with pytest.raises(InputError, match="already contains a run"):
-        open_and_close(corpus, tmp_path / "run")
-    assert TrainingRun.open(tmp_path / "run").id == started[0].id
-
-
 def test_two_processes_in_a_folder(corpus, run):
     message = "Another process is writing to"
     with locked(run.path), pytest.raises(InputError, match=message):
@@ -210,3 +275,20 @@ def test_a_run_of_another_version_is_refused(corpus, run):
     )
     with pytest.raises(InputError, match="format=1. It was written by another"):
         open_and_close(corpus, run.path)
+
+
+def test_a_run_that_another_process_started_meanwhile(
+    corpus, tmp_path, monkeypatch
+):
+    report = resume._report
+    started = []
+
+    def start_another(*arguments):
+        monkeypatch.setattr(resume, "_report", report)
+        started.append(open_and_close(corpus, tmp_path / "run"))
+        report(*arguments)
+
+    monkeypatch.setattr(resume, "_report", start_another)
+    with pytest.raises(InputError, match="already contains a run"):
+        open_and_close(corpus, tmp_path / "run")
+    assert TrainingRun.open(tmp_path / "run").id == started[0].id

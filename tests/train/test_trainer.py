@@ -337,7 +337,7 @@ def test_validation_takes_no_more_memory_than_a_part(corpus, run, monkeypatch):
     for parts in (4, 20):
         recipe = digits.recipe(gradient_accumulation_steps=parts)
         job = Job(corpus, run.path, "tiny", recipe, TINY, None, 1)
-        trainer._validation_batches(job, run.tokenizer)
+        trainer._validation_batches(job, run)
     assert sizes == [128, 48]  # at least a pair of max_length, 24
 
 
@@ -383,6 +383,6 @@ def test_an_error_before_the_first_update_is_reported_as_it_is(
     def fail(*_, **__):
         raise InputError("no batches")
 
-    monkeypatch.setattr(pipeline, "TrainingStream", fail)
+    monkeypatch.setattr(pipeline, "BatchStream", fail)
     with pytest.raises(InputError, match="^no batches$"):
         train_digits(corpus, run.path, steps=2, tensorboard=True)

@@ -1,71 +1,71 @@
+"""What workers other than the chief take from its run."""
+
 import digits
 import numpy as np
 import pytest
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import workers
-from keras_transformer.train.resume import Job
+from keras_transformer.train.resume import Job, open_run
 from keras_transformer.train.strategy import open_strategy
-from keras_transformer.train.workers import broadcast_run, check_workers_agree
+from keras_transformer.train.workers import open_shared_run
+
+
+def make_job(corpus, output, **values):
+    recipe = digits.recipe(scored_sentences=0, steps=3, **values)
+    return Job(corpus, output, "tiny", recipe, digits.TINY, None, 1)
 
 
 @pytest.fixture
-def job(corpus, tmp_path):
-    recipe = digits.recipe(scored_sentences=0)
-    return Job(corpus, tmp_path, "tiny", recipe, digits.TINY, None, 1)
-
-
-def test_every_worker_gets_the_tokenizer_and_the_architecture(run):
-    tokenizer, config = broadcast_run(open_strategy("single"), run)
-    assert tokenizer.model == run.tokenizer.model
-    assert config == run.config
-
-
-def chief_with(monkeypatch, **differences):
-    """The chief has other numbers than this worker under some names."""
-
-    def broadcast(strategy, values):
-        names = ("settings", "train", "valid")
-        pairs = zip(names, values, strict=True)
-        return np.array([v + differences.get(name, 0) for name, v in pairs])
-
-    monkeypatch.setattr(workers, "broadcast_from_chief", broadcast)
-
-
-def test_workers_that_agree(job, monkeypatch):
-    chief_with(monkeypatch)
-    check_workers_agree(open_strategy("single"), job, None)
-
-
-@pytest.mark.parametrize(
-    ("differences", "message"),
-    [
-        (dict(settings=1), "with other settings$"),
-        (dict(valid=1), "with other texts of valid$"),
-        (dict(settings=1, train=1), "with other settings and texts of train$"),
-    ],
-)
-def test_workers_that_differ_are_refused(
-    job, monkeypatch, differences, message
-):
-    chief_with(monkeypatch, **differences)
-    with pytest.raises(InputError, match=message):
-        check_workers_agree(open_strategy("single"), job, None)
-
-
-def test_paths_may_differ_and_settings_may_not(
-    job, corpus, tmp_path, monkeypatch
-):
+def chief(corpus, tmp_path, monkeypatch):
+    """The numbers that the chief of a new run sends, its run and its data."""
     sent = []
 
-    def broadcast(strategy, values):
-        sent.append(values[0])
+    def send(strategy, values):
+        sent.extend(values)
         return np.array(values)
 
-    monkeypatch.setattr(workers, "broadcast_from_chief", broadcast)
-    strategy = open_strategy("single")
-    for output, seed in ((tmp_path, 1), (tmp_path / "other", 1), (tmp_path, 2)):
-        recipe = digits.recipe(scored_sentences=0, seed=seed)
-        other = Job(corpus, output, "tiny", recipe, digits.TINY, None, 1)
-        check_workers_agree(strategy, other, None)
-    assert sent[0] == sent[1] != sent[2]
+    job = make_job(corpus, tmp_path / "run")
+    with monkeypatch.context() as patched, open_run(job) as opened:
+        patched.setattr(workers, "broadcast_from_chief", send)
+        strategy = open_strategy("single")
+        assert open_shared_run(strategy, job, *opened) == opened
+    monkeypatch.setattr(
+        workers, "broadcast_from_chief", lambda *_: np.array(sent)
+    )
+    return opened
+
+
+def open_on_another_worker(corpus, output, **values):
+    job = make_job(corpus, output, **values)
+    return open_shared_run(open_strategy("single"), job, None, None)
+
+
+def test_a_worker_reads_the_run_and_the_ids_of_the_chief(
+    chief, corpus, tmp_path, capsys
+):
+    capsys.readouterr()
+    # Paths may differ from machine to machine.
+    (tmp_path / "mounted").symlink_to(tmp_path)
+    run, prepared = open_on_another_worker(corpus, tmp_path / "mounted" / "run")
+    assert run.id == chief[0].id
+    assert run.tokenizer.model == chief[0].tokenizer.model
+    for ours, theirs in zip(
+        prepared.shards[0], chief[1].shards[0], strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert "preparing" not in capsys.readouterr().out
+
+
+def test_a_worker_with_other_settings_is_refused(chief, corpus, tmp_path):
+    with pytest.raises(InputError, match="worker 0 with other settings$"):
+        open_on_another_worker(corpus, tmp_path / "run", seed=2)
+
+
+def test_a_worker_that_does_not_see_the_run_is_refused(chief, corpus, tmp_path):
+    with pytest.raises(InputError, match="an output that all machines share"):
+        open_on_another_worker(corpus, tmp_path / "elsewhere")
+    with open_run(make_job(corpus, tmp_path / "other")):
+        pass
+    with pytest.raises(InputError, match="is another folder"):
+        open_on_another_worker(corpus, tmp_path / "other")

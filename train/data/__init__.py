@@ -1,15 +1,13 @@
-"""The data of the training program: corpora, batches, statistics."""
+"""The data of the training program: corpora, ids and batches."""
 
 from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.pipeline import (
-    TrainingStream,
     evaluation_batches,
     training_batches,
 )
 
 __all__ = [
     "Corpus",
-    "TrainingStream",
     "evaluation_batches",
     "open_corpus",
     "training_batches",

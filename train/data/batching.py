@@ -1,4 +1,4 @@
-"""Batches of a pool of pairs: padded, sorted by length, cut, shuffled.
+"""Batches of a pool of pairs: sorted by length, cut, padded.
 
 In shapes, `N` is the number of pairs of a pool, `B` that of a batch, and `L`
 the padded length of a batch.
@@ -29,93 +29,34 @@ def bucket_lengths(max_length: int) -> list[int]:
     return lengths
 
 
-def filter_pairs(
-    source: tf.Tensor, target: tf.Tensor, max_length: int
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns which pairs are kept and which have an empty side.
-
-    Args:
-        source: Number of tokens of each source, `[N]`, with the end token.
-        target: Number of tokens of each target, `[N]`, with the end token.
-        max_length: Maximum number of tokens in a text, with the end token.
-
-    Returns:
-        Two boolean tensors of shape `[N]`.
-    """
-    empty = tf.minimum(source, target) < 2
-    return ~empty & (tf.maximum(source, target) <= max_length), empty
-
-
 def padded_rows(
-    source: tf.RaggedTensor,
-    target: tf.RaggedTensor,
-    tokenizer: Tokenizer,
-    max_length: int,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns (lengths, source, labels) of the pairs that are kept.
+    ids: tf.RaggedTensor, tokenizer: Tokenizer, max_length: int
+) -> tf.Tensor:
+    """Returns rows with their end tokens, padded to `[N, max_length]`.
 
-    Rows of one length are several times faster to unbatch and batch than
-    ragged rows.
+    Rows of one length are several times faster to batch than ragged rows.
 
     Args:
-        source: int32 ids of the sources, `[N, (T)]`, without end tokens.
-        target: int32 ids of the targets, `[N, (T)]`, without end tokens.
+        ids: int32 `[N, (T)]`, without end tokens.
         tokenizer: Has the ids of padding and end.
         max_length: Maximum number of tokens in a text, with the end token.
-
-    Returns:
-        The length of the longer side of each pair, `[K]`; source and labels,
-        with their end tokens, padded to `[K, max_length]`.
     """
-
-    def add_end(ids: tf.RaggedTensor, length: tf.Tensor) -> tf.Tensor:
-        # [N, max_length]. Longer rows lose their end, and are dropped below.
-        rows = ids.to_tensor(tokenizer.pad_id, shape=[None, max_length])
-        place = tf.range(max_length, dtype=tf.int64) == length[:, None] - 1
-        return tf.where(place, tokenizer.eos_id, rows)
-
-    s_length, t_length = source.row_lengths() + 1, target.row_lengths() + 1
-    keep, _ = filter_pairs(s_length, t_length, max_length)
-    return (
-        tf.boolean_mask(tf.maximum(s_length, t_length), keep),
-        tf.boolean_mask(add_end(source, s_length), keep),
-        tf.boolean_mask(add_end(target, t_length), keep),
-    )
+    rows = ids.to_tensor(tokenizer.pad_id, shape=[None, max_length])
+    place = tf.range(max_length, dtype=tf.int64) == ids.row_lengths()[:, None]
+    return tf.where(place, tokenizer.eos_id, rows)
 
 
-def pool_batches(
-    pool: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-    tokenizer: Tokenizer,
-    batch_tokens: int,
-    max_length: int,
-    seed: tf.Tensor | None = None,
-) -> tf.data.Dataset:
-    """Returns the batches of `training_batches` from one pool of rows.
-
-    The rows are sorted by length, and cut into batches from the longest
-    down. With a seed the batches are shuffled.
-    """
-    lengths, source, labels = pool
-    order, padded, cuts = cut_pool(lengths, batch_tokens, max_length)
-    if seed is not None:
-        # The seed is that of the pass. The row of the longest text makes the
-        # order differ from pool to pool.
-        pool_seed = [seed, tf.cast(order[0], tf.int64)]
-        cuts = tf.random.experimental.stateless_shuffle(cuts, seed=pool_seed)
-
-    def gather_batch(cut: tf.Tensor) -> tuple:
-        chosen, length = order[cut[0] : cut[1]], padded[cut[0]]
-        batch_source = tf.gather(source, chosen)[:, :length]
-        batch_labels = tf.gather(labels, chosen)[:, :length]
-        # The decoder's input is the labels shifted right by one position. The
-        # end token would become an input where padding follows it.
-        start = tf.fill([tf.shape(batch_labels)[0], 1], tokenizer.bos_id)
-        shifted = tf.concat([start, batch_labels[:, :-1]], axis=1)
-        is_token = batch_labels != tokenizer.pad_id
-        target = tf.where(is_token, shifted, tokenizer.pad_id)
-        return {"source": batch_source, "target": target}, batch_labels
-
-    return tf.data.Dataset.from_tensor_slices(cuts).map(gather_batch)
+def make_batch(
+    source: tf.Tensor, labels: tf.Tensor, tokenizer: Tokenizer
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Returns what the model is trained on from padded rows, `[B, L]` each."""
+    # The decoder's input is the labels shifted right by one position. The end
+    # token would become an input where padding follows it.
+    start = tf.fill([tf.shape(labels)[0], 1], tokenizer.bos_id)
+    shifted = tf.concat([start, labels[:, :-1]], axis=1)
+    is_token = labels != tokenizer.pad_id
+    target = tf.where(is_token, shifted, tokenizer.pad_id)
+    return {"source": source, "target": target}, labels
 
 
 def cut_pool(

@@ -8,15 +8,12 @@ import itertools
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
-
-import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
 from keras_transformer.train.data.prepared import Prepared, is_prepared
-from keras_transformer.train.data.reading import SPLITS, without_tuning
+from keras_transformer.train.data.reading import SPLITS, Split
 
 _FORMS = """\
   embedded                 the bundled English-German corpus
@@ -33,26 +30,10 @@ _DEMO_FOLDER = os.path.join(os.path.dirname(__file__), "demo")
 _DEMO_LANGUAGES = {"en", "de"}
 
 
-class Split(Protocol):
-    """One split of a corpus; each storage format has its own implementation.
-
-    Attributes:
-        name: Name of the split in messages.
-    """
-
-    name: str
-
-    def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Returns shard `index` of `count` of the pairs, unchecked."""
-
-    def read(self) -> Iterator[tuple[str, str]]:
-        """Yields the pairs and raises `InputError` at the first fault."""
-
-
 class Corpus:
     """Pairs of texts in one or more splits, as `open_corpus` returns them.
 
-    The pairs are streamed: each call reads the files again.
+    Nothing is kept in memory: each iteration reads the files again.
 
     Args:
         name: How the user refers to it: the `data` of `open_corpus`.
@@ -84,58 +65,30 @@ class Corpus:
         self.prepared = prepared
         self._splits = dict(splits)
 
-    def pairs(
-        self, split: str, shard: tuple[int, int] = (0, 1)
-    ) -> tf.data.Dataset:
-        """Returns the (source, target) scalar strings, in file order.
-
-        The pairs are not checked: call `check` first. If one side is longer
-        than the other, the excess is ignored. The tuning of tf.data is off:
-        give numbers in the place of `tf.data.AUTOTUNE`.
+    def pairs(self, split: str) -> Split:
+        """Returns source and target of each pair, in file order.
 
         Args:
             split: Name of the split.
-            shard: `(index, count)`: the share of worker `index` of `count`
-                workers, counted from 0. The shards of a split are disjoint
-                and together contain every pair. A shard is every `count`-th
-                pair; of TFRecord files, every `count`-th file if there are at
-                least `count` files; of TFDS, one of `count` contiguous parts.
+
+        Returns:
+            An iterable of pairs of strings. Each iteration reads the files,
+            and raises `InputError` where they are damaged, and if there are
+            no pairs at all.
 
         Raises:
-            InputError: If there is no such split, or `shard` is invalid.
+            InputError: If there is no such split.
         """
-        chosen = self._split(split)
-        if not _is_shard(shard):
+        if split not in self._splits:
             raise InputError(
-                "shard must be (index, count) with 0 <= index < count. "
-                f"Received: shard={shard!r}"
+                f"The corpus has the splits {', '.join(self.splits)}. "
+                f"Received: split={split!r}"
             )
-        return without_tuning(chosen.dataset(*shard))
-
-    def check(self, split: str) -> int:
-        """Reads a split once and returns its number of pairs.
-
-        Raises:
-            InputError: If there is no such split, a file is missing or
-                damaged, a text is not UTF-8 or has no counterpart, or if
-                there are no pairs at all.
-        """
-        chosen = self._split(split)
-        count = sum(1 for _ in chosen.read())
-        if not count:
-            raise InputError(
-                f"A corpus must have pairs. Received: {chosen.name}, "
-                "which is empty."
-            )
-        return count
-
-    def read(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields source and target of each pair; raises as `check` does."""
-        return self._split(split).read()
+        return self._splits[split]
 
     def texts(self, split: str) -> Iterator[str]:
-        """Yields source and target of each pair; raises as `check` does."""
-        return itertools.chain.from_iterable(self.read(split))
+        """Yields source and target of each pair; raises as `pairs` does."""
+        return itertools.chain.from_iterable(self.pairs(split))
 
     def sample(
         self, split: str, count: int, seed: int
@@ -150,13 +103,13 @@ class Corpus:
             seed: The same seed draws the same pairs.
 
         Raises:
-            InputError: As `check`, except for an empty split.
+            InputError: As `pairs`.
         """
         generator = random.Random(seed)
         drawn = []
         # Reservoir sampling: pair number n replaces a drawn one with
         # probability count / n.
-        for number, pair in enumerate(self._split(split).read()):
+        for number, pair in enumerate(self.pairs(split)):
             if number < count:
                 drawn.append((number, pair))
                 continue
@@ -165,13 +118,16 @@ class Corpus:
                 drawn[place] = (number, pair)
         return [pair for _, pair in sorted(drawn)]
 
-    def _split(self, split: str) -> Split:
-        if split not in self.splits:
-            raise InputError(
-                f"The corpus has the splits {', '.join(self.splits)}. "
-                f"Received: split={split!r}"
-            )
-        return self._splits[split]
+    def digest(self, split: str) -> str:
+        """Returns what identifies the pairs of a split and their order.
+
+        It does not depend on where the files are. Of the split `train` of a
+        prepared corpus, it identifies the ids.
+
+        Raises:
+            InputError: If there is no such split, or it cannot be read.
+        """
+        return self.pairs(split).digest()
 
 
 def open_corpus(
@@ -345,11 +301,3 @@ def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     else:
         splits = text_files.open_folder(folder, texts, source, target)
     return Corpus(folder, splits, source, target)
-
-
-def _is_shard(shard: object) -> bool:
-    if not isinstance(shard, tuple) or len(shard) != 2:
-        return False
-    index, count = shard
-    both_integers = isinstance(index, int) and isinstance(count, int)
-    return both_integers and 0 <= index < count

@@ -1,38 +1,48 @@
-"""Batches of token ids from pairs of texts.
+"""Batches of the token ids of a corpus, in an order that is global.
 
-The stages: tokenize, drop, pool; batching.py makes the batches of a pool. In
-shapes, `B` is the number of pairs of a batch and `L` its padded length.
+A pass over the corpus is a random permutation of all pairs. It is computed
+where it is needed and never stored, so that any place in it is found at once.
+The next pairs of the permutation form a pool, whose batches batching.py makes.
+
+A pool is read in the order of the files, from the first to the last. If the
+page cache can hold the corpus, the first pool reads about all of it, front to
+back, and the later ones find it in memory; if not, each pool reads it again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import Task, TranslationTask
+from keras_transformer.support.startup import available_cores
+from keras_transformer.tasks import Task
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.train.data.batching import padded_rows, pool_batches
-from keras_transformer.train.data.reading import (
-    NUM_PARALLEL_CALLS,
-    READ_BATCH,
-    without_tuning,
+from keras_transformer.train.data.batching import (
+    cut_pool,
+    make_batch,
+    padded_rows,
 )
-
-SHUFFLE_BUFFER = 100_000
+from keras_transformer.train.data.encoding import Encoder, Shard
+from keras_transformer.train.data.reading import without_tuning
 
 # Size of the pools in which pairs are sorted by length: 32 MiB per side.
 _POOL_IDS = 2**23
 _PREFETCHED = 8
 
+# Of the block cipher that permutes the pairs. With TensorFlow's default of 4
+# the places of successive pairs are correlated (0.15 for 2 million pairs);
+# from 8 on no test that was tried can tell them from a random permutation.
+_ROUNDS = 16
+
 
 def training_batches(
-    pairs: tf.data.Dataset,
+    pairs: Iterable[tuple[str, str]] | tf.data.Dataset,
     tokenizer: Tokenizer,
     *,
     batch_tokens: int,
     max_length: int,
     seed: int,
-    shuffle_buffer: int = SHUFFLE_BUFFER,
     task: Task | None = None,
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches of pairs of similar length.
@@ -41,10 +51,13 @@ def training_batches(
     are padded to one of `bucket_lengths(max_length)`, which keeps the number
     of shapes small. Batches are as full as `batch_tokens` allows, except for
     one in some tens of thousands of pairs. Pairs with an empty side or a side
-    longer than `max_length` are dropped; `collect_statistics` counts them.
+    longer than `max_length` are dropped.
+
+    The pairs are tokenized during this call, and their ids kept in memory.
 
     Args:
-        pairs: Finite dataset of (source, target) scalar strings.
+        pairs: Source and target texts, such as `corpus.pairs("train")`; or a
+            finite dataset of such pairs of scalar strings.
         tokenizer: The `Tokenizer`.
         batch_tokens: Maximum number of tokens in a batch, counting source,
             target and their padding: a batch of length `L` has
@@ -53,8 +66,6 @@ def training_batches(
             token.
         seed: The same seed gives the same batches; each pass has its own
             order.
-        shuffle_buffer: Number of pairs in memory that the next pair is drawn
-            from. Shuffle a longer corpus beforehand if its lines are sorted.
         task: The task. Default: translation.
 
     Returns:
@@ -66,193 +77,16 @@ def training_batches(
         InputError: If a pair of `max_length` exceeds `batch_tokens`, or no
             pair is left.
     """
-    return TrainingStream(
-        pairs,
-        tokenizer,
-        batch_tokens=batch_tokens,
-        max_length=max_length,
-        seed=seed,
-        shuffle_buffer=shuffle_buffer,
-        task=task,
-    ).dataset
-
-
-class BatchStream:
-    """Endless batches of pools of rows, which can be resumed.
-
-    A position in the stream is `(pass, batches)`: the number of a pass over
-    the corpus, counted from 0, and how many of its batches are done.
-
-    Args:
-        pools_of_pass: Returns the dataset of the pools of a pass, from its
-            number and its seed, two int64 scalars. A pool is what
-            `padded_rows` returns.
-        tokenizer: As in `training_batches`.
-        batch_tokens: As in `training_batches`.
-        max_length: As in `training_batches`.
-        seed: As in `training_batches`.
-        start: The position of the first batch.
-        skipped: How many batches of the first pass precede the pools that
-            `pools_of_pass` returns for it: those of whole pools before
-            `start`.
-
-    Attributes:
-        dataset: The dataset that `training_batches` describes.
-    """
-
-    def __init__(
-        self,
-        pools_of_pass: Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset],
-        tokenizer: Tokenizer,
-        *,
-        batch_tokens: int,
-        max_length: int,
-        seed: int,
-        start: tuple[int, int],
-        skipped: int = 0,
-    ) -> None:
-        self._start = start
-        # Maps each pass to the index of its first batch, where batches are
-        # counted from the beginning of the first pass. It is a table, and not
-        # a dictionary that a tf.numpy_function fills, because a thread that
-        # waits for Python at exit would keep the process from ending.
-        with tf.device("/CPU:0"):
-            self._first_batches = tf.lookup.experimental.MutableHashTable(
-                tf.int64, tf.int64, default_value=-1
-            )
-
-        def numbered_pools(number: tf.Tensor) -> tf.data.Dataset:
-            pass_seed = seed_of_pass(seed, number)
-            pools = pools_of_pass(number, pass_seed)
-            return pools.map(lambda *pool: (number, pass_seed, pool))
-
-        def batches_of_pool(
-            number: tf.Tensor, pass_seed: tf.Tensor, pool: tuple
-        ) -> tf.data.Dataset:
-            batches = pool_batches(
-                pool, tokenizer, batch_tokens, max_length, pass_seed
-            )
-            return batches.map(lambda *batch: (number, batch))
-
-        first_pass, done = start
-        state = tf.constant([first_pass, 0, skipped], tf.int64)
-        batches = (
-            tf.data.Dataset.range(first_pass, 2**31)
-            .flat_map(numbered_pools)
-            .prefetch(1)  # prepares a pool while the previous one is in use
-            .flat_map(batches_of_pool)
-            .scan(state, self._record_pass)
-        )
-        self.dataset = without_tuning(
-            batches.skip(done - skipped).prefetch(_PREFETCHED)
-        )
-
-    def position(self, batches: int) -> tuple[int, int]:
-        """Returns the position after the first batches of the stream.
-
-        It does not depend on how many more batches were prefetched, nor on
-        how many iterators of `dataset` there are.
-
-        Args:
-            batches: Number of batches of this stream. An iterator must have
-                returned them already.
-
-        Returns:
-            The position to give as `start` to a stream with the remaining
-            batches.
-        """
-        if batches == 0:
-            return self._start
-        last = self._start[1] + batches - 1
-        table = self._first_batches.export()
-        passes, first_batches = (values.numpy().tolist() for values in table)
-        # The last pass that starts at or before the last batch.
-        first_batch, number = max(
-            pair
-            for pair in zip(first_batches, passes, strict=True)
-            if pair[0] <= last
-        )
-        return number, last - first_batch + 1
-
-    def _record_pass(self, state: tf.Tensor, numbered_batch: tuple) -> tuple:
-        """Enters the pass of a batch into the table.
-
-        Args:
-            state: The previous batch's pass and that pass's first batch, and
-                the index of this batch.
-            numbered_batch: The pass of this batch, and the batch.
-
-        Returns:
-            The state for the next batch, and the batch.
-        """
-        number, batch = numbered_batch
-        previous, first_batch, index = tf.unstack(state)
-        first_batch = tf.where(number == previous, first_batch, index)
-        self._first_batches.insert(number, first_batch)
-        return tf.stack([number, first_batch, index + 1]), batch
-
-
-class TrainingStream(BatchStream):
-    """The batches of `training_batches`, which can be resumed.
-
-    Args:
-        pairs: As in `training_batches`.
-        tokenizer: As in `training_batches`.
-        batch_tokens: As in `training_batches`.
-        max_length: As in `training_batches`.
-        seed: As in `training_batches`.
-        shuffle_buffer: As in `training_batches`.
-        task: As in `training_batches`.
-        start: The position of the first batch. Starting in the middle of a
-            pass costs as much as reading the pass up to there.
-
-    Raises:
-        InputError: As `training_batches`.
-    """
-
-    def __init__(
-        self,
-        pairs: tf.data.Dataset,
-        tokenizer: Tokenizer,
-        *,
-        batch_tokens: int,
-        max_length: int,
-        seed: int,
-        shuffle_buffer: int = SHUFFLE_BUFFER,
-        task: Task | None = None,
-        start: tuple[int, int] = (0, 0),
-    ) -> None:
-        check_budget(batch_tokens, max_length)
-        task = task or TranslationTask()
-        # Without any pair the search for the next pass would never end.
-        if not list(_rows(pairs, tokenizer, max_length, task).take(1)):
-            raise InputError(
-                "No pair is left to train on: each has an empty side or more "
-                f"tokens than max_length. Received: max_length={max_length}"
-            )
-
-        def pools_of_pass(
-            number: tf.Tensor, pass_seed: tf.Tensor
-        ) -> tf.data.Dataset:
-            # The order must depend on `seed` alone. `shuffle` combines its
-            # seed with the graph's, and rejects a tensor if that is 0.
-            tf.compat.v1.set_random_seed(1)
-            shuffled = pairs.shuffle(shuffle_buffer, seed=pass_seed)
-            rows = _rows(shuffled, tokenizer, max_length, task)
-            return _pools(rows, max_length)
-
-        super().__init__(
-            pools_of_pass,
-            tokenizer,
-            batch_tokens=batch_tokens,
-            max_length=max_length,
-            seed=seed,
-            start=start,
-        )
+    check_budget(batch_tokens, max_length)
+    encoder = Encoder(tokenizer, max_length, task)
+    shards = list(encoder.shards(pairs))
+    check_pairs(encoder.statistics.pairs, max_length)
+    sizes = dict(batch_tokens=batch_tokens, max_length=max_length)
+    return BatchStream(shards, tokenizer, seed=seed, **sizes).dataset
 
 
 def evaluation_batches(
-    pairs: tf.data.Dataset,
+    pairs: Iterable[tuple[str, str]] | tf.data.Dataset,
     tokenizer: Tokenizer,
     *,
     batch_tokens: int,
@@ -261,24 +95,201 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Returns one pass over the pairs, in batches as for training.
 
-    Only empty and overlong pairs are dropped. The batches are counted in a
-    pass of its own during this call, so that Keras knows their number. For
-    arguments, result and errors see `training_batches`; no pair needs to be
-    left.
+    Only empty and overlong pairs are dropped. Keras knows the number of the
+    batches. For arguments, result and errors see `training_batches`; no pair
+    needs to be left.
     """
     check_budget(batch_tokens, max_length)
-    rows = _rows(pairs, tokenizer, max_length, task or TranslationTask())
-    pools = _pools(rows, max_length)
-    batches = without_tuning(
-        pools.flat_map(
-            lambda *pool: pool_batches(
-                pool, tokenizer, batch_tokens, max_length
-            )
+    shards = list(Encoder(tokenizer, max_length, task).shards(pairs))
+    sizes = dict(batch_tokens=batch_tokens, max_length=max_length)
+    return BatchStream(shards, tokenizer, seed=None, **sizes).dataset
+
+
+class BatchStream:
+    """The batches of prepared pairs, endless or of one pass.
+
+    A position in the stream is `(pass, batches)`: the number of a pass over
+    the corpus, counted from 0, and how many of its batches are done.
+
+    Everything is an operation of TensorFlow: no thread of `tf.data` ever
+    waits for Python, which would keep the process from ending.
+
+    Other arguments are those of `training_batches`.
+
+    Args:
+        shards: The ids of the pairs, of which none is longer than
+            `max_length`.
+        seed: With None there is one pass, which is not shuffled.
+        share: `(index, count)`: the share of worker `index` of `count`
+            workers, which is every `count`-th pair.
+        start: The position of the first batch. Starting in the middle of a
+            pass reads no ids before it, only the lengths of the pairs.
+
+    Attributes:
+        dataset: The dataset that `training_batches` describes.
+
+    Raises:
+        InputError: If a pair of `max_length` exceeds `batch_tokens`.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        tokenizer: Tokenizer,
+        *,
+        batch_tokens: int,
+        max_length: int,
+        seed: int | None,
+        share: tuple[int, int] = (0, 1),
+        start: tuple[int, int] = (0, 0),
+    ) -> None:
+        check_budget(batch_tokens, max_length)
+        self._sizes = dict(batch_tokens=batch_tokens, max_length=max_length)
+        self._tokenizer = tokenizer
+        self._seed = seed
+        self._share = share
+        self._start = start
+        with tf.device("/CPU:0"):
+            self._shards = [tuple(map(_as_tensor, shard)) for shard in shards]
+            lengths = _lengths(shards, max_length)
+            self._lengths = tf.constant(lengths[share[0] :: share[1]])
+        sizes = [shard.offsets.size // 2 for shard in shards]
+        self._first_pairs = np.cumsum([0, *sizes])
+        self._pool_size = max(_POOL_IDS // max_length, 1)
+        self._pools = -(-self._lengths.shape[0] // self._pool_size)
+        # Batches of each pool of a pass, by the number of the pass.
+        self._counts: dict[int, np.ndarray] = {}
+
+        first_pool, skipped = self._seek(*start)
+        first = start[0] * self._pools + first_pool
+        last = self._pools if seed is None else 2**62
+        batches = (
+            tf.data.Dataset.range(first, last)  # the pools of all passes
+            .map(self._read_pool)
+            .prefetch(1)  # prepares a pool while the previous one is in use
+            .flat_map(self._batches_of_pool)
+            .skip(start[1] - skipped)
         )
-    )
-    count = batches.reduce(tf.constant(0, tf.int64), lambda n, *_: n + 1)
-    batches = batches.apply(tf.data.experimental.assert_cardinality(count))
-    return batches.prefetch(_PREFETCHED)
+        if seed is None:
+            count = int(self._count_batches(0).sum())
+            batches = batches.apply(
+                tf.data.experimental.assert_cardinality(count)
+            )
+        self.dataset = without_tuning(batches).prefetch(_PREFETCHED)
+
+    def position(self, batches: int) -> tuple[int, int]:
+        """Returns the position after the first batches of the stream.
+
+        It is computed: how many batches were prefetched does not matter.
+        """
+        number, done = self._start
+        done += batches
+        while done > (size := int(self._count_batches(number).sum())):
+            number, done = number + 1, done - size
+        return number, done
+
+    def _seek(self, number: int, batches: int) -> tuple[int, int]:
+        """Returns the pool of a position, and the batches before that pool.
+
+        The pool is that after the last if the pass has fewer batches.
+        """
+        if not batches:
+            return 0, 0
+        ends = np.cumsum(self._count_batches(number))
+        pool = int(np.searchsorted(ends, batches, side="right"))
+        return pool, int(ends[pool - 1]) if pool else 0
+
+    def _count_batches(self, number: int) -> np.ndarray:
+        """Returns how many batches each pool of a pass has, `[pools]`."""
+        if number not in self._counts:
+
+            def count(pool: tf.Tensor) -> tf.Tensor:
+                *_, cuts = self._cut(self._draw(number, pool))
+                return tf.shape(cuts)[0]
+
+            counts = tf.data.Dataset.range(self._pools).map(
+                count, available_cores()
+            )
+            found = list(without_tuning(counts).as_numpy_iterator())
+            self._counts[number] = np.array(found, np.int64)
+        return self._counts[number]
+
+    def _draw(self, number: int | tf.Tensor, pool: tf.Tensor) -> tf.Tensor:
+        """Returns the pairs of a pool as places among this worker's, `[P]`."""
+        pairs = self._lengths.shape[0]
+        first = pool * self._pool_size
+        places = tf.range(first, tf.minimum(first + self._pool_size, pairs))
+        if self._seed is None:
+            return places
+        return tf.random_index_shuffle(
+            places, self._key(number), pairs - 1, rounds=_ROUNDS
+        )
+
+    def _key(self, number: int | tf.Tensor) -> tf.Tensor:
+        """Returns the key of the permutation of a pass, uint32 `[3]`."""
+        return tf.random.stateless_uniform(
+            [3], [self._seed, number], minval=None, maxval=None, dtype=tf.uint32
+        )
+
+    def _cut(self, places: tf.Tensor) -> tuple:
+        """Returns how `cut_pool` cuts the pairs at places of this worker's."""
+        lengths = tf.cast(tf.gather(self._lengths, places), tf.int64)
+        return cut_pool(lengths, **self._sizes)
+
+    def _read_pool(self, at: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Returns what `_batches_of_pool` takes of a pool of all passes."""
+        number, pool = at // self._pools, at % self._pools
+        places = self._draw(number, pool)
+        order, padded, cuts = self._cut(places)
+        if self._seed is not None:
+            seed = [tf.cast(self._key(number)[0], tf.int64), pool]
+            cuts = tf.random.experimental.stateless_shuffle(cuts, seed=seed)
+        index, count = self._share
+        drawn = index + count * places
+        # In the order of the files: read forwards.
+        forwards = tf.argsort(drawn)
+        source, labels = self._read(tf.gather(drawn, forwards))
+        rows = tf.gather(tf.argsort(forwards), order)
+        return source, labels, rows, padded, cuts
+
+    def _read(self, pairs: tf.Tensor) -> list[tf.Tensor]:
+        """Returns sources and targets, int32 `[P, max_length]` each.
+
+        `pairs` are numbers of the whole corpus, `[P]`, ascending.
+        """
+        bounds = tf.searchsorted(pairs, self._first_pairs)  # [shards + 1]
+        sides = []
+        for side in range(2):
+            parts = []
+            for number, (ids, offsets) in enumerate(self._shards):
+                rows = tf.RaggedTensor.from_row_splits(
+                    ids(), offsets(), validate=False
+                )
+                own = pairs[bounds[number] : bounds[number + 1]]
+                own -= self._first_pairs[number]
+                parts.append(tf.gather(rows, 2 * own + side))
+            ids = tf.cast(tf.concat(parts, axis=0), tf.int32)
+            ids = ids.with_row_splits_dtype(tf.int64)
+            max_length = self._sizes["max_length"]
+            sides.append(padded_rows(ids, self._tokenizer, max_length))
+        return sides
+
+    def _batches_of_pool(
+        self,
+        source: tf.Tensor,  # [P, max_length]
+        labels: tf.Tensor,  # [P, max_length]
+        rows: tf.Tensor,  # which of them are the longest, and so on, [P]
+        padded: tf.Tensor,  # length to which each of `rows` is padded, [P]
+        cuts: tf.Tensor,  # begin and end of each batch in `rows`, [batches, 2]
+    ) -> tf.data.Dataset:
+        """Returns the batches of a pool."""
+
+        def gather_batch(cut: tf.Tensor) -> tuple:
+            chosen, length = rows[cut[0] : cut[1]], padded[cut[0]]
+            sides = (tf.gather(x, chosen)[:, :length] for x in (source, labels))
+            return make_batch(*sides, self._tokenizer)
+
+        return tf.data.Dataset.from_tensor_slices(cuts).map(gather_batch)
 
 
 def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
@@ -299,34 +310,43 @@ def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
         )
 
 
-def _rows(
-    pairs: tf.data.Dataset,
-    tokenizer: Tokenizer,
-    max_length: int,
-    task: Task,
-) -> tf.data.Dataset:
-    """Returns the rows of `padded_rows`, one by one."""
-
-    def encode(source: tf.Tensor, target: tf.Tensor) -> tuple:
-        s = tokenizer.tokenize(source)
-        t = task.target_ids(tokenizer, target)
-        return padded_rows(s, t, tokenizer, max_length)
-
-    return pairs.batch(READ_BATCH).map(encode, NUM_PARALLEL_CALLS).unbatch()
-
-
-def pool_size(max_length: int) -> int:
-    """Returns the number of rows of a pool, which fits into memory."""
-    return max(_POOL_IDS // max_length, 1)
+def check_pairs(pairs: int, max_length: int, workers: int = 1) -> None:
+    """Raises InputError if there are too few pairs to train on."""
+    if not pairs:
+        raise InputError(
+            "No pair is left to train on: each has an empty side or more "
+            "tokens than max_length. Increase max_length, or check the data. "
+            f"Received: max_length={max_length}"
+        )
+    if pairs < workers:
+        raise InputError(
+            "Each worker needs a pair to train on. Received: "
+            f"{pairs:,} pairs for {workers} workers"
+        )
 
 
-def seed_of_pass(seed: int, number: tf.Tensor) -> tf.Tensor:
-    """Returns the seed of a pass, an int64 scalar, from its number."""
-    return tf.random.stateless_uniform(
-        [], [seed, number], maxval=2**31 - 1, dtype=tf.int64
-    )
+def _lengths(shards: Sequence[Shard], max_length: int) -> np.ndarray:
+    """Returns the tokens of the longer side of each pair, with the end token.
+
+    Of one or two bytes per pair, as a rule.
+    """
+    dtype = np.min_scalar_type(max_length)
+    sides = (np.diff(shard.offsets).reshape(-1, 2) for shard in shards)
+    longer = [(side.max(axis=1) + 1).astype(dtype) for side in sides]
+    return np.concatenate(longer)
 
 
-def _pools(rows: tf.data.Dataset, max_length: int) -> tf.data.Dataset:
-    """Returns the rows of `_rows` in pools."""
-    return rows.batch(pool_size(max_length))
+def _as_tensor(array: np.ndarray) -> Callable[[], tf.Tensor]:
+    """Returns a function that gives a tensor of an array.
+
+    If it is mapped, the tensor is in the memory of the file, of which nothing
+    is read before it is used: a variable, because `tf.constant` copies an
+    array, and `tf.data` each tensor that its functions use. An array that is
+    not mapped may not be aligned as TensorFlow needs.
+    """
+    if not isinstance(array, np.memmap):
+        tensor = tf.constant(array)
+        return lambda: tensor
+    tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    # Other operations of a variable than `read_value` may copy it.
+    return tf.Variable(tensor, trainable=False).read_value

@@ -11,24 +11,30 @@ that are in use are shared by all processes, and can be dropped at any time.
 """
 
 import dataclasses
+import functools
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.train.data.statistics import Statistics
+from keras_transformer.train.data.encoding import Shard, Statistics
+from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.tfrecords import TFRecordFiles
 
 FORMAT = 1
 # Names of the features of the TFRecord files.
 SIDES = ("source", "target")
+
+_ADVICE = (
+    "Restore the files, or remove the folder and prepare the corpus again."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Prepared:
         max_length: Maximum number of tokens in a text, with the end token.
         statistics: What is in the split, and what was dropped.
         checksum: 32 bits that depend on the ids and on their order.
-        shards: Number of pairs of each shard.
+        shard_pairs: Number of pairs of each shard.
         text_splits: Names of the other splits, whose texts are in the folder.
     """
 
@@ -56,12 +62,12 @@ class Prepared:
     max_length: int
     statistics: Statistics
     checksum: int
-    shards: tuple[int, ...]
+    shard_pairs: tuple[int, ...]
     text_splits: tuple[str, ...]
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "Prepared":
-        """Reads the folder of a prepared corpus.
+        """Reads the folder of a prepared corpus, except for the ids.
 
         Raises:
             InputError: If it is damaged, or was written by another version.
@@ -69,27 +75,34 @@ class Prepared:
         path = Path(path)
         values = _read_json(path / "prepared.json")
         tokenizer = Tokenizer.load(path / "tokenizer.model")
+        try:
+            expected = str(values["tokenizer"])
+            names = {field.name for field in dataclasses.fields(Statistics)}
+            found = values["statistics"]
+            prepared = cls(
+                path,
+                find_task(values["task"]).for_corpus(),
+                values["source"],
+                values["target"],
+                tokenizer,
+                int(values["max_length"]),
+                Statistics(**{name: int(found[name]) for name in names}),
+                int(values["checksum"]),
+                tuple(map(int, values["shards"])),
+                tuple(map(str, values["text_splits"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path / 'prepared.json'} must be what `prepare` wrote. "
+                f"Received: {error!r}. {_ADVICE}"
+            ) from error
         digest = tokenizer.digest
-        if digest != values["tokenizer"]:
+        if digest != expected:
             raise InputError(
                 f"{path / 'tokenizer.model'} must be the tokenizer that the "
-                f"corpus was prepared with, of SHA-256 "
-                f"{values['tokenizer'][:12]}. Received: {digest[:12]}. Restore "
-                "the right file."
+                f"corpus was prepared with, of SHA-256 {expected[:12]}. "
+                f"Received: {digest[:12]}. {_ADVICE}"
             )
-        prepared = cls(
-            path,
-            find_task(values["task"]).for_corpus(),
-            values["source"],
-            values["target"],
-            tokenizer,
-            values["max_length"],
-            Statistics(**values["statistics"]),
-            values["checksum"],
-            tuple(values["shards"]),
-            tuple(values["text_splits"]),
-        )
-        prepared.lengths()  # refuses shards that are missing or damaged
         return prepared
 
     def recipe_values(self) -> dict[str, int]:
@@ -111,9 +124,11 @@ class Prepared:
                 f"{', '.join(f'{k}={v}' for k, v in given.items())}"
             )
 
-    def splits(self) -> dict[str, "TrainingIds | TFRecordFiles"]:
+    def splits(self) -> dict[str, Split]:
         """Returns the splits by name, for `Corpus`."""
-        splits: dict[str, Any] = {"train": TrainingIds(f"{self.path}, train")}
+        splits: dict[str, Split] = {
+            "train": _TrainingIds(f"{self.path}, train", self.checksum)
+        }
         for split in self.text_splits:
             splits[split] = TFRecordFiles(
                 f"{self.path}, split {split}",
@@ -122,52 +137,26 @@ class Prepared:
             )
         return splits
 
-    def lengths(self) -> np.ndarray:
-        """Returns the tokens of the longer side of each pair, `[pairs]`.
-
-        The end token is counted.
+    @functools.cached_property
+    def shards(self) -> list[Shard]:
+        """The ids, mapped into memory, and read once for their checksum.
 
         Raises:
             InputError: If a shard is missing or damaged.
         """
-        # At most 2 bytes per pair, as a rule.
-        dtype = np.min_scalar_type(self.max_length)
-        found = []
-        for number, pairs in enumerate(self.shards):
-            ids, offsets = self._arrays(number)
-            lengths = np.diff(offsets)
-            if lengths.size != 2 * pairs or offsets[-1] != ids.size:
-                raise InputError(
-                    f"Shard {number} of {self.path} must have {pairs:,} pairs. "
-                    f"Received: {lengths.size / 2:,} pairs and {ids.size:,} "
-                    "ids. Restore the files, or prepare the corpus again."
-                )
-            # TensorFlow does not check them: it would read other memory.
-            shortest, longest = lengths.min(), lengths.max()
-            if offsets[0] or shortest < 0 or longest >= self.max_length:
-                raise InputError(
-                    f"The texts in shard {number} of {self.path} must begin at "
-                    f"0 and have 0 to {self.max_length - 1:,} ids. Received: "
-                    f"begin {offsets[0]:,}, {shortest:,} to {longest:,} ids. "
-                    "Restore the files, or prepare the corpus again."
-                )
-            longer = lengths.reshape(-1, 2).max(axis=1) + 1
-            found.append(longer.astype(dtype))
-        return np.concatenate(found)
+        shards, checksum = [], 0
+        for number, pairs in enumerate(self.shard_pairs):
+            shards.append(self._open_shard(number, pairs))
+            checksum = update_checksum(checksum, shards[-1])
+        if checksum != self.checksum:
+            raise InputError(
+                f"The ids of {self.path} must have the checksum "
+                f"{self.checksum}. Received: {checksum}: files were changed. "
+                f"{_ADVICE}"
+            )
+        return shards
 
-    def variables(self) -> list[tuple[tf.Variable, tf.Variable]]:
-        """Returns ids and offsets of each shard, in the memory of the files.
-
-        Nothing is read before it is used. Take their `read_value()`: other
-        operations of a variable may copy it.
-        """
-        return [
-            tuple(map(_as_variable, self._arrays(number)))
-            for number in range(len(self.shards))
-        ]
-
-    def _arrays(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ids and offsets of a shard, mapped into memory."""
+    def _open_shard(self, number: int, pairs: int) -> Shard:
         arrays = []
         for path in shard_paths(self.path, number):
             try:
@@ -176,33 +165,61 @@ class Prepared:
             except (OSError, ValueError, EOFError) as error:
                 raise InputError(
                     f"{path} must be an array of NumPy. Received: {error}. "
-                    "Restore the file, or prepare the corpus again."
+                    f"{_ADVICE}"
                 ) from error
-        ids, offsets = arrays
-        return ids, offsets
+        ids, offsets = shard = Shard(*arrays)
+        vocab_size = self.tokenizer.vocab_size
+        found = f"{ids.dtype} {ids.shape} and {offsets.dtype} {offsets.shape}"
+        # TensorFlow does not check them: it would read other memory.
+        is_valid = (
+            ids.dtype in (np.uint16, np.int32)
+            and offsets.dtype == np.int32
+            and offsets.shape == (2 * pairs + 1,)
+            and ids.shape == (offsets[-1],)
+        )
+        if is_valid:
+            lengths = np.diff(offsets)
+            found = (
+                f"{lengths.min():,} to {lengths.max():,} ids from "
+                f"{ids.min():,} to {ids.max():,}, the first at {offsets[0]:,}"
+            )
+            is_valid = (
+                offsets[0] == 0
+                and 0 < lengths.min() <= lengths.max() < self.max_length
+                and 0 <= ids.min() <= ids.max() < vocab_size
+            )
+        if not is_valid:
+            raise InputError(
+                f"Shard {number} of {self.path} must have {pairs:,} pairs of "
+                f"texts of 1 to {self.max_length - 1:,} ids below "
+                f"{vocab_size:,}. Received: {found}. {_ADVICE}"
+            )
+        return shard
 
 
-class TrainingIds:
-    """The split `train` of a prepared corpus, which has no texts.
+class _TrainingIds(Split):
+    """The split `train` of a prepared corpus, which has no texts."""
 
-    Args:
-        name: Name of the split in messages.
-    """
+    def __init__(self, name: str, checksum: int) -> None:
+        super().__init__(name, [])
+        self._checksum = checksum
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Raises InputError."""
+    def read(self) -> Iterator[tuple[str, str]]:
         raise InputError(
             "A prepared corpus has the texts of its other splits only. "
             f"Received: {self.name}, which has token ids. Use the corpus that "
             "it was prepared from."
         )
 
-    def read(self) -> Iterator[tuple[str, str]]:
-        """Raises InputError."""
-        return iter(self.dataset(0, 1))
+    def digest(self) -> str:
+        return f"ids {self._checksum}"
+
+
+def update_checksum(checksum: int, shard: Shard) -> int:
+    """Returns the CRC-32 of all shards so far and of another one."""
+    for array in shard:
+        checksum = zlib.crc32(array, checksum)
+    return checksum
 
 
 def is_prepared(path: str | os.PathLike) -> bool:
@@ -216,35 +233,12 @@ def shard_paths(folder: Path, number: int) -> tuple[Path, Path]:
     return folder / f"{name}.ids.npy", folder / f"{name}.offsets.npy"
 
 
-def rows_of_shard(ids: tf.Variable, offsets: tf.Variable) -> tf.RaggedTensor:
-    """Returns the ids of each text of a shard, `[2 * pairs, (T)]`.
-
-    Row `2 * i` is the source of pair `i` of the shard, the next row its
-    target.
-    """
-    return tf.RaggedTensor.from_row_splits(
-        ids.read_value(), offsets.read_value(), validate=False
-    )
-
-
-def _as_variable(array: np.ndarray) -> tf.Variable:
-    """Returns a variable in the memory of an array.
-
-    `tf.constant` copies an array, and `tf.data` each tensor that its functions
-    use.
-    """
-    with tf.device("/CPU:0"):
-        tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-        return tf.Variable(tensor, trainable=False)
-
-
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise InputError(
-            f"{path} is not valid JSON. Received: {error}. Prepare the corpus "
-            "again."
+            f"{path} is not valid JSON. Received: {error}. {_ADVICE}"
         ) from error
     found = values.get("format") if isinstance(values, dict) else None
     if found != FORMAT:

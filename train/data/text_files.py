@@ -1,98 +1,52 @@
-"""Corpora in text files: a folder, two files, or one .tsv file.
-
-Each class implements the protocol `Split` of corpus.py.
-"""
+"""Corpora in text files: a folder, two files, or one .tsv file."""
 
 import codecs
 import itertools
 import os
 from collections.abc import Iterator, Sequence
 
-import tensorflow as tf
-
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.reading import READ_BATCH, SPLITS, open_file
+from keras_transformer.train.data.reading import SPLITS, Split, open_file
 
 
-class LineFiles:
-    """Two files, line N of one being the translation of line N of the other.
-
-    Args:
-        source: Path of the source file.
-        target: Path of the target file.
-    """
+class LineFiles(Split):
+    """Two files, line N of one being the translation of line N of the other."""
 
     def __init__(self, source: str, target: str) -> None:
-        self.name = f"{source} and {target}"
-        self._paths = (source, target)
-
-    def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Returns every `count`-th pair of lines, starting with `index`."""
-        sides = (_line_dataset(path) for path in self._paths)
-        return tf.data.Dataset.zip(tuple(sides)).shard(count, index)
+        super().__init__(f"{source} and {target}", [source, target])
 
     def read(self) -> Iterator[tuple[str, str]]:
-        """Yields the pairs.
-
-        Raises:
-            InputError: If a file cannot be read, is not UTF-8, or has more
-                lines than the other.
-        """
-        sides = (_read_lines(path) for path in self._paths)
+        sides = map(_read_lines, self.paths)
         for source, target in itertools.zip_longest(*sides):
             if source is None or target is None:
+                counts = [sum(1 for _ in _read_lines(p)) for p in self.paths]
+                found = zip(self.paths, counts, strict=True)
                 raise InputError(
                     "Both sides of a corpus must have the same number of "
-                    f"lines. Received: {self._line_counts()}"
+                    "lines. Received: "
+                    + ", ".join(f"{path} with {n} lines" for path, n in found)
                 )
             yield source, target
 
-    def _line_counts(self) -> str:
-        counts = []
-        for path in self._paths:
-            lines = sum(1 for _ in _read_lines(path))
-            counts.append(f"{path} with {lines} lines")
-        return ", ".join(counts)
 
-
-class Tsv:
+class Tsv(Split):
     """One file with source and target in the first two tab-separated columns.
 
     Further columns are ignored.
-
-    Args:
-        path: Path of the file.
     """
 
     def __init__(self, path: str) -> None:
-        self.name = path
-
-    def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Returns the pair of every `count`-th line, starting with `index`."""
-
-        def split(lines: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            columns = tf.strings.split(lines, "\t")
-            columns = columns.to_tensor("", shape=[None, 2])  # [N, 2]
-            return columns[:, 0], columns[:, 1]
-
-        lines = _line_dataset(self.name).shard(count, index)
-        return lines.batch(READ_BATCH).map(split).unbatch()
+        super().__init__(path, [path])
 
     def read(self) -> Iterator[tuple[str, str]]:
-        """Yields the pairs.
-
-        Raises:
-            InputError: If the file cannot be read or is not UTF-8, or a line
-                has no tab.
-        """
         for number, line in enumerate(_read_lines(self.name), start=1):
-            columns = line.split("\t")
-            if len(columns) < 2:
+            source, tab, rest = line.partition("\t")
+            if not tab:
                 raise InputError(
                     "A line of a .tsv corpus must be source, tab, target. "
                     f"Received: {self.name}, line {number}, without a tab"
                 )
-            yield columns[0], columns[1]
+            yield source, rest.partition("\t")[0]
 
 
 def open_folder(
@@ -100,15 +54,7 @@ def open_folder(
 ) -> dict[str, LineFiles]:
     """Returns the splits that the files `SPLIT.LANGUAGE` of a folder form.
 
-    Args:
-        folder: Path of the folder.
-        names: Names of the files in it that belong to a split.
-        source: Language code of the source.
-        target: Language code of the target.
-
-    Raises:
-        InputError: If a language code is missing, no file has it, or a split
-            has only one side.
+    `names` are those of all its files that belong to a split.
     """
     languages = sorted({name.partition(".")[2] for name in names})
     found = f"There are files for: {', '.join(languages) or 'no language'}"
@@ -142,21 +88,10 @@ def open_folder(
     return splits
 
 
-def _line_dataset(path: str) -> tf.data.Dataset:
-    """Returns the lines of a file without a leading byte order mark."""
-    lines = tf.data.TextLineDataset(path)
-    with open_file(path) as file:
-        if file.read(3) != codecs.BOM_UTF8:
-            return lines
-    first = lines.take(1).map(lambda line: tf.strings.substr(line, 3, -1))
-    return first.concatenate(lines.skip(1))
-
-
 def _read_lines(path: str) -> Iterator[str]:
-    """Yields exactly the lines that `_line_dataset` has, checked.
+    """Yields the lines without CR and without a leading byte order mark.
 
-    `TextLineDataset` removes every CR, and drops a last line without LF of
-    which nothing is left then.
+    A last line without LF of which nothing is left then is none.
     """
     with open_file(path) as file:
         for number, line in enumerate(file, start=1):

@@ -1,31 +1,24 @@
-"""Corpora of TensorFlow Datasets.
+"""Corpora of TensorFlow Datasets."""
 
-`TFDSSplit` implements the protocol `Split` of corpus.py.
-"""
-
+import hashlib
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.reading import READ_BATCH, decode_pair
+from keras_transformer.train.data.reading import (
+    READ_BATCH,
+    Split,
+    decode_pair,
+    without_tuning,
+)
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
 
 
-class TFDSSplit:
-    """A split of a prepared dataset of TensorFlow Datasets.
-
-    Args:
-        name: Name of the split in messages.
-        builder: The builder of the dataset.
-        split: Name of the split in the dataset.
-        source: Name of the feature that holds the source.
-        target: Name of the feature that holds the target.
-    """
+class TFDSSplit(Split):
+    """The split of a dataset of TensorFlow Datasets, which is downloaded."""
 
     def __init__(
         self,
@@ -35,39 +28,11 @@ class TFDSSplit:
         source: str,
         target: str,
     ) -> None:
-        self.name = name
+        super().__init__(name, [], (source, target))
         self._builder = builder
         self._split = split
-        self._features = (source, target)
-
-    def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Returns part `index` of `count` equal parts of the split.
-
-        If there are fewer than `count` pairs, every `count`-th pair.
-        """
-        import tensorflow_datasets as tfds
-
-        if self._builder.info.splits[self._split].num_examples >= count:
-            # A worker need not read the parts of the others.
-            part = tfds.even_splits(self._split, count)[index]
-            return self._pairs(part)
-        # TFDS does not accept an empty part.
-        return self._pairs(self._split).shard(count, index)
 
     def read(self) -> Iterator[tuple[str, str]]:
-        """Yields the pairs.
-
-        Raises:
-            InputError: If a text is not UTF-8.
-        """
-        number = 0
-        batches = self._pairs(self._split).batch(READ_BATCH)
-        for sources, targets in batches.as_numpy_iterator():
-            for pair in zip(sources, targets, strict=True):
-                number += 1
-                yield decode_pair(pair, f"{self.name}, pair {number}")
-
-    def _pairs(self, part: "tfds.typing.SplitArg") -> tf.data.Dataset:
         import tensorflow_datasets as tfds
 
         # One file at a time, in the order of the files. Without a cache, which
@@ -76,28 +41,36 @@ class TFDSSplit:
             interleave_cycle_length=1, try_autocache=False
         )
         examples = self._builder.as_dataset(
-            split=part, shuffle_files=False, read_config=in_order
+            split=self._split, shuffle_files=False, read_config=in_order
         )
-        return examples.map(
-            lambda example: tuple(example[name] for name in self._features)
+        pairs = examples.map(
+            lambda example: tuple(example[name] for name in self.features)
         )
+        number = 0
+        for batch in without_tuning(pairs.batch(READ_BATCH)):
+            for pair in zip(*(side.numpy() for side in batch), strict=True):
+                number += 1
+                yield decode_pair(pair, f"{self.name}, pair {number}")
+
+    def digest(self) -> str:
+        # The files, which have a version, may be in the cloud.
+        found = self._builder.info.splits[self._split]
+        about = (
+            self._builder.info.full_name,
+            self._split,
+            self.features,
+            found.shard_lengths,
+            found.num_bytes,
+        )
+        return hashlib.sha256(repr(about).encode()).hexdigest()
 
 
 def open_tfds(
     name: str, source: str | None, target: str | None
 ) -> dict[str, TFDSSplit]:
-    """Returns the splits of a dataset, downloading it if necessary.
+    """Returns the splits of `NAME/CONFIG`, downloading it if necessary.
 
-    Args:
-        name: `NAME/CONFIG`, as in TensorFlow Datasets.
-        source: Language code of the source, the name of a feature.
-        target: Language code of the target, likewise.
-
-    Returns:
-        The splits by name, with `"validation"` renamed to `"valid"`.
-
-    Raises:
-        InputError: If the package, the dataset or a language is missing.
+    Source and target are features. `"validation"` is renamed to `"valid"`.
     """
     try:
         return _open_splits(name, source, target)

@@ -1,7 +1,4 @@
-"""Corpora in TFRecord files of `tf.train.Example`.
-
-`TFRecordFiles` implements the protocol `Split` of corpus.py.
-"""
+"""Corpora in TFRecord files of `tf.train.Example`."""
 
 import collections
 import os
@@ -15,8 +12,10 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.reading import (
     READ_BATCH,
     SPLITS,
+    Split,
     decode_pair,
     open_file,
+    without_tuning,
 )
 
 # train.tfrecord, train-00000-of-00008.tfrecord and, from TensorFlow Datasets,
@@ -28,7 +27,7 @@ _NUMBERED_NAME = re.compile(r"(.*)-\d+-of-(\d+)(\.tfrecord)?")
 _FRAMING = 8 + 4 + 4
 
 
-class TFRecordFiles:
+class TFRecordFiles(Split):
     """Files of `tf.train.Example`, read one after the other.
 
     Args:
@@ -41,37 +40,10 @@ class TFRecordFiles:
     def __init__(
         self, name: str, paths: Sequence[str], source: str, target: str
     ) -> None:
-        self.name = name
-        self._paths = list(paths)
-        self._features = (source, target)
-
-    def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Returns the pairs of every `count`-th file, starting with `index`.
-
-        If there are fewer than `count` files, every `count`-th pair.
-        """
-        text = tf.io.FixedLenFeature([], tf.string)
-        schema = {name: text for name in self._features}
-
-        def parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            examples = tf.io.parse_example(records, schema)  # [N] each
-            return tuple(examples[name] for name in self._features)
-
-        if len(self._paths) >= count:
-            # A worker need not read the files of the others.
-            records = tf.data.TFRecordDataset(self._paths[index::count])
-        else:
-            records = tf.data.TFRecordDataset(self._paths).shard(count, index)
-        return records.batch(READ_BATCH).map(parse).unbatch()
+        super().__init__(name, paths, (source, target))
 
     def read(self) -> Iterator[tuple[str, str]]:
-        """Yields the pairs.
-
-        Raises:
-            InputError: If a file cannot be read, a record is damaged or
-                lacks a feature, or a text is not UTF-8.
-        """
-        for path in self._paths:
+        for path in self.paths:
             for number, record in enumerate(_read_records(path), start=1):
                 yield self._parse(record, f"{path}, record {number}")
 
@@ -80,20 +52,17 @@ class TFRecordFiles:
             features = tf.train.Example.FromString(record).features.feature
         except DecodeError:
             features = {}
-        texts = []
-        for name in self._features:
-            values = []
-            if name in features:
-                values = features[name].bytes_list.value
-            if len(values) != 1:
-                raise InputError(
-                    "A record of a corpus must be a tf.train.Example with "
-                    f"one bytes value in each of "
-                    f"{' and '.join(self._features)}. "
-                    f"Received: {place}, with {_describe(features)}"
-                )
-            texts.append(values[0])
-        return decode_pair(texts, place)
+        values = [
+            features[name].bytes_list.value if name in features else ()
+            for name in self.features
+        ]
+        if any(len(texts) != 1 for texts in values):
+            raise InputError(
+                "A record of a corpus must be a tf.train.Example with one "
+                f"bytes value in each of {' and '.join(self.features)}. "
+                f"Received: {place}, with {_describe(features)}"
+            )
+        return decode_pair([texts[0] for texts in values], place)
 
 
 def is_tfrecord(name: str) -> bool:
@@ -106,14 +75,8 @@ def open_folder(
 ) -> dict[str, TFRecordFiles]:
     """Returns the splits that the TFRecord files of a folder form.
 
-    Args:
-        folder: Path of the folder.
-        names: Names of its TFRecord files, in reading order.
-        source: Name of the feature that holds the source.
-        target: Name of the feature that holds the target.
-
-    Raises:
-        InputError: If a name is missing, or one of several numbered files.
+    `names` are those of the files, in reading order; `source` and `target`
+    those of the features.
     """
     if not source or not target:
         raise InputError(
@@ -155,7 +118,7 @@ def _read_records(path: str) -> Iterator[bytes]:
     """Yields the records of a TFRecord file and raises if one is damaged."""
     # Fails with a clearer message than the dataset.
     open_file(path).close()
-    dataset = tf.data.TFRecordDataset(path)
+    dataset = without_tuning(tf.data.TFRecordDataset(path))
     number = size = 0
     try:
         for records in dataset.batch(READ_BATCH).as_numpy_iterator():

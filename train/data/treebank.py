@@ -1,62 +1,33 @@
-"""Treebanks: pairs of a sentence and its tree, from `.mrg` files.
+"""Treebanks: pairs of a sentence and its tree, from `.mrg` files."""
 
-Each class implements the protocol `Split` of corpus.py.
-"""
-
-import functools
 import os
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import read_trees
-from keras_transformer.train.data.reading import SPLITS
+from keras_transformer.train.data.reading import SPLITS, Split
 
 _SUFFIX = ".mrg"
 
 
-class Treebank:
+class Treebank(Split):
     """The trees of a file, each after its sentence.
 
-    The sentence has the words of the tree, separated by spaces. The trees are
-    read once and kept in memory.
-
-    Args:
-        path: Path of a file in the format of the Penn Treebank.
+    The sentence has the words of the tree, separated by spaces.
     """
 
     def __init__(self, path: str) -> None:
-        self.name = path
+        super().__init__(path, [path])
 
-    @functools.cached_property
-    def _pairs(self) -> list[tuple[str, str]]:
+    def read(self) -> Iterator[tuple[str, str]]:
         try:
-            return [
-                (" ".join(tree.words), str(tree))
-                for tree in read_trees(self.name)
-            ]
+            for tree in read_trees(self.name):
+                yield " ".join(tree.words), str(tree)
         except OSError as error:
             raise InputError(
                 "A file of the corpus cannot be read. Received: "
                 f"{self.name} ({error.strerror})"
             ) from error
-
-    def dataset(self, index: int, count: int) -> tf.data.Dataset:
-        """Returns every `count`-th pair, starting with `index`."""
-        pairs = tuple(
-            tf.constant([pair[side] for pair in self._pairs], tf.string)
-            for side in (0, 1)
-        )
-        return tf.data.Dataset.from_tensor_slices(pairs).shard(count, index)
-
-    def read(self) -> Iterator[tuple[str, str]]:
-        """Yields the pairs.
-
-        Raises:
-            InputError: If the file cannot be read or is not a treebank.
-        """
-        yield from self._pairs
 
 
 def is_treebank(name: str) -> bool:

@@ -9,8 +9,8 @@ import tensorflow as tf
 from keras_transformer.train.data.batching import (
     bucket_lengths,
     cut_pool,
+    make_batch,
     padded_rows,
-    pool_batches,
 )
 
 IDS = types.SimpleNamespace(pad_id=0, bos_id=2, eos_id=3)
@@ -25,17 +25,9 @@ def test_bucket_lengths():
 
 
 def test_padded_rows():
-    source = tf.ragged.constant([[5], [6, 7], [], [8, 9, 8]], dtype=tf.int32)
-    target = tf.ragged.constant([[4, 4, 4], [5], [6], [7]], dtype=tf.int32)
-    lengths, rows, labels = padded_rows(source, target, IDS, 4)
-    # The third pair has an empty side.
-    assert lengths.numpy().tolist() == [4, 3, 4]
+    ids = tf.ragged.constant([[5], [6, 7], [8, 9, 8]], dtype=tf.int32)
+    rows = padded_rows(ids, IDS, 4)
     assert rows.numpy().tolist() == [[5, 3, 0, 0], [6, 7, 3, 0], [8, 9, 8, 3]]
-    assert labels.numpy().tolist() == [[4, 4, 4, 3], [5, 3, 0, 0], [7, 3, 0, 0]]
-    lengths, rows, labels = padded_rows(source, target, IDS, 3)
-    assert lengths.numpy().tolist() == [3]
-    assert rows.numpy().tolist() == [[6, 7, 3]]
-    assert labels.numpy().tolist() == [[5, 3, 0]]
 
 
 def test_a_pool_is_cut_from_the_longest_pair_down():
@@ -60,12 +52,9 @@ def test_a_pool_is_cut_from_the_longest_pair_down():
     assert same == sorted(same)
 
 
-def test_batches_of_a_pool():
-    source = tf.ragged.constant([[5], [6, 7]], dtype=tf.int32)
-    target = tf.ragged.constant([[8, 9], [4]], dtype=tf.int32)
-    pool = padded_rows(source, target, IDS, 3)
-    ((inputs, labels),) = pool_batches(pool, IDS, 12, 3)
-    assert inputs["source"].numpy().tolist() == [[5, 3, 0], [6, 7, 3]]
+def test_a_batch():
+    source = tf.constant([[5, 3, 0], [6, 7, 3]])
+    labels = tf.constant([[8, 9, 3], [4, 3, 0]])
+    inputs, found = make_batch(source, labels, IDS)
+    assert inputs["source"] is source and found is labels
     assert inputs["target"].numpy().tolist() == [[2, 8, 9], [2, 4, 0]]
-    assert labels.numpy().tolist() == [[8, 9, 3], [4, 3, 0]]
-    assert len(list(pool_batches(pool, IDS, 11, 3))) == 2

@@ -1,15 +1,9 @@
-"""Opening a corpus by name, its splits, shards and samples, wrong names."""
+"""Opening a corpus by name, its splits, samples and digests, wrong names."""
 
 import collections
 
 import pytest
-from corpora import (
-    as_list,
-    every,
-    shards,
-    write_lines,
-    write_sides,
-)
+from corpora import PAIRS, read, write_lines, write_sides
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
@@ -31,7 +25,7 @@ def test_embedded(source, target, languages):
     assert (corpus.source, corpus.target) == languages
     text = {"en": "Where does she often drive?", "de": "Wohin fährt sie oft?"}
     first = tuple(text[language] for language in languages)
-    assert as_list(corpus.pairs("test").take(1)) == [first]
+    assert next(iter(corpus.pairs("test"))) == first
 
 
 @pytest.mark.parametrize("source, target", [("fr", None), ("en", "fr")])
@@ -41,29 +35,7 @@ def test_embedded_has_two_languages(source, target):
 
 
 def test_a_string_is_a_name():
-    assert open_corpus("embedded").check("valid") == 500
-
-
-def test_nothing_is_tuned():
-    pairs = open_corpus(["embedded"]).pairs("valid")
-    assert pairs.options().autotune.enabled is False
-
-
-def test_shards_of_embedded():
-    corpus = open_corpus(["embedded"])
-    pairs = as_list(corpus.pairs("valid"))
-    assert shards(corpus, 3, "valid") == every(3, pairs)
-
-
-@pytest.mark.parametrize(
-    "shard",
-    [(2, 2), (-1, 2), (0, 0), (0,), (0, 1, 2), (0.0, 1), ("0", 1), 1, None],
-)
-def test_invalid_shard(tmp_path, shard):
-    corpus = open_corpus(write_sides(tmp_path))
-    with pytest.raises(InputError, match="0 <= index < count") as error:
-        corpus.pairs("train", shard)
-    assert str(error.value).endswith(f"Received: shard={shard!r}")
+    assert len(read(open_corpus("embedded"), "valid")) == 500
 
 
 # === Samples ===
@@ -117,6 +89,24 @@ def test_sample_of_a_faulty_file(tmp_path):
         open_corpus([source, target]).sample("train", 2, seed=1)
 
 
+# === Digests ===
+
+
+def test_the_digest_depends_on_the_pairs_and_their_order(tmp_path):
+    found = []
+    for number, pairs in enumerate((PAIRS, PAIRS, PAIRS[::-1])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        files = write_sides(folder, pairs=pairs)
+        found.append(open_corpus(files).digest("train"))
+        assert open_corpus(files[::-1]).digest("train") != found[-1]
+    # Not on the place of the files.
+    assert found[0] == found[1] != found[2]
+    # Where one file ends and the other begins matters.
+    (tmp_path / "a.tsv").write_text("a\tb\n")
+    assert open_corpus([str(tmp_path / "a.tsv")]).digest("train") not in found
+
+
 # === Wrong names ===
 
 
@@ -163,19 +153,18 @@ def test_a_split_that_does_not_exist(tmp_path):
     write_sides(tmp_path, "train")
     write_sides(tmp_path, "test")
     corpus = open_corpus([str(tmp_path)], "en", "de")
-    for read in (
+    for call in (
         corpus.pairs,
-        corpus.check,
-        corpus.read,
+        corpus.digest,
         lambda split: corpus.sample(split, 1, 1),
     ):
         with pytest.raises(InputError, match="splits train, test.*'valid'"):
-            read("valid")
+            call("valid")
 
 
 def test_an_empty_corpus(tmp_path):
     files = write_sides(tmp_path, pairs=[("", "")], end="")
     with pytest.raises(InputError, match=r"train\.en and .*train\.de.*empty"):
-        open_corpus(files).check("train")
+        read(open_corpus(files))
     with pytest.raises(InputError, match=r"a\.tsv, which is empty"):
-        open_corpus([write_lines(tmp_path / "a.tsv", [])]).check("train")
+        read(open_corpus([write_lines(tmp_path / "a.tsv", [])]))

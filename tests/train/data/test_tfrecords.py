@@ -5,11 +5,10 @@ import re
 
 import pytest
 import tensorflow as tf
-from corpora import assert_contains, shards
+from corpora import assert_contains, read
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.data.statistics import checksum
 
 PAIRS = [
     ("A cat.", "Eine Katze."),
@@ -113,53 +112,6 @@ def test_more_records_than_are_parsed_at_once(tmp_path):
     assert_contains(open_folder(tmp_path), "train", pairs)
 
 
-# === Shards ===
-
-
-@pytest.mark.parametrize(
-    "files, count, expected",
-    [
-        # At least as many files as workers: whole files.
-        (3, 1, [[0, 1, 2, 3, 4]]),
-        (3, 2, [[0, 1, 4], [2, 3]]),
-        (3, 3, [[0, 1], [2, 3], [4]]),
-        # Otherwise records.
-        (1, 2, [[0, 2, 4], [1, 3]]),
-        (3, 4, [[0, 4], [1], [2], [3]]),
-        (3, 6, [[0], [1], [2], [3], [4], []]),
-    ],
-)
-def test_shards(tmp_path, files, count, expected):
-    size = -(-len(PAIRS) // files)
-    for index in range(files):
-        pairs = PAIRS[index * size : (index + 1) * size]
-        write_pairs(tmp_path / f"train-{index}.tfrecord", pairs)
-    corpus = open_folder(tmp_path)
-    assert shards(corpus, count) == [
-        [PAIRS[index] for index in indices] for indices in expected
-    ]
-
-
-def test_the_checksum_of_shards_depends_on_the_files(tmp_path):
-    """A resumed worker must get the same pairs."""
-    pairs = [(f"{i}", f"{i}!") for i in range(12)]
-    corpora = []
-    for size in (6, 4):
-        folder = tmp_path / str(size)
-        folder.mkdir()
-        for begin in range(0, 12, size):
-            name = f"train-{begin:02}.tfrecord"
-            write_pairs(folder / name, pairs[begin : begin + size])
-        corpora.append(open_folder(folder))
-    whole = [checksum(corpus.pairs("train")) for corpus in corpora]
-    assert whole[0] == whole[1]
-    halves = [
-        checksum(corpus.pairs("train", (0, 2)), corpus.pairs("train", (1, 2)))
-        for corpus in corpora
-    ]
-    assert halves[0] != halves[1]
-
-
 # === Faults ===
 
 
@@ -211,7 +163,7 @@ def test_a_record_without_the_features(tmp_path, third, found):
     records = [*map(pair_record, PAIRS[:2]), third]
     path = write(tmp_path / "train.tfrecord", records)
     with pytest.raises(InputError, match="bytes value in each of en") as error:
-        open_folder(tmp_path).check("train")
+        read(open_folder(tmp_path))
     assert str(error.value).endswith(
         f"Received: {path}, record 3, with {found}"
     )
@@ -252,14 +204,14 @@ def test_a_damaged_record(tmp_path, damage, record):
     path.write_bytes(damage(path.read_bytes()))
     message = rf"train-1\.tfrecord, record {record}, which is damaged"
     with pytest.raises(InputError, match=message):
-        open_folder(tmp_path).check("train")
+        read(open_folder(tmp_path))
 
 
 def test_a_compressed_file(tmp_path):
     path = write_pairs(tmp_path / "train.tfrecord", PAIRS)
     path.write_bytes(gzip.compress(path.read_bytes()))
     with pytest.raises(InputError, match=r"not compressed.*, record 1, "):
-        open_folder(tmp_path).check("train")
+        read(open_folder(tmp_path))
 
 
 @pytest.mark.parametrize("source, target", [("en", "de"), ("de", "en")])
@@ -268,12 +220,12 @@ def test_bytes_that_are_not_utf8(tmp_path, source, target):
     write_pairs(tmp_path / "train-1.tfrecord", [*PAIRS[:1], ("a", b"m\xfcde")])
     message = r"UTF-8.*train-1\.tfrecord, record 2: invalid start byte"
     with pytest.raises(InputError, match=message):
-        open_folder(tmp_path, source, target).check("train")
+        read(open_folder(tmp_path, source, target))
 
 
 def test_pairs_before_a_fault_are_returned(tmp_path):
     write_pairs(tmp_path / "train.tfrecord", [*PAIRS[:1], ("a", b"\xfc")])
-    pairs = open_folder(tmp_path).read("train")
+    pairs = iter(open_folder(tmp_path).pairs("train"))
     assert next(pairs) == PAIRS[0]
     with pytest.raises(InputError, match="record 2"):
         next(pairs)
@@ -282,7 +234,7 @@ def test_pairs_before_a_fault_are_returned(tmp_path):
 def test_no_records(tmp_path):
     write_pairs(tmp_path / "train.tfrecord", [])
     with pytest.raises(InputError, match="split train, which is empty"):
-        open_folder(tmp_path).check("train")
+        read(open_folder(tmp_path))
 
 
 def test_a_file_that_disappears(tmp_path):
@@ -290,4 +242,4 @@ def test_a_file_that_disappears(tmp_path):
     corpus = open_folder(tmp_path)
     path.unlink()
     with pytest.raises(InputError, match=r"train\.tfrecord \(No such file"):
-        corpus.check("train")
+        read(corpus)

@@ -1,7 +1,7 @@
 """Treebanks as corpora."""
 
 import pytest
-from corpora import as_list, assert_contains
+from corpora import assert_contains, read
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
@@ -58,18 +58,12 @@ def test_only_a_folder_of_trees_is_a_treebank(folder):
         open_corpus([str(folder)])
 
 
-def test_shards_are_disjoint(folder):
-    corpus = open_corpus([str(folder)])
-    for index, expected in enumerate([PAIRS[::2], PAIRS[1::2]]):
-        assert as_list(corpus.pairs("train", (index, 2))) == expected
-
-
 def test_a_damaged_file_is_refused(folder):
     (folder / "train.mrg").write_text("(TOP (NN a))\n(TOP (NN b)\n")
     with pytest.raises(
         InputError, match=r"train\.mrg: The tree .* line 2 lacks"
     ):
-        open_corpus([str(folder)]).check("train")
+        read(open_corpus([str(folder)]))
     (folder / "train.mrg").unlink()
     (folder / "train.mrg").mkdir()
     assert open_corpus([str(folder)]).splits == ("valid",)
@@ -77,6 +71,5 @@ def test_a_damaged_file_is_refused(folder):
 
 def test_an_empty_file_is_refused(folder):
     (folder / "train.mrg").write_text("")
-    assert as_list(open_corpus([str(folder)]).pairs("train")) == []
     with pytest.raises(InputError, match="must have pairs"):
-        open_corpus([str(folder)]).check("train")
+        read(open_corpus([str(folder)]))

@@ -1,0 +1,113 @@
+"""From texts to ids: what is kept, and the counts."""
+
+import types
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+from corpora import as_dataset
+from ids import rows
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.train.data import encoding
+from keras_transformer.train.data.encoding import Encoder, Statistics
+
+PAIRS = [
+    (f"{i} {'dog ' * (i % 9)}", f"{i} {'Hund ' * (i * 5 % 13)}")
+    for i in range(100, 300)
+]
+LONG = "dog " * 200
+DROPPED = [("", "a"), ("a", " \t "), ("", LONG), (LONG, "a"), ("a", LONG)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    texts = [text for pair in PAIRS for text in pair]
+    return Tokenizer.train(texts, vocab_size=300)
+
+
+@pytest.fixture(scope="module")
+def library(tokenizer):
+    """The tokenizer in the sentencepiece library."""
+    return sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+
+
+def test_ids_and_counts(tokenizer, library, monkeypatch):
+    """In several batches, from an iterator and from a dataset."""
+    monkeypatch.setattr(encoding, "BATCH", 64)
+    pairs = PAIRS[:100] + DROPPED + PAIRS[100:]
+    expected = [library.encode(text) for pair in PAIRS for text in pair]
+    for given in (iter(pairs), as_dataset(pairs)):
+        encoder = Encoder(tokenizer, 20)
+        (shard,) = encoder.shards(given)
+        assert rows([shard]) == expected
+        assert shard.ids.dtype == np.uint16
+        assert shard.offsets.dtype == np.int32
+        assert encoder.statistics == Statistics(
+            pairs=len(PAIRS),
+            dropped_long=2,
+            dropped_empty=3,
+            source_tokens=sum(len(ids) + 1 for ids in expected[::2]),
+            target_tokens=sum(len(ids) + 1 for ids in expected[1::2]),
+            longest=len(library.encode(LONG)) + 1,
+        )
+
+
+def test_one_token_too_long(tokenizer, library):
+    length = len(library.encode("dog dog dog dog")) + 1
+    for maximum, kept in ((length, 1), (length - 1, 0)):
+        encoder = Encoder(tokenizer, maximum)
+        (shard,) = encoder.shards([("dog dog dog dog", "dog")])
+        found = encoder.statistics
+        assert (found.pairs, found.dropped_long) == (kept, 1 - kept)
+        assert shard.offsets.size == 2 * kept + 1
+
+
+def test_no_pairs(tokenizer):
+    encoder = Encoder(tokenizer, 20)
+    (shard,) = encoder.shards([])
+    assert (shard.ids.size, shard.offsets.tolist()) == (0, [0])
+    assert encoder.statistics == Statistics()
+
+
+def test_shards(tokenizer, monkeypatch):
+    (whole,) = Encoder(tokenizer, 20).shards(PAIRS)
+    monkeypatch.setattr(encoding, "BATCH", 10)
+    monkeypatch.setattr(encoding, "_SHARD_IDS", 500)
+    shards = list(Encoder(tokenizer, 20).shards(PAIRS))
+    assert len(shards) > 3
+    assert all(500 <= ids.size < 1_000 for ids, _ in shards[:-1])
+    assert rows(shards) == rows([whole])
+    # No shard is empty if the last batch fills one.
+    monkeypatch.setattr(encoding, "_SHARD_IDS", 1)
+    assert len(list(Encoder(tokenizer, 20).shards(PAIRS))) == 20
+
+
+def test_any_task_may_give_the_ids():
+    """Of targets that are not texts, with more than 2^16 ids."""
+
+    def lengths(first):
+        def ids(tokenizer, texts):
+            ids = tf.strings.length(texts)[:, None] + first
+            return tf.RaggedTensor.from_tensor(ids)
+
+        return ids
+
+    task = types.SimpleNamespace(
+        source_ids=lengths(0), target_ids=lengths(70_000)
+    )
+    tokenizer = types.SimpleNamespace(vocab_size=80_000)
+    (shard,) = Encoder(tokenizer, 9, task).shards(PAIRS)
+    assert shard.ids.tolist()[::2] == [len(source) for source, _ in PAIRS]
+    assert shard.ids.tolist()[1::2] == [len(t) + 70_000 for _, t in PAIRS]
+
+
+def test_an_error_of_the_reader_is_raised_as_it_is(tokenizer):
+    def read():
+        yield from PAIRS
+        raise InputError("damaged")
+
+    with pytest.raises(InputError, match="^damaged$"):
+        list(Encoder(tokenizer, 20).shards(read()))

@@ -1,0 +1,171 @@
+"""Turns pairs of texts into the token ids that training reads."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.support.startup import available_cores
+from keras_transformer.tasks import Task, TranslationTask
+from keras_transformer.text import Tokenizer
+
+# Pairs that are tokenized at once.
+BATCH = 1024
+# Ids of a shard, give or take a batch: 128 MiB with 2 bytes per id. Offsets
+# in a shard fit into int32.
+_SHARD_IDS = 2**26
+
+
+class Shard(NamedTuple):
+    """Token ids of pairs, without end tokens."""
+
+    ids: np.ndarray  # of source, target, source, ..., uint16 or int32
+    offsets: (
+        np.ndarray
+    )  # where each text begins; the end. int32 [2 * pairs + 1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """What training uses of a split, and what it drops.
+
+    Attributes:
+        pairs: Number of pairs that are kept.
+        dropped_long: Number of pairs dropped because a side has more than
+            `max_length` tokens, including its end token.
+        dropped_empty: Number of pairs dropped because a side has no token.
+        source_tokens: Source tokens of the kept pairs, with end tokens.
+        target_tokens: Target tokens of the kept pairs, with end tokens.
+        longest: Tokens of the longest text, dropped or not, with its end
+            token.
+    """
+
+    pairs: int = 0
+    dropped_long: int = 0
+    dropped_empty: int = 0
+    source_tokens: int = 0
+    target_tokens: int = 0
+    longest: int = 0
+
+    @property
+    def read(self) -> int:
+        """Number of pairs, kept or dropped."""
+        return self.pairs + self.dropped_long + self.dropped_empty
+
+    def describe(self, max_length: int) -> str:
+        """Returns what is kept and what is dropped as a line of text."""
+        return (
+            f"{self.pairs:,} pairs kept, {self.source_tokens:,} source and "
+            f"{self.target_tokens:,} target tokens; dropped "
+            f"{self.dropped_long:,} longer than {max_length} tokens and "
+            f"{self.dropped_empty:,} with an empty side; the longest text has "
+            f"{self.longest:,} tokens"
+        )
+
+
+class Encoder:
+    """Tokenizes pairs, and drops those that training cannot use.
+
+    Args:
+        tokenizer: The tokenizer.
+        max_length: Maximum number of tokens in a text, with the end token.
+            Pairs with a longer side or an empty one are dropped.
+        task: The task. Default: translation.
+
+    Attributes:
+        statistics: Of all pairs so far.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, max_length: int, task: Task | None = None
+    ) -> None:
+        task = task or TranslationTask()
+        self.statistics = Statistics()
+        self._max_length = max_length
+        fits = tokenizer.vocab_size <= 2**16
+        self._dtype = np.uint16 if fits else np.int32
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2)
+        def tokenize(sources: tf.Tensor, targets: tf.Tensor) -> tuple:
+            sides = (
+                task.source_ids(tokenizer, sources),
+                task.target_ids(tokenizer, targets),
+            )
+            rows = tf.stack(sides, axis=1).values  # source, target, source, ...
+            return rows.values, rows.row_lengths()
+
+        # Traced here, and not in several threads at once.
+        self._tokenize = tokenize.get_concrete_function()
+
+    def shards(self, pairs: Iterable | tf.data.Dataset) -> Iterator[Shard]:
+        """Yields the ids of the pairs that are kept, in their order.
+
+        There is at least one shard, and only the last one is small.
+        """
+        if isinstance(pairs, tf.data.Dataset):
+            pairs = pairs.as_numpy_iterator()
+        dtype = self._dtype
+        ids, lengths, size = [np.zeros(0, dtype)], [np.zeros(0, np.int64)], 0
+        is_first = True
+        for new_ids, new_lengths in self._encode(pairs):
+            ids.append(new_ids.astype(dtype))
+            lengths.append(new_lengths)
+            size += new_ids.size
+            if size >= _SHARD_IDS:
+                yield _make_shard(ids, lengths)
+                del ids[1:], lengths[1:]
+                size, is_first = 0, False
+        if size or is_first:
+            yield _make_shard(ids, lengths)
+
+    def _encode(
+        self, pairs: Iterable[tuple[Any, Any]]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields ids and lengths of the texts of a batch that are kept."""
+        cores = available_cores()
+        with ThreadPoolExecutor(cores) as executor:
+            # `map` takes all batches that it is given at once.
+            for batches in _batched(_batched(pairs, BATCH), 4 * cores):
+                for ids, lengths in executor.map(self._tokenize_batch, batches):
+                    keep = np.repeat(self._count(lengths), 2)
+                    yield ids[np.repeat(keep, lengths)], lengths[keep]
+
+    def _tokenize_batch(
+        self, pairs: list[tuple[Any, Any]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        with tf.device("/CPU:0"):
+            sides = (tf.constant(s) for s in zip(*pairs, strict=True))
+            ids, lengths = self._tokenize(*sides)
+        return ids.numpy(), lengths.numpy()
+
+    def _count(self, lengths: np.ndarray) -> np.ndarray:
+        """Returns which pairs are kept, and adds them to the statistics."""
+        lengths = lengths.reshape(-1, 2) + 1  # source and target, with end
+        is_empty = lengths.min(axis=1) < 2
+        keep = ~is_empty & (lengths.max(axis=1) <= self._max_length)
+        old = self.statistics
+        source_tokens, target_tokens = lengths[keep].sum(axis=0).tolist()
+        self.statistics = Statistics(
+            old.pairs + int(keep.sum()),
+            old.dropped_long + int((~keep & ~is_empty).sum()),
+            old.dropped_empty + int(is_empty.sum()),
+            old.source_tokens + source_tokens,
+            old.target_tokens + target_tokens,
+            max(old.longest, int(lengths.max())),
+        )
+        return keep
+
+
+def _make_shard(ids: list[np.ndarray], lengths: list[np.ndarray]) -> Shard:
+    offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
+    return Shard(np.concatenate(ids), offsets)
+
+
+def _batched(items: Iterable, size: int) -> Iterator[list]:
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
