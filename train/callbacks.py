@@ -5,6 +5,7 @@ The first ones add values to the logs of an epoch; the last ones write them.
 
 import dataclasses
 import math
+import os
 import signal
 import sys
 import threading
@@ -303,8 +304,10 @@ class Checkpoints(keras.callbacks.Callback):
     `BackupAndRestore` write neither atomically nor the data position, and
     the latter repeats the whole epoch.
 
-    SIGTERM (preemption) saves the state after the current update, and exits
-    with code 143; not if there are several workers, which save together.
+    Ctrl-C and SIGTERM (preemption) save the state after the current update
+    and then end training with `KeyboardInterrupt` and exit code 143. A second
+    Ctrl-C ends it at once. So does each of them with several workers, which
+    can only save together.
 
     Args:
         run: The run; None on workers other than the chief.
@@ -312,6 +315,9 @@ class Checkpoints(keras.callbacks.Callback):
         counter: Knows the step.
         gather_positions: Returns the data positions `[workers, 2]` after the
             updates so far. All workers call it together.
+
+    Attributes:
+        saved_step: Updates of the state that was saved last.
     """
 
     def __init__(
@@ -326,21 +332,30 @@ class Checkpoints(keras.callbacks.Callback):
         self.max_to_keep = max_to_keep
         self.counter = counter
         self.gather_positions = gather_positions
-        self._terminated = False
-        self._handles_signals = False
+        self.saved_step = counter.step
+        self._received: int | None = None
+        self._handlers: dict[int, Any] = {}
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         main_thread = threading.current_thread() is threading.main_thread()
-        workers = worker(self.model.distribute_strategy)[1]
-        self._handles_signals = main_thread and workers == 1
-        if self._handles_signals:
-            self._handler = signal.signal(signal.SIGTERM, self._terminate)
+        if not main_thread or worker(self.model.distribute_strategy)[1] > 1:
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # A process that a shell starts in the background ignores Ctrl-C.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._receive)
 
-    def _terminate(self, number: int, frame: Any) -> None:
-        self._terminated = True
+    def _receive(self, number: int, frame: Any) -> None:
+        if self._received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._received = self._received or number
+        # `print` is not reentrant, and a handler runs at any place.
+        os.write(
+            2, b"\ntraining: saving after this step; Ctrl-C ends at once\n"
+        )
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if self._terminated:
+        if self._received:
             self._save_state()
             self._exit()
 
@@ -351,11 +366,12 @@ class Checkpoints(keras.callbacks.Callback):
             if "val_score" in logs:
                 self.run.save_best(self.model, step, logs["val_score"])
         self._save_state()
-        if self._terminated:
+        if self._received:
             self._exit()
 
     def _exit(self) -> None:
-        print(f"training: terminated; saved step {self.counter.step:,}")
+        if self._received == signal.SIGINT:
+            raise KeyboardInterrupt
         raise SystemExit(128 + signal.SIGTERM)
 
     def _save_state(self) -> None:
@@ -363,7 +379,8 @@ class Checkpoints(keras.callbacks.Callback):
         if self.run is not None:
             state = get_state(self.model, self.counter.step, positions)
             save_state(self.run.state_path, state, self.run.id)
+            self.saved_step = self.counter.step
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        if self._handles_signals:
-            signal.signal(signal.SIGTERM, self._handler)
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())

@@ -188,7 +188,8 @@ def _restore(
     elif run is not None and job.init_from is not None:
         past = TrainingRun.open(job.init_from)
         checkpoint = past.find_checkpoint()
-        past.load_weights(model, checkpoint)
+        # The weights alone: the optimizer starts anew, with its warm-up.
+        model.set_weights(past.load_model(checkpoint).get_weights())
         print(f"weights: {checkpoint}")
         resumed = state.get_state(model, 0, resumed.position)
     resumed = state.State(
@@ -229,11 +230,10 @@ def _fit(
         chain.append(stopping)
     if run is not None:
         chain += _chief_callbacks(job, run, counter, valid is not None)
-    chain.append(
-        callbacks.Checkpoints(
-            run, recipe.max_to_keep, counter, training_data.gather_positions
-        )
+    checkpoints = callbacks.Checkpoints(
+        run, recipe.max_to_keep, counter, training_data.gather_positions
     )
+    chain.append(checkpoints)
 
     def fit(steps_per_epoch: int, epochs: int) -> None:
         model.fit(
@@ -266,10 +266,11 @@ def _fit(
     except BaseException as error:
         for callback in chain:  # Keras does not, and a bar would stay open
             callback.on_train_end()
-        if isinstance(error, KeyboardInterrupt | OSError | tf.errors.OpError):
+        expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
+        if isinstance(error, expected):
             print(
                 f"training: stopped at step {counter.step:,}; the same command "
-                "resumes after the last saved state"
+                f"resumes after step {checkpoints.saved_step:,}"
             )
         raise
 
