@@ -31,7 +31,6 @@ ARGUMENTS = {
     "prepare": "--data embedded --output PREPARED",
     "train": "--data embedded --output RUN",
     "evaluate": "RUN --data embedded",
-    "ablate": "--data embedded --output FOLDER",
     "average": "RUN OUTPUT",
     "translate": "RUN",
     "parse": "RUN",

@@ -37,10 +37,9 @@ class StepCounter(keras.callbacks.Callback):
     """Counts updates, ends training after the last, adds values to the logs.
 
     Keras counts epochs, and starts at 0 when training is resumed. Adds
-    `step`, `perplexity`, `val_perplexity`, `learning_rate`,
+    `step`, `perplexity`, `val_perplexity`, `learning_rate` and
     `tokens_per_second` (target tokens, without the first update of an epoch,
-    in which TensorFlow may trace the graph), and for the cost of training the
-    means `tokens_per_step` and `device_seconds_per_step`.
+    in which TensorFlow may trace the graph).
 
     Args:
         step: Updates that were done before.
@@ -60,14 +59,11 @@ class StepCounter(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self.tokens_per_second = None
         self._first: tuple[float, float] | None = None
-        self._first_step = self.step
-        self._start = self._last = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self.step += 1
         loss = next(m for m in self.model.metrics if m.name == "loss")
         tokens, now = float(loss.count.numpy()), time.monotonic()
-        self._tokens, self._last = tokens, now
         if self._first is None:
             self._first = tokens, now
         elif now > self._first[1]:
@@ -78,11 +74,6 @@ class StepCounter(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         logs["step"] = self.step
-        steps = self.step - self._first_step
-        replicas = self.model.distribute_strategy.num_replicas_in_sync
-        seconds = (self._last - self._start) * replicas
-        logs["tokens_per_step"] = self._tokens / steps
-        logs["device_seconds_per_step"] = seconds / steps
         logs["learning_rate"] = float(self.model.optimizer.learning_rate)
         if self.tokens_per_second is not None:
             logs["tokens_per_second"] = self.tokens_per_second

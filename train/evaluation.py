@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_transformer.flops import training_flops
+from keras_transformer.inference.run import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.support.errors import InputError
@@ -118,10 +120,10 @@ def describe(results: dict[str, Any]) -> str:
             lines.append(
                 f"{name:<15} {results[name]:6,}  of the sentences, {share:.1%}"
             )
-    if "flops_by_time" in results:
+    if "training_flops" in results:
         lines.append(
-            f"training cost   {results['flops_by_time']:.1e} floating-point "
-            f"operations by time, {results['flops_by_count']:.1e} by counting"
+            f"training cost   {results['training_flops']:.1e}  floating-point "
+            "operations, estimated"
         )
     return "\n".join(lines)
 
@@ -130,6 +132,26 @@ def _search(results: dict[str, Any]) -> str:
     if "beam_size" in results:
         return f"beam {results['beam_size']}, alpha {results['alpha']}"
     return f"sampling with seed {results['seed']}"
+
+
+def training_cost(run: Run, step: int) -> dict[str, float]:
+    """Estimates the floating-point operations of training up to a step.
+
+    They are those of the forward pass and of the gradients
+    (`keras_transformer.flops`) for full batches of pairs that have the mean
+    lengths of the training data. Weights from another run count nothing.
+
+    Returns:
+        `training_flops`; nothing if the training data are not known.
+    """
+    known = run.statistics
+    if "pairs" not in known:
+        return {}
+    source = known["source_tokens"] / known["pairs"]
+    target = known["target_tokens"] / known["pairs"]
+    pairs = step * run.recipe["batch_tokens"] / (source + target)
+    per_pair = training_flops(run.config, source, target)
+    return {"training_flops": pairs * per_pair}
 
 
 def record(

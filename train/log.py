@@ -17,8 +17,6 @@ COLUMNS = (
     "learning_rate",
     "gradient_norm",
     "tokens_per_second",
-    "tokens_per_step",
-    "device_seconds_per_step",
     "val_loss",
     "val_nll",
     "val_perplexity",

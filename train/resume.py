@@ -10,7 +10,6 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
-from keras_transformer.train.cost import sustained_flops
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.statistics import (
     checksum,
@@ -192,7 +191,6 @@ def _prepare(job: Job) -> tuple[TransformerConfig, Tokenizer, dict[str, Any]]:
         "checksums": job.checksums(),
         "workers": job.workers,
         "init_from": past and past.id,
-        "sustained_flops": sustained_flops(job.recipe.dtype),
     }
     return config, tokenizer, statistics
 

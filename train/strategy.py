@@ -120,6 +120,21 @@ def _workers_of_tf_config() -> int:
     )
 
 
+def check_one_worker(command: str) -> None:
+    """Refuses several workers for a command that only one may run.
+
+    Raises:
+        InputError: If `TF_CONFIG` has several workers, or is invalid.
+    """
+    workers = _workers_of_tf_config()
+    if workers > 1:
+        raise InputError(
+            f"`{command}` runs on one machine; only `train` uses several. "
+            f"Received: TF_CONFIG with {workers} workers. Start it on one of "
+            "them, without TF_CONFIG."
+        )
+
+
 def describe(strategy: tf.distribute.Strategy) -> str:
     """Returns the strategy and its devices as one line of text."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
