@@ -30,15 +30,6 @@ _HOME = {
     "training_batches": "data.pipeline",
 }
 
-__all__ = [
-    "Corpus",
-    "Recipe",
-    "TrainingRun",
-    "evaluation_batches",
-    "open_corpus",
-    "open_strategy",
-    "train",
-    "training_batches",
-]
+__all__ = list(_HOME)
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

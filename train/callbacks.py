@@ -40,20 +40,13 @@ class StepCounter(keras.callbacks.Callback):
     `step`, `perplexity`, `val_perplexity`, `learning_rate` and
     `tokens_per_second` (target tokens, without the first update of an epoch,
     in which TensorFlow may trace the graph).
-
-    Args:
-        step: Updates that were done before.
-        last_step: Updates after which training ends.
-
-    Attributes:
-        step: Updates so far.
-        tokens_per_second: Rate of this epoch; None before its second update.
     """
 
     def __init__(self, step: int, last_step: int) -> None:
         super().__init__()
-        self.step = step
+        self.step = step  # updates so far
         self.last_step = last_step
+        # Of this epoch; None before its second update.
         self.tokens_per_second: float | None = None
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
@@ -88,9 +81,6 @@ class CheckFinite(keras.callbacks.Callback):
 
     Keras' `TerminateOnNaN` ends training as if it had succeeded, and looks
     neither at gradients nor at the validation loss.
-
-    Args:
-        counter: Knows the step.
     """
 
     def __init__(self, counter: StepCounter) -> None:
@@ -120,11 +110,8 @@ class CheckFinite(keras.callbacks.Callback):
 class EarlyStopping(keras.callbacks.EarlyStopping):
     """Ends training when the validation loss does not fall any more.
 
-    Keras' own forgets the epochs before training was resumed.
-
-    Args:
-        patience: Epochs without a lower loss after which training ends.
-        past_losses: The validation losses of the epochs before.
+    Keras' own forgets the epochs before training was resumed: it gets their
+    losses here.
     """
 
     def __init__(self, patience: int, past_losses: Sequence[float]) -> None:
@@ -149,17 +136,7 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
 
 
 class ValidationScore(keras.callbacks.Callback):
-    """Adds `val_score`, the task's score of greedy outputs, to the logs.
-
-    Args:
-        task: The task.
-        tokenizer: The tokenizer.
-        pairs: Validation sources and references.
-        target: Language code of the references.
-
-    Attributes:
-        samples: Source, output and reference of some sentences.
-    """
+    """Adds `val_score`, the task's score of greedy outputs, to the logs."""
 
     def __init__(
         self,
@@ -173,6 +150,7 @@ class ValidationScore(keras.callbacks.Callback):
         self.tokenizer = tokenizer
         self.sources, self.references = map(list, zip(*pairs, strict=True))
         self.target = target
+        # Source, output and reference of some sentences.
         self.samples: list[tuple[str, str, str]] = []
         self._translator: Translator | None = None
 
@@ -197,16 +175,12 @@ class Progress(keras.callbacks.Callback):
 
     Keras' `ProgbarLogger` knows the steps of an epoch, not those of a run
     with its remaining time, and fills log files with its updates.
-
-    Args:
-        counter: Knows the step.
-        score: What the validation score is called.
     """
 
     def __init__(self, counter: StepCounter, score: str) -> None:
         super().__init__()
         self.counter = counter
-        self.score = score
+        self.score = score  # what the validation score is called
         self._bar = tqdm(disable=True)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -266,10 +240,6 @@ class SampleTexts(keras.callbacks.Callback):
     """Writes sample outputs for TensorBoard.
 
     Keras' `TensorBoard`, which writes the logs, does not write texts.
-
-    Args:
-        path: Folder of the event files.
-        validation: Has the samples.
     """
 
     def __init__(self, path: Path, validation: ValidationScore) -> None:
@@ -306,9 +276,6 @@ class Checkpoints(keras.callbacks.Callback):
         counter: Knows the step.
         gather_positions: Returns the data positions `[workers, 2]` after the
             updates so far. All workers call it together.
-
-    Attributes:
-        saved_step: Updates of the state that was saved last.
     """
 
     def __init__(
@@ -323,7 +290,7 @@ class Checkpoints(keras.callbacks.Callback):
         self.max_to_keep = max_to_keep
         self.counter = counter
         self.gather_positions = gather_positions
-        self.saved_step = counter.step
+        self.saved_step = counter.step  # of the state
         self._received: int | None = None
         self._handlers: dict[int, Any] = {}
 
@@ -348,7 +315,7 @@ class Checkpoints(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if self._received:
             self._save_state()
-            self._exit()
+            self._end_training()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         if self.run is not None:
@@ -358,9 +325,9 @@ class Checkpoints(keras.callbacks.Callback):
                 self.run.save_best(self.model, step, logs["val_score"])
         self._save_state()
         if self._received:
-            self._exit()
+            self._end_training()
 
-    def _exit(self) -> None:
+    def _end_training(self) -> None:
         if self._received == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + signal.SIGTERM)

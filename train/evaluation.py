@@ -39,9 +39,9 @@ def evaluate(
         translator: The model with its search.
         corpus: The corpus.
         split: Name of the split.
-        target: Language code of the references, as in `Task.scores`.
-        workers: As in `Translator.translate`.
-        metrics: As in `Task.scores`. Default: those of the task.
+        target: Language code of the references.
+        workers: Batches that are decoded at the same time.
+        metrics: Names of metrics. Default: those of the task.
 
     Returns:
         The results as plain values, and the outputs in the order of the
@@ -164,18 +164,8 @@ def record(
     """Appends results to the run's `results.json`; writes the outputs.
 
     `translations-SPLIT.txt`, or `trees-SPLIT.txt`, has those of the newest
-    evaluation of a split, one per line.
-
-    Args:
-        run: The run.
-        checkpoint: The checkpoint that was evaluated.
-        step: Updates after which it was written. Training may have replaced
-            it since.
-        results: From `evaluate`.
-        hypotheses: From `evaluate`.
-
-    Returns:
-        The path of `results.json`.
+    evaluation of a split, one per line. The step is given, since training may
+    have replaced the checkpoint meanwhile. Returns the path of `results.json`.
     """
     path = run.path / "results.json"
     about = {"step": step, "checkpoint": checkpoint.name}

@@ -129,14 +129,10 @@ class TrainingRun(Run):
     def save_checkpoint(
         self, model: keras.Model, step: int, max_to_keep: int
     ) -> Path:
-        """Writes the weights, and deletes checkpoints that are too many.
+        """Writes the weights, and deletes all but the newest checkpoints.
 
-        Args:
-            model: The model.
-            step: Updates so far.
-            max_to_keep: Checkpoints to keep, the newest. One of a later step,
-                which training wrote before it resumed from an earlier state,
-                is deleted too.
+        One of a later step, which training wrote before it resumed from an
+        earlier state, is deleted too.
         """
         path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
         self._save_weights(model, path, step)

@@ -44,7 +44,7 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             f"strategy={name!r}"
         )
     if name == "auto":
-        if _workers_of_tf_config() > 1:
+        if workers_of_tf_config() > 1:
             name = "multiworker"
         else:
             gpus = len(tf.config.list_logical_devices("GPU"))
@@ -54,7 +54,7 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
         devices = [d.name for d in tf.config.list_logical_devices(kind)]
         return _mirrored(*devices)
     if name == "multiworker":
-        if not _workers_of_tf_config():
+        if not workers_of_tf_config():
             raise InputError(
                 "The strategy multiworker needs the environment variable "
                 f"TF_CONFIG, such as {_TF_CONFIG}. Received: no TF_CONFIG"
@@ -96,7 +96,12 @@ def _join_workers() -> tf.distribute.Strategy:
             ) from error
 
 
-def _workers_of_tf_config() -> int:
+def workers_of_tf_config() -> int:
+    """Returns the number of workers in `TF_CONFIG`; 0 without it.
+
+    Raises:
+        InputError: If it is invalid.
+    """
     text = os.environ.get("TF_CONFIG")
     if not text:
         return 0
@@ -126,7 +131,7 @@ def check_one_worker(command: str) -> None:
     Raises:
         InputError: If `TF_CONFIG` has several workers, or is invalid.
     """
-    workers = _workers_of_tf_config()
+    workers = workers_of_tf_config()
     if workers > 1:
         raise InputError(
             f"`{command}` runs on one machine; only `train` uses several. "
@@ -165,11 +170,6 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
     return resolver.task_id, workers
 
 
-def local_replicas(strategy: tf.distribute.Strategy) -> int:
-    """Returns the number of replicas on this worker."""
-    return strategy.num_replicas_in_sync // worker(strategy)[1]
-
-
 def distribute(
     batches: tf.data.Dataset,
     strategy: tf.distribute.Strategy,
@@ -190,7 +190,7 @@ def distribute(
     index, workers = worker(strategy)
     if workers == 1:
         return batches
-    replicas = local_replicas(strategy)
+    replicas = strategy.num_replicas_in_sync // workers
     parts = strategy.num_replicas_in_sync if among_workers else replicas
     first = index * replicas if among_workers else 0
 
@@ -213,39 +213,33 @@ def distribute(
 def broadcast_from_chief(
     strategy: tf.distribute.Strategy, value: Any
 ) -> np.ndarray:
-    """Returns the chief's value on every worker.
+    """Returns the chief's numbers, of at most six dimensions, on every worker.
 
-    Args:
-        strategy: The strategy. Every worker must call this function.
-        value: Numbers of at most six dimensions; ignored on other workers.
+    All workers must call it; the value of the others is ignored.
     """
     index, workers = worker(strategy)
+    value = np.asarray(value)
     if workers == 1:
-        return np.asarray(value)
-    value = np.asarray(value if index == 0 else 0)
+        return value
     # The shape, then the number of dimensions and the dtype.
     header = np.zeros(8, np.int64)
-    header[: value.ndim] = value.shape
-    header[-2:] = value.ndim, ord(value.dtype.char)
-    if index:
-        header[:] = 0
+    if index == 0:
+        header[: value.ndim] = value.shape
+        header[-2:] = value.ndim, ord(value.dtype.char)
     *shape, dimensions, kind = _sum_workers(strategy, header).astype(np.int64)
-    shape, dtype = shape[:dimensions], np.dtype(chr(kind))
-    if index:
-        value = np.zeros(shape)
-    if not value.size:
-        return np.zeros(shape, dtype)
-    return _sum_workers(strategy, value).astype(dtype)
+    shape = shape[:dimensions]
+    value = value if index == 0 else np.zeros(shape)
+    if value.size:
+        value = _sum_workers(strategy, value)
+    return value.reshape(shape).astype(chr(kind))
 
 
 def gather_from_workers(
     strategy: tf.distribute.Strategy, value: Any
 ) -> np.ndarray:
-    """Returns the values of all workers, `[workers, ...]`.
+    """Returns the numbers of all workers, `[workers, ...]`.
 
-    Args:
-        strategy: The strategy. Every worker must call this function.
-        value: Numbers of the same shape on every worker.
+    All workers must call it, with values of one shape.
     """
     index, workers = worker(strategy)
     value = np.asarray(value)
@@ -267,7 +261,7 @@ def _sum_workers(
 
 @functools.cache  # or it would be traced for each of many variables
 def _sum_function(strategy: tf.distribute.Strategy) -> Callable:
-    replicas = local_replicas(strategy)
+    replicas = strategy.num_replicas_in_sync // worker(strategy)[1]
 
     def add(value: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()

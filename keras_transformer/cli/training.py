@@ -56,9 +56,7 @@ def prepare(options: argparse.Namespace) -> None:
     """Tokenizes a corpus once, for trainings that start and resume at once."""
     from keras_transformer.train.data.corpus import open_corpus
     from keras_transformer.train.preparation import prepare
-    from keras_transformer.train.strategy import check_one_worker
 
-    check_one_worker("prepare")
     values = given_values(options, Recipe)
     if options.init_from is not None and "vocab_size" in values:
         raise InputError(

@@ -90,6 +90,8 @@ def test_a_signal_saves_and_exits(folder, number, code):
         [*command(folder, "--steps", "100000"), run],
         stdout=subprocess.PIPE,
         text=True,
+        # A test program in the background ignores SIGINT, as do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not (run / "checkpoints" / "step-00000008.weights.h5").exists():
         assert process.poll() is None

@@ -59,13 +59,16 @@ class Stop(Exception):
 
 
 def stop_at(monkeypatch, place, name, step, error):
-    """Raises an error when training calls something at a step."""
+    """Raises an error, or sends a signal, when training calls something."""
     original = getattr(place, name)
 
     def stop(*arguments, **values):
         result = original(*arguments, **values)
         if stop.counter.step == step:
-            raise error
+            if isinstance(error, signal.Signals):
+                os.kill(os.getpid(), error)
+            else:
+                raise error
         return result
 
     class Counter(StepCounter):
@@ -88,10 +91,13 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     whole = train_digits(corpus, tmp_path / "whole", steps=20, **settings)
     stopped = tmp_path / "stopped"
 
-    def run_until(place, name, step, error, steps=20):
-        with monkeypatch.context() as patched, pytest.raises(type(error)):
+    def run_until(place, name, step, error):
+        expected = type(error)
+        if error is signal.SIGINT:
+            expected = KeyboardInterrupt
+        with monkeypatch.context() as patched, pytest.raises(expected):
             stop_at(patched, place, name, step, error)
-            train_digits(corpus, stopped, steps=steps, **settings)
+            train_digits(corpus, stopped, steps=20, **settings)
         return capsys.readouterr().out
 
     # Before the first checkpoint: the state is that of step 0.
@@ -106,17 +112,8 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     # At its end, and with more steps from there. Steps may not fill an epoch.
     assert train_digits(corpus, stopped, steps=12, **settings).step == 12
     # In the middle of an epoch by Ctrl-C, which saves the state alone.
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        original = callbacks.Checkpoints.on_train_batch_end
-
-        def interrupt(self, batch, logs=None):
-            if self.counter.step == 14:
-                os.kill(os.getpid(), signal.SIGINT)
-            original(self, batch, logs)
-
-        patched.setattr(callbacks.Checkpoints, "on_train_batch_end", interrupt)
-        train_digits(corpus, stopped, steps=20, **settings)
-    printed = capsys.readouterr().out
+    step_end = (callbacks.CheckFinite, "on_train_batch_end")
+    printed = run_until(*step_end, 14, signal.SIGINT)
     assert "at step 14; the same command resumes after step 14\n" in printed
     run = TrainingRun.open(stopped)
     assert (state.load_step(run.state_path), run.step) == (14, 12)
