@@ -30,6 +30,15 @@ _HOME = {
     "training_batches": "data.pipeline",
 }
 
-__all__ = list(_HOME)
+__all__ = [
+    "Corpus",
+    "Recipe",
+    "TrainingRun",
+    "evaluation_batches",
+    "open_corpus",
+    "open_strategy",
+    "train",
+    "training_batches",
+]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -149,16 +149,14 @@ def describe(strategy: tf.distribute.Strategy) -> str:
     else:
         gpus = tf.config.list_logical_devices("GPU")
         return f"single, on {'GPU:0' if gpus else 'CPU'}"
-    devices = [
+    devices = ", ".join(
         device.partition("device:")[2] or device
         for device in strategy.extended.worker_devices
-    ]
+    )
     index, count = worker(strategy)
     where = f", worker {index} of {count}" if count > 1 else ""
-    return (
-        f"{name}, {strategy.num_replicas_in_sync} replicas; here "
-        f"{', '.join(devices)}{where}"
-    )
+    replicas = strategy.num_replicas_in_sync
+    return f"{name}, {replicas} replicas; here {devices}{where}"
 
 
 def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:

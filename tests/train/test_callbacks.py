@@ -202,7 +202,7 @@ def test_a_terminal_has_a_bar(clock, monkeypatch, capsys):
     [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)],
 )
 def test_a_signal_saves_the_state_and_ends_training(
-    monkeypatch, capfd, number, error
+    monkeypatch, capfd, ctrl_c, number, error
 ):
     monkeypatch.setattr(callbacks, "get_state", lambda *values: values)
     saved = []
@@ -229,7 +229,7 @@ def test_a_signal_saves_the_state_and_ends_training(
     assert found == handlers
 
 
-def test_a_second_ctrl_c_ends_training_at_once():
+def test_a_second_ctrl_c_ends_training_at_once(ctrl_c):
     checkpoints = Checkpoints(None, 5, StepCounter(12, 40), None)
     checkpoints.set_model(FakeModel())
     checkpoints.on_train_begin()
