@@ -475,5 +475,5 @@ plt.show()
 # - **No label smoothing**: on a corpus this easy it matters little.
 #
 # There is one training of each, so a difference of a few BLEU may be chance.
-# `keras-transformer ablate` repeats the rows of the paper's Table 3 with
+# `benchmarks/table3.py` repeats the rows of the paper's Table 3 with
 # several seeds.

@@ -31,7 +31,6 @@ ARGUMENTS = {
     "prepare": "--data embedded --output PREPARED",
     "train": "--data embedded --output RUN",
     "evaluate": "RUN --data embedded",
-    "ablate": "--data embedded --output FOLDER",
     "average": "RUN OUTPUT",
     "translate": "RUN",
     "parse": "RUN",
@@ -48,6 +47,7 @@ ARGUMENTS = {
 OTHER_FLAGS = {
     *("--logdir", "--no-deps", "--wheel-dir", "--help"),
     # of TensorFlow Serving
+    *("--rows", "--seeds"),  # of benchmarks/table3.py
     *("--tensorflow_intra_op_parallelism", "--enable_batching"),
 }
 
@@ -303,8 +303,9 @@ def check_command(words):
             assert re.search(pattern, read("Makefile"), re.M), words
     elif program == "python":
         script = read(arguments[0])
-        for flag in arguments[1:]:
-            assert not flag.startswith("--") or f'"{flag}"' in script, words
+        shared = flags_of(["train"]) if "add_field" in script else ()
+        for flag in filter(re.compile("--").match, arguments[1:]):
+            assert f'"{flag}"' in script or flag in shared, words
     elif program == "pip":
         for extra in re.findall(r"[\[,](\w+)(?=[,\]])", " ".join(arguments)):
             assert f'"{extra}": ' in read("setup.py"), words

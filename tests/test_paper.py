@@ -46,7 +46,7 @@ def test_presets_and_commands_exist():
     }
     assert {"base", "big", "parsing-wsj"} <= presets <= set(PRESETS)
     commands = set(re.findall(r"`keras-transformer (\w+)", PAPER))
-    assert {"plot", "trace", "ablate"} <= commands
+    assert {"plot", "trace", "average"} <= commands
     for command in commands:
         with pytest.raises(SystemExit) as stop:
             argument_parser().parse_args([command, "--help"])

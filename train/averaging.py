@@ -1,16 +1,13 @@
 """Checkpoint averaging (section 6.1)."""
 
-import dataclasses
 import os
-import shutil
-from pathlib import Path
+import sys
 
 import numpy as np
 
 from keras_transformer.inference.run import step_of
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.cost import training_cost
 from keras_transformer.train.run import TrainingRun, check_free
 
 
@@ -19,56 +16,59 @@ def average(
 ) -> TrainingRun:
     """Writes a run whose weights are the mean of another run's checkpoints.
 
-    Section 6.1: base averages the last 5 checkpoints, big the last 20.
+    Section 6.1: base averages the last 5 checkpoints, big the last 20. Warns
+    if one of them is from before the last third of the training.
 
     Args:
         run: The run.
         output: Folder of the new run; it must be new or empty. Its recipe is
             the run's, and lists the checkpoints under `averaged`.
         last: Number of checkpoints, the newest ones. Default: as many as
-            training keeps.
+            training keeps, or all of them if there are fewer.
 
     Raises:
-        InputError: If the run has fewer checkpoints, one of them belongs to
-            another run, or `output` is not empty.
+        InputError: If the run has fewer checkpoints than `last`, one of them
+            belongs to another run, or `output` is not empty.
     """
     check_free(output)
-    if last is None:
-        last = run.recipe["max_to_keep"]
-    if last < 1:
+    if last is not None and last < 1:
         raise InputError(f"last must be at least 1. Received: last={last}")
-    paths = run.checkpoints()[-last:]
-    if len(paths) < last:
+    newest = run.find_checkpoint()  # refuses a run that has none
+    found = run.checkpoints()
+    if last is not None and len(found) < last:
         raise InputError(
-            f"{run.path} has {len(run.checkpoints())} checkpoints. Received: "
-            f"last={last}. Choose fewer, with --last on the command line."
+            f"{run.path} has {len(found)} checkpoints. Received: last={last}. "
+            "Choose fewer, with --last on the command line."
         )
+    paths = found[-(last or run.recipe["max_to_keep"]) :]
+    _warn_of_early_checkpoints(run, [step_of(path) for path in paths])
     model, sums = Transformer(run.config), None
     for path in paths:
         run.load_weights(model, path)
         weights = [w.astype("float64") for w in model.get_weights()]
         sums = weights if sums is None else list(map(np.add, sums, weights))
-    model.set_weights([total / last for total in sums])
-    names = [path.name for path in paths]
-    recipe = {**run.recipe, "averaged": names}
-    # A run that is averaged again after an interruption starts anew.
-    output = Path(output).resolve()
-    partial = output.with_name(f".partial-{output.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    created = TrainingRun.create(
-        partial,
+    model.set_weights([total / len(paths) for total in sums])
+    return TrainingRun.create(
+        output,
         run.config,
-        recipe,
+        {**run.recipe, "averaged": [path.name for path in paths]},
         run.tokenizer,
-        {"cost": training_cost(run, step_of(paths[-1]))},
+        run.statistics,
         model=model,
-        step=step_of(paths[-1]),
+        step=step_of(newest),
         task=run.task,
     )
-    # `check_free` has seen that what is there is unfinished.
-    shutil.rmtree(output / "checkpoints", ignore_errors=True)
-    output.mkdir(parents=True, exist_ok=True)
-    for name in (*run.tokenizer.files(), "checkpoints", "config.json"):
-        os.replace(partial / name, output / name)
-    shutil.rmtree(partial)
-    return dataclasses.replace(created, path=output)
+
+
+def _warn_of_early_checkpoints(run: TrainingRun, steps: list[int]) -> None:
+    if len(steps) == 1:
+        problem = "a single checkpoint: the result has its weights"
+    elif 3 * steps[0] < 2 * steps[-1]:
+        problem = (
+            f"the checkpoint of step {steps[0]:,}, which is before the last "
+            f"third of the {steps[-1]:,} steps. The mean may be worse than the "
+            "last checkpoint: compare them with `evaluate`, or average fewer"
+        )
+    else:
+        return
+    print(f"Warning: {run.path} is averaged from {problem}.", file=sys.stderr)

@@ -5,6 +5,7 @@ The first ones add values to the logs of an epoch; the last ones write them.
 
 import dataclasses
 import math
+import os
 import signal
 import sys
 import threading
@@ -36,37 +37,26 @@ class StepCounter(keras.callbacks.Callback):
     """Counts updates, ends training after the last, adds values to the logs.
 
     Keras counts epochs, and starts at 0 when training is resumed. Adds
-    `step`, `perplexity`, `val_perplexity`, `learning_rate`,
+    `step`, `perplexity`, `val_perplexity`, `learning_rate` and
     `tokens_per_second` (target tokens, without the first update of an epoch,
-    in which TensorFlow may trace the graph), and for the cost of training the
-    means `tokens_per_step` and `device_seconds_per_step`.
-
-    Args:
-        step: Updates that were done before.
-        last_step: Updates after which training ends.
-
-    Attributes:
-        step: Updates so far.
-        tokens_per_second: Rate of this epoch; None before its second update.
+    in which TensorFlow may trace the graph).
     """
 
     def __init__(self, step: int, last_step: int) -> None:
         super().__init__()
-        self.step = step
+        self.step = step  # updates so far
         self.last_step = last_step
+        # Of this epoch; None before its second update.
         self.tokens_per_second: float | None = None
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self.tokens_per_second = None
         self._first: tuple[float, float] | None = None
-        self._first_step = self.step
-        self._start = self._last = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self.step += 1
         loss = next(m for m in self.model.metrics if m.name == "loss")
         tokens, now = float(loss.count.numpy()), time.monotonic()
-        self._tokens, self._last = tokens, now
         if self._first is None:
             self._first = tokens, now
         elif now > self._first[1]:
@@ -77,11 +67,6 @@ class StepCounter(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         logs["step"] = self.step
-        steps = self.step - self._first_step
-        replicas = self.model.distribute_strategy.num_replicas_in_sync
-        seconds = (self._last - self._start) * replicas
-        logs["tokens_per_step"] = self._tokens / steps
-        logs["device_seconds_per_step"] = seconds / steps
         logs["learning_rate"] = float(self.model.optimizer.learning_rate)
         if self.tokens_per_second is not None:
             logs["tokens_per_second"] = self.tokens_per_second
@@ -96,9 +81,6 @@ class CheckFinite(keras.callbacks.Callback):
 
     Keras' `TerminateOnNaN` ends training as if it had succeeded, and looks
     neither at gradients nor at the validation loss.
-
-    Args:
-        counter: Knows the step.
     """
 
     def __init__(self, counter: StepCounter) -> None:
@@ -128,11 +110,8 @@ class CheckFinite(keras.callbacks.Callback):
 class EarlyStopping(keras.callbacks.EarlyStopping):
     """Ends training when the validation loss does not fall any more.
 
-    Keras' own forgets the epochs before training was resumed.
-
-    Args:
-        patience: Epochs without a lower loss after which training ends.
-        past_losses: The validation losses of the epochs before.
+    Keras' own forgets the epochs before training was resumed: it gets their
+    losses here.
     """
 
     def __init__(self, patience: int, past_losses: Sequence[float]) -> None:
@@ -157,17 +136,7 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
 
 
 class ValidationScore(keras.callbacks.Callback):
-    """Adds `val_score`, the task's score of greedy outputs, to the logs.
-
-    Args:
-        task: The task.
-        tokenizer: The tokenizer.
-        pairs: Validation sources and references.
-        target: Language code of the references.
-
-    Attributes:
-        samples: Source, output and reference of some sentences.
-    """
+    """Adds `val_score`, the task's score of greedy outputs, to the logs."""
 
     def __init__(
         self,
@@ -181,6 +150,7 @@ class ValidationScore(keras.callbacks.Callback):
         self.tokenizer = tokenizer
         self.sources, self.references = map(list, zip(*pairs, strict=True))
         self.target = target
+        # Source, output and reference of some sentences.
         self.samples: list[tuple[str, str, str]] = []
         self._translator: Translator | None = None
 
@@ -205,16 +175,12 @@ class Progress(keras.callbacks.Callback):
 
     Keras' `ProgbarLogger` knows the steps of an epoch, not those of a run
     with its remaining time, and fills log files with its updates.
-
-    Args:
-        counter: Knows the step.
-        score: What the validation score is called.
     """
 
     def __init__(self, counter: StepCounter, score: str) -> None:
         super().__init__()
         self.counter = counter
-        self.score = score
+        self.score = score  # what the validation score is called
         self._bar = tqdm(disable=True)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -274,10 +240,6 @@ class SampleTexts(keras.callbacks.Callback):
     """Writes sample outputs for TensorBoard.
 
     Keras' `TensorBoard`, which writes the logs, does not write texts.
-
-    Args:
-        path: Folder of the event files.
-        validation: Has the samples.
     """
 
     def __init__(self, path: Path, validation: ValidationScore) -> None:
@@ -303,8 +265,10 @@ class Checkpoints(keras.callbacks.Callback):
     `BackupAndRestore` write neither atomically nor the data position, and
     the latter repeats the whole epoch.
 
-    SIGTERM (preemption) saves the state after the current update, and exits
-    with code 143; not if there are several workers, which save together.
+    Ctrl-C and SIGTERM (preemption) save the state after the current update
+    and then end training with `KeyboardInterrupt` and exit code 143. A second
+    Ctrl-C ends it at once. So does each of them with several workers, which
+    can only save together.
 
     Args:
         run: The run; None on workers other than the chief.
@@ -326,23 +290,32 @@ class Checkpoints(keras.callbacks.Callback):
         self.max_to_keep = max_to_keep
         self.counter = counter
         self.gather_positions = gather_positions
-        self._terminated = False
-        self._handles_signals = False
+        self.saved_step = counter.step  # of the state
+        self._received: int | None = None
+        self._handlers: dict[int, Any] = {}
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         main_thread = threading.current_thread() is threading.main_thread()
-        workers = worker(self.model.distribute_strategy)[1]
-        self._handles_signals = main_thread and workers == 1
-        if self._handles_signals:
-            self._handler = signal.signal(signal.SIGTERM, self._terminate)
+        if not main_thread or worker(self.model.distribute_strategy)[1] > 1:
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # A process that a shell starts in the background ignores Ctrl-C.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._receive)
 
-    def _terminate(self, number: int, frame: Any) -> None:
-        self._terminated = True
+    def _receive(self, number: int, frame: Any) -> None:
+        if self._received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._received = self._received or number
+        # `print` is not reentrant, and a handler runs at any place.
+        os.write(
+            2, b"\ntraining: saving after this step; Ctrl-C ends at once\n"
+        )
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if self._terminated:
+        if self._received:
             self._save_state()
-            self._exit()
+            self._end_training()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         if self.run is not None:
@@ -351,11 +324,12 @@ class Checkpoints(keras.callbacks.Callback):
             if "val_score" in logs:
                 self.run.save_best(self.model, step, logs["val_score"])
         self._save_state()
-        if self._terminated:
-            self._exit()
+        if self._received:
+            self._end_training()
 
-    def _exit(self) -> None:
-        print(f"training: terminated; saved step {self.counter.step:,}")
+    def _end_training(self) -> None:
+        if self._received == signal.SIGINT:
+            raise KeyboardInterrupt
         raise SystemExit(128 + signal.SIGTERM)
 
     def _save_state(self) -> None:
@@ -363,7 +337,8 @@ class Checkpoints(keras.callbacks.Callback):
         if self.run is not None:
             state = get_state(self.model, self.counter.step, positions)
             save_state(self.run.state_path, state, self.run.id)
+            self.saved_step = self.counter.step
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        if self._handles_signals:
-            signal.signal(signal.SIGTERM, self._handler)
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())

@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_transformer.flops import training_flops
+from keras_transformer.inference.run import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.support.errors import InputError
@@ -37,9 +39,9 @@ def evaluate(
         translator: The model with its search.
         corpus: The corpus.
         split: Name of the split.
-        target: Language code of the references, as in `Task.scores`.
-        workers: As in `Translator.translate`.
-        metrics: As in `Task.scores`. Default: those of the task.
+        target: Language code of the references.
+        workers: Batches that are decoded at the same time.
+        metrics: Names of metrics. Default: those of the task.
 
     Returns:
         The results as plain values, and the outputs in the order of the
@@ -116,10 +118,10 @@ def describe(results: dict[str, Any]) -> str:
             lines.append(
                 f"{name:<15} {results[name]:6,}  of the sentences, {share:.1%}"
             )
-    if "flops_by_time" in results:
+    if "training_flops" in results:
         lines.append(
-            f"training cost   {results['flops_by_time']:.1e} floating-point "
-            f"operations by time, {results['flops_by_count']:.1e} by counting"
+            f"training cost   {results['training_flops']:.1e}  floating-point "
+            "operations, estimated"
         )
     return "\n".join(lines)
 
@@ -128,6 +130,26 @@ def _search(results: dict[str, Any]) -> str:
     if "beam_size" in results:
         return f"beam {results['beam_size']}, alpha {results['alpha']}"
     return f"sampling with seed {results['seed']}"
+
+
+def training_cost(run: Run, step: int) -> dict[str, float]:
+    """Estimates the floating-point operations of training up to a step.
+
+    They are those of the forward pass and of the gradients
+    (`keras_transformer.flops`) for full batches of pairs that have the mean
+    lengths of the training data. Weights from another run count nothing.
+
+    Returns:
+        `training_flops`; nothing if the training data are not known.
+    """
+    known = run.statistics
+    if "pairs" not in known:
+        return {}
+    source = known["source_tokens"] / known["pairs"]
+    target = known["target_tokens"] / known["pairs"]
+    pairs = step * run.recipe["batch_tokens"] / (source + target)
+    per_pair = training_flops(run.config, source, target)
+    return {"training_flops": pairs * per_pair}
 
 
 def record(
@@ -140,18 +162,8 @@ def record(
     """Appends results to the run's `results.json`; writes the outputs.
 
     `translations-SPLIT.txt`, or `trees-SPLIT.txt`, has those of the newest
-    evaluation of a split, one per line.
-
-    Args:
-        run: The run.
-        checkpoint: The checkpoint that was evaluated.
-        step: Updates after which it was written. Training may have replaced
-            it since.
-        results: From `evaluate`.
-        hypotheses: From `evaluate`.
-
-    Returns:
-        The path of `results.json`.
+    evaluation of a split, one per line. The step is given, since training may
+    have replaced the checkpoint meanwhile. Returns the path of `results.json`.
     """
     path = run.path / "results.json"
     about = {"step": step, "checkpoint": checkpoint.name}

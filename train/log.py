@@ -17,8 +17,6 @@ COLUMNS = (
     "learning_rate",
     "gradient_norm",
     "tokens_per_second",
-    "tokens_per_step",
-    "device_seconds_per_step",
     "val_loss",
     "val_nll",
     "val_perplexity",
@@ -29,12 +27,9 @@ COLUMNS = (
 class CSVLog(keras.callbacks.Callback):
     """Writes `log.csv` atomically, a row per epoch.
 
-    Keras' `CSVLogger` appends: the epochs that a resumed run repeats would be
-    there twice, and a run that is killed may leave half a row.
-
-    Args:
-        path: The file. Rows of a run that is resumed are kept.
-        step: Updates that were done before; later rows are dropped.
+    Keeps the rows until `step`, after which the run was resumed. Keras'
+    `CSVLogger` appends: the epochs that a resumed run repeats would be there
+    twice, and a run that is killed may leave half a row.
     """
 
     def __init__(self, path: Path, step: int) -> None:

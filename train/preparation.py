@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Vocabulary
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import Encoder, Shard
 from keras_transformer.train.data.pipeline import check_pairs
@@ -101,7 +101,7 @@ def prepare_for_training(
     folder: Path,
     vocab_size: int,
     max_length: int,
-    tokenizer: Tokenizer | None,
+    tokenizer: Vocabulary | None,
 ) -> Prepared:
     """Prepares the split `train` alone, unless that was done before.
 
@@ -122,7 +122,7 @@ def content_name(
     corpus: Corpus,
     vocab_size: int,
     max_length: int,
-    tokenizer: Tokenizer | None,
+    tokenizer: Vocabulary | None,
 ) -> str:
     """Returns a name for what `prepare_for_training` writes.
 
@@ -139,7 +139,7 @@ def content_name(
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Tokenizer:
+def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
     """Returns the tokenizer of a run for the same task."""
     if past.task.name != corpus.task.name:
         raise InputError(
@@ -196,7 +196,7 @@ def _write(
     corpus: Corpus,
     vocab_size: int,
     max_length: int,
-    tokenizer: Tokenizer | None,
+    tokenizer: Vocabulary | None,
     text_splits: list[str],
 ) -> None:
     """Writes the files of a prepared corpus."""
@@ -212,7 +212,7 @@ def _write(
         tokenizer = corpus.task.train_tokenizer(reading, vocab_size)
     else:
         corpus.task.check_tokenizer(tokenizer, pairs)
-    tokenizer.save(folder / "tokenizer.model")
+    tokenizer.save_files(folder)
 
     encoder = Encoder(tokenizer, max_length, corpus.task)
     sizes, checksum = [], 0

@@ -11,7 +11,6 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import state
-from keras_transformer.train.cost import sustained_flops
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import Encoder
 from keras_transformer.train.data.pipeline import check_pairs
@@ -291,7 +290,6 @@ def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
         "prepared": name,
         "workers": job.workers,
         "init_from": past and past.id,
-        "sustained_flops": sustained_flops(recipe.dtype),
     }
     return config or job.config(prepared.tokenizer, None), prepared, statistics
 

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import math
 import os
+import shutil
 import sys
 import uuid
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ from keras_transformer.support.files import (
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import VOCABULARY_FILES, Vocabulary
 
+# Marks a new run that has no config.json yet: it may be started again.
+_UNFINISHED = ".partial-run"
 _CHECKPOINT = "step-{step:08d}.weights.h5"
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
 # What a file system without locks answers, such as Lustre by default.
@@ -80,12 +83,16 @@ class TrainingRun(Run):
             uuid.uuid4().hex,
             task or TranslationTask(),
         )
-        (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / _UNFINISHED).touch()
+        shutil.rmtree(path / "checkpoints", ignore_errors=True)
+        (path / "checkpoints").mkdir()
         tokenizer.save_files(path)
         if model is not None:
             run.save_checkpoint(model, step, max_to_keep=1)
         # Last: a folder is a run as soon as it has a config.json.
         run._write_config()
+        (path / _UNFINISHED).unlink()
         return run
 
     def _write_config(self) -> None:
@@ -121,14 +128,10 @@ class TrainingRun(Run):
     def save_checkpoint(
         self, model: keras.Model, step: int, max_to_keep: int
     ) -> Path:
-        """Writes the weights, and deletes checkpoints that are too many.
+        """Writes the weights, and deletes all but the newest checkpoints.
 
-        Args:
-            model: The model.
-            step: Updates so far.
-            max_to_keep: Checkpoints to keep, the newest. One of a later step,
-                which training wrote before it resumed from an earlier state,
-                is deleted too.
+        One of a later step, which training wrote before it resumed from an
+        earlier state, is deleted too.
         """
         path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
         self._save_weights(model, path, step)
@@ -142,9 +145,17 @@ class TrainingRun(Run):
     def save_best(self, model: keras.Model, step: int, score: float) -> None:
         """Writes the weights if their validation score is the best so far."""
         if self.best_path.exists():
-            with h5py.File(self.best_path) as file:
-                if score <= file.attrs.get("score", -1.0):
-                    return
+            try:
+                with h5py.File(self.best_path) as file:
+                    if score <= file.attrs.get("score", -1.0):
+                        return
+            except OSError as error:
+                # It must not end every training that is resumed here.
+                print(
+                    f"Warning: {self.best_path} is damaged ({error}). It is "
+                    f"replaced by the weights of step {step:,}.",
+                    file=sys.stderr,
+                )
         self._save_weights(model, self.best_path, step, score=score)
 
     def _save_weights(
@@ -157,7 +168,11 @@ class TrainingRun(Run):
             reserve_disk_space(
                 partial, size + _HDF5_OVERHEAD * len(model.weights)
             )
-            model.save_weights(partial, overwrite=True)
+            # The optimizer, twice as large, is in the training state.
+            optimizer = getattr(model, "optimizer", None)
+            keras.saving.save_weights(
+                model, partial, overwrite=True, objects_to_skip=[optimizer]
+            )
             with h5py.File(partial, "a") as file:
                 file.attrs.update(run=self.id, step=step, **attributes)
 
@@ -224,21 +239,16 @@ def check_free(path: str | os.PathLike) -> None:
                 "output."
             )
         return
-    if path.is_dir():
-        # What a process leaves that was stopped before it wrote config.json.
-        found = _finished_files(path) - {"lock"}
-        if "checkpoints" in found:
-            found -= {"checkpoints", *VOCABULARY_FILES}
-        if not found and not _finished_files(path / "checkpoints"):
+    is_run = (path / "config.json").exists()
+    if path.is_dir() and not is_run:
+        # `glob` finds hidden files too.
+        names = {entry.name for entry in path.glob("*")} - {"lock"}
+        if _UNFINISHED in names:
+            names -= {"checkpoints", *VOCABULARY_FILES}
+        if all(name.startswith(".partial-") for name in names):
             return
-    content = "a run" if (path / "config.json").exists() else "other files"
+    content = "a run" if is_run else "other files"
     raise InputError(
-        f"{path} already contains {content}. Nothing is "
-        "overwritten. "
-        "Choose another output, or remove it first."
+        f"{path} already contains {content}. Nothing is overwritten. Choose "
+        "another output, or remove it first."
     )
-
-
-def _finished_files(folder: Path) -> set[str]:
-    names = {entry.name for entry in folder.glob("*")}
-    return {name for name in names if not name.startswith(".partial-")}

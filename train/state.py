@@ -65,19 +65,8 @@ def set_state(model: keras.Model, state: State) -> None:
 
 
 def save_state(path: Path, state: State, run_id: str) -> None:
-    """Writes a state atomically.
-
-    Args:
-        path: The file.
-        state: The state.
-        run_id: Id of the run that it belongs to.
-    """
-    header = {
-        "format": FORMAT,
-        "run": run_id,
-        "step": state.step,
-        "names": state.names,
-    }
+    """Writes the state of a run atomically."""
+    header = dict(format=FORMAT, run=run_id, step=state.step, names=state.names)
     arrays = {f"{i:06d}": value for i, value in enumerate(state.variables)}
     with atomic_write(path) as partial, open(partial, "wb") as file:
         np.savez(
@@ -87,10 +76,6 @@ def save_state(path: Path, state: State, run_id: str) -> None:
 
 def load_state(path: Path, run_id: str) -> State:
     """Reads what `save_state` wrote.
-
-    Args:
-        path: The file.
-        run_id: Id of the run that it must belong to.
 
     Raises:
         InputError: If the file is damaged, of another version or of another

@@ -125,6 +125,21 @@ def workers_of_tf_config() -> int:
     )
 
 
+def check_one_worker(command: str) -> None:
+    """Refuses several workers for a command that only one may run.
+
+    Raises:
+        InputError: If `TF_CONFIG` has several workers, or is invalid.
+    """
+    workers = workers_of_tf_config()
+    if workers > 1:
+        raise InputError(
+            f"`{command}` runs on one machine; only `train` uses several. "
+            f"Received: TF_CONFIG with {workers} workers. Start it on one of "
+            "them, without TF_CONFIG."
+        )
+
+
 def describe(strategy: tf.distribute.Strategy) -> str:
     """Returns the strategy and its devices as one line of text."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
@@ -134,16 +149,14 @@ def describe(strategy: tf.distribute.Strategy) -> str:
     else:
         gpus = tf.config.list_logical_devices("GPU")
         return f"single, on {'GPU:0' if gpus else 'CPU'}"
-    devices = [
+    devices = ", ".join(
         device.partition("device:")[2] or device
         for device in strategy.extended.worker_devices
-    ]
+    )
     index, count = worker(strategy)
     where = f", worker {index} of {count}" if count > 1 else ""
-    return (
-        f"{name}, {strategy.num_replicas_in_sync} replicas; here "
-        f"{', '.join(devices)}{where}"
-    )
+    replicas = strategy.num_replicas_in_sync
+    return f"{name}, {replicas} replicas; here {devices}{where}"
 
 
 def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
@@ -153,11 +166,6 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
         return 0, 1
     workers = resolver.cluster_spec().num_tasks("worker")
     return resolver.task_id, workers
-
-
-def local_replicas(strategy: tf.distribute.Strategy) -> int:
-    """Returns the number of replicas on this worker."""
-    return strategy.num_replicas_in_sync // worker(strategy)[1]
 
 
 def distribute(
@@ -180,7 +188,7 @@ def distribute(
     index, workers = worker(strategy)
     if workers == 1:
         return batches
-    replicas = local_replicas(strategy)
+    replicas = strategy.num_replicas_in_sync // workers
     parts = strategy.num_replicas_in_sync if among_workers else replicas
     first = index * replicas if among_workers else 0
 
@@ -203,39 +211,33 @@ def distribute(
 def broadcast_from_chief(
     strategy: tf.distribute.Strategy, value: Any
 ) -> np.ndarray:
-    """Returns the chief's value on every worker.
+    """Returns the chief's numbers, of at most six dimensions, on every worker.
 
-    Args:
-        strategy: The strategy. Every worker must call this function.
-        value: Numbers of at most six dimensions; ignored on other workers.
+    All workers must call it; the value of the others is ignored.
     """
     index, workers = worker(strategy)
+    value = np.asarray(value)
     if workers == 1:
-        return np.asarray(value)
-    value = np.asarray(value if index == 0 else 0)
+        return value
     # The shape, then the number of dimensions and the dtype.
     header = np.zeros(8, np.int64)
-    header[: value.ndim] = value.shape
-    header[-2:] = value.ndim, ord(value.dtype.char)
-    if index:
-        header[:] = 0
+    if index == 0:
+        header[: value.ndim] = value.shape
+        header[-2:] = value.ndim, ord(value.dtype.char)
     *shape, dimensions, kind = _sum_workers(strategy, header).astype(np.int64)
-    shape, dtype = shape[:dimensions], np.dtype(chr(kind))
-    if index:
-        value = np.zeros(shape)
-    if not value.size:
-        return np.zeros(shape, dtype)
-    return _sum_workers(strategy, value).astype(dtype)
+    shape = shape[:dimensions]
+    value = value if index == 0 else np.zeros(shape)
+    if value.size:
+        value = _sum_workers(strategy, value)
+    return value.reshape(shape).astype(chr(kind))
 
 
 def gather_from_workers(
     strategy: tf.distribute.Strategy, value: Any
 ) -> np.ndarray:
-    """Returns the values of all workers, `[workers, ...]`.
+    """Returns the numbers of all workers, `[workers, ...]`.
 
-    Args:
-        strategy: The strategy. Every worker must call this function.
-        value: Numbers of the same shape on every worker.
+    All workers must call it, with values of one shape.
     """
     index, workers = worker(strategy)
     value = np.asarray(value)
@@ -257,7 +259,7 @@ def _sum_workers(
 
 @functools.cache  # or it would be traced for each of many variables
 def _sum_function(strategy: tf.distribute.Strategy) -> Callable:
-    replicas = local_replicas(strategy)
+    replicas = strategy.num_replicas_in_sync // worker(strategy)[1]
 
     def add(value: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()

@@ -197,7 +197,8 @@ def _restore(
     elif run is not None and job.init_from is not None:
         past = TrainingRun.open(job.init_from)
         checkpoint = past.find_checkpoint()
-        past.load_weights(model, checkpoint)
+        # The weights alone: the optimizer starts anew, with its warm-up.
+        model.set_weights(past.load_model(checkpoint).get_weights())
         print(f"weights: {checkpoint}")
         resumed = state.get_state(model, 0, resumed.position)
     resumed = state.State(
@@ -233,28 +234,21 @@ def _fit(
     if valid is not None:
         valid = distribute(valid, strategy, among_workers=True)
     if valid is not None and recipe.patience is not None:
-        losses = broadcast_from_chief(strategy, _past_losses(run, resumed.step))
-        stopping = callbacks.EarlyStopping(recipe.patience, losses.tolist())
+        rows = read_log(run.log_path) if run is not None else []
+        losses = [
+            row["val_loss"]
+            for row in rows
+            if row["step"] <= resumed.step and "val_loss" in row
+        ]
+        losses = broadcast_from_chief(strategy, losses).tolist()
+        stopping = callbacks.EarlyStopping(recipe.patience, losses)
         chain.append(stopping)
     if run is not None:
         chain += _chief_callbacks(job, run, counter, valid is not None)
-    chain.append(
-        callbacks.Checkpoints(
-            run, recipe.max_to_keep, counter, training_data.gather_positions
-        )
+    checkpoints = callbacks.Checkpoints(
+        run, recipe.max_to_keep, counter, training_data.gather_positions
     )
-
-    def fit(steps_per_epoch: int, epochs: int) -> None:
-        model.fit(
-            training_data.batches(),
-            validation_data=valid,
-            steps_per_epoch=steps_per_epoch,
-            initial_epoch=counter.step // recipe.steps_per_epoch,
-            epochs=epochs,
-            shuffle=False,  # the pipeline shuffles
-            verbose=0,  # `Progress` prints
-            callbacks=chain,
-        )
+    chain.append(checkpoints)
 
     def is_done() -> bool:
         if stopping is not None and stopping.is_exhausted():
@@ -263,22 +257,28 @@ def _fit(
         return counter.step >= recipe.steps
 
     try:
-        epoch, done = divmod(counter.step, recipe.steps_per_epoch)
-        if done and not is_done():  # terminated in the middle of an epoch
-            fit(recipe.steps_per_epoch - done, epoch + 1)
-        if not is_done():
-            fit(
-                recipe.steps_per_epoch,
-                math.ceil(recipe.steps / recipe.steps_per_epoch),
+        # Twice if training was stopped in the middle of an epoch.
+        while not is_done():
+            epoch, done = divmod(counter.step, recipe.steps_per_epoch)
+            epochs = math.ceil(recipe.steps / recipe.steps_per_epoch)
+            model.fit(
+                training_data.batches(),
+                validation_data=valid,
+                steps_per_epoch=recipe.steps_per_epoch - done,
+                initial_epoch=epoch,
+                epochs=epoch + 1 if done else epochs,
+                shuffle=False,  # the pipeline shuffles
+                verbose=0,  # `Progress` prints
+                callbacks=chain,
             )
-            is_done()
     except BaseException as error:
         for callback in chain:  # Keras does not, and a bar would stay open
             callback.on_train_end()
-        if isinstance(error, KeyboardInterrupt | OSError | tf.errors.OpError):
+        expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
+        if isinstance(error, expected):
             print(
                 f"training: stopped at step {counter.step:,}; the same command "
-                "resumes after the last saved state"
+                f"resumes after step {checkpoints.saved_step:,}"
             )
         raise
 
@@ -345,18 +345,6 @@ def _validation_batches(job: Job, prepared: Prepared) -> tf.data.Dataset | None:
     return batches if int(batches.cardinality()) else None
 
 
-def _past_losses(run: TrainingRun | None, step: int) -> list[float]:
-    """Returns the validation losses of the epochs before a step."""
-    if run is None:
-        return []
-    rows = read_log(run.log_path)
-    return [
-        row["val_loss"]
-        for row in rows
-        if row["step"] <= step and "val_loss" in row
-    ]
-
-
 def _chief_callbacks(
     job: Job,
     run: TrainingRun,
@@ -364,26 +352,22 @@ def _chief_callbacks(
     validates: bool,
 ) -> list[keras.callbacks.Callback]:
     """Returns what translates, prints and logs, in order."""
-    chain: list[keras.callbacks.Callback] = []
     recipe, corpus = job.recipe, job.corpus
-    score = None
-    if validates and recipe.scored_sentences:
-        score = callbacks.ValidationScore(
-            corpus.task,
-            run.tokenizer,
-            corpus.sample("valid", recipe.scored_sentences, recipe.seed),
-            corpus.target,
-        )
-        chain.append(score)
-    chain += [
+    chain: list[keras.callbacks.Callback] = [
         CSVLog(run.log_path, counter.step),
         callbacks.Progress(counter, run.task.watched_label),
     ]
+    folder = run.path / "tensorboard"
     if recipe.tensorboard:
-        folder = run.path / "tensorboard"
         chain.append(
             keras.callbacks.TensorBoard(str(folder), write_graph=False)
         )
-        if score is not None:
+    if validates and recipe.scored_sentences:
+        pairs = corpus.sample("valid", recipe.scored_sentences, recipe.seed)
+        score = callbacks.ValidationScore(
+            corpus.task, run.tokenizer, pairs, corpus.target
+        )
+        chain.insert(0, score)
+        if recipe.tensorboard:
             chain.append(callbacks.SampleTexts(folder / "samples", score))
     return chain

@@ -15,7 +15,6 @@ _COMMANDS = {
     "prepare": (training, "tokenize a large corpus for training"),
     "train": (training, "train on a parallel corpus"),
     "evaluate": (training, "measure BLEU or F1 on a split"),
-    "ablate": (training, "train the rows of the paper's Table 3"),
     "average": (training, "average the last checkpoints of a run"),
     "translate": (inference, "translate standard input line by line"),
     "parse": (inference, "parse standard input line by line"),

@@ -7,9 +7,13 @@ from pathlib import Path
 from keras_transformer.export import save, translate_in_subprocess
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.translator import Translator
-from keras_transformer.train.cost import training_cost
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.evaluation import describe, evaluate, record
+from keras_transformer.train.evaluation import (
+    describe,
+    evaluate,
+    record,
+    training_cost,
+)
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import check_free
 from keras_transformer.train.trainer import train

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import shlex
+from pathlib import Path
 
 from keras_transformer.cli.options import (
     add_data,
@@ -24,7 +25,8 @@ from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
 _STRATEGIES = ("auto", "single", "mirrored", "multiworker")
-_TOKENIZER_FIELDS = {"pad_id", "bos_id", "eos_id"}
+# What a run takes from its tokenizer.
+_TOKENIZER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}
 
 
 def add_prepare_options(parser: argparse.ArgumentParser) -> None:
@@ -163,10 +165,11 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.inference.run import step_of
     from keras_transformer.inference.translator import Translator
     from keras_transformer.train import evaluation
-    from keras_transformer.train.cost import training_cost
     from keras_transformer.train.data.corpus import open_corpus
     from keras_transformer.train.run import TrainingRun
+    from keras_transformer.train.strategy import check_one_worker
 
+    check_one_worker("evaluate")
     run = TrainingRun.open(options.runs[0])
     search = search_of(options, run)
     # The languages that the run translates.
@@ -191,60 +194,11 @@ def evaluate(options: argparse.Namespace) -> None:
         decoding_workers(),
         options.metric,
     )
-    results.update(training_cost(run, step))
+    results.update(evaluation.training_cost(run, step))
     # Before they are recorded, so that a full disk does not lose them.
     print(evaluation.describe(results))
     path = evaluation.record(run, checkpoint, step, results, hypotheses)
     print(f"recorded in {path}")
-
-
-def add_ablate_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of `ablate`."""
-    add_data(parser)
-    parser.add_argument(
-        "--output",
-        required=True,
-        metavar="FOLDER",
-        help="folder of the runs and of the table",
-    )
-    add_preset(parser, "tiny")
-    parser.add_argument(
-        "--rows",
-        nargs="+",
-        metavar="ROW",
-        help="rows beside base, by the names of their presets, e.g. A-heads-1 "
-        "(default: all of A to E)",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=3,
-        metavar="N",
-        help="runs per row, with the seeds 1 to N (default: %(default)s)",
-    )
-    recipe = parser.add_argument_group("training hyper-parameters of all rows")
-    for field in dataclasses.fields(Recipe):
-        if field.name != "seed":
-            add_field(recipe, Recipe, field)
-
-
-def ablate(options: argparse.Namespace) -> None:
-    """Trains and evaluates rows of Table 3, and prints the table."""
-    from keras_transformer.train import ablation
-    from keras_transformer.train.data.corpus import open_corpus
-    from keras_transformer.train.strategy import open_strategy
-
-    values = given_values(options, Recipe)
-    table = ablation.ablate(
-        open_corpus(options.data, options.source, options.target),
-        options.output,
-        options.preset,
-        ablation.ablation_recipe(options.preset, **values),
-        rows=options.rows,
-        seeds=options.seeds,
-        strategy=open_strategy(),
-    )
-    print(f"\n{table}")
 
 
 def add_average_options(parser: argparse.ArgumentParser) -> None:
@@ -264,7 +218,9 @@ def average(options: argparse.Namespace) -> None:
     """Writes a run with the mean of the last checkpoints."""
     from keras_transformer.train import averaging
     from keras_transformer.train.run import TrainingRun
+    from keras_transformer.train.strategy import check_one_worker
 
+    check_one_worker("average")
     run = averaging.average(
         TrainingRun.open(options.run), options.output, options.last
     )

@@ -107,19 +107,6 @@ def test_prepare_has_the_flags_of_train_that_it_needs(parse):
     assert parsed["vocab_size"] == 300
 
 
-def test_flags_of_ablate_are_the_recipe_of_all_rows(parse):
-    ablate = ("ablate", *TRAIN[1:])
-    names = set(Recipe.__dataclass_fields__) - {"seed"}
-    words = [
-        word
-        for flag in ALL_FLAGS
-        for word in flag.split()
-        if flag.split()[0].removeprefix("--").replace("-", "_") in names
-    ]
-    given = set(parse(*ablate, *words)) - set(parse(*ablate))
-    assert given == names
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

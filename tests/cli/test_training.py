@@ -13,7 +13,6 @@ from keras_transformer.inference.run import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.train.ablation import ablation_recipe
 from keras_transformer.train.recipe import Recipe
 
 RESULTS = {
@@ -257,36 +256,6 @@ def test_an_unknown_checkpoint(run_cli, trained):
     flags = ("--data", trained.data, "--checkpoint", 7)
     result = run_cli("evaluate", trained.run, *flags)
     check_refused(result, "1, 2, last", "checkpoint=7")
-
-
-# === ablate ===
-
-
-def test_ablate_passes_its_flags_on(run_cli, trained, monkeypatch):
-    calls = []
-
-    def ablate(*arguments, **keywords):
-        calls.append((arguments, keywords))
-        return "the table"
-
-    monkeypatch.setattr("keras_transformer.train.ablation.ablate", ablate)
-    arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
-    command = ("ablate", "--data", trained.data, *arguments)
-    code, out, _ = run_cli(
-        *(*command, "--rows", "A-heads-1", "B-d_k-16", "--seeds", 2),
-        *("--preset", "small", "--steps", 80, "--dtype", "mixed_bfloat16"),
-    )
-    assert (code, out) == (0, "\nthe table\n")
-    ((corpus, *given), keywords) = calls.pop()
-    assert (corpus.source, corpus.target) == ("en", "de")
-    recipe = ablation_recipe("small", steps=80, dtype="mixed_bfloat16")
-    assert given == ["runs/x", "small", recipe]
-    assert keywords.pop("strategy").num_replicas_in_sync == 1
-    assert keywords == dict(rows=["A-heads-1", "B-d_k-16"], seeds=2)
-    run_cli(*command)
-    (_, *given), keywords = calls.pop()
-    assert given == ["runs/x", "tiny", ablation_recipe("tiny")]
-    assert (keywords["rows"], keywords["seeds"]) == (None, 3)
 
 
 # === average ===

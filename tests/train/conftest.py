@@ -1,4 +1,5 @@
 import shutil
+import signal
 
 import digits
 import pytest
@@ -31,3 +32,11 @@ def one_step_run(corpus, tmp_path_factory):
 def run(one_step_run, tmp_path):
     shutil.copytree(one_step_run.path, tmp_path / "run")
     return TrainingRun.open(tmp_path / "run")
+
+
+@pytest.fixture
+def ctrl_c():
+    """Lets SIGINT interrupt, which a program in the background ignores."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)

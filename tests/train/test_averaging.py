@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
-from keras_transformer import Transformer
+from keras_transformer import Tokenizer
+from keras_transformer.inference.run import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.averaging import average
 from keras_transformer.train.run import TrainingRun
@@ -41,35 +44,67 @@ def test_a_number_of_checkpoints_that_is_invalid(
     assert not (tmp_path / "averaged").exists()
 
 
-def test_by_default_as_many_as_training_keeps(run, model, tmp_path):
-    for step in range(7):
+def test_by_default_as_many_as_training_keeps(run, model, tmp_path, capsys):
+    for step in range(12, 19):
         run.save_checkpoint(model, step, max_to_keep=7)
     names = average(run, tmp_path / "averaged").recipe["averaged"]
     assert names == [path.name for path in run.checkpoints()[-3:]]
+    assert capsys.readouterr().err == ""
 
 
-def test_an_average_that_failed_can_be_repeated(
-    run, model, tmp_path, monkeypatch
+def test_fewer_checkpoints_than_training_keeps_are_averaged(
+    run, model, tmp_path, capsys
 ):
+    with pytest.raises(InputError, match="no checkpoint yet"):
+        average(run, tmp_path / "averaged")
+    run.save_checkpoint(model, 1_000, max_to_keep=3)
+    average(run, tmp_path / "one")
+    assert "a single checkpoint" in capsys.readouterr().err
+    run.save_checkpoint(model, 1_500, max_to_keep=3)
+    averaged = average(run, tmp_path / "two")
+    assert len(averaged.recipe["averaged"]) == 2
+    assert capsys.readouterr().err == ""  # 1,000 ends the second third
+
+
+def test_checkpoints_from_before_the_last_third_are_reported(
+    run, model, tmp_path, capsys
+):
+    for step in (999, 1_500):
+        run.save_checkpoint(model, step, max_to_keep=3)
+    average(run, tmp_path / "averaged")
+    warning = capsys.readouterr().err
+    assert "the checkpoint of step 999" in warning
+    assert "last third of the 1,500 steps" in warning
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (Path, "touch"),
+        (Tokenizer, "save"),
+        (TrainingRun, "_save_weights"),
+    ],
+)
+def test_an_average_that_was_interrupted_can_be_repeated(
+    run, model, tmp_path, monkeypatch, owner, name
+):
+    """After each file that it writes."""
     run.save_checkpoint(model, 1, max_to_keep=5)
+    original = getattr(owner, name)
 
-    def fill_the_disk(*_, **__):
-        raise OSError("No space left on device")
+    def interrupt(*arguments, **values):
+        original(*arguments, **values)
+        raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Transformer, "save_weights", fill_the_disk)
-        with pytest.raises(OSError, match="No space"):
-            average(run, tmp_path / "averaged", last=1)
-    assert average(run, tmp_path / "averaged", last=1).step == 1
-
-
-def test_an_average_that_was_killed_can_be_repeated(run, model, tmp_path):
-    path = run.save_checkpoint(model, 1, max_to_keep=5)
-    left = tmp_path / "averaged" / "checkpoints"
-    left.mkdir(parents=True)
-    run.tokenizer.save(left.parent / "tokenizer.model")
-    (left / f".partial-{path.name}").write_text("half")
-    assert average(run, left.parent, last=1).load_model()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(owner, name, interrupt)
+        average(run, tmp_path / "averaged", last=1)
+    (tmp_path / "averaged" / ".partial-config.json").write_text("half")
+    run.save_checkpoint(model, 2, max_to_keep=5)
+    average(run, tmp_path / "averaged", last=1)
+    averaged = TrainingRun.open(tmp_path / "averaged")
+    assert [step_of(path) for path in averaged.checkpoints()] == [2]
+    assert averaged.load_model()
 
 
 @pytest.mark.parametrize("name", ["tokenizer.model", "checkpoints/a.h5"])

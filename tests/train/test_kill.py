@@ -81,22 +81,30 @@ def test_training_that_was_killed_is_resumed(folder):
 
 
 @pytest.mark.slow
-def test_sigterm_saves_and_exits(folder):
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_a_signal_saves_and_exits(folder, number, code):
     run = folder / "run"
     process = subprocess.Popen(
         [*command(folder, "--steps", "100000"), run],
         stdout=subprocess.PIPE,
         text=True,
+        # A test program in the background ignores SIGINT, as do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not (run / "checkpoints" / "step-00000008.weights.h5").exists():
         assert process.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     printed, _ = process.communicate(timeout=60)
-    assert process.returncode == 143
+    assert process.returncode == code
     step = load_step(run / "state.npz")
     assert step >= 8
-    assert f"training: terminated; saved step {step:,}" in printed
+    assert (
+        f"training: stopped at step {step:,}; the same command resumes after "
+        f"step {step:,}\n" in printed
+    )
 
 
 def start_two(folder, run, *flags_of_other):

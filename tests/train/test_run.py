@@ -5,12 +5,17 @@ import json
 import subprocess
 import sys
 
+import h5py
+import keras
+import numpy as np
 import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
+import keras_transformer as kt
 from keras_transformer.inference.run import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.run import (
+    _HDF5_OVERHEAD,
     TrainingRun,
     check_free,
     locked,
@@ -28,43 +33,96 @@ def test_the_newest_checkpoints_are_kept(run, model):
 def test_a_checkpoint_that_fails_leaves_the_old_ones(run, model, monkeypatch):
     run.save_checkpoint(model, 1, max_to_keep=1)
 
-    def fill_the_disk(path, overwrite):
+    def fill_the_disk(model, path, **_):
         path.write_bytes(b"half")
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(model, "save_weights", fill_the_disk)
+    monkeypatch.setattr(keras.saving, "save_weights", fill_the_disk)
     with pytest.raises(OSError, match="No space"):
         run.save_checkpoint(model, 2, max_to_keep=1)
     files = list((run.path / "checkpoints").iterdir())
     assert [f.name for f in files] == ["step-00000001.weights.h5"]
 
 
+def compile_and_fit(model):
+    """Makes the optimizer create its moments."""
+    model.compile(kt.optimizers.adam(16), kt.LabelSmoothedCrossEntropy())
+    ids = np.ones((2, 3), "int32")
+    model.fit({"source": ids, "target": ids}, ids, verbose=0)
+
+
+def test_checkpoints_do_not_contain_the_optimizer(run, model, tokenizer):
+    size = run.save_checkpoint(model, 1, max_to_keep=1).stat().st_size
+    trained = kt.Transformer(model.config)
+    compile_and_fit(trained)
+    path = run.save_checkpoint(trained, 2, max_to_keep=1)
+    assert path.stat().st_size == size
+    reserved = sum(4 * np.prod(w.shape) for w in model.weights)
+    assert size < reserved + _HDF5_OVERHEAD * len(model.weights)
+    for ours, theirs in zip(
+        run.load_model().get_weights(), trained.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_checkpoint_with_an_optimizer_can_be_read(run, model):
+    """As earlier versions wrote them."""
+    trained = kt.Transformer(model.config)
+    compile_and_fit(trained)
+    path = run.save_checkpoint(trained, 2, max_to_keep=1)
+    with h5py.File(path) as file:
+        attributes = dict(file.attrs)
+    trained.save_weights(path, overwrite=True)
+    with h5py.File(path, "a") as file:
+        file.attrs.update(attributes)
+        assert len(file["optimizer/vars"]) > 2 * len(model.weights)
+    for ours, theirs in zip(
+        run.load_model().get_weights(), trained.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 DISK_FULL = """
-import resource, sys
+import dataclasses, resource, sys
+import numpy as np
+import keras_transformer as kt
 from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.state import get_state, save_state
 
 run = TrainingRun.open(sys.argv[1])
-model = run.load_model()
-resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
-try:
-    run.save_checkpoint(model, 2, max_to_keep=1)
-except OSError as error:
-    print("caught", error.strerror)
+model = kt.Transformer(dataclasses.replace(run.config, d_ff=16_384))
+model.compile(kt.optimizers.adam(16), kt.LabelSmoothedCrossEntropy())
+model.optimizer.build(model.trainable_variables)
+state = get_state(model, 0, np.zeros((1, 2)))
+size = 4 * model.count_params()
+for limit in (size // 2, 2 * size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, 2 * size))
+    for save in (
+        lambda: run.save_checkpoint(model, 2, max_to_keep=5),
+        lambda: save_state(run.state_path, state, run.id),
+    ):
+        try:
+            save()
+            print("saved")
+        except OSError as error:
+            print("caught", error.strerror)
 """
 
 
 def test_a_full_disk_costs_nothing_but_the_checkpoint(run, model):
     """For real: HDF5 would abort the process."""
     path = run.save_checkpoint(model, 1, max_to_keep=1)
-    assert path.stat().st_size > 40_000
     done = subprocess.run(
         [sys.executable, "-c", DISK_FULL, run.path],
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stdout) == (0, "caught File too large\n")
-    assert list((run.path / "checkpoints").iterdir()) == [path]
-    assert run.load_model()
+    assert done.returncode == 0, done.stderr
+    # The state, with the optimizer, takes three times the space.
+    failed = "caught File too large"
+    assert done.stdout.splitlines() == [failed, failed, "saved", failed]
+    assert run.checkpoints()[0] == path and len(run.checkpoints()) == 2
+    assert run.load_model(path)
 
 
 def test_json_keeps_its_characters(tmp_path):
@@ -85,6 +143,11 @@ def test_a_run_that_could_not_be_created_can_be_later(
             TrainingRun.create(tmp_path / "run", model.config, {}, tokenizer)
     with pytest.raises(InputError, match="config.json"):
         TrainingRun.open(tmp_path / "run")
+    check_free(tmp_path / "run")
+    (tmp_path / "run" / "mine").touch()
+    with pytest.raises(InputError, match="contains other files"):
+        check_free(tmp_path / "run")
+    (tmp_path / "run" / "mine").unlink()
     TrainingRun.create(tmp_path / "run", model.config, {"seed": 5}, tokenizer)
     assert TrainingRun.open(tmp_path / "run").recipe == {"seed": 5}
 
@@ -106,6 +169,17 @@ def test_the_best_checkpoint_is_replaced_by_a_better_one(run, model):
     assert step_of(run.best_path) == 2
 
 
+def test_a_damaged_best_checkpoint_is_replaced(run, model, capsys):
+    run.save_best(model, 1, 3.0)
+    content = run.best_path.read_bytes()
+    run.best_path.write_bytes(content[: len(content) // 2])
+    run.save_best(model, 2, 2.5)
+    assert "is damaged" in capsys.readouterr().err
+    assert step_of(run.best_path) == 2
+    run.save_best(model, 3, 2.0)
+    assert step_of(run.best_path) == 2
+
+
 def test_free_outputs(tmp_path):
     check_free(tmp_path)  # an empty folder
     check_free(tmp_path / "new")
@@ -120,10 +194,8 @@ def test_free_outputs(tmp_path):
 
 @pytest.mark.parametrize("mine", ["tokenizer.model", "checkpoints/a", "a"])
 def test_outputs_that_are_not_free(tmp_path, mine):
-    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / mine).parent.mkdir(exist_ok=True)
     (tmp_path / mine).touch()
-    if mine == "tokenizer.model":
-        (tmp_path / "checkpoints").rmdir()
     with pytest.raises(InputError, match="contains other files"):
         check_free(tmp_path)
 

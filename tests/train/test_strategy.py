@@ -13,7 +13,11 @@ from helpers import free_ports
 from replicas import compiled_model, dataset
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.strategy import open_strategy, worker
+from keras_transformer.train.strategy import (
+    check_one_worker,
+    open_strategy,
+    worker,
+)
 
 
 def test_one_device_is_the_default(monkeypatch):
@@ -65,6 +69,18 @@ def test_an_invalid_tf_config_is_refused(monkeypatch, name, config):
     monkeypatch.setenv("TF_CONFIG", text[:-1])
     with pytest.raises(InputError, match="TF_CONFIG must be like"):
         open_strategy(name)
+
+
+def test_a_command_for_one_worker(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    check_one_worker("average")
+    config = {"cluster": WORKERS, "task": TASK}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(InputError, match="`average` .*TF_CONFIG with 2"):
+        check_one_worker("average")
+    config["cluster"] = {"worker": ["a:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    check_one_worker("average")
 
 
 def test_workers_without_tf_config(monkeypatch):

@@ -2,6 +2,7 @@ import os
 import signal
 
 import digits
+import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -41,8 +42,7 @@ def variables(run):
 
 def assert_same_run(found, expected, rows_from=0):
     assert found.step == expected.step
-    for ours, theirs in zip(variables(found), variables(expected), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_equal(variables(found), variables(expected))
     names = [[p.name for p in run.checkpoints()] for run in (found, expected)]
     assert names[0] == names[1]
     kept = ("step", "loss", "val_nll", "val_score", "learning_rate")
@@ -58,13 +58,16 @@ class Stop(Exception):
 
 
 def stop_at(monkeypatch, place, name, step, error):
-    """Raises an error when training calls something at a step."""
+    """Raises an error, or sends a signal, when training calls something."""
     original = getattr(place, name)
 
     def stop(*arguments, **values):
         result = original(*arguments, **values)
         if stop.counter.step == step:
-            raise error
+            if isinstance(error, signal.Signals):
+                os.kill(os.getpid(), error)
+            else:
+                raise error
         return result
 
     class Counter(StepCounter):
@@ -78,19 +81,22 @@ def stop_at(monkeypatch, place, name, step, error):
 
 
 def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
-    corpus, tmp_path, monkeypatch, capsys
+    corpus, tmp_path, monkeypatch, capsys, ctrl_c
 ):
     """To the last bit, wherever it is interrupted, by whatever."""
     # Tests compute with one thread (tests/conftest.py), which is deterministic;
     # the flag would slow down all tests that follow in this process.
-    settings = dict(steps_per_epoch=5, scored_sentences=5)
+    settings = dict(steps_per_epoch=5)
     whole = train_digits(corpus, tmp_path / "whole", steps=20, **settings)
     stopped = tmp_path / "stopped"
 
-    def run_until(place, name, step, error, steps=20):
-        with monkeypatch.context() as patched, pytest.raises(type(error)):
+    def run_until(place, name, step, error):
+        expected = type(error)
+        if error is signal.SIGINT:
+            expected = KeyboardInterrupt
+        with monkeypatch.context() as patched, pytest.raises(expected):
             stop_at(patched, place, name, step, error)
-            train_digits(corpus, stopped, steps=steps, **settings)
+            train_digits(corpus, stopped, steps=20, **settings)
         return capsys.readouterr().out
 
     # Before the first checkpoint: the state is that of step 0.
@@ -99,35 +105,26 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     full = OSError(28, "No space left on device")
     printed = run_until(TrainingRun, "save_checkpoint", 10, full)
     assert "training: resumed after step 0" in printed
-    assert "stopped at step 10; the same command resumes" in printed
+    assert (
+        "stopped at step 10; the same command resumes after step 5\n" in printed
+    )
     # At its end, and with more steps from there. Steps may not fill an epoch.
     assert train_digits(corpus, stopped, steps=12, **settings).step == 12
-    # In the middle of an epoch, which saves the state alone.
-    with monkeypatch.context() as patched, pytest.raises(SystemExit) as exit_:
-        original = callbacks.Checkpoints.on_train_batch_end
-
-        def terminate(self, batch, logs=None):
-            if self.counter.step == 14:
-                os.kill(os.getpid(), signal.SIGTERM)
-            original(self, batch, logs)
-
-        patched.setattr(callbacks.Checkpoints, "on_train_batch_end", terminate)
-        train_digits(corpus, stopped, steps=20, **settings)
-    assert exit_.value.code == 143
+    # In the middle of an epoch by Ctrl-C, which saves the state alone.
+    step_end = (callbacks.CheckFinite, "on_train_batch_end")
+    printed = run_until(*step_end, 14, signal.SIGINT)
+    assert "at step 14; the same command resumes after step 14\n" in printed
     run = TrainingRun.open(stopped)
     assert (state.load_step(run.state_path), run.step) == (14, 12)
 
     resumed = train_digits(corpus, stopped, steps=20, **settings)
-    (resumed.path / "checkpoints" / "step-00000012.weights.h5").unlink()
-    for ours, theirs in zip(variables(resumed), variables(whole), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_equal(variables(resumed), variables(whole))
     ours, theirs = (
-        {row["step"]: (row["val_nll"], row["val_score"]) for row in rows}
+        {row["step"]: row["val_nll"] for row in rows}
         for rows in (read_log(resumed.log_path), read_log(whole.log_path))
     )
     assert set(ours) == {5, 10, 12, 15, 20}
     assert {step: ours[step] for step in theirs} == theirs
-    assert step_of(resumed.best_path) == step_of(whole.best_path)
 
 
 @pytest.mark.slow
@@ -148,15 +145,13 @@ def test_interrupted_training_on_two_replicas(corpus, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_two_models_one_after_the_other_on_two_replicas(corpus, tmp_path):
     for width in (16, 32):
-        run = train(
-            corpus,
-            tmp_path / str(width),
-            "tiny",
-            digits.recipe(steps=1, scored_sentences=0),
-            architecture={**TINY, "d_model": width},
-            strategy=open_strategy("mirrored"),
+        recipe = digits.recipe(steps=1, scored_sentences=0)
+        sizes = {**TINY, "d_model": width}
+        strategy = open_strategy("mirrored")
+        path = tmp_path / str(width)
+        assert train(
+            corpus, path, "tiny", recipe, architecture=sizes, strategy=strategy
         )
-        assert run.step == 1
 
 
 def test_the_log_the_best_checkpoint_and_tensorboard(
@@ -227,22 +222,38 @@ def test_patience_ends_training(corpus, tmp_path, capsys):
     assert message in capsys.readouterr().out
 
 
-def test_init_from_starts_with_the_weights(corpus, one_step_run, tmp_path):
+def test_init_from_starts_with_the_weights_and_a_new_optimizer(
+    corpus, run, tmp_path, monkeypatch
+):
+    past = load_state(run.state_path, run.id)
+    # Earlier versions wrote the optimizer into checkpoints too.
+    single = open_strategy("single")
+    model = trainer._compiled_model(run.config, digits.recipe(), single)
+    state.set_state(model, past)
+    checkpoint = run.find_checkpoint()
+    model.save_weights(checkpoint, overwrite=True)
+    with h5py.File(checkpoint, "a") as file:
+        file.attrs["run"] = run.id
+
+    monkeypatch.setattr(trainer, "_fit", lambda *arguments: None)
     run = train_digits(
-        corpus,
-        tmp_path / "run",
-        init_from=one_step_run.path,
-        steps=1,
-        learning_rate_scale=1e-9,
-        vocab_size=290,
+        corpus, tmp_path / "new", init_from=run.path, steps=1, vocab_size=290
     )
-    for ours, theirs in zip(
-        run.load_model().get_weights(),
-        one_step_run.load_model().get_weights(),
-        strict=True,
-    ):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
     assert TrainingRun.open(run.path).recipe["vocab_size"] == 300
+    found = load_state(run.state_path, run.id)
+    assert found.step == 0 and found.names == past.names
+    compared = set()
+    for name, ours, theirs in zip(
+        found.names, found.variables, past.variables, strict=True
+    ):
+        if name.startswith("adam") and not name.endswith("learning_rate"):
+            # Iterations and moments. The former set the learning rate.
+            assert not ours.any() and theirs.any(), name
+            compared.add("optimizer")
+        elif "generator" not in name:
+            np.testing.assert_array_equal(ours, theirs)
+            compared.add("weights")
+    assert compared == {"optimizer", "weights"}
 
 
 def test_a_run_that_is_done_is_not_changed(corpus, run, capsys):
@@ -367,7 +378,7 @@ def test_a_corpus_without_training_data_is_refused(tmp_path):
 
 
 def test_a_language_without_validation_needs_no_package(tmp_path):
-    """sacreBLEU tokenizes Japanese with a package of its own."""
+    # sacreBLEU tokenizes Japanese with a package of its own.
     for code in ("en", "ja"):
         (tmp_path / f"train.{code}").write_text("a b\n")
     corpus = open_corpus([str(tmp_path)], "en", "ja")

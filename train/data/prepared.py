@@ -23,7 +23,7 @@ import numpy as np
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, find_task
-from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.text import Vocabulary, open_vocabulary
 from keras_transformer.train.data.encoding import Shard, Statistics
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.tfrecords import TFRecordFiles
@@ -58,7 +58,7 @@ class Prepared:
     task: Task
     source: str | None
     target: str | None
-    tokenizer: Tokenizer
+    tokenizer: Vocabulary
     max_length: int
     statistics: Statistics
     checksum: int
@@ -74,7 +74,7 @@ class Prepared:
         """
         path = Path(path)
         values = _read_json(path / "prepared.json")
-        tokenizer = Tokenizer.load(path / "tokenizer.model")
+        tokenizer = open_vocabulary(path)
         try:
             expected = str(values["tokenizer"])
             names = {field.name for field in dataclasses.fields(Statistics)}
@@ -99,7 +99,7 @@ class Prepared:
         digest = tokenizer.digest
         if digest != expected:
             raise InputError(
-                f"{path / 'tokenizer.model'} must be the tokenizer that the "
+                f"The tokenizer in {path} must be the one that the "
                 f"corpus was prepared with, of SHA-256 {expected[:12]}. "
                 f"Received: {digest[:12]}. {_ADVICE}"
             )

@@ -1,0 +1,87 @@
+"""Estimates the cost of training in floating-point operations (Table 2).
+
+python benchmarks/table2.py [--devices N] [RUN ...]
+
+By time, as in the paper: the time of the training, times the number of
+devices, times the rate that a device sustains; for a run, that of large matrix
+products, measured here. By counting: the operations of the model for the pairs
+that it was trained on. The quotient is the share of the rate that training
+reached. Run it on the machine of the training; N is the number of its devices.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import tensorflow as tf
+
+import keras_transformer as kt
+from keras_transformer.flops import training_flops
+from keras_transformer.train.evaluation import training_cost
+from keras_transformer.train.log import read_log
+
+# Large enough to be computed at the full rate, and done in some milliseconds.
+_SIZES = {"CPU": 1024, "GPU": 8192}
+_ROUNDS = 5
+_LENGTH = 28  # tokens of a sentence, the mean of WMT 14
+_PAPER = {"base": 3.3e18, "big": 2.3e19}  # by time
+
+
+def sustained_flops(dtype: str) -> float:
+    """Returns the rate of large matrix products, the best of a few rounds."""
+    device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    size = _SIZES[device]
+    with tf.device(f"/{device}:0"):
+        x = tf.ones([size, size], dtype.removeprefix("mixed_"))
+        seconds = []
+        for _ in range(_ROUNDS):
+            start = time.perf_counter()
+            float(tf.matmul(x, x)[0, 0])  # waits for the product
+            seconds.append(time.perf_counter() - start)
+    return 2 * size**3 / min(seconds)
+
+
+def paper_row(name: str) -> tuple[str, int, float, float]:
+    """Returns steps and operations of a model of the paper."""
+    recipe = kt.train.Recipe.from_preset(name)
+    config = kt.TransformerConfig.from_preset(name)
+    per_pair = training_flops(config, _LENGTH, _LENGTH)
+    pairs = recipe.steps * recipe.batch_tokens / (2 * _LENGTH)
+    return name, recipe.steps, _PAPER[name], pairs * per_pair
+
+
+def run_row(path: str, devices: int) -> tuple[str, int, float, float]:
+    """Returns steps and operations of a run, without its validation."""
+    run = kt.train.TrainingRun.open(path)
+    known = run.statistics
+    tokens = known["source_tokens"] + known["target_tokens"]
+    targets = run.recipe["batch_tokens"] * known["target_tokens"] / tokens
+    rows = [r for r in read_log(run.log_path) if "tokens_per_second" in r]
+    if not rows:
+        raise SystemExit(f"{run.log_path} has no tokens_per_second.")
+    # The first row after an interruption is of the rest of its epoch.
+    steps = np.diff([0, *(row["step"] for row in rows)])
+    seconds = sum(steps * targets / [row["tokens_per_second"] for row in rows])
+    by_time = devices * seconds * sustained_flops(run.recipe["dtype"])
+    cost = training_cost(run, run.step)["training_flops"]
+    return path, run.step, by_time, cost
+
+
+def main() -> None:
+    """Prints a row per model of the paper, and per run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="*", metavar="RUN")
+    parser.add_argument("--devices", type=int, default=1, help="of the runs")
+    options = parser.parse_args()
+    rows = [paper_row(name) for name in _PAPER]
+    rows += [run_row(path, options.devices) for path in options.runs]
+    print("| | steps | by time | by counting | share |\n|---|---|---|---|---|")
+    for name, steps, by_time, counted in rows:
+        print(
+            f"| {name} | {steps:,} | {by_time:.1e} | {counted:.2e} "
+            f"| {counted / by_time:.0%} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
