@@ -81,7 +81,7 @@ def test_checkpoints_from_before_the_last_third_are_reported(
     ("owner", "name"),
     [
         (Path, "touch"),
-        (Tokenizer, "save"),
+        (Tokenizer, "save_files"),
         (TrainingRun, "_save_weights"),
     ],
 )

@@ -106,7 +106,7 @@ def test_the_recipe_must_agree(prepared):
 def test_another_tokenizer_is_refused(prepared):
     other = Tokenizer.train(["a cat", "eine Katze"], 270)
     other.save(prepared.path / "tokenizer.model")
-    with pytest.raises(InputError, match="tokenizer.model must be the"):
+    with pytest.raises(InputError, match="must be the one that the corpus was"):
         Prepared.open(prepared.path)
 
 
