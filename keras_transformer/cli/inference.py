@@ -239,7 +239,6 @@ def serve(options: argparse.Namespace) -> None:
     """Starts a web page to try the runs with."""
     from keras_transformer.showing import web
 
-    web.check_installed()
     name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
     with web.listen(options.host, options.port) as listening:
         translator = open_translator(
