@@ -3,9 +3,9 @@
 import dataclasses
 import json
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from keras_transformer.export.translate_saved_model import IMPORT_FAILED
 from keras_transformer.inference.run import tokenizer_digest
 from keras_transformer.inference.translator import Translation, Translator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import write_json
+from keras_transformer.support.files import check_new, write_json
 from keras_transformer.text import read_texts
 
 METADATA_FILE = "assets.extra/keras_transformer.json"
@@ -78,43 +78,33 @@ def save(
         RuntimeError: If the new process fails, or its results differ.
     """
     path = Path(path)
-    if path.exists():
-        raise InputError(
-            f"{path} already exists. Choose another folder; for TensorFlow "
-            "Serving, the next version number."
-        )
-    added = dict(signatures or {})
-    taken = sorted(set(added) & set(SIGNATURES))
-    if taken:
-        raise InputError(
-            "Additional signatures must not have the name of a built-in one. "
-            f"Received: {', '.join(taken)}"
-        )
+    check_new(path)
+    _refuse_taken("signatures", signatures, SIGNATURES)
     _check_weights(translator)
     module = Signatures(translator)
-    functions = {**module.make(include or module.names), **added}
+    functions = module.make(include or module.names) | dict(signatures or {})
     about = _metadata(translator, functions)
-    taken = sorted(set(metadata or {}) & set(about))
-    if taken:
-        raise InputError(
-            "Additional metadata must not have the name of an existing entry. "
-            f"Received: {', '.join(taken)}"
-        )
+    _refuse_taken("metadata", metadata, about)
     probes, _ = read_texts(probes, "probes")
-    # One by one, as in the new process: in 16 bits, scores depend on the batch.
-    expected = [translator.translate(probe) for probe in probes]
-    _check_scores(expected, probes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        _write(module, functions, partial)
+    with tempfile.TemporaryDirectory(
+        prefix=".partial-", dir=path.parent
+    ) as folder:
+        partial = Path(folder, path.name)
+        partial.mkdir()  # a name that is too long is an error at once
+        # One by one, as in the new process: in 16 bits, scores depend on the
+        # batch.
+        expected = [translator.translate(probe) for probe in probes]
+        _check_scores(expected, probes)
+        # The attributes of the module are bare variables and operations: the
+        # Keras model itself would be written twice.
+        module.functions = functions
+        tf.saved_model.save(module, partial, signatures=functions)
         about["oldest_tensorflow_serving"] = oldest_serving(partial)
         (partial / METADATA_FILE).parent.mkdir(exist_ok=True)
         write_json(partial / METADATA_FILE, {**about, **(metadata or {})})
         _compare(translate_in_subprocess(partial, probes), expected, probes)
         os.replace(partial, path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return path
 
 
@@ -160,13 +150,26 @@ def translate_in_subprocess(
     return [Translation(*row) for row in rows]
 
 
+def _refuse_taken(
+    kind: str, added: Mapping[str, Any] | None, existing: Collection[str]
+) -> None:
+    taken = sorted(set(added or ()) & set(existing))
+    if taken:
+        raise InputError(
+            f"Additional {kind} must not have the name of a built-in one. "
+            f"Received: {', '.join(taken)}"
+        )
+
+
 def _check_weights(translator: Translator) -> None:
     """Raises InputError if a weight is NaN or infinite."""
     weights = [w for model in translator.models for w in model.weights]
     invalid = [
         weight.path
         for weight in weights
-        if not tf.reduce_all(tf.math.is_finite(weight.value))
+        # Integers, of quantized layers, are finite.
+        if tf.as_dtype(weight.dtype).is_floating
+        and not tf.reduce_all(tf.math.is_finite(weight.value))
     ]
     if invalid:
         raise InputError(
@@ -188,13 +191,6 @@ def _check_scores(
                 f"score={translation.scores[0]} for {text!r}. Training may "
                 "have diverged: export an earlier checkpoint."
             )
-
-
-def _write(module: tf.Module, functions: dict[str, Any], path: Path) -> None:
-    # The attributes of the module are bare variables and ops: the Keras model
-    # itself would be written twice.
-    module.functions = functions
-    tf.saved_model.save(module, path, signatures=functions)
 
 
 def _metadata(

@@ -14,6 +14,7 @@ from keras_transformer.cli.options import (
     open_translator,
 )
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import available_cores, decoding_workers
 
 
@@ -172,6 +173,7 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
 
 def export(options: argparse.Namespace) -> None:
     """Writes a SavedModel."""
+    check_new(options.output)
     from keras_transformer.export import save
     from keras_transformer.export.serving_kit import check_kit, write_kit
 

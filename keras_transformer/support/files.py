@@ -26,7 +26,9 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
             system's error names no file.
     """
     path = Path(path)
-    partial = path.with_name(f".partial-{path.name}")
+    # A name may have 255 bytes, and no part of a character.
+    name = os.fsencode(path.name)[-240:].decode("utf-8", "ignore")
+    partial = path.with_name(f".partial-{name}")
     try:
         yield partial
         # Without this a power cut may leave an empty file at `path`.
@@ -49,7 +51,9 @@ def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
         suffixes: What its name may end in, such as `.png`.
 
     Raises:
-        InputError: If it ends in anything else, or its folder does not exist.
+        InputError: If it ends in anything else, it is a folder, or its folder
+            does not exist.
+        OSError: If its name is too long, or its folder is not accessible.
     """
     path = Path(path)
     if path.suffix.lower() not in suffixes:
@@ -62,6 +66,36 @@ def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
             "The folder of the file does not exist. Create it first, or choose "
             f"another one. Received: {path}"
         )
+    if _exists(path) and path.is_dir():
+        raise InputError(
+            f"The file must not be the name of a folder. Received: {path}"
+        )
+
+
+def check_new(path: str | os.PathLike) -> None:
+    """Checks that nothing exists at a path, not even a dangling link.
+
+    Args:
+        path: The file or folder.
+
+    Raises:
+        InputError: If something exists.
+        OSError: If the name is too long, or its folder is not accessible.
+    """
+    if _exists(path):
+        raise InputError(
+            f"{path} already exists. Choose another name; for TensorFlow "
+            "Serving, the next version number."
+        )
+
+
+def _exists(path: str | os.PathLike) -> bool:
+    # Other than `Path.exists`, it reports what makes a name unusable.
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:

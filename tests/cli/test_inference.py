@@ -264,6 +264,15 @@ def test_a_kit_that_cannot_be_written_is_refused_before_the_export(
     assert not save_call and not fake_translators
 
 
+def test_export_refuses_what_exists_before_it_opens_the_run(
+    run_cli, fake_translators, tmp_path
+):
+    (tmp_path / "1").symlink_to("nowhere")
+    result = run_cli("export", "runs/x", tmp_path / "1")
+    check_refused(result, f"{tmp_path}/1 already exists")
+    assert not fake_translators
+
+
 def test_export_warns_of_a_folder_that_is_not_a_version(
     run_cli, save_call, fake_translators, trained
 ):

@@ -145,7 +145,7 @@ def test_metadata_of_runs_and_of_the_user(translator, tmp_path, monkeypatch):
     found = json.loads((path / saved_model.METADATA_FILE).read_text())
     assert found["runs"] == [{"step": 7, "checkpoint": "step-7"}]
     assert found["by"] == "me"
-    with pytest.raises(InputError, match="existing entry. Received: dtype"):
+    with pytest.raises(InputError, match="built-in one. Received: dtype"):
         save(translator, tmp_path / "2", metadata={"dtype": "mine"})
 
 
@@ -163,6 +163,13 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
 
 
+def translate_here(path, texts):
+    """Translates without a new process, which takes seconds."""
+    translate = tf.saved_model.load(path).signatures["serving_default"]
+    outputs = translate(text=tf.constant(texts))
+    return translations({k: v.numpy() for k, v in outputs.items()})
+
+
 def test_a_model_with_a_window(model, tokenizer, pairs, tmp_path, monkeypatch):
     config = dataclasses.replace(model.config, attention_window=3)
     restricted = kt.Transformer(config)
@@ -172,12 +179,6 @@ def test_a_model_with_a_window(model, tokenizer, pairs, tmp_path, monkeypatch):
     expected = translator.translate(texts)
     assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
 
-    def translate_here(path, texts):
-        translate = tf.saved_model.load(path).signatures["serving_default"]
-        outputs = translate(text=tf.constant(texts))
-        return translations({k: v.numpy() for k, v in outputs.items()})
-
-    # A new process takes seconds.
     monkeypatch.setattr(saved_model, "translate_in_subprocess", translate_here)
     save(translator, tmp_path / "1", texts, include=["serving_default"])
 
@@ -275,11 +276,13 @@ def test_leaves_nothing_beside_the_export(exported):
     assert {"saved_model.pb", "variables"} <= set(os.listdir(exported))
 
 
-@pytest.mark.parametrize("kind", ["folder", "empty folder", "file"])
+@pytest.mark.parametrize("kind", ["folder", "empty folder", "file", "link"])
 def test_never_overwrites(translator, tmp_path, kind):
     path = tmp_path / "1"
     if kind == "file":
         path.write_text("precious")
+    elif kind == "link":
+        path.symlink_to("nowhere")
     else:
         path.mkdir()
     if kind == "folder":
@@ -288,14 +291,14 @@ def test_never_overwrites(translator, tmp_path, kind):
     with pytest.raises(InputError, match=f"{path} already exists"):
         save(translator, path)
     assert listing(tmp_path) == before
-    if kind != "empty folder":
+    if kind in ("file", "folder"):
         file = path if kind == "file" else path / "saved_model.pb"
         assert file.read_text() == "precious"
 
 
 def fake_export(monkeypatch, saved):
     """Replaces writing, and loading in a new process, which returns `saved`."""
-    monkeypatch.setattr(saved_model, "_write", lambda *args: args[-1].mkdir())
+    monkeypatch.setattr(tf.saved_model, "save", lambda *_, **__: None)
     monkeypatch.setattr(saved_model, "oldest_serving", lambda path: "2.12")
     monkeypatch.setattr(
         saved_model, "translate_in_subprocess", lambda _, texts: saved
@@ -331,7 +334,7 @@ def test_leaves_nothing_of_a_model_that_no_server_can_run(
     def refuse(path):
         raise InputError(f"No server has the operations of {path.name}.")
 
-    monkeypatch.setattr(saved_model, "_write", lambda *args: args[-1].mkdir())
+    monkeypatch.setattr(tf.saved_model, "save", lambda *_, **__: None)
     monkeypatch.setattr(saved_model, "oldest_serving", refuse)
     with pytest.raises(InputError, match="No server"):
         save(translator, tmp_path / "1")
@@ -339,11 +342,11 @@ def test_leaves_nothing_of_a_model_that_no_server_can_run(
 
 
 def test_leaves_nothing_after_an_interrupt(translator, tmp_path, monkeypatch):
-    def write(module, functions, path):
-        path.mkdir()
+    def interrupt(module, path, signatures):
+        (path / "saved_model.pb").touch()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(saved_model, "_write", write)
+    monkeypatch.setattr(tf.saved_model, "save", interrupt)
     with pytest.raises(KeyboardInterrupt):
         save(translator, tmp_path / "1")
     assert listing(tmp_path) == []
@@ -377,6 +380,31 @@ def test_weights_that_are_not_finite_are_refused(
     ):
         save(small_translator, tmp_path / "1")
     assert listing(tmp_path) == []
+
+
+def test_a_quantized_model(small_translator, tmp_path, monkeypatch):
+    model = small_translator.model
+    model.quantize("int8")
+    translator = kt.Translator(model, small_translator.tokenizer)
+    assert {w.dtype for w in model.weights} == {"float32", "int8"}
+    monkeypatch.setattr(saved_model, "translate_in_subprocess", translate_here)
+    path = save(translator, tmp_path / "1", ["dog"], ["serving_default"])
+    sizes = tf.train.load_checkpoint(str(path / "variables/variables"))
+    types = sizes.get_variable_to_dtype_map().values()
+    count = sum(weight.dtype == "int8" for weight in model.weights)
+    assert list(types).count(tf.int8) == count > 0
+
+
+def test_long_names(small_translator, tmp_path, monkeypatch):
+    texts = ["dog"]
+    fake_export(monkeypatch, small_translator.translate(texts))
+    path = save(small_translator, tmp_path / ("x" * 255), texts)
+    assert listing(tmp_path) == listing(path.parent)
+    assert path.is_dir() and path.stat().st_mode & 0o055 == 0o055
+    monkeypatch.setattr(small_translator, "translate", None)  # not reached
+    with pytest.raises(OSError, match="File name too long"):
+        save(small_translator, tmp_path / ("x" * 256), texts)
+    assert os.listdir(tmp_path) == [path.name]
 
 
 def test_scores_that_are_not_finite_are_refused(

@@ -3,7 +3,13 @@ import os
 
 import pytest
 
-from keras_transformer.support.files import atomic_write, reserve_disk_space
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import (
+    atomic_write,
+    check_new,
+    check_output,
+    reserve_disk_space,
+)
 
 
 @pytest.fixture
@@ -88,6 +94,30 @@ def test_a_folder_that_does_not_exist(tmp_path):
     with pytest.raises(FileNotFoundError):
         with atomic_write(tmp_path / "folder" / "file") as partial:
             partial.write_text("new")
+
+
+@pytest.mark.parametrize("name", ["x" * 251, "ä" * 125 + "x"])
+def test_long_names(tmp_path, name):
+    path = tmp_path / f"{name}.txt"
+    check_output(path, [".txt"])
+    with atomic_write(path) as partial:
+        partial.write_text("new", "utf-8")
+        assert partial.suffix == ".txt"
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_names_that_cannot_be_written_are_refused_at_once(tmp_path, path):
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(InputError, match="of a folder. Received: .*a.txt"):
+        check_output(tmp_path / "a.txt", [".txt"])
+    for check in (check_new, lambda path: check_output(path, [".txt"])):
+        with pytest.raises(OSError, match="File name too long"):
+            check(tmp_path / f"{'x' * 252}.txt")
+    (tmp_path / "link").symlink_to("nowhere")
+    for existing in (path, tmp_path, tmp_path / "link"):
+        with pytest.raises(InputError, match=f"{existing} already exists"):
+            check_new(existing)
+    check_new(tmp_path / "new" / "1")
 
 
 def test_reserving_disk_space_leaves_no_file(tmp_path):
