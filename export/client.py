@@ -6,7 +6,7 @@ import math
 import random
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
@@ -20,6 +20,7 @@ from keras_transformer.text import join_sentences, read_texts, split_sentences
 
 _SHORTEST_WAIT = 0.1  # seconds before the first retry
 _LONGEST_WAIT = 5.0
+_LONGEST_TIMEOUT = 1e9  # seconds; gRPC takes 1e10 for a time in the past
 _CHANNEL_OPTIONS = (
     # The default is 4 MiB; attention of a batch takes more.
     ("grpc.max_send_message_length", -1),
@@ -37,8 +38,11 @@ class ServingError(Exception):
     """
 
     def __init__(self, message: str, code: grpc.StatusCode) -> None:
-        super().__init__(message)
+        super().__init__(message, code)  # what pickle restores it from
         self.code = code
+
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 class Client:
@@ -47,8 +51,9 @@ class Client:
     Texts are sent in batches of similar length, several at the same time.
     A request that the server has no capacity for, or that does not reach it
     (status UNAVAILABLE), is sent again after 0.1 seconds, then 0.2 and so on
-    up to 5, each varied at random. A client may be used by several threads.
-    Close it, or use it in a `with` statement.
+    up to 5, each varied at random (gRPC's own retry policy ends after five
+    attempts). A client may be used by several threads. Close it, or use it in
+    a `with` statement.
 
     Args:
         model: Name of the served model.
@@ -145,20 +150,8 @@ class Client:
         if prefixes is not None:
             signature = "translate_prefix"
             inputs["prefix"], _ = read_texts(prefixes, "prefixes")
-        translations = [
-            Translation(
-                # A model may spell bytes that are not UTF-8.
-                [
-                    t.decode("utf-8", "replace")
-                    for t in row["trees" if "trees" in row else "translations"]
-                ],
-                row["scores"].tolist(),
-                bool(row["source_truncated"]),
-                bool(row["at_length_limit"]),
-                bool(row.get("repaired", False)),
-            )
-            for row in self._call_in_batches(signature, inputs)
-        ]
+        rows = self._call_in_batches(signature, inputs)
+        translations = [_translation(**row) for row in rows]
         return translations[0] if is_single else translations
 
     def translate_documents(
@@ -188,28 +181,22 @@ class Client:
         """
         documents, is_single = read_texts(documents, "documents")
         split_documents = list(map(split, documents))
-        sentences = dict.fromkeys(
-            sentence for pairs in split_documents for sentence, _ in pairs
-        )
-        found = self.translate(sentences)
-        translations = dict(zip(sentences, found, strict=True))
+        sentences = {s: None for pairs in split_documents for s, _ in pairs}
+        found = dict(zip(sentences, self.translate(sentences), strict=True))
         cut = [
             sentence
-            for sentence, translation in translations.items()
+            for sentence, translation in found.items()
             if translation.source_truncated or translation.at_length_limit
         ]
         if cut:
             warnings.warn(
-                f"{len(cut)} of {len(sentences)} sentences or their "
+                f"{len(cut)} of {len(found)} sentences or their "
                 "translations are longer than the model's limits, and were "
                 f"truncated. The first: {cut[0][:80]!r}",
                 stacklevel=2,
             )
         joined = [
-            join_sentences(
-                (translations[sentence].texts[0], space)
-                for sentence, space in pairs
-            )
+            join_sentences((found[s].texts[0], space) for s, space in pairs)
             for pairs in split_documents
         ]
         return joined[0] if is_single else joined
@@ -234,15 +221,15 @@ class Client:
         texts, is_single = read_texts(texts)
         translations, _ = read_texts(translations, "translations")
         inputs = {"text": texts, "translation": translations}
-        scores = []
-        for i, row in enumerate(self._call_in_batches("score", inputs)):
+        rows = self._call_in_batches("score", inputs)
+        for i, row in enumerate(rows):
             if row["source_truncated"] or row["translation_truncated"]:
                 raise InputError(
                     "A text to score must not be longer than the model reads. "
                     f"Received: a longer text or translation at index {i}"
                 )
-            numbers = ("scores", "log_probs", "perplexities")
-            scores.append(Score(*(row[name].item() for name in numbers)))
+        numbers = ("scores", "log_probs", "perplexities")
+        scores = [Score(*(row[n].item() for n in numbers)) for row in rows]
         return scores[0] if is_single else scores
 
     def predict(
@@ -276,10 +263,9 @@ class Client:
     def _call_in_batches(
         self, signature: str, inputs: dict[str, list[str]]
     ) -> list[dict[str, Any]]:
-        """Calls a signature with texts, in batches of similar length.
+        """Returns the outputs by name of each text, in the order of the texts.
 
-        Returns:
-            The outputs by name of each text, in the order of the texts.
+        Texts are sent in batches of similar length.
         """
         columns = {
             name: [text.encode() for text in texts]
@@ -312,27 +298,27 @@ class Client:
 
     def _send(self, request: Any) -> Any:
         """Returns the response, after retries where they may help."""
-        deadline = time.monotonic() + self.timeout
-        for attempt in itertools.count():
+        deadline = time.monotonic() + min(self.timeout, _LONGEST_TIMEOUT)
+        longest_wait = _SHORTEST_WAIT
+        for attempt in itertools.count(1):
             left = deadline - time.monotonic()
             try:
                 return self._service.Predict(request, timeout=left)
             except grpc.RpcError as error:
-                wait = min(_SHORTEST_WAIT * 2**attempt, _LONGEST_WAIT)
                 # Clients that failed together must not return together.
-                wait *= random.uniform(0.5, 1)
+                wait = longest_wait * random.uniform(0.5, 1)
                 if (
                     error.code() is not grpc.StatusCode.UNAVAILABLE
-                    or attempt == self.retries
+                    or attempt > self.retries
                     or time.monotonic() + wait >= deadline
                 ):
-                    raise self._explain(error, request, attempt + 1) from error
+                    raise self._explained(error, request, attempt) from error
             time.sleep(wait)
+            longest_wait = min(2 * longest_wait, _LONGEST_WAIT)
 
-    def _explain(
+    def _explained(
         self, error: grpc.RpcError, request: Any, attempts: int
     ) -> ServingError:
-        """Returns what to raise for an error of gRPC."""
         code = error.code()
         expected = _EXPECTED.get(code.name, "The server must succeed.").format(
             client=self,
@@ -342,8 +328,23 @@ class Client:
         )
         # What follows in TensorFlow's messages is a path through the graph.
         details = "\n".join((error.details() or "").splitlines()[:3])[:1000]
-        message = f"{expected} Received: {code.name}, {details}"
-        return ServingError(message, code)
+        return ServingError(
+            f"{expected} Received: {code.name}, {details}", code
+        )
+
+
+def _translation(
+    *,
+    scores: np.ndarray,
+    translations: Sequence[bytes] = (),
+    trees: Sequence[bytes] = (),
+    **flags: np.bool_,
+) -> Translation:
+    """Returns the outputs of `serving_default` for one text."""
+    # A model may spell bytes that are not UTF-8.
+    texts = [t.decode("utf-8", "replace") for t in (*translations, *trees)]
+    flags = {name: bool(value) for name, value in flags.items()}
+    return Translation(texts, scores.tolist(), **flags)
 
 
 # By status code: what was expected, and what to do.
