@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_transformer import __version__
 from keras_transformer.export.operations import oldest_serving
@@ -167,9 +168,8 @@ def _check_weights(translator: Translator) -> None:
     invalid = [
         weight.path
         for weight in weights
-        # Integers, of quantized layers, are finite.
-        if tf.as_dtype(weight.dtype).is_floating
-        and not tf.reduce_all(tf.math.is_finite(weight.value))
+        # Keras accepts the integers of quantized layers, TensorFlow does not.
+        if not ops.all(ops.isfinite(weight.value))
     ]
     if invalid:
         raise InputError(

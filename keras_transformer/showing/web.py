@@ -15,7 +15,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.showing.pages import attention_page, render
 from keras_transformer.showing.tracing import trace
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 
 try:
     import pydantic
@@ -62,11 +62,7 @@ def make_app(
     Raises:
         InputError: If `max_characters` is not a positive integer.
     """
-    if not POSITIVE_INTEGER.accepts(max_characters):
-        raise InputError(
-            f"max_characters must be {POSITIVE_INTEGER.expected}. Received: "
-            f"max_characters={max_characters!r}"
-        )
+    check_values(POSITIVE_INTEGER, max_characters=max_characters)
     most_bytes = (
         _MOST_TEXTS * max_characters * _BYTES_PER_CHARACTER + _BYTES_AROUND
     )

@@ -79,6 +79,15 @@ def described(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def check_values(rule: Rule, **values: Any) -> None:
+    """Raises an InputError unless all values are what a rule accepts."""
+    for name, value in values.items():
+        if not rule.accepts(value):
+            raise InputError(
+                f"{name} must be {rule.expected}. Received: {name}={value!r}"
+            )
+
+
 def check_fields(record: Any) -> None:
     """Checks all described fields of a dataclass instance.
 

@@ -1,6 +1,5 @@
 """The client with a fake server: batches, retries and messages."""
 
-import builtins
 import concurrent.futures
 import contextlib
 import pickle
@@ -303,16 +302,3 @@ def test_credentials(service, tmp_path):
 def test_invalid_arguments(options, message):
     with pytest.raises(InputError, match=message):
         Client("en-de", **options)
-
-
-def test_without_the_package(monkeypatch):
-    real = builtins.__import__
-
-    def fail(name, *args):
-        if name.startswith("tensorflow_serving"):
-            raise ImportError(name)
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", fail)
-    with pytest.raises(InputError, match=r"keras-transformer-nmt\[serving\]"):
-        Client("en-de")
