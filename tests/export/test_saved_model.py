@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -393,6 +394,23 @@ def test_a_quantized_model(small_translator, tmp_path, monkeypatch):
     types = sizes.get_variable_to_dtype_map().values()
     count = sum(weight.dtype == "int8" for weight in model.weights)
     assert list(types).count(tf.int8) == count > 0
+
+
+def test_a_quantized_model_is_saved_as_weights(small_translator, tmp_path):
+    """What docs/guide.md says."""
+    model = small_translator.model
+    model.quantize("int8")
+    model.save(tmp_path / "a.keras")
+    with pytest.raises(ValueError, match="objects could not be loaded"):
+        keras.models.load_model(tmp_path / "a.keras")
+    model.save_weights(tmp_path / "a.weights.h5")
+    other = kt.Transformer(model.config)
+    other.quantize("int8")
+    other.load_weights(tmp_path / "a.weights.h5")
+    for ours, theirs in zip(
+        other.get_weights(), model.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_long_names(small_translator, tmp_path, monkeypatch):
