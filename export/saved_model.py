@@ -93,10 +93,7 @@ def save(
     ) as folder:
         partial = Path(folder, path.name)
         partial.mkdir()  # a name that is too long is an error at once
-        # One by one, as in the new process: in 16 bits, scores depend on the
-        # batch.
-        expected = [translator.translate(probe) for probe in probes]
-        _check_scores(expected, probes)
+        expected = [_translate(translator, probe) for probe in probes]
         # The attributes of the module are bare variables and operations: the
         # Keras model itself would be written twice.
         module.functions = functions
@@ -135,18 +132,16 @@ def translate_in_subprocess(
         encoding="utf-8",
         errors="replace",
     )
-    if process.returncode == IMPORT_FAILED:
-        raise RuntimeError(
+    if process.returncode:
+        problem = (
             "The saved model was not verified: the process that loads it "
             "cannot import TensorFlow and tensorflow-text. Check that "
-            f"`{sys.executable}` can import both.\n{process.stderr[-4000:]}"
+            f"`{sys.executable}` can import both."
+            if process.returncode == IMPORT_FAILED
+            else f"The saved model {path} must translate in a new process. "
+            f"Received: exit code {process.returncode}"
         )
-    if process.returncode:
-        raise RuntimeError(
-            f"The saved model {path} must translate in a new process. "
-            f"Received: exit code {process.returncode}\n"
-            f"{process.stderr[-4000:]}"
-        )
+        raise RuntimeError(f"{problem}\n{process.stderr[-4000:]}")
     rows = json.loads(process.stdout.splitlines()[-1])
     return [Translation(*row) for row in rows]
 
@@ -165,12 +160,8 @@ def _refuse_taken(
 def _check_weights(translator: Translator) -> None:
     """Raises InputError if a weight is NaN or infinite."""
     weights = [w for model in translator.models for w in model.weights]
-    invalid = [
-        weight.path
-        for weight in weights
-        # Keras accepts the integers of quantized layers, TensorFlow does not.
-        if not ops.all(ops.isfinite(weight.value))
-    ]
+    # Keras accepts the integers of quantized layers, TensorFlow does not.
+    invalid = [w.path for w in weights if not ops.all(ops.isfinite(w.value))]
     if invalid:
         raise InputError(
             "The weights of a model to export must be finite. Received: NaN "
@@ -180,17 +171,16 @@ def _check_weights(translator: Translator) -> None:
         )
 
 
-def _check_scores(
-    translations: Sequence[Translation], texts: Sequence[str]
-) -> None:
-    """Raises InputError if the score of a best translation is not finite."""
-    for text, translation in zip(texts, translations, strict=True):
-        if not np.isfinite(translation.scores[0]):
-            raise InputError(
-                "The score of a translation must be finite. Received: "
-                f"score={translation.scores[0]} for {text!r}. Training may "
-                "have diverged: export an earlier checkpoint."
-            )
+def _translate(translator: Translator, text: str) -> Translation:
+    # Alone, as in the new process: in 16 bits, scores depend on the batch.
+    found = translator.translate(text)
+    if not np.isfinite(found.scores[0]):
+        raise InputError(
+            "The score of a translation must be finite. Received: "
+            f"score={found.scores[0]} for {text!r}. Training may have "
+            "diverged: export an earlier checkpoint."
+        )
+    return found
 
 
 def _metadata(
@@ -206,10 +196,7 @@ def _metadata(
         "num_translations": translator.num_translations,
         "signatures": sorted(functions),
         "oldest_tensorflow_serving": None,  # known when it is written
-        "runs": [
-            run.metadata(checkpoint)
-            for run, checkpoint in translator.checkpoints
-        ],
+        "runs": [run.metadata(file) for run, file in translator.checkpoints],
     }
 
 
