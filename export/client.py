@@ -11,7 +11,7 @@ import math
 import random
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -155,8 +155,21 @@ class Client(contextlib.AbstractContextManager):
         if prefixes is not None:
             signature = "translate_prefix"
             inputs["prefix"], _ = read_texts(prefixes, "prefixes")
-        rows = self._call_in_batches(signature, inputs)
-        translations = [_translation(**row) for row in rows]
+        translations = [
+            Translation(
+                # A model may spell bytes that are not UTF-8.
+                [
+                    text.decode("utf-8", "replace")
+                    for text in row[
+                        "trees" if "trees" in row else "translations"
+                    ]
+                ],
+                row["scores"].tolist(),
+                # Only parsers return `repaired`.
+                *(bool(row.get(f, False)) for f in Translation._fields[2:]),
+            )
+            for row in self._call_in_batches(signature, inputs)
+        ]
         return translations[0] if is_single else translations
 
     def translate_documents(
@@ -334,20 +347,6 @@ class Client(contextlib.AbstractContextManager):
         return ServingError(
             f"{expected} Received: {code.name}, {details}", code
         )
-
-
-def _translation(
-    *,
-    scores: np.ndarray,
-    translations: Sequence[bytes] = (),
-    trees: Sequence[bytes] = (),
-    **flags: np.bool_,
-) -> Translation:
-    """Returns the outputs of `serving_default` for one text."""
-    # A model may spell bytes that are not UTF-8.
-    texts = [t.decode("utf-8", "replace") for t in (*translations, *trees)]
-    flags = {name: bool(value) for name, value in flags.items()}
-    return Translation(texts, scores.tolist(), **flags)
 
 
 # By status code: what was expected, and what to do.
