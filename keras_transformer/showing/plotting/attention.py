@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_transformer.showing.plotting.figures import (
-    FONT_POINTS,
-    figure_class,
-    new_figure,
-)
+from keras_transformer.showing.plotting.figures import FONT_POINTS, new_figure
 from keras_transformer.support.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,7 +101,7 @@ def attention_figure(
         InputError: If the shape of the scores does not fit the tokens, if
             there are more than 80 tokens, or if matplotlib is not installed.
     """
-    figure_class()  # or names the extra
+    figure = new_figure(1, 1, title)  # its size depends on the labels
     scores = np.asarray(scores, dtype="float32")
     expected = (len(rows), len(columns))
     if scores.ndim != 3 or scores.shape[1:] != expected or not scores.size:
@@ -141,7 +137,7 @@ def attention_figure(
     row_name, column_name = axis_labels
     width = max(width, _text_width(title, FONT_POINTS + 3) + _GAP)
     height = max(height, _text_width(row_name, FONT_POINTS + 1) + _GAP)
-    figure = new_figure(width, height, title)
+    figure.set_size_inches(width, height)
     style = {"fontsize": FONT_POINTS + 1, "parse_math": False}
     figure.supylabel(row_name, **style)
     figure.supxlabel(column_name, **style)
