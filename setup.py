@@ -25,7 +25,7 @@ TENSORBOARD = ["tensorboard"]
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
-WEB = ["fastapi>=0.110", "uvicorn>=0.29"]
+WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
     *TENSORFLOW,
@@ -83,6 +83,7 @@ setup(
     },
     package_data={
         "keras_transformer": ["py.typed"],
+        "keras_transformer.export": ["templates/*"],
         "keras_transformer.showing.pages": ["*.css", "*.html", "*.js"],
         "keras_transformer.train.data": ["demo/*"],
     },

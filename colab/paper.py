@@ -46,6 +46,7 @@ if "google.colab" in sys.modules:
 STEPS = int(os.environ.get("STEPS", "400"))
 
 # %%
+import matplotlib.pyplot as plt
 import numpy as np
 
 import keras_transformer as kt
@@ -68,7 +69,52 @@ def compare(ours, numpy):
 # figure is drawn from the configuration, as Figure 1 of the paper.
 
 # %%
-kt.plotting.architecture_figure(kt.TransformerConfig.from_preset("base"))
+config = kt.TransformerConfig.from_preset("base")
+heads = f"{config.num_heads} heads, d_k {config.d_k}, d_v {config.d_v}"
+embedding = (
+    f"embedding, {config.vocab_size:,} x {config.d_model}\n"
+    f"+ {config.positional_encoding} positions"
+)
+feed_forward = f"feed-forward, {config.d_model} to {config.d_ff} and back"
+norm = "add and normalize"
+ENCODER = [
+    *("source tokens", embedding),
+    *(f"self-attention\n{heads}", norm, feed_forward, norm),
+]
+DECODER = [
+    *("target tokens, shifted", embedding),
+    *(f"masked self-attention\n{heads}", norm),
+    *(f"attention to the encoder\n{heads}", norm, feed_forward, norm),
+    *(f"logits, {config.vocab_size:,} (tied)", "softmax: next token"),
+]
+COLORS = {
+    "add": "#f2f3c4",
+    "emb": "#f7d9d9",
+    "fee": "#c9e6f2",
+    "log": "#dddff0",
+    "sof": "#cfe8cd",
+}
+
+figure, axes = plt.subplots(figsize=(8, 6))
+axes.set(xlim=(-0.6, 1.6), ylim=(-0.5, 9.5))
+axes.axis("off")
+for x, boxes, end in ((0, ENCODER, 6), (1, DECODER, 8)):
+    for y, text in enumerate(boxes):
+        color = COLORS.get(text[:3], "#fbe3c0" if "attention" in text else "w")
+        style = dict(boxstyle="round", facecolor=color, edgecolor="0.4")
+        axes.text(x, y, text, ha="center", va="center", size=8, bbox=style)
+        if y:
+            arrow = dict(arrowstyle="->")
+            axes.annotate("", (x, y - 0.3), (x, y - 0.7), arrowprops=arrow)
+    # The layers, which are all alike.
+    frame = plt.Rectangle((x - 0.42, 1.5), 0.84, end - 2, fill=False, ec="0.6")
+    axes.add_patch(frame)
+    axes.text(x + 0.39, end - 0.8, f"{config.num_layers} x", ha="right")
+# The encoder's output goes to every layer of the decoder.
+axes.plot([0, 0, 0.5, 0.5], [5.3, 5.8, 5.8, 4], color="0.4")
+axes.annotate("", (0.75, 4), (0.5, 4), arrowprops=dict(arrowstyle="->"))
+axes.set_title(f"{config.num_parameters:,} parameters")
+plt.show()
 
 # %% [markdown]
 # ### 3.2.1 Scaled dot-product attention
@@ -150,7 +196,20 @@ ours = attention(x, x, kt.masks.causal_mask(LENGTH))
 compare(ours, multi_head(x, x, attention.get_weights(), causal))
 
 # %%
-kt.plotting.masks_figure(np.array([[2, 7, 5, 9, 4, 3], [2, 6, 3, 0, 0, 0]]))
+ids = np.array([[2, 7, 5, 9, 4, 3], [2, 6, 3, 0, 0, 0]])
+masks = {
+    "padding": kt.masks.padding_mask(ids, pad_id=0),
+    "causal": kt.masks.causal_mask(6),
+}
+masks["both"] = kt.masks.combine_masks(*masks.values())
+figure, grid = plt.subplots(2, 3, figsize=(6, 4), layout="constrained")
+for row, sentence in zip(grid, range(2), strict=True):
+    for axes, (name, mask) in zip(row, masks.items(), strict=True):
+        mask = np.broadcast_to(np.asarray(mask), (2, 6, 6))
+        axes.imshow(mask[sentence], cmap="Blues", vmin=0, vmax=1.4)
+        axes.set(title=name, xlabel="key", ylabel="query")
+figure.suptitle("Masks of two sentences: dark may be attended to")
+plt.show()
 
 # %% [markdown]
 # ### 3.3 Position-wise feed-forward networks
@@ -238,7 +297,17 @@ angles = np.arange(50)[:, None] / 10_000 ** (np.arange(0, D_MODEL, 2) / D_MODEL)
 compare(ours, np.stack([np.sin(angles), np.cos(angles)], -1).reshape(50, -1))
 
 # %%
-kt.plotting.positional_encoding_figure(length=128, d_model=128)
+encoding = kt.layers.SinusoidalPositionalEncoding()
+vectors = np.asarray(encoding(np.zeros((1, 128, 128), "float32"))[0])
+figure, (table, curve) = plt.subplots(
+    1, 2, figsize=(8, 3.2), layout="constrained"
+)
+image = table.imshow(vectors, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
+table.set(xlabel="dimension", ylabel="position")
+figure.colorbar(image, ax=table)
+curve.plot(vectors @ vectors[0] / (128 / 2))
+curve.set(xlabel="distance of two positions", ylabel="relative dot product")
+plt.show()
 
 # %% [markdown]
 # ## 4 Why self-attention
@@ -454,8 +523,6 @@ for name, (broken, perplexities) in models.items():
     print(" " * 20, translator(sentence))
 
 # %%
-import matplotlib.pyplot as plt
-
 for name, (_, perplexities) in models.items():
     plt.plot(np.arange(1, 9) * STEPS / 8, perplexities, label=name)
 plt.yscale("log")

@@ -1,6 +1,11 @@
-"""Translates with a model that TensorFlow Serving serves."""
+"""Translates with a model that TensorFlow Serving serves.
+
+Importing this module raises an InputError unless the package
+tensorflow-serving-api is installed.
+"""
 
 import concurrent.futures
+import contextlib
 import itertools
 import math
 import random
@@ -14,13 +19,28 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.inference.translator import Score, Translation
-from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import (
+    NON_NEGATIVE_INTEGER,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    check_values,
+)
 from keras_transformer.text import join_sentences, read_texts, split_sentences
+
+try:
+    from tensorflow_serving.apis import predict_pb2 as messages
+    from tensorflow_serving.apis import prediction_service_pb2_grpc as services
+except ImportError as error:
+    raise InputError(
+        "tensorflow-serving-api is not installed. Run "
+        'pip install "keras-transformer-nmt[serving]"'
+    ) from error
 
 _SHORTEST_WAIT = 0.1  # seconds before the first retry
 _LONGEST_WAIT = 5.0
-_CHANNEL_OPTIONS = (
+_LONGEST_TIMEOUT = 1e9  # seconds; gRPC takes 1e10 for a time in the past
+_OPTIONS = (  # of a channel
     # The default is 4 MiB; attention of a batch takes more.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
@@ -37,18 +57,22 @@ class ServingError(Exception):
     """
 
     def __init__(self, message: str, code: grpc.StatusCode) -> None:
-        super().__init__(message)
+        super().__init__(message, code)  # what pickle restores it from
         self.code = code
 
+    def __str__(self) -> str:
+        return self.args[0]
 
-class Client:
+
+class Client(contextlib.AbstractContextManager):
     """Translates with a model that TensorFlow Serving serves.
 
     Texts are sent in batches of similar length, several at the same time.
     A request that the server has no capacity for, or that does not reach it
     (status UNAVAILABLE), is sent again after 0.1 seconds, then 0.2 and so on
-    up to 5, each varied at random. A client may be used by several threads.
-    Close it, or use it in a `with` statement.
+    up to 5, each varied at random (gRPC's own retry policy ends after five
+    attempts). A client may be used by several threads. Close it, or use it in
+    a `with` statement.
 
     Args:
         model: Name of the served model.
@@ -62,8 +86,7 @@ class Client:
         credentials: For a server behind TLS: `grpc.ssl_channel_credentials()`.
 
     Raises:
-        InputError: If an argument is invalid, or the package
-            tensorflow-serving-api is not installed.
+        InputError: If an argument is invalid.
 
     Example:
 
@@ -86,34 +109,21 @@ class Client:
         workers: int = 4,
         credentials: grpc.ChannelCredentials | None = None,
     ) -> None:
-        for name, value, rule in (
-            ("timeout", timeout, fields.POSITIVE_NUMBER),
-            ("retries", retries, fields.NON_NEGATIVE_INTEGER),
-            ("batch_size", batch_size, fields.POSITIVE_INTEGER),
-            ("workers", workers, fields.POSITIVE_INTEGER),
-        ):
-            if not rule.accepts(value):
-                raise InputError(
-                    f"{name} must be {rule.expected}. Received: "
-                    f"{name}={value!r}"
-                )
-        self._messages, services = import_serving()
+        check_values(POSITIVE_NUMBER, timeout=timeout)
+        check_values(NON_NEGATIVE_INTEGER, retries=retries)
+        check_values(POSITIVE_INTEGER, batch_size=batch_size, workers=workers)
         self.address, self.model, self.version = address, model, version
         self.timeout, self.retries = timeout, retries
         self.batch_size, self.workers = batch_size, workers
-        self._channel = (
-            grpc.insecure_channel(address, _CHANNEL_OPTIONS)
-            if credentials is None
-            else grpc.secure_channel(address, credentials, _CHANNEL_OPTIONS)
-        )
+        if credentials is None:
+            self._channel = grpc.insecure_channel(address, _OPTIONS)
+        else:
+            self._channel = grpc.secure_channel(address, credentials, _OPTIONS)
         self._service = services.PredictionServiceStub(self._channel)
 
     def close(self) -> None:
         """Closes the connection."""
         self._channel.close()
-
-    def __enter__(self) -> "Client":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -149,13 +159,14 @@ class Client:
             Translation(
                 # A model may spell bytes that are not UTF-8.
                 [
-                    t.decode("utf-8", "replace")
-                    for t in row["trees" if "trees" in row else "translations"]
+                    text.decode("utf-8", "replace")
+                    for text in row[
+                        "trees" if "trees" in row else "translations"
+                    ]
                 ],
                 row["scores"].tolist(),
-                bool(row["source_truncated"]),
-                bool(row["at_length_limit"]),
-                bool(row.get("repaired", False)),
+                # Only parsers return `repaired`.
+                *(bool(row.get(f, False)) for f in Translation._fields[2:]),
             )
             for row in self._call_in_batches(signature, inputs)
         ]
@@ -180,36 +191,29 @@ class Client:
             A string for a single document, else a list of strings.
 
         Raises:
-            InputError: As in `translate`.
-            ServingError: If the server does not answer.
+            InputError, ServingError: As in `translate`.
 
         Warns:
             UserWarning: If a sentence or its translation was cut.
         """
         documents, is_single = read_texts(documents, "documents")
         split_documents = list(map(split, documents))
-        sentences = dict.fromkeys(
-            sentence for pairs in split_documents for sentence, _ in pairs
-        )
-        found = self.translate(sentences)
-        translations = dict(zip(sentences, found, strict=True))
+        sentences = {s: None for pairs in split_documents for s, _ in pairs}
+        found = dict(zip(sentences, self.translate(sentences), strict=True))
         cut = [
             sentence
-            for sentence, translation in translations.items()
-            if translation.source_truncated or translation.at_length_limit
+            for sentence, one in found.items()
+            if one.source_truncated or one.at_length_limit
         ]
         if cut:
             warnings.warn(
-                f"{len(cut)} of {len(sentences)} sentences or their "
+                f"{len(cut)} of {len(found)} sentences or their "
                 "translations are longer than the model's limits, and were "
                 f"truncated. The first: {cut[0][:80]!r}",
                 stacklevel=2,
             )
         joined = [
-            join_sentences(
-                (translations[sentence].texts[0], space)
-                for sentence, space in pairs
-            )
+            join_sentences((found[s].texts[0], space) for s, space in pairs)
             for pairs in split_documents
         ]
         return joined[0] if is_single else joined
@@ -227,22 +231,21 @@ class Client:
             A `Score` for a single pair, else a list with one per pair.
 
         Raises:
-            InputError: As in `translate`, and if a text is longer than the
-                model reads.
-            ServingError: If the server does not answer.
+            InputError, ServingError: As in `translate`; the first also if a
+                text is longer than the model reads.
         """
         texts, is_single = read_texts(texts)
         translations, _ = read_texts(translations, "translations")
         inputs = {"text": texts, "translation": translations}
-        scores = []
-        for i, row in enumerate(self._call_in_batches("score", inputs)):
+        rows = self._call_in_batches("score", inputs)
+        for i, row in enumerate(rows):
             if row["source_truncated"] or row["translation_truncated"]:
                 raise InputError(
                     "A text to score must not be longer than the model reads. "
                     f"Received: a longer text or translation at index {i}"
                 )
-            numbers = ("scores", "log_probs", "perplexities")
-            scores.append(Score(*(row[name].item() for name in numbers)))
+        numbers = ("scores", "log_probs", "perplexities")
+        scores = [Score(*(row[n].item() for n in numbers)) for row in rows]
         return scores[0] if is_single else scores
 
     def predict(
@@ -261,7 +264,7 @@ class Client:
         Raises:
             ServingError: If the server does not answer.
         """
-        request = self._messages.PredictRequest()
+        request = messages.PredictRequest()
         request.model_spec.name = self.model
         request.model_spec.signature_name = signature
         if self.version is not None:
@@ -276,17 +279,16 @@ class Client:
     def _call_in_batches(
         self, signature: str, inputs: dict[str, list[str]]
     ) -> list[dict[str, Any]]:
-        """Calls a signature with texts, in batches of similar length.
+        """Returns the outputs by name of each text, in the order of the texts.
 
-        Returns:
-            The outputs by name of each text, in the order of the texts.
+        Texts are sent in batches of similar length.
         """
         columns = {
             name: [text.encode() for text in texts]
             for name, texts in inputs.items()
         }
         if len(set(map(len, columns.values()))) > 1:
-            counts = (f"{len(x)} of {name}" for name, x in columns.items())
+            counts = [f"{len(x)} of {name}" for name, x in columns.items()]
             raise InputError(
                 f"{signature} needs as many texts for each of its inputs. "
                 f"Received: {', '.join(counts)}"
@@ -301,38 +303,38 @@ class Client:
             parts = {n: [x[i] for i in batch] for n, x in columns.items()}
             return self.predict(signature, **parts)
 
-        results: list[Any] = [None] * len(texts)
+        results: dict[int, dict[str, Any]] = {}
         with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
             # After an error `map` cancels the requests that were not sent.
             answers = pool.map(call, batches)
             for batch, outputs in zip(batches, answers, strict=True):
                 for row, i in enumerate(batch):
                     results[i] = {n: x[row] for n, x in outputs.items()}
-        return results
+        return [results[i] for i in range(len(texts))]
 
     def _send(self, request: Any) -> Any:
         """Returns the response, after retries where they may help."""
-        deadline = time.monotonic() + self.timeout
-        for attempt in itertools.count():
+        deadline = time.monotonic() + min(self.timeout, _LONGEST_TIMEOUT)
+        longest_wait = _SHORTEST_WAIT
+        for attempt in itertools.count(1):
             left = deadline - time.monotonic()
             try:
                 return self._service.Predict(request, timeout=left)
             except grpc.RpcError as error:
-                wait = min(_SHORTEST_WAIT * 2**attempt, _LONGEST_WAIT)
                 # Clients that failed together must not return together.
-                wait *= random.uniform(0.5, 1)
+                wait = longest_wait * random.uniform(0.5, 1)
                 if (
                     error.code() is not grpc.StatusCode.UNAVAILABLE
-                    or attempt == self.retries
+                    or attempt > self.retries
                     or time.monotonic() + wait >= deadline
                 ):
-                    raise self._explain(error, request, attempt + 1) from error
+                    raise self._explained(error, request, attempt) from error
             time.sleep(wait)
+            longest_wait = min(2 * longest_wait, _LONGEST_WAIT)
 
-    def _explain(
+    def _explained(
         self, error: grpc.RpcError, request: Any, attempts: int
     ) -> ServingError:
-        """Returns what to raise for an error of gRPC."""
         code = error.code()
         expected = _EXPECTED.get(code.name, "The server must succeed.").format(
             client=self,
@@ -342,59 +344,30 @@ class Client:
         )
         # What follows in TensorFlow's messages is a path through the graph.
         details = "\n".join((error.details() or "").splitlines()[:3])[:1000]
-        message = f"{expected} Received: {code.name}, {details}"
-        return ServingError(message, code)
+        return ServingError(
+            f"{expected} Received: {code.name}, {details}", code
+        )
 
 
 # By status code: what was expected, and what to do.
 _EXPECTED = {
-    "UNAVAILABLE": (
-        "TensorFlow Serving must answer at {client.address}, and did not in "
-        "{attempts} attempts. Check that it is running and has loaded the "
-        "model, that this is its port for gRPC (8500, while 8501 is for "
-        "REST), and whether it needs credentials."
-    ),
-    "DEADLINE_EXCEEDED": (
-        "{client.address} must answer within timeout={client.timeout} seconds. "
-        "Check the address, or set a longer timeout, a smaller batch_size or "
-        "fewer workers."
-    ),
-    "NOT_FOUND": (
-        "{client.address} must serve the model {client.model!r} (version: "
-        "{version}). Name and version are those of its folder, NAME/VERSION."
-    ),
-    "FAILED_PRECONDITION": (
-        "The model {client.model!r} must have the signature {signature!r}. "
-        "Export it with this signature."
-    ),
-    "INVALID_ARGUMENT": (
-        "Inputs must be those of the signature {signature!r}, and not more "
-        "texts than max_batch_size of the server's batching settings."
-    ),
-    "RESOURCE_EXHAUSTED": (
-        "A request must not be larger than the server, or a proxy before it, "
-        "accepts, nor wait too long for a batch. Set a smaller batch_size or "
-        "fewer workers."
-    ),
-    "UNIMPLEMENTED": (
-        "TensorFlow Serving must answer at {client.address}, and something "
-        "else does. Check the address, and the settings of a proxy."
-    ),
+    "UNAVAILABLE": "TensorFlow Serving must answer at {client.address}, and "
+    "did not in {attempts} attempts. Check that it is running and has loaded "
+    "the model, that this is its port for gRPC (8500, while 8501 is for REST), "
+    "and whether it needs credentials.",
+    "DEADLINE_EXCEEDED": "{client.address} must answer within "
+    "timeout={client.timeout} seconds. Check the address, or set a longer "
+    "timeout, a smaller batch_size or fewer workers.",
+    "NOT_FOUND": "{client.address} must serve the model {client.model!r} "
+    "(version: {version}). Name and version are those of its folder, "
+    "NAME/VERSION.",
+    "FAILED_PRECONDITION": "The model {client.model!r} must have the signature "
+    "{signature!r}. Export it with this signature.",
+    "INVALID_ARGUMENT": "Inputs must be those of the signature {signature!r}, "
+    "and not more texts than max_batch_size of the server's batching settings.",
+    "RESOURCE_EXHAUSTED": "A request must not be larger than the server, or a "
+    "proxy before it, accepts, nor wait too long for a batch. Set a smaller "
+    "batch_size or fewer workers.",
+    "UNIMPLEMENTED": "TensorFlow Serving must answer at {client.address}, and "
+    "something else does. Check the address, and the settings of a proxy.",
 }
-
-
-def import_serving() -> tuple[Any, Any]:
-    """Returns the modules of the messages and of the service.
-
-    Raises:
-        InputError: If the package tensorflow-serving-api is not installed.
-    """
-    try:
-        from tensorflow_serving.apis import predict_pb2 as messages
-        from tensorflow_serving.apis import prediction_service_pb2_grpc
-    except ImportError as error:
-        raise InputError(
-            "tensorflow-serving-api is not installed. Run "
-            'pip install "keras-transformer-nmt[serving]"'
-        ) from error
-    return messages, prediction_service_pb2_grpc

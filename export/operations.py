@@ -1,5 +1,6 @@
 """The operations of a SavedModel, and which TensorFlow Serving has them."""
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ _NEVER_SERVED = re.compile("Xla|PyFunc")
 # the operations that TensorFlow 2.12.1, 2.15.1, 2.18.1 and 2.21.0 register;
 # without those of XLA and of other devices. TensorFlow Serving has the version
 # numbers of the TensorFlow that it contains.
-OLDEST_RELEASE = "2.12"
+_OLDEST_RELEASE = "2.12"
 _ADDED = {
     "2.15": """
         CollectiveAllToAllV2 Conv DebugIdentityV3 DumpTensor FFTND IFFTND
@@ -51,41 +52,33 @@ def oldest_serving(path: Path) -> str:
         path: Folder of the SavedModel.
 
     Returns:
-        One of a few releases from `OLDEST_RELEASE` on, as `"2.12"`; older ones
-        were not examined.
+        One of a few releases from `"2.12"` on; older ones were not examined.
 
     Raises:
         InputError: If no release has all operations of the model, or part of
             it must be compiled by XLA.
     """
     graph = read_meta_graph(path).graph_def
-    nodes = [*graph.node]
-    for function in graph.library.function:
-        nodes += function.node_def
-    own_functions = {f.signature.name for f in graph.library.function}
-    operations = {node.op for node in nodes} - own_functions
-    if any(f.attr["_XlaMustCompile"].b for f in graph.library.function):
+    functions = graph.library.function
+    if any(f.attr["_XlaMustCompile"].b for f in functions):
         raise InputError(
             "Stock TensorFlow Serving starts without XLA, which a model to "
             "export must not need. Received: a function with jit_compile=True"
         )
-    missing = sorted(
-        operation
-        for operation in operations
-        if _NEVER_SERVED.search(operation)
-        or not (
-            hasattr(tf.raw_ops, operation)
-            or operation.startswith("Sentencepiece")
-        )
-    )
+    nodes = itertools.chain(graph.node, *(f.node_def for f in functions))
+    operations = {node.op for node in nodes}
+    operations -= {f.signature.name for f in functions}
+    missing = [
+        name
+        for name in sorted(operations)
+        if _NEVER_SERVED.search(name)
+        or not (hasattr(tf.raw_ops, name) or name.startswith("Sentencepiece"))
+    ]
     if missing:
         raise InputError(
             "A model to export must have operations of stock TensorFlow "
             f"Serving only. Received: {', '.join(missing)}"
         )
-    needed = [
-        release
-        for release, added in _ADDED.items()
-        if operations & set(added.split())
-    ]
-    return needed[-1] if needed else OLDEST_RELEASE
+    releases = [_OLDEST_RELEASE]
+    releases += [r for r, new in _ADDED.items() if operations & {*new.split()}]
+    return releases[-1]

@@ -3,15 +3,16 @@
 import dataclasses
 import json
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_transformer import __version__
 from keras_transformer.export.operations import oldest_serving
@@ -19,7 +20,7 @@ from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
 from keras_transformer.inference.translator import Translation, Translator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import write_json
+from keras_transformer.support.files import check_new, write_json
 from keras_transformer.text import read_texts
 
 METADATA_FILE = "assets.extra/keras_transformer.json"
@@ -77,43 +78,30 @@ def save(
         RuntimeError: If the new process fails, or its results differ.
     """
     path = Path(path)
-    if path.exists():
-        raise InputError(
-            f"{path} already exists. Choose another folder; for TensorFlow "
-            "Serving, the next version number."
-        )
-    added = dict(signatures or {})
-    taken = sorted(set(added) & set(SIGNATURES))
-    if taken:
-        raise InputError(
-            "Additional signatures must not have the name of a built-in one. "
-            f"Received: {', '.join(taken)}"
-        )
+    check_new(path)
+    _refuse_taken("signatures", signatures, SIGNATURES)
     _check_weights(translator)
     module = Signatures(translator)
-    functions = {**module.make(include or module.names), **added}
+    functions = module.make(include or module.names) | dict(signatures or {})
     about = _metadata(translator, functions)
-    taken = sorted(set(metadata or {}) & set(about))
-    if taken:
-        raise InputError(
-            "Additional metadata must not have the name of an existing entry. "
-            f"Received: {', '.join(taken)}"
-        )
+    _refuse_taken("metadata", metadata, about)
     probes, _ = read_texts(probes, "probes")
-    # One by one, as in the new process: in 16 bits, scores depend on the batch.
-    expected = [translator.translate(probe) for probe in probes]
-    _check_scores(expected, probes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        _write(module, functions, partial)
+    with tempfile.TemporaryDirectory(
+        prefix=".partial-", dir=path.parent
+    ) as folder:
+        partial = Path(folder, path.name)
+        partial.mkdir()  # a name that is too long is an error at once
+        expected = [_translate(translator, probe) for probe in probes]
+        # The attributes of the module are bare variables and operations: the
+        # Keras model itself would be written twice.
+        module.functions = functions
+        tf.saved_model.save(module, partial, signatures=functions)
         about["oldest_tensorflow_serving"] = oldest_serving(partial)
         (partial / METADATA_FILE).parent.mkdir(exist_ok=True)
         write_json(partial / METADATA_FILE, {**about, **(metadata or {})})
         _compare(translate_in_subprocess(partial, probes), expected, probes)
         os.replace(partial, path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return path
 
 
@@ -143,30 +131,36 @@ def translate_in_subprocess(
         encoding="utf-8",
         errors="replace",
     )
-    if process.returncode == IMPORT_FAILED:
-        raise RuntimeError(
+    if process.returncode:
+        problem = (
             "The saved model was not verified: the process that loads it "
             "cannot import TensorFlow and tensorflow-text. Check that "
-            f"`{sys.executable}` can import both.\n{process.stderr[-4000:]}"
+            f"`{sys.executable}` can import both."
+            if process.returncode == IMPORT_FAILED
+            else f"The saved model {path} must translate in a new process. "
+            f"Received: exit code {process.returncode}"
         )
-    if process.returncode:
-        raise RuntimeError(
-            f"The saved model {path} must translate in a new process. "
-            f"Received: exit code {process.returncode}\n"
-            f"{process.stderr[-4000:]}"
-        )
+        raise RuntimeError(f"{problem}\n{process.stderr[-4000:]}")
     rows = json.loads(process.stdout.splitlines()[-1])
     return [Translation(*row) for row in rows]
+
+
+def _refuse_taken(
+    kind: str, added: Mapping[str, Any] | None, existing: Collection[str]
+) -> None:
+    taken = sorted(set(added or ()) & set(existing))
+    if taken:
+        raise InputError(
+            f"Additional {kind} must not have the name of a built-in one. "
+            f"Received: {', '.join(taken)}"
+        )
 
 
 def _check_weights(translator: Translator) -> None:
     """Raises InputError if a weight is NaN or infinite."""
     weights = [w for model in translator.models for w in model.weights]
-    invalid = [
-        weight.path
-        for weight in weights
-        if not tf.reduce_all(tf.math.is_finite(weight.value))
-    ]
+    # Keras accepts the integers of quantized layers, TensorFlow does not.
+    invalid = [w.path for w in weights if not ops.all(ops.isfinite(w.value))]
     if invalid:
         raise InputError(
             "The weights of a model to export must be finite. Received: NaN "
@@ -176,24 +170,16 @@ def _check_weights(translator: Translator) -> None:
         )
 
 
-def _check_scores(
-    translations: Sequence[Translation], texts: Sequence[str]
-) -> None:
-    """Raises InputError if the score of a best translation is not finite."""
-    for text, translation in zip(texts, translations, strict=True):
-        if not np.isfinite(translation.scores[0]):
-            raise InputError(
-                "The score of a translation must be finite. Received: "
-                f"score={translation.scores[0]} for {text!r}. Training may "
-                "have diverged: export an earlier checkpoint."
-            )
-
-
-def _write(module: tf.Module, functions: dict[str, Any], path: Path) -> None:
-    # The attributes of the module are bare variables and ops: the Keras model
-    # itself would be written twice.
-    module.functions = functions
-    tf.saved_model.save(module, path, signatures=functions)
+def _translate(translator: Translator, text: str) -> Translation:
+    # Alone, as in the new process: in 16 bits, scores depend on the batch.
+    found = translator.translate(text)
+    if not np.isfinite(found.scores[0]):
+        raise InputError(
+            "The score of a translation must be finite. Received: "
+            f"score={found.scores[0]} for {text!r}. Training may have "
+            "diverged: export an earlier checkpoint."
+        )
+    return found
 
 
 def _metadata(
@@ -209,10 +195,7 @@ def _metadata(
         "num_translations": translator.num_translations,
         "signatures": sorted(functions),
         "oldest_tensorflow_serving": None,  # known when it is written
-        "runs": [
-            run.metadata(checkpoint)
-            for run, checkpoint in translator.checkpoints
-        ],
+        "runs": [run.metadata(file) for run, file in translator.checkpoints],
     }
 
 

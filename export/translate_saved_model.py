@@ -41,12 +41,7 @@ def main() -> None:
         if name in sys.modules:
             sys.exit(f"The SavedModel must not depend on {name}.")
     print(
-        json.dumps(
-            [
-                ([t.decode("utf-8", "replace") for t in texts], scores, *flags)
-                for texts, scores, *flags in rows
-            ]
-        )
+        json.dumps(rows, default=lambda text: text.decode("utf-8", "replace"))
     )
 
 

@@ -39,7 +39,7 @@ ARGUMENTS = {
     "serve": "RUN",
     "trace": "RUN SENTENCE",
     "attention": "RUN SENTENCE --output attention.png",
-    "plot": "positions --output positions.png",
+    "plot": "schedule --output schedule.png",
     "curve": "RUN --output curve.png",
     "demo": "",
     "presets": "",

@@ -25,7 +25,7 @@ _COMMANDS = {
     "trace": (pictures, "show a search step by step"),
     "attention": (pictures, "show the attention during a translation"),
     "curve": (pictures, "plot the training of a run"),
-    "plot": (pictures, "plot positions, masks, a schedule, ..."),
+    "plot": (pictures, "plot a learning rate or a corpus"),
     "demo": (
         training,
         "train, evaluate, export and translate in a few minutes",

@@ -5,20 +5,16 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from keras_transformer.cli.options import (
     add_data,
     add_integer,
     add_model,
     add_output,
-    add_preset,
     add_run,
     add_search,
     open_translator,
     positive_integer,
 )
-from keras_transformer.config import TransformerConfig
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_output
 
@@ -135,10 +131,7 @@ def add_plot_options(parser: argparse.ArgumentParser) -> None:
     """Adds what can be plotted, and its flags."""
     subparsers = parser.add_subparsers(required=True, metavar="WHAT")
     for name, add_options, function, summary in (
-        ("positions", _add_positions, _positions, "the positional encoding"),
-        ("masks", _add_masks, _masks, "the masks of a batch of sentences"),
         ("schedule", _add_schedule, _schedule, "the paper's learning rate"),
-        ("architecture", _add_architecture, _architecture, "a configuration"),
         ("corpus", _add_corpus, _corpus, "lengths and tokens of a corpus"),
     ):
         subparser = subparsers.add_parser(
@@ -150,48 +143,13 @@ def add_plot_options(parser: argparse.ArgumentParser) -> None:
 
 
 def plot(options: argparse.Namespace) -> None:
-    """Plots what a model consists of and what it reads."""
+    """Plots learning rates, or what a model reads."""
     from keras_transformer.showing.plotting import save_figure
     from keras_transformer.showing.plotting.figures import PICTURES
 
     check_output(options.output, PICTURES)
     save_figure(options.figure(options), options.output)
     print(f"plotted in {options.output}")
-
-
-def _add_positions(parser: argparse.ArgumentParser) -> None:
-    add_integer(
-        parser, "--length", 128, "number of positions", positive_integer
-    )
-    add_integer(
-        parser, "--d-model", 128, "width of the model", positive_integer
-    )
-
-
-def _positions(options: argparse.Namespace) -> "Figure":
-    from keras_transformer.showing.plotting import positional_encoding_figure
-
-    return positional_encoding_figure(options.length, options.d_model)
-
-
-def _add_masks(parser: argparse.ArgumentParser) -> None:
-    add_run(parser)
-    parser.add_argument("sentences", nargs="+", help="the target sentences")
-
-
-def _masks(options: argparse.Namespace) -> "Figure":
-    from keras_transformer.inference.run import Run
-    from keras_transformer.showing.plotting import masks_figure
-
-    run = Run.open(options.run)
-    config = run.config
-    found = run.task.target_ids(run.tokenizer, options.sentences)
-    # What the decoder reads begins with the start token.
-    rows = [[config.bos_id, *ids] for ids in found.to_list()]
-    ids = np.full((len(rows), max(map(len, rows))), config.pad_id)
-    for target, row in zip(ids, rows, strict=True):
-        target[: len(row)] = row
-    return masks_figure(ids, config.pad_id, config.attention_window)
 
 
 def _add_schedule(parser: argparse.ArgumentParser) -> None:
@@ -226,16 +184,6 @@ def _schedule(options: argparse.Namespace) -> "Figure":
         for warmup in options.warmup_steps
     }
     return schedule_figure(schedules, options.steps)
-
-
-def _add_architecture(parser: argparse.ArgumentParser) -> None:
-    add_preset(parser, "base")
-
-
-def _architecture(options: argparse.Namespace) -> "Figure":
-    from keras_transformer.showing.plotting import architecture_figure
-
-    return architecture_figure(TransformerConfig.from_preset(options.preset))
 
 
 def _add_corpus(parser: argparse.ArgumentParser) -> None:

@@ -1,26 +1,39 @@
 """A small web page to try a model with. It is not made for production.
 
 The JSON endpoints have the shape of TensorFlow Serving's REST API, so that a
-program that was tried here can be pointed at a real server.
+program that was tried here can be pointed at a real server. Importing this
+module raises an InputError unless FastAPI and Uvicorn are installed.
 """
 
 import ipaddress
-import json
+import re
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.showing.pages import attention_page, render
 from keras_transformer.showing.tracing import trace
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
+try:
+    import pydantic
+    import uvicorn
+    from fastapi import FastAPI, HTTPException, Query, Request
+    from fastapi.concurrency import run_in_threadpool
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, JSONResponse
+    from starlette.requests import ClientDisconnect
+except ImportError as error:
+    raise InputError(
+        "The page needs FastAPI and Uvicorn, which are not installed. "
+        'Install them with: pip install "keras-transformer-nmt[web]"'
+    ) from error
 
 _MOST_TEXTS = 32  # of a request
 _BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
+_BYTES_AROUND = 2**16  # names, brackets and spaces around the texts
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -29,7 +42,7 @@ def make_app(
     name: str,
     max_characters: int,
     hosts: tuple[str, ...] = _LOOPBACK_NAMES,
-) -> "FastAPI":
+) -> FastAPI:
     """Returns the web application of a translator.
 
     It answers `GET /`, the page; `GET /trace` and `GET /attention`, the pages
@@ -37,94 +50,75 @@ def make_app(
     `GET /v1/models/NAME` and `POST /v1/models/NAME:predict`. Requests are
     answered in threads.
 
+    A browser's requests from pages of other sites are refused, so that these
+    cannot use the model through the browser of their readers.
+
     Args:
         translator: The translator. Its `num_translations` are shown.
         name: Name of the model, in addresses.
         max_characters: Length of the longest text that is accepted.
         hosts: Names that requests may use for this computer, or `()` for any.
-            Others are refused, so that a page of another site cannot use the
-            model through the browser of its reader.
 
     Raises:
-        InputError: If FastAPI is not installed, or `max_characters` is not a
-            positive integer.
+        InputError: If `max_characters` is not a positive integer.
     """
-    check_installed()
-    from fastapi import FastAPI, HTTPException, Request
-    from fastapi.concurrency import run_in_threadpool
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import HTMLResponse, JSONResponse
+    check_values(POSITIVE_INTEGER, max_characters=max_characters)
+    most_bytes = (
+        _MOST_TEXTS * max_characters * _BYTES_PER_CHARACTER + _BYTES_AROUND
+    )
+    Text = Annotated[str, pydantic.Field(max_length=max_characters)]
+    QueryText = Annotated[str, Query(max_length=max_characters)]
+    # Either format may name its only input.
+    unnamed = pydantic.BeforeValidator(
+        lambda value: value.get("text") if isinstance(value, dict) else value
+    )
+    Texts = Annotated[
+        list[Annotated[Text, unnamed]], pydantic.Field(max_length=_MOST_TEXTS)
+    ]
 
-    if not POSITIVE_INTEGER.accepts(max_characters):
-        raise InputError(
-            f"max_characters must be {POSITIVE_INTEGER.expected}. Received: "
-            f"max_characters={max_characters!r}"
-        )
+    class Body(pydantic.BaseModel):
+        """https://www.tensorflow.org/tfx/serving/api_rest has both formats."""
+
+        signature_name: Literal["serving_default"] = "serving_default"
+        instances: Texts | None = None
+        inputs: Annotated[Texts | None, unnamed] = None
+
+        @pydantic.model_validator(mode="after")
+        def has_one_format(self) -> "Body":
+            if (self.instances is None) == (self.inputs is None):
+                raise ValueError("needs either instances or inputs")
+            return self
+
     app = FastAPI(title=name, openapi_url=None)
-
-    def checked(texts: list[Any]) -> list[str]:
-        for i, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise InputError(f"A text must be a string. Received: {text!r}")
-            if len(text) > max_characters:
-                raise InputError(
-                    f"A text may have at most {max_characters:,} characters. "
-                    f"Received: {len(text):,} characters"
-                    + (f" at index {i}" if len(texts) > 1 else "")
-                )
-        if len(texts) > _MOST_TEXTS:
-            raise InputError(
-                f"A request may have at most {_MOST_TEXTS} texts. Received: "
-                f"{len(texts)}"
-            )
-        return texts
-
-    def refusal(status: int, message: str) -> JSONResponse:
-        return JSONResponse({"error": message}, status)
 
     @app.exception_handler(InputError)
     def refuse(request: Request, error: InputError) -> JSONResponse:
-        return refusal(400, str(error))
+        return _refusal(400, str(error))
+
+    @app.exception_handler(pydantic.ValidationError)
+    @app.exception_handler(RequestValidationError)
+    def refuse_invalid(request: Request, error: Any) -> JSONResponse:
+        problems = [
+            f"{'.'.join(map(str, problem['loc'])) or 'request'}: "
+            f"{problem['msg']}. Received: {problem['input']!r:.100}"
+            for problem in error.errors()
+        ]
+        return _refusal(400, "\n".join(problems[:3]))
 
     @app.exception_handler(404)
     @app.exception_handler(405)
     def not_found(request: Request, error: HTTPException) -> JSONResponse:
-        return refusal(
+        return _refusal(
             error.status_code,
             f"This page answers GET /, /trace, /attention and /v1/models/{name}"
             f", and POST /v1/models/{name}:predict. Received: "
             f"{request.method} {request.url.path}",
         )
 
-    @app.exception_handler(RequestValidationError)
-    def bad_query(
-        request: Request, error: RequestValidationError
-    ) -> JSONResponse:
-        return refusal(
-            400,
-            "The address must have a text, and may have a number as "
-            "hypothesis: ?text=...&hypothesis=0. Received: "
-            f"{request.url.query}",
-        )
-
     @app.middleware("http")
-    async def check_request(request: Request, answer: Any) -> Any:
-        if hosts and request.url.hostname not in hosts:
-            return refusal(
-                403,
-                f"The address must begin with {' or '.join(hosts)}. Received: "
-                f"{request.headers.get('host')}",
-            )
-        limit = _MOST_TEXTS * max_characters * _BYTES_PER_CHARACTER
-        size = request.headers.get("content-length", "0")
-        if "transfer-encoding" in request.headers:
-            size = "a request in chunks, without its length"
-        if not size.isdecimal() or int(size) > limit:
-            return refusal(
-                413,
-                f"A request may have at most {limit:,} bytes. Received: {size}",
-            )
-        return await answer(request)
+    async def refuse_foreign(request: Request, answer: Any) -> Any:
+        problem = _foreign(request, hosts)
+        return _refusal(403, problem) if problem else await answer(request)
 
     @app.get("/", response_class=HTMLResponse)
     def page() -> str:
@@ -136,12 +130,11 @@ def make_app(
         return render("serve", f"Try {name}", data)
 
     @app.get("/trace", response_class=HTMLResponse)
-    def trace_page(text: str, hypothesis: int = 0) -> str:
-        return trace(translator, *checked([text])).to_html(hypothesis)
+    def trace_page(text: QueryText, hypothesis: int = 0) -> str:
+        return trace(translator, text).to_html(hypothesis)
 
     @app.get("/attention", response_class=HTMLResponse)
-    def attention(text: str, hypothesis: int = 0) -> str:
-        checked([text])
+    def attention(text: QueryText, hypothesis: int = 0) -> str:
         return attention_page(translator.attention(text, hypothesis))
 
     @app.get(f"/v1/models/{name}")
@@ -153,11 +146,25 @@ def make_app(
         }
         return {"model_version_status": [state]}
 
-    # As TensorFlow Serving, whatever the request says that its content is.
+    # As TensorFlow Serving, it reads the body as JSON whatever its type is.
     @app.post(f"/v1/models/{name}:predict")
-    async def predict(request: Request) -> dict[str, Any]:
-        texts, by_row = _texts(await request.body())
-        columns = await run_in_threadpool(_columns, translator, checked(texts))
+    async def predict(request: Request) -> Any:
+        content = bytearray()
+        try:
+            async for part in request.stream():
+                content += part
+                if len(content) > most_bytes:
+                    return _refusal(
+                        413,
+                        f"A request may have at most {most_bytes:,} bytes. "
+                        "Received: more",
+                    )
+        except ClientDisconnect:
+            return _refusal(400, "The request is incomplete.")  # nobody reads
+        body = Body.model_validate_json(bytes(content))
+        by_row = body.inputs is None
+        texts = body.instances if by_row else body.inputs
+        columns = await run_in_threadpool(_columns, translator, texts)
         if not by_row:
             return {"outputs": columns}
         rows = zip(*columns.values(), strict=True)
@@ -170,59 +177,30 @@ def make_app(
     return app
 
 
-def check_installed() -> None:
-    """Raises an InputError unless FastAPI and Uvicorn are installed."""
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "The page needs FastAPI and Uvicorn, which are not installed. "
-            'Install them with: pip install "keras-transformer-nmt[web]"'
-        ) from error
+def _refusal(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": message}, status)
 
 
-def _texts(body: bytes) -> tuple[list[Any], bool]:
-    """Returns the texts of a request, and whether it is in rows.
-
-    https://www.tensorflow.org/tfx/serving/api_rest has both formats.
-    """
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"A request must be valid JSON. Received: {error}"
-        ) from error
-    if not isinstance(request, dict):
-        raise InputError(
-            f"A request must be a JSON object. Received: {request!r}"
+def _foreign(request: Request, hosts: tuple[str, ...]) -> str | None:
+    """Returns why a request may come from the page of another site."""
+    host = request.headers.get("host", "")
+    names = "|".join(re.escape(f"[{h}]" if ":" in h else h) for h in hosts)
+    # The header itself: what cannot be parsed must not pass.
+    if hosts and not re.fullmatch(rf"({names})(:\d+)?", host, re.I | re.A):
+        return (
+            f"The address must begin with {' or '.join(hosts)}. Received: "
+            f"{host}"
         )
-    signature = request.get("signature_name", "serving_default")
-    if signature != "serving_default":
-        raise InputError(
-            "This page has the signature serving_default. Received: "
-            f"signature_name={signature!r}"
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", "none")
+    if site not in ("none", "same-origin") or (
+        origin is not None and origin.partition("://")[2] != host
+    ):
+        return (
+            "A page of another site must not use this one. Enter its address "
+            f"in the browser. Received: Origin {origin}, Sec-Fetch-Site {site}"
         )
-    given = {"instances", "inputs"} & request.keys()
-    if len(given) != 1:
-        raise InputError(
-            "A request must have either instances or inputs. Received: "
-            f"{', '.join(map(repr, request)) or 'nothing'}"
-        )
-    (form,) = given
-    values = request[form]
-    if form == "inputs" and isinstance(values, dict):
-        values = values.get("text")
-    if not isinstance(values, list):
-        raise InputError(
-            'Texts must be a list: {"instances": ["..."]} or {"inputs": '
-            f'{{"text": ["..."]}}}}. Received: {form}={values!r}'
-        )
-    if form == "instances":
-        values = [
-            one.get("text") if isinstance(one, dict) else one for one in values
-        ]
-    return values, form == "instances"
+    return None
 
 
 def _columns(translator: Translator, texts: list[str]) -> dict[str, list[Any]]:
@@ -259,10 +237,10 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM
         )[0]
         return socket.create_server(address[:2], family=family)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name that DNS cannot have
         raise InputError(
             f"Cannot listen on {host}, port {port}. Choose another --port or "
-            f"--host. Received: {error.strerror}"
+            f"--host. Received: {getattr(error, 'strerror', None) or error}"
         ) from error
 
 
@@ -272,16 +250,9 @@ def serve(
     listening: socket.socket,
     max_characters: int,
 ) -> None:
-    """Answers requests until it is interrupted, and prints the address.
+    """Prints the address, and answers requests until it is interrupted.
 
-    Args:
-        translator: As in `make_app`.
-        name: As in `make_app`.
-        listening: From `listen`.
-        max_characters: As in `make_app`.
-
-    Raises:
-        InputError: As in `make_app`.
+    Arguments are those of `make_app`; `listening` is what `listen` returns.
     """
     host, port = listening.getsockname()[:2]
     hosts = tuple(dict.fromkeys((*_LOOPBACK_NAMES, host)))
@@ -289,8 +260,6 @@ def serve(
         hosts = ()  # whatever names this computer has
         print("The page has no password: the whole network can use it.")
     app = make_app(translator, name, max_characters, hosts)
-    import uvicorn
-
     shown = f"[{host}]" if ":" in host else host
     print(
         f"{name} is at http://{shown}:{port}; press Ctrl-C to stop", flush=True

@@ -6,7 +6,6 @@ import re
 import pytest
 from commands import check_refused
 
-from keras_transformer.config import TransformerConfig
 from keras_transformer.showing import plotting
 
 # === trace ===
@@ -114,35 +113,6 @@ def test_curve_of_a_mean_of_checkpoints(run_cli, trained, tmp_path):
 # === plot ===
 
 
-@pytest.mark.parametrize(
-    ("words", "function", "expected"),
-    [
-        (["positions", "--length", 9], "positional_encoding_figure", (9, 128)),
-        (
-            ["architecture", "--preset", "big"],
-            "architecture_figure",
-            (TransformerConfig.from_preset("big"),),
-        ),
-    ],
-)
-def test_plot_passes_its_flags_on(
-    run_cli, monkeypatch, tmp_path, words, function, expected
-):
-    calls = []
-    original = getattr(plotting, function)
-
-    def plot(*arguments):
-        calls.append(arguments)
-        return original(*arguments)
-
-    monkeypatch.setattr(plotting, function, plot)
-    picture = tmp_path / "a.svg"
-    result = run_cli("plot", *words, "--output", picture)
-    assert (result.code, result.out) == (0, f"plotted in {picture}\n")
-    assert calls == [expected]
-    assert "<svg" in picture.read_text("utf-8")
-
-
 def test_plot_schedule_has_every_combination(run_cli, monkeypatch, tmp_path):
     calls = []
 
@@ -152,11 +122,15 @@ def test_plot_schedule_has_every_combination(run_cli, monkeypatch, tmp_path):
             for name, schedule in schedules.items()
         }
         calls.append((found, steps))
-        return plotting.positional_encoding_figure()
+        return plot(schedules, steps)
 
+    plot = plotting.schedule_figure
     monkeypatch.setattr(plotting, "schedule_figure", schedule_figure)
     flags = ("--d-model", 64, 128, "--warmup-steps", 10, "--steps", 50)
-    run_cli("plot", "schedule", *flags, "--output", tmp_path / "a.png")
+    picture = tmp_path / "a.svg"
+    result = run_cli("plot", "schedule", *flags, "--output", picture)
+    assert (result.code, result.out) == (0, f"plotted in {picture}\n")
+    assert "<svg" in picture.read_text("utf-8")
     expected = {
         "d_model 64, 10 warm-up steps": (64, 10),
         "d_model 128, 10 warm-up steps": (128, 10),
@@ -164,19 +138,15 @@ def test_plot_schedule_has_every_combination(run_cli, monkeypatch, tmp_path):
     assert calls == [(expected, 50)]
 
 
-def test_plot_masks_and_corpus(run_cli, trained, tmp_path):
-    masks, corpus = tmp_path / "masks.svg", tmp_path / "corpus.svg"
-    run = trained.run
-    result = run_cli("plot", "masks", run, "die Katze", "x", "--output", masks)
-    assert result.code == 0
-    assert "sentence 2" in svg_texts(masks)
+def test_plot_corpus(run_cli, trained, tmp_path):
+    picture = tmp_path / "corpus.svg"
     flags = ("--data", trained.data, "--source", "en", "--target", "de")
     result = run_cli(
-        *("plot", "corpus", run, *flags, "--split", "valid"),
-        *("--pairs", 7, "--output", corpus),
+        *("plot", "corpus", trained.run, *flags, "--split", "valid"),
+        *("--pairs", 7, "--output", picture),
     )
     assert result.code == 0
-    assert any(text.startswith("7 pairs") for text in svg_texts(corpus))
+    assert any(text.startswith("7 pairs") for text in svg_texts(picture))
 
 
 def svg_texts(path):

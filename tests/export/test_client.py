@@ -1,8 +1,8 @@
 """The client with a fake server: batches, retries and messages."""
 
-import builtins
 import concurrent.futures
 import contextlib
+import pickle
 import threading
 import time
 import types
@@ -228,12 +228,31 @@ def test_other_errors_are_not_retried(fake, service, waits, code, message):
     assert not waits
 
 
+def test_any_number_of_retries(fake, service, waits, monkeypatch):
+    monkeypatch.setattr(client_module.random, "uniform", lambda *_: 1)
+    service.failures = ["UNAVAILABLE"] * 9999
+    with pytest.raises(ServingError, match="in 1501 attempts"):
+        fake(retries=1500, timeout=10**400).translate("a")
+    assert waits[:6] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
+    assert set(waits[6:]) == {5.0} and len(waits) == 1500
+
+
+def test_errors_can_be_sent_to_another_process(fake, service):
+    service.failures = ["INTERNAL"]
+    with pytest.raises(ServingError) as error:
+        fake().translate("a")
+    found = pickle.loads(pickle.dumps(error.value))
+    assert isinstance(found, ServingError)
+    assert (str(found), found.code) == (str(error.value), error.value.code)
+
+
 def test_timeout(fake, service):
     service.seconds = 0.3
     with pytest.raises(ServingError, match="within timeout=0.05 s") as error:
         fake(timeout=0.05).translate("a")
     assert error.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert fake(timeout=5).translate("a").texts[0] == "A"
+    for seconds in (5, 1e10, 1e300, 10**400):
+        assert fake(timeout=seconds).translate("a").texts[0] == "A"
 
 
 def test_after_an_error_nothing_more_is_sent(fake, service):
@@ -283,16 +302,3 @@ def test_credentials(service, tmp_path):
 def test_invalid_arguments(options, message):
     with pytest.raises(InputError, match=message):
         Client("en-de", **options)
-
-
-def test_without_the_package(monkeypatch):
-    real = builtins.__import__
-
-    def fail(name, *args):
-        if name.startswith("tensorflow_serving"):
-            raise ImportError(name)
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", fail)
-    with pytest.raises(InputError, match=r"keras-transformer-nmt\[serving\]"):
-        Client("en-de")

@@ -16,14 +16,9 @@ import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from translation_fixtures import EXPORTED
 
 import keras_transformer as kt
-from keras_transformer.export import (
-    save,
-    saved_model,
-    translate_in_subprocess,
-)
+from keras_transformer.export import save, saved_model
 from keras_transformer.export.operations import read_meta_graph
 from keras_transformer.inference.translator import Translation
-from keras_transformer.support.errors import InputError
 
 TEXTS = [
     "The good house sleeps.",
@@ -133,34 +128,25 @@ def test_metadata(exported, translator):
     assert found["runs"] == []  # the translator was not opened from a run
 
 
-def test_metadata_of_runs_and_of_the_user(translator, tmp_path, monkeypatch):
-    class Run:
-        def metadata(self, checkpoint):
-            return {"step": 7, "checkpoint": checkpoint.name}
-
-    fake_export(monkeypatch, translator.translate(["dog"]))
-    checkpoints = [(Run(), Path("step-7"))]
-    monkeypatch.setattr(translator, "checkpoints", checkpoints)
-    path = save(translator, tmp_path / "1", ["dog"], metadata={"by": "me"})
-    found = json.loads((path / saved_model.METADATA_FILE).read_text())
-    assert found["runs"] == [{"step": 7, "checkpoint": "step-7"}]
-    assert found["by"] == "me"
-    with pytest.raises(InputError, match="existing entry. Received: dtype"):
-        save(translator, tmp_path / "2", metadata={"dtype": "mine"})
-
-
 @pytest.mark.slow
 def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     converted = kt.Transformer(model.config, dtype="bfloat16")
     for ours, theirs in zip(converted.weights, model.weights, strict=True):
         ours.assign(tf.cast(theirs.value, "bfloat16"))
     translator = kt.Translator(converted, tokenizer)
-    # In 16 bits the scores of a batch differ from those of its texts alone.
+    # In 16 bits the scores of a batch differ from those of its texts alone,
+    # which `save` compares.
     path = save(translator, tmp_path / "1", pairs, include=["serving_default"])
-    found = translate_in_subprocess(path, pairs)
-    assert [t.texts[0] for t in found] == list(pairs.values())
+    assert translator(list(pairs)) == list(pairs.values())
     size = sum(f.stat().st_size for f in path.glob("variables/*"))
     assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
+
+
+def translate_here(path, texts):
+    """Translates without a new process, which takes seconds."""
+    translate = tf.saved_model.load(path).signatures["serving_default"]
+    outputs = translate(text=tf.constant(texts))
+    return translations({k: v.numpy() for k, v in outputs.items()})
 
 
 def test_a_model_with_a_window(model, tokenizer, pairs, tmp_path, monkeypatch):
@@ -172,12 +158,6 @@ def test_a_model_with_a_window(model, tokenizer, pairs, tmp_path, monkeypatch):
     expected = translator.translate(texts)
     assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
 
-    def translate_here(path, texts):
-        translate = tf.saved_model.load(path).signatures["serving_default"]
-        outputs = translate(text=tf.constant(texts))
-        return translations({k: v.numpy() for k, v in outputs.items()})
-
-    # A new process takes seconds.
     monkeypatch.setattr(saved_model, "translate_in_subprocess", translate_here)
     save(translator, tmp_path / "1", texts, include=["serving_default"])
 
@@ -261,130 +241,3 @@ def test_contains_only_ops_of_stock_serving(graph):
         assert not function.attr["_XlaMustCompile"].b
     # A device that the server lacks would be an error.
     assert all("GPU" not in node.device for node in nodes)
-
-
-# === Writing ===
-
-
-def listing(folder):
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
-
-
-def test_leaves_nothing_beside_the_export(exported):
-    assert os.listdir(exported.parent) == ["1"]
-    assert {"saved_model.pb", "variables"} <= set(os.listdir(exported))
-
-
-@pytest.mark.parametrize("kind", ["folder", "empty folder", "file"])
-def test_never_overwrites(translator, tmp_path, kind):
-    path = tmp_path / "1"
-    if kind == "file":
-        path.write_text("precious")
-    else:
-        path.mkdir()
-    if kind == "folder":
-        (path / "saved_model.pb").write_text("precious")
-    before = listing(tmp_path)
-    with pytest.raises(InputError, match=f"{path} already exists"):
-        save(translator, path)
-    assert listing(tmp_path) == before
-    if kind != "empty folder":
-        file = path if kind == "file" else path / "saved_model.pb"
-        assert file.read_text() == "precious"
-
-
-def fake_export(monkeypatch, saved):
-    """Replaces writing, and loading in a new process, which returns `saved`."""
-    monkeypatch.setattr(saved_model, "_write", lambda *args: args[-1].mkdir())
-    monkeypatch.setattr(saved_model, "oldest_serving", lambda path: "2.12")
-    monkeypatch.setattr(
-        saved_model, "translate_in_subprocess", lambda _, texts: saved
-    )
-
-
-def test_same_translations_are_accepted(translator, tmp_path, monkeypatch):
-    probes = ["", "dog"]
-    fake_export(monkeypatch, translator.translate(probes))
-    assert save(translator, tmp_path / "a" / "1", probes) == tmp_path / "a/1"
-    metadata = f"a/1/{saved_model.METADATA_FILE}"
-    assert listing(tmp_path) == ["a", "a/1", "a/1/assets.extra", metadata]
-
-
-@pytest.mark.parametrize("difference", ["texts", "scores"])
-def test_other_translations_are_refused(
-    translator, tmp_path, monkeypatch, difference
-):
-    empty, dog = translator.translate(["", "dog"])
-    if difference == "texts":
-        dog = dog._replace(texts=["Katze", *dog.texts[1:]])
-    else:
-        dog = dog._replace(scores=[score * 1.01 for score in dog.scores])
-    fake_export(monkeypatch, [empty, dog])
-    with pytest.raises(RuntimeError, match="translate 'dog' as the model"):
-        save(translator, tmp_path / "models" / "1", probes=["", "dog"])
-    assert listing(tmp_path) == ["models"]
-
-
-def test_leaves_nothing_of_a_model_that_no_server_can_run(
-    translator, tmp_path, monkeypatch
-):
-    def refuse(path):
-        raise InputError(f"No server has the operations of {path.name}.")
-
-    monkeypatch.setattr(saved_model, "_write", lambda *args: args[-1].mkdir())
-    monkeypatch.setattr(saved_model, "oldest_serving", refuse)
-    with pytest.raises(InputError, match="No server"):
-        save(translator, tmp_path / "1")
-    assert listing(tmp_path) == []
-
-
-def test_leaves_nothing_after_an_interrupt(translator, tmp_path, monkeypatch):
-    def write(module, functions, path):
-        path.mkdir()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(saved_model, "_write", write)
-    with pytest.raises(KeyboardInterrupt):
-        save(translator, tmp_path / "1")
-    assert listing(tmp_path) == []
-
-
-@pytest.fixture
-def small_translator(tokenizer):
-    """Not trained: tests may change its weights."""
-    config = kt.TransformerConfig(
-        vocab_size=tokenizer.vocab_size,
-        num_layers=1,
-        d_model=8,
-        d_ff=8,
-        num_heads=2,
-        max_length=8,
-    )
-    return kt.Translator(kt.Transformer(config), tokenizer)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_not_finite_are_refused(
-    small_translator, tmp_path, value
-):
-    weight = small_translator.model.weights[3]
-    values = weight.numpy()
-    values.flat[-1] = value
-    weight.assign(values)
-    count = len(small_translator.model.weights)
-    with pytest.raises(
-        InputError, match=f"in 1 of {count} weights, .*{weight.path}"
-    ):
-        save(small_translator, tmp_path / "1")
-    assert listing(tmp_path) == []
-
-
-def test_scores_that_are_not_finite_are_refused(
-    small_translator, tmp_path, monkeypatch
-):
-    for weight in small_translator.model.weights:
-        weight.assign(tf.fill(weight.shape, 1e30))  # overflows
-    fake_export(monkeypatch, small_translator.translate(saved_model.PROBES))
-    with pytest.raises(InputError, match="must be finite. Received: score="):
-        save(small_translator, tmp_path / "1")
-    assert listing(tmp_path) == []

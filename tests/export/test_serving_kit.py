@@ -1,8 +1,8 @@
 """Files for TensorFlow Serving."""
 
-import builtins
 import re
 import shutil
+import sys
 
 import pytest
 import tensorflow as tf
@@ -84,13 +84,9 @@ def test_a_name_is_part_of_a_url(tmp_path):
 
 
 def test_without_the_package(served, monkeypatch):
-    real = builtins.__import__
-
-    def fail(name, *args):
-        if name.startswith("tensorflow_serving"):
-            raise ImportError(name)
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", fail)
+    monkeypatch.setitem(sys.modules, "tensorflow_serving.apis", None)
+    monkeypatch.delitem(
+        sys.modules, "keras_transformer.export.client", raising=False
+    )
     with pytest.raises(InputError, match=r"keras-transformer-nmt\[serving\]"):
         write_kit(served, cores=2)

@@ -77,6 +77,12 @@ def test_the_graph_checks_symbolic_tensors():
         Example(count=tf.constant(-3))
 
 
+def test_values_of_arguments():
+    fields.check_values(fields.SEED, seed=0, other=7)
+    with pytest.raises(InputError, match=r"^other must be .* other=-1$"):
+        fields.check_values(fields.SEED, seed=0, other=-1)
+
+
 def test_one_error_lists_every_invalid_value():
     with pytest.raises(InputError) as error:
         Example(count=0, name="c", limit=-1.0)

@@ -25,10 +25,6 @@ def attention_page(attention: "TranslationAttention") -> Page:
     Returns:
         The page; the template is `attention.html`.
     """
-    layers = {
-        kind: getattr(attention, kind)
-        for kind in ("encoder", "decoder", "cross")
-    }
     data = {
         "source": attention.source,
         "target": attention.output,
@@ -38,7 +34,10 @@ def attention_page(attention: "TranslationAttention") -> Page:
         "target_words": attention.target_words,
         "num_layers": len(attention.encoder),
         "num_heads": len(attention.encoder[0]),
-        "scores": {kind: _encoded(scores) for kind, scores in layers.items()},
+        "scores": {
+            kind: _encoded(getattr(attention, kind))
+            for kind in ("encoder", "decoder", "cross")
+        },
     }
     return render("attention", f"Attention: {attention.source}", data)
 

@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_transformer.showing.plotting.figures import (
-    DPI,
-    FONT_POINTS,
-    figure_class,
-)
+from keras_transformer.showing.plotting.figures import FONT_POINTS, new_figure
 from keras_transformer.support.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,20 +14,10 @@ if TYPE_CHECKING:
 
     from keras_transformer.inference.translator import TranslationAttention
 
-# Inches, unless a name says points. Positions are computed, since layout
-# engines let the labels of long tokens overlap.
-_SMALLEST_CELL = 0.16  # a line of text at that size
-_LARGEST_CELL = 0.5
-_PREFERRED_MAP = 2.0
-_SMALLEST_MAP = 1.2  # the name of the color bar fits beside it
-_MARGIN = 0.2
-_GAP = 0.3
-_TITLE = 0.45
-_HEAD_TITLE = 0.25
-_LABEL_GAP = 0.08
-_AXIS_LABEL = 0.25
-_BAR_WIDTH = 0.12
-_BAR_SPACE = 0.75  # the color bar with its numbers and name
+_CELL = (0.16, 0.5)  # inches: a line of text, and the largest cell
+_MAP = (1.2, 2.0)  # inches: the smallest, and what cells are to add up to
+_GAP = 0.35  # inches between maps, with the titles of heads
+_BORDERS = (1.5, 0.9)  # inches: names of axes, the color bar, the title
 _LONGEST_LABEL = 20  # characters
 _MOST_TOKENS = 80  # 16 heads are then 9,000 pixels wide
 
@@ -53,41 +39,34 @@ def translation_figure(
         InputError: If there is no such kind or layer, or as
             `attention_figure`.
     """
-    source, target = attention.source_tokens, attention.target_tokens
-    output_position = "output position, predicting the next token"
+    # Title, what attends and what is attended to.
     kinds = {
-        "encoder": (
-            "encoder self-attention",
-            (attention.encoder, source, source),
-            ("source position", "source position attended to"),
-        ),
-        "decoder": (
-            "decoder self-attention",
-            (attention.decoder, target, target),
-            (output_position, "output position attended to"),
-        ),
-        "cross": (
-            "encoder-decoder attention",
-            (attention.cross, target, source),
-            (output_position, "source position attended to"),
-        ),
+        "encoder": ("Encoder self-attention", "source", "source"),
+        "decoder": ("Decoder self-attention", "output", "output"),
+        "cross": ("Encoder-decoder attention", "output", "source"),
     }
     if kind not in kinds:
         raise InputError(
             f"kind must be one of {', '.join(kinds)}. Received: kind={kind!r}"
         )
-    name, (layers, rows, columns), axis_labels = kinds[kind]
+    layers = getattr(attention, kind)
     layer = len(layers) if layer is None else layer
     if not 1 <= layer <= len(layers):
         raise InputError(
             f"The model has layers 1 to {len(layers)}. Received: layer={layer}"
         )
+    title, row, column = kinds[kind]
+    tokens = {
+        "source": attention.source_tokens,
+        "output": attention.target_tokens,
+    }
+    predicting = ", predicting the next token" if row == "output" else ""
     return attention_figure(
         layers[layer - 1],
-        rows,
-        columns,
-        f"{name[0].upper()}{name[1:]}, layer {layer}",
-        axis_labels,
+        tokens[row],
+        tokens[column],
+        f"{title}, layer {layer}",
+        (f"{row} position{predicting}", f"{column} position attended to"),
     )
 
 
@@ -122,7 +101,7 @@ def attention_figure(
         InputError: If the shape of the scores does not fit the tokens, if
             there are more than 80 tokens, or if matplotlib is not installed.
     """
-    make_figure = figure_class()
+    figure = new_figure(1, 1, title)  # its size depends on the labels
     scores = np.asarray(scores, dtype="float32")
     expected = (len(rows), len(columns))
     if scores.ndim != 3 or scores.shape[1:] != expected or not scores.size:
@@ -144,39 +123,28 @@ def attention_figure(
     heads = len(scores)
     grid_columns = min(heads, 2 if heads <= 4 else 4)
     grid_rows = -(-heads // grid_columns)
-    cell = _PREFERRED_MAP / max(expected)
-    cell = min(max(cell, _SMALLEST_CELL), _LARGEST_CELL)
-    map_height = max(len(rows) * cell, _SMALLEST_MAP)
-    map_width = max(len(columns) * cell, _SMALLEST_MAP)
-    row_label = max(map(_text_width, rows)) + _LABEL_GAP
-    column_label = max(map(_text_width, columns)) + _LABEL_GAP
-    column_step = row_label + map_width + _GAP
-    row_step = _HEAD_TITLE + map_height + column_label + _GAP
-    left = _MARGIN + _AXIS_LABEL
-    width = max(
-        left + grid_columns * column_step + _BAR_SPACE,
-        _text_width(title, FONT_POINTS + 3) + 2 * _MARGIN,
-    )
-    row_name_height = _text_width(axis_labels[0], FONT_POINTS + 1)
-    height = max(
-        _TITLE + grid_rows * row_step + _AXIS_LABEL,
-        _TITLE + row_name_height + _AXIS_LABEL,
-    )
-
-    figure = make_figure(figsize=(width, height), dpi=DPI)
-
-    def add_axes(x: float, y: float, w: float, h: float):
-        return figure.add_axes((x / width, y / height, w / width, h / height))
-
-    top = height - _TITLE - _HEAD_TITLE - map_height
-    for head, head_scores in enumerate(scores):
-        grid_row, grid_column = divmod(head, grid_columns)
-        axes = add_axes(
-            left + grid_column * column_step + row_label,
-            top - grid_row * row_step,
-            map_width,
-            map_height,
+    cell = min(max(_MAP[1] / max(expected), _CELL[0]), _CELL[1])
+    # The engine places the maps, if the figure is large enough for them.
+    width, height = (
+        count
+        * (max(size * cell, _MAP[0]) + max(map(_text_width, labels)) + _GAP)
+        + border
+        for count, size, labels, border in (
+            (grid_columns, len(columns), rows, _BORDERS[0]),
+            (grid_rows, len(rows), columns, _BORDERS[1]),
         )
+    )
+    row_name, column_name = axis_labels
+    width = max(width, _text_width(title, FONT_POINTS + 3) + _GAP)
+    height = max(height, _text_width(row_name, FONT_POINTS + 1) + _GAP)
+    figure.set_size_inches(width, height)
+    style = {"fontsize": FONT_POINTS + 1, "parse_math": False}
+    figure.supylabel(row_name, **style)
+    figure.supxlabel(column_name, **style)
+    grid = figure.subplots(grid_rows, grid_columns, squeeze=False).flat
+    for unused in grid[heads:]:
+        unused.remove()
+    for head, (axes, head_scores) in enumerate(zip(grid, scores, strict=False)):
         image = axes.imshow(
             head_scores,
             cmap="Blues",
@@ -187,38 +155,10 @@ def attention_figure(
         )
         axes.set_title(f"head {head + 1}", fontsize=FONT_POINTS + 1, pad=5)
         _set_ticks(axes, rows, columns)
-    bar_left = left + grid_columns * column_step
-    bar_axes = add_axes(bar_left, top, _BAR_WIDTH, map_height)
-    bar = figure.colorbar(image, cax=bar_axes, ticks=[0, 0.5, 1])
+    bar = figure.colorbar(image, ax=grid[:grid_columns], ticks=[0, 0.5, 1])
     bar.ax.tick_params(labelsize=FONT_POINTS, length=2)
     bar.set_label("attention score", fontsize=FONT_POINTS)
     bar.outline.set_visible(False)
-    figure.text(
-        _MARGIN / width,
-        1 - _MARGIN / height,
-        title,
-        fontsize=FONT_POINTS + 3,
-        verticalalignment="top",
-        parse_math=False,
-    )
-    row_name, column_name = axis_labels
-    figure.text(
-        _MARGIN / width,
-        (height - _TITLE) / 2 / height,
-        row_name,
-        fontsize=FONT_POINTS + 1,
-        rotation="vertical",
-        verticalalignment="center",
-        horizontalalignment="center",
-    )
-    figure.text(
-        (left + grid_columns * column_step / 2) / width,
-        _AXIS_LABEL / 2 / height,
-        column_name,
-        fontsize=FONT_POINTS + 1,
-        verticalalignment="center",
-        horizontalalignment="center",
-    )
     return figure
 
 

@@ -15,8 +15,13 @@ DPI = 150
 PICTURES = (".png", ".pdf", ".svg")  # formats of a figure's file
 
 
-def figure_class() -> type:
-    """Returns the class of figures that belong to no window.
+def new_figure(width: float, height: float, title: str) -> "Figure":
+    """Returns a figure that belongs to no window, laid out by matplotlib.
+
+    Args:
+        width: In inches.
+        height: In inches.
+        title: Shown above the axes.
 
     Raises:
         InputError: If matplotlib is not installed.
@@ -28,20 +33,7 @@ def figure_class() -> type:
             "Figures need matplotlib, which is not installed. "
             'Install it with: pip install "keras-transformer-nmt[plot]"'
         ) from error
-    return Figure
-
-
-def new_figure(width: float, height: float, title: str) -> "Figure":
-    """Returns a figure whose axes are laid out by matplotlib.
-
-    Args:
-        width: In inches.
-        height: In inches.
-        title: Shown above the axes.
-    """
-    figure = figure_class()(
-        figsize=(width, height), dpi=DPI, layout="constrained"
-    )
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     figure.suptitle(title, fontsize=FONT_POINTS + 3, parse_math=False)
     return figure
 

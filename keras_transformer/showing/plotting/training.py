@@ -43,19 +43,15 @@ def training_figure(
             "A curve needs at least one finished epoch. Received: an empty "
             "log. Wait until training has written one."
         )
-    panels = [
-        ("nats per target token", {"training": "nll", "validation": "val_nll"}),
-        (score, {"validation, greedy": "val_score"}),
-    ]
-    panels = [
-        (label, lines)
-        for label, lines in panels
-        if any(name in row for row in rows for name in lines.values())
-    ]
+    found = set().union(*rows)
+    panels = {
+        "nats per target token": {"training": "nll", "validation": "val_nll"},
+        score: {"validation, greedy": "val_score"},
+    }
+    panels = {k: v for k, v in panels.items() if found & set(v.values())}
     figure = new_figure(4.2 * len(panels), 3, title)
-    for axes, (label, lines) in zip(
-        figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
-    ):
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (label, lines) in zip(grid, panels.items(), strict=True):
         for line, name in lines.items():
             points = [(r["step"], r[name]) for r in rows if name in r]
             if points:

@@ -100,7 +100,7 @@ def test_an_unknown_layer_is_refused(attention, kind, layer, message):
 
 @pytest.mark.parametrize(
     "heads, rows, columns",
-    [(1, 1, 1), (4, 30, 30), (5, 5, 40), (3, 7, 2), (16, 40, 40)],
+    [(1, 1, 1), (2, 80, 80), (5, 5, 40), (3, 7, 2), (16, 12, 12)],
 )
 def test_no_text_overlaps_another_or_leaves_the_figure(heads, rows, columns):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
