@@ -11,7 +11,6 @@ import keras
 from keras import ops
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.fit.fused import fused_linear_cross_entropy
 from keras_transformer.layers import (
     Decoder,
     Encoder,
@@ -23,7 +22,6 @@ from keras_transformer.layers import (
     SinusoidalPositionalEncoding,
     TiedEmbedding,
 )
-from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.masks import causal_mask, padding_mask
 
 # On JAX and PyTorch training is plain Keras.
@@ -168,31 +166,18 @@ class Transformer(DistributedFit):
         memory = self.encode(inputs["source"], training=training)
         return self._decode(inputs["target"], memory, training)
 
-    def token_losses(
-        self, inputs: dict[str, Any], labels: Any, training: bool
-    ) -> tuple[Any, Any]:
-        """Returns the compiled loss per token `[B, T]`, and logits.
+    def output_projection(self) -> tuple[Any, Any] | None:
+        """Returns what projects `states` to logits: the matrix and the bias.
 
-        On TensorFlow `fit` and `evaluate` call it. The paper's loss is fused
-        with the projection to logits.
+        Returns:
+            `(matrix [V, d_model], bias [V] or None)`; None if the logits are
+            something else.
         """
-        fusible = (
-            type(self.loss) is LabelSmoothedCrossEntropy
-            and type(self.embedding) is TiedEmbedding
+        plain = (
+            type(self.embedding) is TiedEmbedding
             and type(self).call is Transformer.call
         )
-        if not fusible:
-            return super().token_losses(inputs, labels, training)
-        states = self.states(inputs, training)
-        losses, logits = fused_linear_cross_entropy(
-            ops.reshape(labels, (-1,)),
-            ops.reshape(states, (-1, self.config.d_model)),
-            self.embedding.embeddings,
-            self.loss.label_smoothing,
-        )
-        shape = ops.shape(labels)
-        logits = ops.reshape(logits, (*shape, self.config.vocab_size))
-        return ops.reshape(losses, shape), logits
+        return (self.embedding.embeddings, None) if plain else None
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
         """Encodes the source.
