@@ -16,29 +16,38 @@ STATES, EMBEDDINGS = normal(9, 4), normal(11, 4, seed=1)
 LABELS = np.array([3, 10, 0, 7, 7, 1, 2, 9, 5], "int32")
 
 
-@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
-@pytest.mark.parametrize("smoothing", (0.0, 0.1, 0.2))
-def test_losses_and_gradients_are_those_of_the_logits(smoothing, dtype):
-    states, embeddings = map(keras.Variable, (STATES, EMBEDDINGS))
+@pytest.mark.parametrize("biased", (False, True))
+@pytest.mark.parametrize("dtype", ("float32", "float64", "bfloat16", "float16"))
+@pytest.mark.parametrize("smoothing", (0.0, 0.2))
+def test_losses_and_gradients_are_those_of_the_logits(smoothing, dtype, biased):
+    # float32 variables as in mixed precision, float64 ones in float64.
+    kept = "float64" if dtype == "float64" else "float32"
+    states, embeddings, bias = (
+        keras.Variable(x, dtype=kept)
+        for x in (STATES, EMBEDDINGS, normal(11, seed=3))
+    )
+    variables = [states, embeddings, bias][: 2 + biased]
     upstream = ops.convert_to_tensor(normal(9, seed=2))
 
     def fused():
         x = ops.cast(states + 0, dtype)
-        return fused_linear_cross_entropy(LABELS, x, embeddings + 0, smoothing)
+        return fused_linear_cross_entropy(
+            LABELS, x, embeddings + 0, bias + 0 if biased else None, smoothing
+        )
 
     def plain():
         logits = ops.matmul(states + 0, ops.transpose(embeddings + 0))
+        logits = logits + bias if biased else logits
         return smoothed_cross_entropy(LABELS, logits, smoothing), logits
 
-    rounding = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}[dtype]
+    rounding = {"bfloat16": 5e-2, "float16": 5e-3}.get(dtype, 1e-5)
     close = dict(rtol=rounding, atol=rounding)
     assert dtype_of(fused()[0]) == "float32"
     for ours, theirs in zip(fused(), plain(), strict=True):
         np.testing.assert_allclose(to_numpy(ours), to_numpy(theirs), **close)
     found, expected = (
         gradients(
-            lambda losses=losses: ops.sum(upstream * losses()[0]),
-            [states, embeddings],
+            lambda losses=losses: ops.sum(upstream * losses()[0]), variables
         )
         for losses in (fused, plain)
     )
@@ -89,6 +98,30 @@ def test_fused_adam_is_keras_adam():
     np.testing.assert_allclose(variables[0], variables[1], rtol=1e-5)
     for ours, theirs in zip(*(o.variables for o in optimizers), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rtol"),
+    (("float64", 1e-12), ("float16", 2e-3), ("bfloat16", 1e-2)),
+)
+def test_fused_adam_in_other_dtypes_is_adam_in_float64(dtype, rtol):
+    """In half precision ε and 1 - beta_2 would be 0, and tiny gradients too."""
+    settings = dict(beta_1=0.9, beta_2=0.999, epsilon=1e-9)
+    variables = [
+        keras.Variable(np.ones(4), dtype=d) for d in (dtype, "float64")
+    ]
+    optimizers = [
+        kind(0.25, **settings) for kind in (FusedAdam, keras.optimizers.Adam)
+    ]
+    gradient = np.array([1e-5, 0.0, -0.5, 100.0])
+    for scale in (1.0, 2.0, 0.5):
+        for optimizer, variable in zip(optimizers, variables, strict=True):
+            wide = "float64" if variable.dtype == "float64" else "float32"
+            scaled = tf.constant(scale * gradient, wide)
+            optimizer.apply([scaled], [variable])
+    found, expected = map(to_numpy, variables)
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+    assert abs(expected - 1.0)[[0, 2, 3]].min() > 0.5
 
 
 def test_fused_adam_is_saved_as_such():
