@@ -129,7 +129,7 @@ class FusedAdam(keras.optimizers.Adam):
             return
         first, second = adam_moments(self, variable)
         gradient, rate, step, beta_1, beta_2 = (
-            tf.cast(value, first.dtype)
+            ops.cast(value, first.dtype)
             for value in (
                 *(gradient, learning_rate, self.iterations + 1),
                 *(self.beta_1, self.beta_2),

@@ -8,7 +8,13 @@ import pytest
 import replicas
 import tensorflow as tf
 from keras import ops
-from replicas import compiled_model, dataset, global_batches
+from replicas import (
+    compiled_model,
+    dataset,
+    eager_model,
+    global_batches,
+    train_steps,
+)
 
 import keras_transformer as kt
 from keras_transformer.train.strategy import open_strategy
@@ -36,11 +42,11 @@ def trained():
 
 
 def fit(model, data=None):
-    batches = []
+    batches, data = [], data or dataset()
     history = model.fit(
-        data or dataset(),
+        data,
         epochs=2,
-        validation_data=dataset(),
+        validation_data=data,
         verbose=0,
         shuffle=False,
         callbacks=[
@@ -212,6 +218,12 @@ def test_the_compiled_loss_and_optimizer_are_used(strategy):
     assert results[0][1]["loss"] == pytest.approx(results[0][1]["nll"])
 
 
+@pytest.fixture(scope="module")
+def usual_way():
+    model = compiled_model(open_strategy("single"))
+    return model, fit(model, dataset().take(3))[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
@@ -221,13 +233,12 @@ def test_the_compiled_loss_and_optimizer_are_used(strategy):
         dict(jit_compile=True),
     ],
 )
-def test_ways_to_run_a_step_change_nothing(trained, options):
+def test_ways_to_run_a_step_change_nothing(options, usual_way):
     model = compiled_model(open_strategy("single"), **options)
-    history, _ = fit(model)
-    expected = trained("single")
-    for name, values in expected[1].items():
+    history, _ = fit(model, dataset().take(3))
+    for name, values in usual_way[1].items():
         np.testing.assert_allclose(history[name], values, atol=2e-6)
-    for ours, theirs in zip(model.weights, expected[0].weights, strict=True):
+    for ours, theirs in zip(model.weights, usual_way[0].weights, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
@@ -306,93 +317,17 @@ def test_accumulation_is_saved_with_the_model(tmp_path):
     assert loaded.gradient_accumulation_steps == 3
 
 
-def test_a_subclass_with_another_call_trains_through_it():
-    class Doubled(kt.Transformer):
-        def call(self, inputs, training=None):
-            return 2.0 * super().call(inputs, training)
-
-    model = Doubled(kt.TransformerConfig(**replicas.CONFIG))
-    model.compile("sgd", kt.LabelSmoothedCrossEntropy(0.0))
-    inputs, labels, _ = next(global_batches())
-    losses, logits = model.token_losses(inputs, labels, training=False)
-    np.testing.assert_allclose(logits, model(inputs), atol=1e-6)
-    expected = kt.losses.smoothed_cross_entropy(labels, model(inputs))
-    np.testing.assert_allclose(losses, expected, atol=1e-5)
-
-
-class Plain(kt.Transformer):
-    """Without the fused loss."""
-
-    def output_projection(self):
-        return None
-
-
-def eager(model_class=kt.Transformer, dtype="float32", **options):
-    """A compiled model that is not traced, with the same weights each time."""
-    keras.utils.set_random_seed(1)
-    config = kt.TransformerConfig(**replicas.CONFIG, dropout=0.0)
-    model = model_class(config, dtype=dtype)
-    random = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(weight + 0.1 * random.normal(size=weight.shape))
-    options = {"optimizer": keras.optimizers.SGD(0.0), **options}
-    loss = kt.LabelSmoothedCrossEntropy(0.1)
-    model.compile(loss=loss, run_eagerly=True, **options)
-    return model
-
-
-def train(model, data=None, steps=1):
-    """Returns the losses of steps with the same batch."""
-    inputs, labels, weights = data or next(global_batches())
-    return [
-        model.train_on_batch(inputs, labels, weights, return_dict=True)["loss"]
-        for _ in range(steps)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "rounding"),
-    [
-        ("float32", 1e-5),
-        ("float64", 1e-5),  # the loss is in float32
-        ("float16", 5e-3),
-        ("bfloat16", 4e-2),
-        ("mixed_float16", 5e-3),
-        ("mixed_bfloat16", 4e-2),
-    ],
-)
-def test_every_dtype_policy_trains(dtype, rounding):
-    """Fused and in parts the gradient is that of the whole batch."""
-    batch = next(global_batches())
-    gradients = []
-    for model_class, parts in ((kt.Transformer, 2), (Plain, 1)):
-        model = eager(model_class, dtype, gradient_accumulation_steps=parts)
-        model.optimizer.build(model.trainable_variables)
-        weighted, _ = model._weighted(batch)
-        scale = float(model.optimizer.scale_loss(1.0))
-        found, loss = model._gradients(weighted)
-        gradients.append(
-            [np.array(loss), *(np.array(g) / scale for g in found)]
-        )
-    for ours, theirs in zip(*gradients, strict=True):
-        size = max(abs(theirs).max(), 1e-2)
-        np.testing.assert_allclose(ours, theirs, atol=rounding * size)
-    # Those of half-precision variables are summed in float32.
-    wide = "float64" if dtype == "float64" else "float32"
-    assert {g.dtype.name for g in gradients[0][1:]} == {wide}
-    model = eager(dtype=dtype, optimizer=kt.optimizers.adam(16, 4))
-    losses = train(model, batch, steps=4)
-    assert losses[3] < losses[1] < losses[0] - 0.01
-
-
 class AddsLosses(kt.Transformer):
     """Adds 0.5 and a regularizer, and drops without a `training` argument."""
 
     def build(self, input_shape=None):
-        if not self.built:
-            self.drop = keras.layers.Dropout(0.5)
-            self.rate = self.add_weight(shape=(), regularizer=lambda x: 2.0)
-        super().build(input_shape)
+        if self.built:
+            return
+        super().build(input_shape)  # first, so that its weights are the same
+        self.drop = keras.layers.Dropout(0.5)
+        self.rate = self.add_weight(
+            shape=(), initializer="ones", regularizer=lambda x: 2.0 * x
+        )
 
     def encode(self, source, training=None):
         self.add_loss(ops.convert_to_tensor(0.5))
@@ -401,15 +336,15 @@ class AddsLosses(kt.Transformer):
 
 @pytest.mark.parametrize("parts", (1, 2))
 def test_added_losses_are_those_of_the_step(parts):
-    model = eager(AddsLosses, gradient_accumulation_steps=parts)
-    losses = train(model, steps=5)
+    model = eager_model(AddsLosses, gradient_accumulation_steps=parts)
+    losses = train_steps(model, count=5)
     assert losses == pytest.approx([losses[0]] * 5)
-    assert losses[0] == pytest.approx(train(eager())[0] + 0.5 + 2.0)
+    assert losses[0] == pytest.approx(train_steps(eager_model())[0] + 0.5 + 2.0)
     model.run_eagerly = False
     # Traced for two shapes.
     for batch in list(global_batches())[:2]:
         logs = model.test_on_batch(*batch, return_dict=True)
-        plain = eager().test_on_batch(*batch, return_dict=True)
+        plain = eager_model().test_on_batch(*batch, return_dict=True)
         assert logs["loss"] == pytest.approx(plain["loss"] + 2.5)
 
 
@@ -418,7 +353,7 @@ def test_layers_learn_that_they_are_trained():
         def states(self, inputs, training=None):
             return self.drop(super().states(inputs, training))
 
-    model = eager(Drops)
+    model = eager_model(Drops)
     inputs, labels, _ = next(global_batches())
     losses = {
         training: [
@@ -429,109 +364,3 @@ def test_layers_learn_that_they_are_trained():
     }
     assert losses[False][0] == losses[False][1]
     assert len({*losses[True], losses[False][0]}) == 3
-
-
-def test_a_bias_of_the_logits_is_fused():
-    class Biased(kt.Transformer):
-        def build(self, input_shape=None):
-            if not self.built:
-                self.bias = self.add_weight(shape=(40,), initializer="zeros")
-            super().build(input_shape)
-
-        def call(self, inputs, training=None):
-            return super().call(inputs, training) + self.bias
-
-        def output_projection(self):
-            return self.embedding.embeddings, self.bias
-
-    class Unfused(Biased):
-        output_projection = Plain.output_projection
-
-    weights = []
-    for model_class in (Biased, Unfused):
-        model = eager(model_class, optimizer=keras.optimizers.SGD(1.0))
-        train(model, steps=2)
-        weights.append(model.get_weights())
-    assert abs(weights[0][-1]).max() > 0.01
-    for ours, theirs in zip(*weights, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-5)
-
-
-def test_class_weights_are_refused():
-    model = eager()
-    inputs, labels, _ = next(global_batches())
-    for call in (
-        lambda: model.fit(inputs, labels, class_weight={5: 2.0}),
-        lambda: model.fit(
-            *(inputs, labels, None, 1, 0, None, 0.0, None, True, {5: 2.0})
-        ),
-        lambda: model.train_on_batch(inputs, labels, class_weight={5: 2.0}),
-    ):
-        with pytest.raises(ValueError, match=r"{5: 2.0}.*sample_weight"):
-            call()
-
-
-def test_a_loss_without_a_value_per_token_is_refused():
-    model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
-    model.compile("sgd", lambda labels, logits: ops.mean(logits))
-    inputs, labels, _ = next(global_batches())
-    with pytest.raises(ValueError, match=r"per target token.*gives \(\)"):
-        model.token_losses(inputs, labels, training=False)
-
-
-@pytest.mark.parametrize(
-    ("strategy", "options", "message"),
-    [
-        ("mirrored", dict(steps_per_execution=2), "steps_per_execution=2, 2"),
-        ("mirrored", dict(jit_compile=True), "jit_compile=True, .*2 replicas"),
-        (
-            "single",
-            dict(loss="sparse_categorical_crossentropy"),
-            "give it from_logits=True",
-        ),
-        (
-            "single",
-            dict(loss=keras.losses.SparseCategoricalCrossentropy()),
-            "give it from_logits=True",
-        ),
-        ("single", dict(gradient_accumulation_steps=0), "must be positive"),
-        (
-            "single",
-            dict(
-                optimizer=lambda: keras.optimizers.Adam(
-                    gradient_accumulation_steps=2
-                )
-            ),
-            "gradient_accumulation_steps=2. Use larger batches",
-        ),
-        (
-            "single",
-            dict(loss=kt.LabelSmoothedCrossEntropy(reduction="sum")),
-            "with reduction='sum'; leave the reduction out",
-        ),
-        (
-            "single",
-            dict(loss=kt.LabelSmoothedCrossEntropy(pad_id=5)),
-            "Received: 5 of the loss, 0 of the model",
-        ),
-        ("single", dict(loss_weights=[2.0]), r"loss_weights=\[2.0\]"),
-    ],
-)
-def test_what_cannot_be_exact_is_refused(strategy, options, message):
-    with pytest.raises(ValueError, match=message):
-        compiled_model(open_strategy(strategy), **options)
-
-
-def test_an_optimizer_of_another_strategy_is_refused():
-    optimizer = keras.optimizers.SGD(1.0)  # not in the scope
-    with pytest.raises(ValueError, match="created in the scope"):
-        compiled_model(open_strategy("mirrored"), optimizer=lambda: optimizer)
-    with open_strategy("mirrored").scope():
-        model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
-    model.compile("sgd", kt.LabelSmoothedCrossEntropy())  # made in its scope
-
-
-def test_compile_without_a_loss_is_refused():
-    model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
-    with pytest.raises(ValueError, match="needs a loss.*loss=None"):
-        model.compile("sgd")
