@@ -20,14 +20,12 @@ def smoothed_cross_entropy(
 
         logsumexp(z) - (1 - e - e / (V - 1)) z[label] - e / (V - 1) sum(z)
 
-    and its gradient is softmax(z) minus the target. Between the forward and
-    the backward pass only the logits and `[B, T]` values are kept.
+    and its gradient is softmax(z) minus the target.
 
     Args:
         labels: Integer ids `[B, T]`.
         logits: z, `[B, T, V]`, of any float dtype; computed in float32.
-        label_smoothing: Label-smoothing ε, in [0, 1). With 0 the result is
-            -log P(label).
+        label_smoothing: Label-smoothing ε, in [0, 1).
 
     Returns:
         Nats per token, float32 `[B, T]`.
@@ -63,16 +61,14 @@ def smoothed_cross_entropy(
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """Mean label-smoothed cross-entropy of a batch's tokens without padding.
+    """Mean of `smoothed_cross_entropy` over a batch's tokens without padding.
 
     Every token has the same weight, whatever the length of its sequence.
-    `smoothed_cross_entropy` has the definition.
 
     Args:
         label_smoothing: Label-smoothing ε, in [0, 1).
         pad_id: Label that is ignored.
-        reduction: As in `keras.losses.Loss`. Default: the mean over the
-            labels that are not padding.
+        reduction: Default: the mean over the labels that are not padding.
         name: Name of the loss.
         **kwargs: Other arguments of `keras.losses.Loss`.
 
@@ -128,16 +124,9 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
 
 def token_weights(labels: Any, pad_id: int, sample_weight: Any = None) -> Any:
-    """Returns the weight of each token: 0 for padding.
+    """Returns the weight of each label `[B, T]`, in float32: 0 for padding.
 
-    Args:
-        labels: Integer ids `[B, T]`.
-        pad_id: Id of padding.
-        sample_weight: Weights of the other tokens, `[B]` or `[B, T]`.
-            Default: 1.
-
-    Returns:
-        float32 `[B, T]`.
+    The others have the weight of `sample_weight`, `[B]` or `[B, T]`, or 1.
     """
     weight = ops.cast(ops.not_equal(labels, pad_id), "float32")
     if sample_weight is None:
@@ -145,4 +134,10 @@ def token_weights(labels: Any, pad_id: int, sample_weight: Any = None) -> Any:
     sample_weight = ops.cast(sample_weight, "float32")
     if len(sample_weight.shape) == 1:  # one weight per sequence
         sample_weight = sample_weight[:, None]
+    if len(sample_weight.shape) != len(weight.shape):
+        raise ValueError(
+            "sample_weight must have the shape [B] or [B, T]. Received: "
+            f"shape {tuple(sample_weight.shape)} for labels of shape "
+            f"{tuple(weight.shape)}"
+        )
     return weight * sample_weight

@@ -3,21 +3,14 @@
 Letters: B = batch, T = target (query) length, S = source (key) length.
 """
 
+import functools
 from typing import Any
 
 from keras import ops
 
 
 def padding_mask(ids: Any, pad_id: int) -> Any:
-    """Returns a mask that hides padding.
-
-    Args:
-        ids: Integers `[B, S]`.
-        pad_id: The id of padding.
-
-    Returns:
-        Boolean `[B, 1, S]`, True where `ids` differs from `pad_id`.
-    """
+    """Returns boolean `[B, 1, S]`, True where ids `[B, S]` are not `pad_id`."""
     return ops.expand_dims(ops.not_equal(ids, pad_id), axis=1)
 
 
@@ -26,13 +19,10 @@ def causal_mask(length: Any) -> Any:
 
     Args:
         length: T, as an integer or a scalar tensor; or a tensor `[B, T]` or
-            `[B, T, d]` that has this length. In a functional Keras model pass
-            the tensor, `causal_mask(x)`: its length is not known before the
-            model is called.
+            `[B, T, d]` that has this length, as in a functional Keras model.
 
     Returns:
-        Boolean `[1, T, T]`, True where the key's position is not after the
-        query's.
+        Boolean `[1, T, T]`, True where the key is not after the query.
 
     Raises:
         ValueError: If `length` is None or a tensor of another rank.
@@ -41,9 +31,8 @@ def causal_mask(length: Any) -> Any:
     if length is None or len(shape) not in (0, 2, 3):
         raise ValueError(
             "length must be an integer, a scalar tensor, or a tensor [B, T] or "
-            "[B, T, d] whose length T is meant. In a functional Keras model, "
-            "where ops.shape(x)[1] is None, pass the tensor: causal_mask(x). "
-            f"Received: length={length}"
+            "[B, T, d]. In a functional Keras model, where ops.shape(x)[1] is "
+            f"None, pass the tensor: causal_mask(x). Received: length={length}"
         )
     if len(shape):
         # A symbolic tensor has no length to number the positions by.
@@ -57,15 +46,13 @@ def causal_mask(length: Any) -> Any:
 def window_mask(length: Any, window: int, causal: bool = False) -> Any:
     """Returns a mask that hides what is outside a window (section 4).
 
-    Each position may attend to `window` positions, the paper's r, or to fewer
-    near the ends. They are centred on the position, that is from i - floor(r/2)
-    to i + floor((r-1)/2): an even r has one more before than after. With
-    `causal` they are the position itself and the r - 1 before it.
+    Position i may attend to the positions from i - floor(r/2) to
+    i + floor((r-1)/2): an even r has one more before than after.
 
     Args:
         length: T, as an integer or a scalar tensor.
         window: The number of positions, r.
-        causal: Whether the window ends at the position.
+        causal: Whether the window ends at i, from i - (r-1).
 
     Returns:
         Boolean `[1, T, T]`.
@@ -78,29 +65,14 @@ def window_mask(length: Any, window: int, causal: bool = False) -> Any:
 
 
 def window_reach(window: int, causal: bool = False) -> tuple[int, int]:
-    """Returns how many positions before and after itself a position sees.
-
-    Args:
-        window: As in `window_mask`.
-        causal: As in `window_mask`.
-    """
+    """Returns how many positions before and after itself a position sees."""
     return (window - 1, 0) if causal else (window // 2, (window - 1) // 2)
 
 
 def combine_masks(*masks: Any) -> Any:
     """Returns a mask that is True where every given mask is.
 
-    Args:
-        *masks: Boolean tensors that broadcast against each other. None stands
-            for a mask that hides nothing.
-
-    Returns:
-        The combined mask, or None if every mask is None.
+    None stands for a mask that hides nothing; of no other masks it is None.
     """
-    combined = None
-    for mask in masks:
-        if combined is None:
-            combined = mask
-        elif mask is not None:
-            combined = ops.logical_and(combined, mask)
-    return combined
+    given = [mask for mask in masks if mask is not None]
+    return functools.reduce(ops.logical_and, given) if given else None

@@ -16,14 +16,21 @@ class TokenMetric(keras.metrics.Mean):
 
     Args:
         pad_id: Label that is ignored.
-        name: Name of the metric.
+        name: Name of the metric. By default that of the class.
         **kwargs: Arguments of `keras.metrics.Metric`.
+
+    Call arguments:
+        y_true: Label ids `[B, T]`.
+        y_pred: Logits `[B, T, V]`.
+        sample_weight: Weights `[B]` or `[B, T]`. Optional.
     """
+
+    default_name: str | None = None
 
     def __init__(
         self, pad_id: int = 0, name: str | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(name=name, **kwargs)
+        super().__init__(name=name or self.default_name, **kwargs)
         self.pad_id = pad_id
 
     def values(self, labels: Any, logits: Any) -> Any:
@@ -33,13 +40,6 @@ class TokenMetric(keras.metrics.Mean):
     def update_state(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
-        """Adds a batch.
-
-        Args:
-            y_true: Label ids `[B, T]`.
-            y_pred: Logits `[B, T, V]`.
-            sample_weight: Weights `[B]` or `[B, T]`.
-        """
         weight = token_weights(y_true, self.pad_id, sample_weight)
         values = self.values(y_true, y_pred)
         # Of `[B, T]` values Keras would first take the mean over T, so that a
@@ -56,10 +56,7 @@ class TokenMetric(keras.metrics.Mean):
 class TokenNLL(TokenMetric):
     """Negative log-likelihood in nats per token, without label smoothing."""
 
-    def __init__(
-        self, pad_id: int = 0, name: str = "nll", **kwargs: Any
-    ) -> None:
-        super().__init__(pad_id=pad_id, name=name, **kwargs)
+    default_name = "nll"
 
     def values(self, labels: Any, logits: Any) -> Any:
         return smoothed_cross_entropy(labels, logits)
@@ -69,10 +66,7 @@ class TokenNLL(TokenMetric):
 class Perplexity(TokenNLL):
     """exp(negative log-likelihood per token), per subword as in Table 3."""
 
-    def __init__(
-        self, pad_id: int = 0, name: str = "perplexity", **kwargs: Any
-    ) -> None:
-        super().__init__(pad_id=pad_id, name=name, **kwargs)
+    default_name = "perplexity"
 
     def result(self) -> Any:
         return ops.exp(super().result())
@@ -82,10 +76,7 @@ class Perplexity(TokenNLL):
 class TokenAccuracy(TokenMetric):
     """Share of tokens whose most probable prediction is the label."""
 
-    def __init__(
-        self, pad_id: int = 0, name: str = "accuracy", **kwargs: Any
-    ) -> None:
-        super().__init__(pad_id=pad_id, name=name, **kwargs)
+    default_name = "accuracy"
 
     def values(self, labels: Any, logits: Any) -> Any:
         best = ops.argmax(logits, axis=-1)

@@ -10,7 +10,6 @@ import keras
 from keras import ops
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.fit.fused import fused_linear_cross_entropy
 from keras_transformer.layers import (
     Decoder,
     Encoder,
@@ -21,7 +20,6 @@ from keras_transformer.layers import (
     SinusoidalPositionalEncoding,
     TiedEmbedding,
 )
-from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.masks import causal_mask, padding_mask
 
 # On JAX and PyTorch training is plain Keras.
@@ -207,37 +205,13 @@ class Transformer(DistributedFit):
             Variables `[V, d_model]` and `[V]`, the second of which may be
             None; or None if a subclass computes logits in another way.
         """
-        layer = self.output_embedding
-        is_product = type(self).logits is Transformer.logits
-        if not is_product or type(layer) is not TiedEmbedding:
-            return None
-        return layer.embeddings, layer.bias
-
-    def token_losses(
-        self, inputs: dict[str, Any], labels: Any, training: bool
-    ) -> tuple[Any, Any]:
-        """Returns the compiled loss per token `[B, T]`, and logits.
-
-        On TensorFlow `fit` and `evaluate` call it. The paper's loss is fused
-        with the projection to logits.
-        """
-        fusible = (
-            type(self.loss) is LabelSmoothedCrossEntropy
-            and type(self.embedding) is TiedEmbedding
-            and type(self).call is Transformer.call
+        layer, model = self.output_embedding, type(self)
+        is_ours = (model.logits, model.call, type(layer)) == (
+            Transformer.logits,
+            Transformer.call,
+            TiedEmbedding,
         )
-        if not fusible:
-            return super().token_losses(inputs, labels, training)
-        states = self.states(inputs, training)
-        losses, logits = fused_linear_cross_entropy(
-            ops.reshape(labels, (-1,)),
-            ops.reshape(states, (-1, self.config.d_model)),
-            self.embedding.embeddings,
-            self.loss.label_smoothing,
-        )
-        shape = ops.shape(labels)
-        logits = ops.reshape(logits, (*shape, self.config.vocab_size))
-        return ops.reshape(losses, shape), logits
+        return (layer.embeddings, layer.bias) if is_ours else None
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
         """Encodes the source.

@@ -9,10 +9,7 @@ from keras_transformer.schedules import WarmupInverseSquareRoot
 
 
 def adam(
-    d_model: int,
-    warmup_steps: int = 4000,
-    scale: float = 1.0,
-    **kwargs: Any,
+    d_model: int, warmup_steps: int = 4000, scale: float = 1.0, **kwargs: Any
 ) -> keras.optimizers.Adam:
     """Returns Adam(0.9, 0.98, 1e-9) with the paper's learning rate.
 
@@ -20,8 +17,7 @@ def adam(
         d_model: Width of the model.
         warmup_steps: Updates over which the learning rate rises.
         scale: Factor on the paper's learning rate.
-        **kwargs: Other arguments of `keras.optimizers.Adam`, for example
-            `global_clipnorm`.
+        **kwargs: Other arguments of Adam, for example `global_clipnorm`.
 
     Returns:
         A `keras.optimizers.Adam`; on TensorFlow a `FusedAdam`.
@@ -32,10 +28,8 @@ def adam(
     >>> kt.optimizers.adam(d_model=512).beta_2
     0.98
     """
-    adam_class = keras.optimizers.Adam
-    if keras.backend.backend() == "tensorflow":
-        adam_class = FusedAdam
-    return adam_class(
+    fused = keras.backend.backend() == "tensorflow"
+    return (FusedAdam if fused else keras.optimizers.Adam)(
         WarmupInverseSquareRoot(d_model, warmup_steps, scale),
         beta_1=0.9,
         beta_2=0.98,

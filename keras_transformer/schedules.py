@@ -17,8 +17,7 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         d_model: Width of the model.
         warmup_steps: Updates over which the learning rate rises.
-        scale: Factor on the paper's learning rate, for models that tolerate
-            a higher one.
+        scale: Factor, for models that tolerate a higher learning rate.
 
     Raises:
         ValueError: If an argument is not positive and finite.
@@ -34,13 +33,11 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(
         self, d_model: int, warmup_steps: int = 4000, scale: float = 1.0
     ) -> None:
-        if min(d_model, warmup_steps) < 1:
+        if min(d_model, warmup_steps) < 1 or not 0.0 < scale < math.inf:
             raise ValueError(
-                "d_model and warmup_steps must be positive. Received: "
-                f"d_model={d_model}, warmup_steps={warmup_steps}"
+                "d_model, warmup_steps and scale must be positive. Received: "
+                f"d_model={d_model}, warmup_steps={warmup_steps}, scale={scale}"
             )
-        if not 0.0 < scale < math.inf:
-            raise ValueError(f"scale must be positive. Received: scale={scale}")
         super().__init__()
         self.d_model = d_model
         self.warmup_steps = warmup_steps
@@ -48,11 +45,8 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: Any) -> Any:
         step = ops.cast(step, "float32") + 1.0
-        return (
-            self.scale
-            * self.d_model**-0.5
-            * ops.minimum(ops.rsqrt(step), step * self.warmup_steps**-1.5)
-        )
+        rate = ops.minimum(ops.rsqrt(step), step * self.warmup_steps**-1.5)
+        return self.scale * self.d_model**-0.5 * rate
 
     def get_config(self) -> dict[str, Any]:
         return {

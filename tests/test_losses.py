@@ -120,6 +120,12 @@ def test_sample_weights(weight):
     assert float(found) == pytest.approx(expected, rel=1e-6)
 
 
+def test_weights_of_another_rank_are_refused():
+    weights = np.ones((2, 4, 1), "float32")
+    with pytest.raises(ValueError, match=r"shape \(2, 4, 1\) for labels"):
+        LabelSmoothedCrossEntropy(0.1)(LABELS, LOGITS, weights)
+
+
 def test_a_sum_is_the_sum_over_the_tokens():
     loss = LabelSmoothedCrossEntropy(0.1, reduction="sum")
     tokens = reference.token_losses(LABELS, LOGITS, 0.1)

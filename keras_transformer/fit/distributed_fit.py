@@ -1,23 +1,43 @@
 """`fit` and `evaluate` on TensorFlow, exact on any number of replicas.
 
-Letters: B = sequences of a replica's share of the batch, S, T = source and
-target length, V = vocabulary.
+Letters: B = sequences of a replica's share of the batch, T = target length,
+V = vocabulary.
 """
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from keras_transformer.fit.fused import fused_linear_cross_entropy
 from keras_transformer.fit.keras_overrides import (
     BuiltWithoutData,
     expect_reduced_gradients,
     optimizer_strategy,
 )
-from keras_transformer.losses import token_weights
+from keras_transformer.losses import LabelSmoothedCrossEntropy, token_weights
 
-_SUM = tf.distribute.ReduceOp.SUM
 _TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
+
+
+def _without_class_weight(method: Callable) -> Callable:
+    """Makes a method of `keras.Model` refuse `class_weight`."""
+
+    @functools.wraps(method)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(method).bind(*args, **kwargs).arguments
+        if given.get("class_weight") is not None:
+            raise ValueError(
+                "Keras has no class_weight for sequences of labels. Received: "
+                f"class_weight={given['class_weight']}. Pass a sample_weight "
+                "of shape [B, T] instead."
+            )
+        return method(*args, **kwargs)
+
+    return checked
 
 
 class DistributedFit(BuiltWithoutData):
@@ -30,12 +50,14 @@ class DistributedFit(BuiltWithoutData):
 
     The compiled optimizer, loss and metrics are used as in Keras. The loss
     must give a value per token (its `call`, not `compute_loss`); each value is
-    weighted by `sample_weight` where there is one, and padding by 0. So are
+    weighted by `sample_weight`, `[B]` or `[B, T]`, and padding by 0. So are
     the values of `weighted_metrics`; Keras passes no weights to `metrics`,
     among which those of this package ignore padding by themselves. `fit` also
     logs `gradient_norm`, the mean norm of the gradient before clipping.
 
-    A subclass has a `config.pad_id` and is built by its constructor.
+    A subclass is built by its constructor and has a `config.pad_id`. Its
+    `output_projection()` returns what projects its `states(inputs, training)`
+    to logits, which is fused with the paper's loss; or None.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -50,36 +72,37 @@ class DistributedFit(BuiltWithoutData):
         gradient_accumulation_steps: int = 1,
         jit_compile: bool | str = "auto",
         steps_per_execution: int = 1,
+        auto_scale_loss: bool = True,
         **kwargs: Any,
     ) -> None:
         """Configures training; see `keras.Model.compile`.
 
         Args:
-            optimizer: As in Keras. Its `global_clipnorm` limits the norm of
-                the gradient of the global batch.
-            loss: As in Keras.
+            optimizer: Its `global_clipnorm` limits the norm of the gradient
+                of the global batch.
+            loss: It must give a value per token.
             gradient_accumulation_steps: Parts in which each replica computes
                 its share of a batch, one after the other, to save memory. It
                 is one update with the same gradient.
-            jit_compile: As in Keras, but `"auto"` is False: XLA compiles
-                again for every length of batch.
+            jit_compile: `"auto"` is False: XLA compiles again for every
+                length of batch.
             steps_per_execution: As in Keras.
+            auto_scale_loss: Whether the loss is scaled in float16, mixed or
+                not, so that its gradients do not underflow.
             **kwargs: Other arguments of `keras.Model.compile`.
 
         Raises:
             ValueError: If an argument cannot be honored exactly.
         """
-        replicas = self.distribute_strategy.num_replicas_in_sync
-        for name, value, supported in (
-            ("steps_per_execution", steps_per_execution, (1,)),
-            ("jit_compile", jit_compile, (False, None, "auto")),
-        ):
-            if replicas > 1 and value not in supported:
-                raise ValueError(
-                    f"Keras does not support {name} on several replicas. "
-                    f"Received: {name}={value}, {replicas} replicas; leave "
-                    "the argument out."
-                )
+        strategy = self.distribute_strategy
+        replicas = strategy.num_replicas_in_sync
+        if replicas > 1 and (jit_compile is True or steps_per_execution != 1):
+            raise ValueError(
+                "Keras supports neither jit_compile nor steps_per_execution on "
+                f"several replicas. Received: jit_compile={jit_compile}, "
+                f"steps_per_execution={steps_per_execution}, {replicas} "
+                "replicas; leave them out."
+            )
         if gradient_accumulation_steps < 1:
             raise ValueError(
                 "gradient_accumulation_steps must be positive. Received: "
@@ -90,16 +113,11 @@ class DistributedFit(BuiltWithoutData):
                 "A Transformer has one loss. Received: "
                 f"loss_weights={kwargs['loss_weights']}"
             )
-        pad_id = getattr(loss, "pad_id", self.config.pad_id)
-        if pad_id != self.config.pad_id:
-            raise ValueError(
-                "The loss and the model must have the same pad_id. Received: "
-                f"{pad_id} of the loss, {self.config.pad_id} of the model"
-            )
-        with self.distribute_strategy.scope():
+        token_loss = _token_loss(loss, self.config.pad_id)
+        with strategy.scope():
             optimizer = keras.optimizers.get(optimizer)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        if optimizer_strategy(inner) is not self.distribute_strategy:
+        if optimizer_strategy(inner) is not strategy:
             raise ValueError(
                 "The optimizer must be created in the scope of the strategy "
                 "that the model was created in. Create it within `with "
@@ -114,16 +132,21 @@ class DistributedFit(BuiltWithoutData):
                 "with compile(..., gradient_accumulation_steps=N), which "
                 "computes each batch in N parts."
             )
-        with self.distribute_strategy.scope():
+        with strategy.scope():
+            # Keras scales the loss of mixed_float16 only.
+            if self.dtype_policy.name == "float16" and inner is optimizer:
+                if auto_scale_loss:
+                    optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
             super().compile(
                 optimizer,
                 loss,
                 jit_compile=jit_compile is True,
                 steps_per_execution=steps_per_execution,
+                auto_scale_loss=auto_scale_loss,
                 **kwargs,
             )
             self.gradient_accumulation_steps = gradient_accumulation_steps
-            self._token_loss = _token_loss(loss)
+            self._token_loss = token_loss
             self.optimizer.build(self.trainable_variables)
         expect_reduced_gradients(inner)
 
@@ -138,79 +161,76 @@ class DistributedFit(BuiltWithoutData):
         # Keras' own does nothing for a class that overrides `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
 
+    fit = _without_class_weight(keras.Model.fit)
+    train_on_batch = _without_class_weight(keras.Model.train_on_batch)
+
     def token_losses(
         self, inputs: Any, labels: Any, training: bool
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the compiled loss per token, and the logits.
-
-        Args:
-            inputs: What `call` takes.
-            labels: `[B, T]` ids.
-            training: Whether dropout is applied.
-
-        Returns:
-            float32 `[B, T]` and `[B, T, V]`.
-        """
+        """Returns the compiled loss per token, `[B, T]`, and the logits."""
+        projection = self.output_projection()
+        if projection and type(self.loss) is LabelSmoothedCrossEntropy:
+            return fused_linear_cross_entropy(
+                labels,
+                _States(self)(inputs, training=training),
+                *projection,
+                self.loss.label_smoothing,
+            )
         logits = self(inputs, training=training)
-        return self._token_loss(labels, tf.cast(logits, tf.float32)), logits
+        losses = self._token_loss(labels, tf.cast(logits, tf.float32))
+        if losses.shape.rank != 2:
+            raise ValueError(
+                "The loss must give a value per target token, [B, T]. "
+                f"Received: {self.loss}, which gives {losses.shape}"
+            )
+        return losses, logits
 
     def train_step(self, data: Any) -> dict[str, Any]:
-        """Updates the weights with a replica's share of a batch.
-
-        Args:
-            data: `(inputs, labels)` or `(inputs, labels, sample_weight)`.
-
-        Returns:
-            The metrics of the epoch so far, over all replicas.
-        """
-        inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(
-            data
-        )
-        weights, share, tokens = self._token_weights(labels, sample_weight)
-        batch = (inputs, labels, weights, share)
-        gradients, loss = self._gradients(batch)
-        context = tf.distribute.get_replica_context()
-        gradients, loss = context.all_reduce(_SUM, [gradients, loss])
-        self._track(self._loss_metric(), loss, tokens)
+        """Updates the weights with a replica's share of a batch."""
+        batch, tokens = self._weighted(data)
+        gradients, loss = _all_reduce(self._gradients(batch))
+        self._track("loss", loss, tokens)
         norm = tf.linalg.global_norm(gradients) / self.optimizer.scale_loss(1.0)
-        # A float16 gradient that overflows updates nothing.
-        counts = tf.math.is_finite(norm) | (self.compute_dtype != "float16")
-        self._track(self._gradient_norm, tf.where(counts, norm, 0.0), counts)
-        # Else the end of the data would add an iteration: it cancels what
-        # depends on a batch, and the iteration counter does not.
+        # If a scaled gradient overflows, there is no update.
+        scaled = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
+        counts = tf.math.is_finite(norm) | (not scaled)
+        self._track("gradient_norm", tf.where(counts, norm, 0.0), counts)
+        # The step that finds the end of the data cancels what depends on a
+        # batch. The iteration counter must depend on it too, to stay right.
         with tf.control_dependencies([loss]):
             self.optimizer.apply(gradients, self.trainable_variables)
-        return self._results(self.metrics)
+        return self._results()
 
     def test_step(self, data: Any) -> dict[str, Any]:
-        """Evaluates a replica's share of a batch; see `train_step`."""
-        inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(
-            data
-        )
-        weights, share, tokens = self._token_weights(labels, sample_weight)
-        losses, logits = self.token_losses(inputs, labels, training=False)
-        loss = tf.reduce_sum(losses * share) + self._regularization(parts=1)
-        loss = tf.distribute.get_replica_context().all_reduce(_SUM, loss)
-        self._track(self._loss_metric(), loss, tokens)
-        self.compute_metrics(inputs, labels, logits, weights)
-        return self._results(
-            [m for m in self.metrics if m is not self._gradient_norm]
-        )
+        """Evaluates a replica's share of a batch."""
+        batch, tokens = self._weighted(data)
+        self._track("loss", _all_reduce(self._loss(batch)), tokens)
+        results = self._results()
+        del results["gradient_norm"]
+        return results
 
-    def _token_weights(
-        self, labels: tf.Tensor, sample_weight: Any
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the weight of each token here and in the global batch.
+    def _weighted(self, data: Any) -> tuple[tuple, tf.Tensor]:
+        """Returns a batch and its weight, a sum over all replicas.
 
-        Returns:
-            The weights, float32 `[B, T]`; the same divided by their sum over
-            all replicas; and that sum.
+        The batch is (inputs, labels, token weights, their shares of the sum).
         """
-        weights = token_weights(labels, self.config.pad_id, sample_weight)
-        total = tf.distribute.get_replica_context().all_reduce(
-            _SUM, tf.reduce_sum(weights)
-        )
-        return weights, tf.math.divide_no_nan(weights, total), total
+        inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
+        weights = token_weights(labels, self.config.pad_id, weights)
+        total = _all_reduce(tf.reduce_sum(weights))
+        shares = tf.math.divide_no_nan(weights, total)
+        return (inputs, labels, weights, shares), total
+
+    def _loss(
+        self, batch: tuple, training: bool = False, parts: int = 1
+    ) -> tf.Tensor:
+        """Returns this replica's part of the loss, and updates the metrics."""
+        inputs, labels, weights, shares = batch
+        losses, logits = self.token_losses(inputs, labels, training)
+        self.compute_metrics(inputs, labels, tf.stop_gradient(logits), weights)
+        # `add_loss` and regularizers, which every replica and part adds.
+        added = [tf.cast(tf.reduce_sum(x), tf.float32) for x in self.losses]
+        times = parts * self.distribute_strategy.num_replicas_in_sync
+        return tf.reduce_sum(losses * shares) + sum(added) / times
 
     def _gradients(self, batch: tuple) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns this replica's part of the gradients and of the loss."""
@@ -219,23 +239,21 @@ class DistributedFit(BuiltWithoutData):
             return self._part_gradients(batch)
         rows = tf.shape(batch[1])[0]
 
-        def add_part(
-            part: tf.Tensor, gradients: list, loss: tf.Tensor
-        ) -> tuple:
+        def add_part(part: tf.Tensor, *total: Any) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
-            more, part_loss = self._part_gradients(
+            more = self._part_gradients(
                 tf.nest.map_structure(lambda x: x[chosen], batch)
             )
-            total = [a + b for a, b in zip(gradients, more, strict=True)]
-            return part + 1, total, loss + part_loss
+            return part + 1, *tf.nest.map_structure(tf.add, total, more)
 
+        variables = self.trainable_variables
         _, gradients, loss = tf.while_loop(
             # Empty parts too: every replica draws as much dropout.
             lambda part, *_: part < parts,
             add_part,
             (
                 tf.constant(0),
-                [tf.zeros(v.shape) for v in self.trainable_variables],
+                [tf.zeros(v.shape, _sum_dtype(v)) for v in variables],
                 tf.constant(0.0),
             ),
             parallel_iterations=1,
@@ -245,55 +263,33 @@ class DistributedFit(BuiltWithoutData):
     def _part_gradients(
         self, batch: tuple
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        inputs, labels, weights, share = batch
-        parts = self.gradient_accumulation_steps
+        variables = self.trainable_variables
         with tf.GradientTape() as tape:
-            losses, logits = self.token_losses(inputs, labels, training=True)
-            loss = tf.reduce_sum(losses * share) + self._regularization(parts)
+            loss = self._loss(batch, True, self.gradient_accumulation_steps)
             scaled = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(
             scaled,
-            [variable.value for variable in self.trainable_variables],
+            [v.value for v in variables],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        self.compute_metrics(inputs, labels, logits, weights)
-        # Of the tied embedding: rows that were looked up plus a matrix.
-        return [tf.convert_to_tensor(g) for g in gradients], loss
+        return [
+            # That of a tied embedding is a sum of rows and a matrix.
+            tf.cast(tf.convert_to_tensor(g), _sum_dtype(v))
+            for g, v in zip(gradients, variables, strict=True)
+        ], loss
 
-    def _regularization(self, parts: int) -> tf.Tensor:
-        """Returns this part's share of what `add_loss` and regularizers add."""
+    def _track(self, name: str, value: Any, weight: Any) -> None:
+        """Adds a value that all replicas have to a mean."""
+        metric = next(m for m in self.metrics if m.name == name)
         replicas = self.distribute_strategy.num_replicas_in_sync
-        total = tf.add_n([tf.constant(0.0), *map(tf.reduce_sum, self.losses)])
-        return total / (replicas * parts)
+        metric.update_state(value, tf.cast(weight, tf.float32) / replicas)
 
-    def _loss_metric(self) -> keras.metrics.Metric:
-        return next(m for m in self.metrics if m.name == "loss")
-
-    def _track(self, metric: Any, value: Any, weight: Any) -> None:
-        """Adds a value that all replicas have to a mean, once."""
-        context = tf.distribute.get_replica_context()
-        first = tf.equal(context.replica_id_in_sync_group, 0)
-        metric.update_state(
-            value, tf.cast(weight, tf.float32) * tf.cast(first, tf.float32)
-        )
-
-    def _results(self, metrics: list) -> dict[str, Any]:
-        """Returns the results of metrics, summed over all replicas first."""
-
-        def read(strategy: tf.distribute.Strategy) -> dict[str, Any]:
-            results: dict[str, Any] = {}
-            for metric in metrics:
-                result = metric.result()
-                if isinstance(result, dict):  # the compiled metrics
-                    results.update(result)
-                else:
-                    results[metric.name] = result
-            return results
-
+    def _results(self) -> dict[str, Any]:
+        """Returns the results of the metrics, over all replicas."""
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync == 1:
-            return read(context.strategy)
-        results = context.merge_call(read)
+            return self.get_metrics_result()
+        results = context.merge_call(lambda _: self.get_metrics_result())
         resolver = context.strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
         if len(cluster.get("worker", ())) > 1:
@@ -302,7 +298,34 @@ class DistributedFit(BuiltWithoutData):
         return results
 
 
-def _token_loss(loss: Any) -> Any:
+class _States(keras.layers.Layer):
+    """Calls a model's `states` as Keras calls `call`.
+
+    Keras then drops what `add_loss` added in the last step, passes `training`
+    on to all layers and casts weights.
+    """
+
+    def __init__(self, model: DistributedFit) -> None:
+        super().__init__(name=model.name, dtype=model.dtype_policy)
+        self.model = model
+        self.built = True
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        return self.model.states(inputs, training)
+
+
+def _all_reduce(values: Any) -> Any:
+    """Returns the sums of tensors over all replicas."""
+    context = tf.distribute.get_replica_context()
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+
+def _sum_dtype(variable: Any) -> str:
+    """Returns the dtype in which gradients of a variable are summed."""
+    return keras.backend.result_type(variable.dtype, "float32")
+
+
+def _token_loss(loss: Any, pad_id: int) -> Callable:
     """Returns what computes the compiled loss per token."""
     if loss is None:
         raise ValueError(
@@ -310,6 +333,20 @@ def _token_loss(loss: Any) -> Any:
             "as LabelSmoothedCrossEntropy(). Received: loss=None"
         )
     loss = keras.losses.get(loss)
+    if getattr(loss, "pad_id", pad_id) != pad_id:
+        raise ValueError(
+            "The loss and the model must have the same pad_id. Received: "
+            f"{loss.pad_id} of the loss, {pad_id} of the model"
+        )
+    from_logits = inspect.signature(loss).parameters.get("from_logits")
+    if False in (
+        getattr(loss, "from_logits", None),
+        getattr(from_logits, "default", None),
+    ):
+        raise ValueError(
+            "The model gives logits, and the loss expects probabilities. "
+            f"Received: loss={loss}; give it from_logits=True."
+        )
     if not isinstance(loss, keras.losses.Loss):
         return loss
     if loss.reduction not in _TOKEN_MEAN:

@@ -1,4 +1,4 @@
-"""The private methods of Keras that this library overrides or uses.
+"""Every private attribute of Keras that this library overrides or reads.
 
 tests/fit/test_keras_overrides.py fails when Keras changes one of them.
 """
@@ -30,18 +30,20 @@ class BuiltWithoutData(keras.Model):
 def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes an optimizer apply gradients that are summed over replicas.
 
-    Keras sums them itself, after it has clipped those of each replica.
-
-    Args:
-        optimizer: Changed in place. Not a `LossScaleOptimizer`, but the
-            optimizer inside it.
+    Keras sums them itself, after it has clipped those of each replica. Of a
+    `LossScaleOptimizer` pass the optimizer inside.
     """
     optimizer._all_reduce_sum_gradients = list
 
 
 def optimizer_strategy(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns the `tf.distribute.Strategy` that an optimizer belongs to.
-
-    Keras would mix its variables with those of the model's strategy.
-    """
+    """Returns the `tf.distribute.Strategy` that an optimizer belongs to."""
     return optimizer._distribution_strategy
+
+
+def adam_moments(
+    optimizer: keras.optimizers.Adam, variable: Any
+) -> tuple[keras.Variable, keras.Variable]:
+    """Returns the first and second moment of a variable's gradient."""
+    index = optimizer._get_variable_index(variable)
+    return optimizer._momentums[index], optimizer._velocities[index]

@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 from helpers import dtype_of, gradients, normal, to_numpy
 from keras import ops
+from replicas import CONFIG, eager_model, global_batches, train_steps
 
+import keras_transformer as kt
 from keras_transformer.fit.fused import FusedAdam, fused_linear_cross_entropy
 from keras_transformer.losses import smoothed_cross_entropy
 
@@ -16,29 +18,38 @@ STATES, EMBEDDINGS = normal(9, 4), normal(11, 4, seed=1)
 LABELS = np.array([3, 10, 0, 7, 7, 1, 2, 9, 5], "int32")
 
 
-@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
-@pytest.mark.parametrize("smoothing", (0.0, 0.1, 0.2))
-def test_losses_and_gradients_are_those_of_the_logits(smoothing, dtype):
-    states, embeddings = map(keras.Variable, (STATES, EMBEDDINGS))
+@pytest.mark.parametrize("biased", (False, True))
+@pytest.mark.parametrize("dtype", ("float32", "float64", "bfloat16", "float16"))
+@pytest.mark.parametrize("smoothing", (0.0, 0.2))
+def test_losses_and_gradients_are_those_of_the_logits(smoothing, dtype, biased):
+    # float32 variables as in mixed precision, float64 ones in float64.
+    kept = "float64" if dtype == "float64" else "float32"
+    states, embeddings, bias = (
+        keras.Variable(x, dtype=kept)
+        for x in (STATES, EMBEDDINGS, normal(11, seed=3))
+    )
+    variables = [states, embeddings, bias][: 2 + biased]
     upstream = ops.convert_to_tensor(normal(9, seed=2))
 
     def fused():
         x = ops.cast(states + 0, dtype)
-        return fused_linear_cross_entropy(LABELS, x, embeddings + 0, smoothing)
+        return fused_linear_cross_entropy(
+            LABELS, x, embeddings + 0, bias + 0 if biased else None, smoothing
+        )
 
     def plain():
         logits = ops.matmul(states + 0, ops.transpose(embeddings + 0))
+        logits = logits + bias if biased else logits
         return smoothed_cross_entropy(LABELS, logits, smoothing), logits
 
-    rounding = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}[dtype]
+    rounding = {"bfloat16": 5e-2, "float16": 5e-3}.get(dtype, 1e-5)
     close = dict(rtol=rounding, atol=rounding)
     assert dtype_of(fused()[0]) == "float32"
     for ours, theirs in zip(fused(), plain(), strict=True):
         np.testing.assert_allclose(to_numpy(ours), to_numpy(theirs), **close)
     found, expected = (
         gradients(
-            lambda losses=losses: ops.sum(upstream * losses()[0]),
-            [states, embeddings],
+            lambda losses=losses: ops.sum(upstream * losses()[0]), variables
         )
         for losses in (fused, plain)
     )
@@ -91,6 +102,27 @@ def test_fused_adam_is_keras_adam():
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "rtol"),
+    (("float64", 1e-6), ("float16", 2e-3), ("bfloat16", 1e-2)),
+)
+def test_fused_adam_in_other_dtypes(dtype, rtol):
+    """In half precision ε and 1 - beta_2 would be 0, and tiny gradients too."""
+    variable = keras.Variable(np.ones(4), dtype=dtype)
+    optimizer = FusedAdam(0.25, beta_1=0.9, beta_2=0.999, epsilon=1e-9)
+    expected, first, second = np.ones(4), np.zeros(4), np.zeros(4)
+    for step, scale in enumerate((1.0, 2.0, 0.5), start=1):
+        gradient = scale * np.array([1e-5, 0.0, -0.5, 100.0])
+        wide = "float64" if dtype == "float64" else "float32"
+        optimizer.apply([tf.constant(gradient, wide)], [variable])
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        rate = 0.25 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+        expected = expected - rate * first / (np.sqrt(second) + 1e-9)
+    np.testing.assert_allclose(to_numpy(variable), expected, rtol, rtol)
+    assert abs(expected - 1.0)[[0, 2, 3]].min() > 0.5
+
+
 def test_fused_adam_is_saved_as_such():
     saved = keras.optimizers.serialize(FusedAdam(0.5, beta_2=0.98))
     loaded = keras.optimizers.deserialize(saved)
@@ -106,3 +138,87 @@ def test_amsgrad_is_keras_amsgrad():
         for optimizer, variable in zip(optimizers, variables, strict=True):
             optimizer.apply([tf.constant([1.0, 2.0, 3.0]) * scale], [variable])
     np.testing.assert_allclose(variables[0], variables[1], rtol=1e-6)
+
+
+class Plain(kt.Transformer):
+    """Without the fused loss."""
+
+    def output_projection(self):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rounding"),
+    [
+        ("float32", 1e-5),
+        ("float64", 1e-5),  # the loss is in float32
+        ("float16", 5e-3),
+        ("bfloat16", 4e-2),
+        ("mixed_float16", 5e-3),
+        ("mixed_bfloat16", 4e-2),
+    ],
+)
+def test_every_dtype_policy_trains(dtype, rounding):
+    """Fused and in parts the gradient is that of the whole batch."""
+    batch = next(global_batches())
+    gradients = []
+    for model_class, parts in ((None, 2), (Plain, 1)):
+        model = eager_model(
+            model_class, dtype, gradient_accumulation_steps=parts
+        )
+        model.optimizer.build(model.trainable_variables)
+        weighted, _ = model._weighted(batch)
+        scale = float(model.optimizer.scale_loss(1.0))
+        found, loss = model._gradients(weighted)
+        gradients.append(
+            [np.array(loss), *(np.array(g) / scale for g in found)]
+        )
+    for ours, theirs in zip(*gradients, strict=True):
+        size = max(abs(theirs).max(), 1e-2)
+        np.testing.assert_allclose(ours, theirs, atol=rounding * size)
+    # Those of half-precision variables are summed in float32.
+    wide = "float64" if dtype == "float64" else "float32"
+    assert {g.dtype.name for g in gradients[0][1:]} == {wide}
+    model = eager_model(dtype=dtype, optimizer=kt.optimizers.adam(16, 4))
+    losses = train_steps(model, batch, count=4)
+    assert losses[3] < losses[1] < losses[0] - 0.01
+
+
+def test_a_bias_of_the_logits_is_fused():
+    class Biased(kt.Transformer):
+        def build(self, input_shape=None):
+            if not self.built:
+                self.bias = self.add_weight(shape=(40,), initializer="zeros")
+            super().build(input_shape)
+
+        def call(self, inputs, training=None):
+            return super().call(inputs, training) + self.bias
+
+        def output_projection(self):
+            return self.embedding.embeddings, self.bias
+
+    class Unfused(Biased):
+        output_projection = Plain.output_projection
+
+    weights = []
+    for model_class in (Biased, Unfused):
+        model = eager_model(model_class, optimizer=keras.optimizers.SGD(1.0))
+        train_steps(model, count=2)
+        weights.append(model.get_weights())
+    assert abs(weights[0][-1]).max() > 0.01
+    for ours, theirs in zip(*weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_a_subclass_with_another_call_trains_through_it():
+    class Doubled(kt.Transformer):
+        def call(self, inputs, training=None):
+            return 2.0 * super().call(inputs, training)
+
+    model = Doubled(kt.TransformerConfig(**CONFIG))
+    model.compile("sgd", kt.LabelSmoothedCrossEntropy(0.0))
+    inputs, labels, _ = next(global_batches())
+    losses, logits = model.token_losses(inputs, labels, training=False)
+    np.testing.assert_allclose(logits, model(inputs), atol=1e-6)
+    expected = kt.losses.smoothed_cross_entropy(labels, model(inputs))
+    np.testing.assert_allclose(losses, expected, atol=1e-5)

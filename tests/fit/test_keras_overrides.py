@@ -1,6 +1,4 @@
-"""Fails when Keras changes a private method that is overridden."""
-
-import inspect
+"""Fails when Keras changes something private that is overridden or read."""
 
 import keras
 import numpy as np
@@ -9,19 +7,11 @@ from replicas import compiled_model
 
 from keras_transformer.fit.keras_overrides import (
     BuiltWithoutData,
+    adam_moments,
     expect_reduced_gradients,
+    optimizer_strategy,
 )
 from keras_transformer.train.strategy import open_strategy
-
-
-def test_keras_still_has_what_is_overridden():
-    model = inspect.signature(keras.Model._maybe_symbolic_build)
-    assert "self" in model.parameters
-    adam = keras.optimizers.Adam._all_reduce_sum_gradients
-    assert list(inspect.signature(adam).parameters) == [
-        "self",
-        "grads_and_vars",
-    ]
 
 
 def test_keras_takes_a_batch_to_build_and_we_do_not():
@@ -90,3 +80,29 @@ def test_compile_overrides_the_optimizer_inside_a_loss_scale():
     pairs = [(1, 2)]
     inner = model.optimizer.inner_optimizer
     assert inner._all_reduce_sum_gradients(pairs) == pairs
+
+
+def test_metrics_are_built_for_labels_and_logits():
+    model = compiled_model(
+        open_strategy("mirrored"), weighted_metrics=["accuracy"]
+    )
+    model._maybe_symbolic_build()
+    assert "SparseCategoricalAccuracy" in {
+        type(m).__name__ for m in model._compile_metrics.metrics
+    }
+
+
+def test_an_optimizer_knows_its_strategy():
+    strategy = open_strategy("mirrored")
+    with strategy.scope():
+        inside = keras.optimizers.SGD(1.0)
+    assert optimizer_strategy(inside) is strategy
+    assert optimizer_strategy(keras.optimizers.SGD(1.0)) is not strategy
+
+
+def test_the_moments_of_adam_are_those_of_the_variable():
+    variables = [keras.Variable([1.0]), keras.Variable([2.0])]
+    adam = keras.optimizers.Adam(beta_1=0.5, beta_2=0.75)
+    adam.apply([tf.constant([2.0]), tf.constant([4.0])], variables)
+    found = [adam_moments(adam, v.value) for v in variables]
+    assert [[float(x[0]) for x in pair] for pair in found] == [[1, 1], [2, 4]]

@@ -72,6 +72,31 @@ def compiled_model(strategy, *, dtype="float32", dropout=0.0, **options):
     return model
 
 
+def eager_model(model_class=None, dtype="float32", **options):
+    """A compiled model that is not traced, with the same weights each time."""
+    import keras_transformer as kt
+
+    keras.utils.set_random_seed(1)
+    config = kt.TransformerConfig(**CONFIG, dropout=0.0)
+    model = (model_class or kt.Transformer)(config, dtype=dtype)
+    for weight in model.weights:
+        random = np.random.default_rng(0)
+        weight.assign(weight + 0.1 * random.normal(size=weight.shape))
+    options = {"optimizer": keras.optimizers.SGD(0.0), **options}
+    loss = kt.LabelSmoothedCrossEntropy(0.1)
+    model.compile(loss=loss, run_eagerly=True, **options)
+    return model
+
+
+def train_steps(model, batch=None, count=1):
+    """Returns the losses of steps with the same batch."""
+    inputs, labels, weights = batch or next(global_batches())
+    return [
+        model.train_on_batch(inputs, labels, weights, return_dict=True)["loss"]
+        for _ in range(count)
+    ]
+
+
 def main(output, replicas):
     """Trains for an epoch and saves the history and the weights."""
     devices = tf.config.list_physical_devices("CPU")
