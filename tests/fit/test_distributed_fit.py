@@ -326,7 +326,7 @@ class AddsLosses(kt.Transformer):
         super().build(input_shape)  # first, so that its weights are the same
         self.drop = keras.layers.Dropout(0.5)
         self.rate = self.add_weight(
-            shape=(), initializer="ones", regularizer=lambda x: 2.0 * x
+            shape=(), regularizer=lambda x: 2.0 + 0.0 * x
         )
 
     def encode(self, source, training=None):
