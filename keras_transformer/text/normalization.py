@@ -1,6 +1,8 @@
 """The text normalization of `Tokenizer`, as rules for SentencePiece."""
 
+import collections
 import functools
+import itertools
 import sys
 import unicodedata
 
@@ -10,17 +12,26 @@ def normalization_rules() -> str:
     """Returns the normalization of `Tokenizer` as SentencePiece rules.
 
     A rule is "code points, tab, code points". SentencePiece replaces the
-    longest match from the left.
+    longest match from the left, so a character needs a rule for each way to
+    write it: its marks in each order that Unicode considers the same, of
+    which the first ones may be part of a precomposed character.
     """
+    normalize = unicodedata.normalize
+    # Characters that have another form, by their NFC.
+    alike = collections.defaultdict(set)
+    for character in map(chr, range(sys.maxunicode + 1)):
+        if normalize("NFD", character) != character:
+            alike[normalize("NFC", character)].add(character)
     rules = {}
-    for point in range(sys.maxunicode + 1):
-        character = chr(point)
-        apart = unicodedata.normalize("NFD", character)
-        together = unicodedata.normalize("NFC", character)
-        partly = unicodedata.normalize("NFC", apart[:-1]) + apart[-1:]
-        for form in (character, partly, apart):
-            if form != together:
-                rules[form] = together
+    for together in list(alike):
+        base, *marks = normalize("NFD", together)
+        for order in map("".join, itertools.permutations(marks)):
+            for at in range(len(marks) + 1):
+                start = normalize("NFC", base + order[:at])
+                for form in {start} | alike.get(start, set()):
+                    form += order[at:]
+                    if normalize("NFC", form) == together != form:
+                        rules[form] = together
     # NUL cannot be a key, and remains a byte.
     for point in (*range(1, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029):
         rules[chr(point)] = " "

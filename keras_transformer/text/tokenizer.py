@@ -24,11 +24,13 @@ class Tokenizer:
     Characters that are not in the vocabulary are encoded as UTF-8 bytes, so
     that no text becomes unknown.
 
-    Text is normalized to Unicode NFC, control characters (including tabs and
-    line ends) become spaces, and spaces are trimmed and collapsed. Nothing
-    else is changed: SentencePiece's default, `nmt_nfkc`, also rewrites "…" as
-    "...", "½" as "1⁄2" and full-width punctuation as ASCII, and a model that
-    is trained on such targets never matches references that have them.
+    Text is normalized to Unicode NFC, but several combining marks keep their
+    order unless Unicode has one character for the letter with all of them.
+    Control characters (including tabs and line ends) become spaces, and spaces
+    are trimmed and collapsed. Nothing else is changed: SentencePiece's
+    default, `nmt_nfkc`, also rewrites "…" as "...", "½" as "1⁄2" and
+    full-width punctuation as ASCII, and a model that is trained on such
+    targets never matches references that have them.
     SentencePiece represents a space by U+2581 ("▁"), so this one character is
     decoded as a space.
 

@@ -59,22 +59,6 @@ def test_tokenize_adds_no_special_tokens(tokenizer):
     assert ids[1] and not {2, 3} & set(ids[1])
 
 
-@pytest.mark.parametrize(
-    "text, normal",
-    [
-        ("u\u0308ber", "über"),
-        ("\u1112\u1161\u11ab \uac00\u11a8", "한 각"),
-        ("e\u0302\u0301 \u00ea\u0301", "ế ế"),
-        ("a\tb\r\nc\x07d\u2028e", "a b c d e"),
-        ("  two   spaces ", "two spaces"),
-    ],
-)
-def test_normalization(tokenizer, text, normal):
-    ids = tokenizer.tokenize(tf.constant([text, normal]))
-    assert ids[0].numpy().tolist() == ids[1].numpy().tolist()
-    assert decoded(tokenizer.detokenize(ids)) == [normal, normal]
-
-
 def test_equals_the_sentencepiece_library(tokenizer):
     library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     texts = LOSSLESS + CORPUS + [line[i:] for i in range(40) for line in CORPUS]

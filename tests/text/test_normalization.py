@@ -1,0 +1,74 @@
+"""What the tokenizer normalizes."""
+
+import collections
+import itertools
+import sys
+from unicodedata import normalize
+
+import pytest
+import tensorflow as tf
+from tokenizer_texts import CORPUS
+
+from keras_transformer.text.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(CORPUS, vocab_size=340)
+
+
+def normalized(tokenizer, texts):
+    ids = tokenizer.tokenize(tf.constant(texts))
+    return [text.decode() for text in tokenizer.detokenize(ids).numpy()]
+
+
+def ways_to_write_characters():
+    """Yields each character that has several forms, and each of its forms.
+
+    A form is a character with the same base and some of the marks, followed
+    by the other marks in an order that is canonically equivalent.
+    """
+    by_base = collections.defaultdict(dict)
+    for character in map(chr, range(sys.maxunicode + 1)):
+        base, *marks = normalize("NFD", character)
+        # Hangul syllables have no marks that could be in another order.
+        if base != character and not "\uac00" <= character <= "\ud7a3":
+            by_base[base][character] = collections.Counter(marks)
+    for base, found in by_base.items():
+        for character, marks in found.items():
+            yield character, character
+            for start, some in [(base, collections.Counter()), *found.items()]:
+                rest = (marks - some).elements() if some <= marks else ()
+                for order in itertools.permutations(rest):
+                    form = start + "".join(order)
+                    if normalize("NFD", form) == normalize("NFD", character):
+                        yield character, form
+
+
+def test_every_way_to_write_a_character_is_composed(tokenizer):
+    ways = sorted(set(ways_to_write_characters()))
+    assert ("\u1ead", "a\u0302\u0323") in ways and len(ways) > 4_000
+    found = normalized(tokenizer, [form for _, form in ways])
+    assert found == [normalize("NFC", character) for character, _ in ways]
+
+
+def test_hangul_is_composed(tokenizer):
+    syllables = [chr(point) for point in range(0xAC00, 0xD7A4)]
+    forms = [normalize("NFD", syllable) for syllable in syllables]
+    forms += [
+        normalize("NFC", form[:2]) + form[2] for form in forms if form[2:]
+    ]
+    assert normalized(tokenizer, forms) == [normalize("NFC", f) for f in forms]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\tb\r\nc\x07d\u2028e", "a b c d e"),
+        ("  two   spaces ", "two spaces"),
+        # No character has these marks: they keep their order.
+        ("q\u0302\u0323 q\u0323\u0302", "q\u0302\u0323 q\u0323\u0302"),
+    ],
+)
+def test_texts(tokenizer, text, expected):
+    assert normalized(tokenizer, [text]) == [expected]
