@@ -67,7 +67,9 @@ def parse_lines(
             )
     for number, parsed in _numbered_trees(parser):
         text = parsed.texts[0]
-        tree = Tree.parse(text) if text else None  # an empty line has no tree
+        tree = (
+            Tree.from_string(text) if text else None
+        )  # an empty line has no tree
         if print_scores:
             for score, other in zip(parsed.scores, parsed.texts, strict=True):
                 print(f"{number}\t{score:.4f}\t{other}")

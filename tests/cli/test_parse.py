@@ -58,7 +58,7 @@ def test_evaluate_measures_brackets(run_cli, trained):
     assert results["beam_size"] == 2
     lines = (run / "trees-valid.txt").read_text().splitlines()
     words = [tree.words for tree in read_trees(f"{data}/valid.mrg")]
-    assert [Tree.parse(line).words for line in lines] == words
+    assert [Tree.from_string(line).words for line in lines] == words
     # Hardly trained, it repeats itself.
     assert results["repaired"] > 0
     assert f"repaired        {results['repaired']:6,}  of the" in out
@@ -72,7 +72,7 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     assert code == 0
     first, empty, third = out.splitlines()
     assert empty == ""
-    assert [Tree.parse(text).words for text in (first, third)] == WORDS
+    assert [Tree.from_string(text).words for text in (first, third)] == WORDS
     assert "the tree of line 1 may be incomplete" in err
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert names == ["1.svg", "3.svg"]
@@ -83,7 +83,7 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     check_refused(run_cli("parse", run, *flags), "1.svg already exists")
     set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
     code, out, _ = run_cli("parse", run, *flags[:4])
-    trees = [pretty(Tree.parse(text)) for text in (first, third)]
+    trees = [pretty(Tree.from_string(text)) for text in (first, third)]
     assert out == f"{trees[0]}\n\n\n{trees[1]}\n\n"
 
 
@@ -123,7 +123,7 @@ def test_words_can_be_split_beforehand(run_cli, trained, monkeypatch):
     set_stdin(monkeypatch, Chunks([b"He can't go.\n"]))
     flags = ("--one-line", "--tokenized", "--beam-size", 1)
     _, out, _ = run_cli("parse", run, *flags)
-    assert Tree.parse(out).words == ["He", "can't", "go."]
+    assert Tree.from_string(out).words == ["He", "can't", "go."]
 
 
 def test_trees_are_not_translated(run_cli, trained, monkeypatch):
@@ -157,7 +157,7 @@ def test_a_sentence_without_tokens_has_a_tree(trained):
     parser = kt.Translator.open(trained[0], search=search)
     (empty, blank, odd) = parser(["", " \t", "\x01"])
     assert (empty, blank) == ("", "")
-    assert Tree.parse(odd).words == ["\x01"]
+    assert Tree.from_string(odd).words == ["\x01"]
 
 
 def test_translations_are_not_parsed(run_cli, tmp_path, monkeypatch, trained):

@@ -12,7 +12,9 @@ from keras_transformer.tasks.parsing import Tree, draw
 from keras_transformer.tasks.parsing.drawing import GAP, _estimate_width
 
 SVG = "{http://www.w3.org/2000/svg}"
-TREE = Tree.parse("(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))")
+TREE = Tree.from_string(
+    "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
+)
 
 
 class Picture:
@@ -141,7 +143,7 @@ def crosses(a, b):
 
 def test_labels_wider_than_their_words():
     tree = "(TOP (S (WHADJP (A a)) (WHADVP (A a)) (CAPTIONS (. .) (. .))))"
-    picture = Picture(Tree.parse(tree))
+    picture = Picture(Tree.from_string(tree))
     wide = [text for text in picture.of("constituent") if len(text[1]) > 4]
     assert len(wide) == 3
     for (_, a, x, _), (_, b, z, _) in itertools.pairwise(wide):
@@ -160,7 +162,9 @@ def test_texts_are_escaped():
 
 
 def test_brackets_are_shown():
-    tree = Tree.parse("(TOP (-LRB- -LRB-) (NN f-LRB-x-RRB-) (-RRB- -RRB-))")
+    tree = Tree.from_string(
+        "(TOP (-LRB- -LRB-) (NN f-LRB-x-RRB-) (-RRB- -RRB-))"
+    )
     picture = Picture(tree)
     assert [text for _, text, _, _ in picture.of("word")] == ["(", "f(x)", ")"]
     assert picture.of("tag")[0][1] == "-LRB-"
@@ -218,7 +222,7 @@ def test_widths():
 
 
 def test_deep_tree():
-    tree = Tree.parse(f"{'(X ' * 5_000}(NN dog){')' * 5_000}")
+    tree = Tree.from_string(f"{'(X ' * 5_000}(NN dog){')' * 5_000}")
     picture = Picture(tree)
     assert len(picture.of("constituent")) == 5_000
     assert len({x for _, _, x, _ in picture.texts}) == 1

@@ -149,4 +149,4 @@ def test_the_watched_metric_has_a_label():
 
 def test_trees_of_the_pairs_are_valid():
     for sentence, tree in PAIRS:
-        assert " ".join(Tree.parse(tree).words) == sentence
+        assert " ".join(Tree.from_string(tree).words) == sentence
