@@ -99,7 +99,7 @@ random.shuffle(trees)
 (treebank / "valid.mrg").write_text("\n".join(trees[:200]) + "\n")
 (treebank / "train.mrg").write_text("\n".join(trees[200:]) + "\n")
 print(f"{len(trees):,} different trees")
-print(kt.parsing.pretty(kt.parsing.Tree.parse(trees[0])))
+print(kt.parsing.pretty(kt.parsing.Tree.from_string(trees[0])))
 
 # %% [markdown]
 # ## Trees as sequences
@@ -109,7 +109,7 @@ print(kt.parsing.pretty(kt.parsing.Tree.parse(trees[0])))
 # after it.
 
 # %%
-tree = kt.parsing.Tree.parse(
+tree = kt.parsing.Tree.from_string(
     "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ knows)) (. .)))"
 )
 sequence = kt.parsing.linearize(tree)
@@ -158,13 +158,13 @@ for text in (
 ):
     parsed = parser.translate(text.lower())
     print(f"{text}  score {parsed.scores[0]:.3f}, repaired {parsed.repaired}")
-    print(kt.parsing.pretty(kt.parsing.Tree.parse(parsed.texts[0])), "\n")
+    print(kt.parsing.pretty(kt.parsing.Tree.from_string(parsed.texts[0])), "\n")
 
 # %%
 from IPython.display import SVG
 
 parsed = parser("she knows that the tired man likes every dog of a child .")
-SVG(kt.parsing.draw(kt.parsing.Tree.parse(parsed)))
+SVG(kt.parsing.draw(kt.parsing.Tree.from_string(parsed)))
 
 # %% [markdown]
 # ## Export

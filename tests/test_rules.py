@@ -103,6 +103,7 @@ def test_tensorflow_is_imported_in_few_places():
             "showing/tracing/steps",
             "support/startup",
             "tasks/parsing/graph",
+            "tasks/parsing/linearization",
             "tasks/parsing/task",
             "tasks/task",
             "tasks/translation",
@@ -117,5 +118,6 @@ def test_trees_are_plain_python():
         found = importers(module, "keras_transformer/tasks/parsing/*.py")
         assert found <= {
             "keras_transformer/tasks/parsing/graph.py",
+            "keras_transformer/tasks/parsing/linearization.py",
             "keras_transformer/tasks/parsing/task.py",
         }

@@ -93,7 +93,9 @@ def parse(options: argparse.Namespace) -> None:
             )
     for number, found in _outputs(translator):
         text = found.texts[0]
-        tree = Tree.parse(text) if text else None  # an empty line has no tree
+        tree = (
+            Tree.from_string(text) if text else None
+        )  # an empty line has no tree
         if options.n_best is not None:
             _print_n_best(number, found.scores, found.texts)
         elif tree is None or options.one_line:

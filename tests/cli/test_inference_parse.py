@@ -62,7 +62,7 @@ def test_evaluate_measures_brackets(run_cli, trained):
     assert results["beam_size"] == 2
     lines = (run / "trees-valid.txt").read_text().splitlines()
     words = [tree.words for tree in read_trees(f"{data}/valid.mrg")]
-    assert [Tree.parse(line).words for line in lines] == words
+    assert [Tree.from_string(line).words for line in lines] == words
     # Hardly trained, it repeats itself.
     assert results["repaired"] > 0
     assert f"repaired        {results['repaired']:6,}  of the" in out
@@ -76,7 +76,7 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     assert code == 0
     first, empty, third, blank, fifth = out.split("\n")[:5]
     assert empty == blank == ""
-    trees = [Tree.parse(text) for text in (first, third, fifth)]
+    trees = [Tree.from_string(text) for text in (first, third, fifth)]
     assert [tree.words for tree in trees] == WORDS
     assert "the tree of line 1 may be incomplete" in err
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
@@ -128,7 +128,7 @@ def fake_parsers(monkeypatch):
 
 def test_formats_of_trees(run_cli, fake_parsers, monkeypatch):
     code, out, err = run_cli("parse", "runs/x")
-    tree = pretty(Tree.parse(TREES[0]))
+    tree = pretty(Tree.from_string(TREES[0]))
     assert (code, out) == (0, f"{tree}\n\n\n{tree}\n\n{tree}\n\n")
     incomplete, repaired = err.splitlines()
     assert "the tree of line 3 may be incomplete" in incomplete

@@ -56,7 +56,7 @@ def test_a_sentence_becomes_a_tree(parser, tmp_path):
     expected = parser.translate(text)
     assert found == [translation.texts for translation in expected]
     words = "The dog ca n't see -LRB- it -RRB- .".split()
-    assert [Tree.parse(tree).words for tree in found[0]] == [words, words]
+    assert [Tree.from_string(tree).words for tree in found[0]] == [words, words]
     assert found[1] == ["", ""]
     repaired = outputs["repaired"].numpy().tolist()
     assert repaired == [expected[0].repaired, False] == [True, False]

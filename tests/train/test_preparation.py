@@ -122,7 +122,7 @@ def test_a_treebank_is_prepared(tmp_path):
     first_pair = rows(opened.prepared.shards)[:2]
     source, target = map(tokenizer.pieces, first_pair)
     sentence, tree = next(iter(corpus.pairs("train")))
-    assert target == linearize(Tree.parse(tree)).split()
+    assert target == linearize(Tree.from_string(tree)).split()
     assert "".join(source).replace("▁", " ").strip() == sentence
 
 

@@ -18,7 +18,7 @@ those of evalb.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing.penn import EMPTY, ROOTS, base_label
@@ -47,10 +47,10 @@ def bracketing_scores(
         - `no_crossing`: sentences without crossing brackets;
         - `tag_accuracy`: tags of words other than punctuation.
 
-        `average_crossing` is not a percentage: how many brackets of a
-        hypothesis cross a bracket of the reference, on average.
+        And `average_crossing`, the average number of brackets in a hypothesis
+        that cross a bracket of its reference.
 
-        What there is none of has the score 0.
+        A score is 0 if there is nothing to count.
 
     Raises:
         InputError: If the numbers of trees or the words of two trees differ,
@@ -62,21 +62,23 @@ def bracketing_scores(
             f"{len(hypotheses)} hypotheses, {len(references)} references"
         )
     total: Counter[str] = Counter()
-    for number, texts in enumerate(zip(hypotheses, references, strict=True), 1):
-        hypothesis, reference = (
-            _parse(text, f"sentence {number} of the {name}")
-            for text, name in zip(
-                texts, ("hypotheses", "references"), strict=True
-            )
-        )
-        if hypothesis.words != reference.words:
+    for number, pair in enumerate(zip(hypotheses, references, strict=True), 1):
+        trees = []
+        for text, name in zip(pair, ("hypotheses", "references"), strict=True):
+            try:
+                trees.append(Tree.from_string(text))
+            except InputError as error:
+                raise InputError(
+                    f"sentence {number} of the {name}: {error}"
+                ) from error
+        words, expected = (tree.words for tree in trees)
+        if words != expected:
             raise InputError(
                 "A hypothesis must have the words of its reference. Received: "
-                f"sentence {number} with the words "
-                f"{' '.join(hypothesis.words)!r} instead of "
-                f"{' '.join(reference.words)!r}"
+                f"sentence {number} with the words {' '.join(words)!r} instead "
+                f"of {' '.join(expected)!r}"
             )
-        total += _count(hypothesis, reference)
+        total += _count(*trees)
 
     def percent(part: str, whole: str) -> float:
         return 100.0 * total[part] / total[whole] if total[whole] else 0.0
@@ -99,27 +101,24 @@ def bracketing_scores(
     }
 
 
-def _parse(text: str, name: str) -> Tree:
-    try:
-        return Tree.parse(text)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-
-
 def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
     """Returns the counts of one sentence that the scores are made of."""
     tags = reference.tags
     counted = [tag not in PUNCTUATION for tag in tags]
     if not any(counted):
         return Counter()
-    found = _brackets(hypothesis, counted)
-    correct = _brackets(reference, counted)
+    found = Counter(_brackets(hypothesis, counted))
+    correct = Counter(_brackets(reference, counted))
     matches = (found & correct).total()
+    spans, correct_spans = (
+        Counter((start, end) for _, start, end in brackets.elements())
+        for brackets in (found, correct)
+    )
     crossing = sum(
         count
-        for (_, start, end), count in found.items()
+        for (start, end), count in (spans - correct_spans).items()
         if any(
-            a < start < b < end or start < a < end < b for _, a, b in correct
+            a < start < b < end or start < a < end < b for a, b in correct_spans
         )
     )
     return Counter(
@@ -127,7 +126,7 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
         hypothesis=found.total(),
         reference=correct.total(),
         correct=matches,
-        unlabelled_correct=(_spans(found) & _spans(correct)).total(),
+        unlabelled_correct=(spans & correct_spans).total(),
         complete=matches == found.total() == correct.total(),
         crossing=crossing,
         no_crossing=not crossing,
@@ -142,33 +141,22 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
 
 def _brackets(
     tree: Tree, counted: Sequence[bool]
-) -> Counter[tuple[str, int, int]]:
-    """Returns label, first word and the word after the last of each bracket.
+) -> Iterator[tuple[str, int, int]]:
+    """Yields label, first word and the word after the last of each bracket.
 
     Args:
         tree: The tree.
         counted: For each word, whether it is counted: others are removed.
     """
-    found: Counter[tuple[str, int, int]] = Counter()
     starts: list[int] = []
-    index = position = 0
+    is_counted = iter(counted)
+    position = 0
     for kind, node in tree.walk():
         if kind == "open":
             starts.append(position)
         elif kind == "word":
-            position += counted[index]
-            index += 1
+            position += next(is_counted)
         else:
             label, start = base_label(node.label), starts.pop()
             if label not in _NOT_COUNTED and start < position:
-                found["ADVP" if label == "PRT" else label, start, position] += 1
-    return found
-
-
-def _spans(
-    brackets: Counter[tuple[str, int, int]],
-) -> Counter[tuple[int, int]]:
-    spans: Counter[tuple[int, int]] = Counter()
-    for (_, *span), count in brackets.items():
-        spans[tuple(span)] += count
-    return spans
+                yield "ADVP" if label == "PRT" else label, start, position

@@ -18,7 +18,6 @@ MARGIN = 18
 GAP = 14  # between columns
 # Where lines begin below a label's baseline and end above the next one's.
 _BELOW, _ABOVE = 6, 16
-_CORNER = 5  # radius of corners
 _WORD_ROW = 22  # from tags to words
 _NOT_IN_XML = re.compile(
     "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -29,7 +28,8 @@ _STYLE = f"""
 .tree-picture .constituent {{ font-weight: 600 }}
 .tree-picture .tag {{ fill: #5b6472; font-size: {TAG_SIZE}px }}
 .tree-picture .word {{ fill: #111827 }}
-.tree-picture path {{ fill: none; stroke: #8492a6; stroke-width: 1.2 }}
+.tree-picture path {{ fill: none; stroke: #8492a6; stroke-width: 1.2;
+  stroke-linejoin: round }}
 .tree-picture rect {{ fill: #ffffff }}
 @media (prefers-color-scheme: dark) {{
 .tree-picture text {{ fill: #93c5fd }}
@@ -82,8 +82,14 @@ def draw(tree: Tree) -> str:
         else:
             labels.append(_text(x[i], y[i], node.label, "constituent"))
         if children[i]:
-            ends = [(x[j], y[j] - _ABOVE) for j in children[i]]
-            lines.append(_lines(x[i], y[i] + _BELOW, ends))
+            top = y[i] + _BELOW
+            bar = top + (ROW - _BELOW - _ABOVE) // 2
+            lines.append(
+                "".join(
+                    f"M{x[i]:.1f} {top}V{bar}H{x[j]:.1f}V{y[j] - _ABOVE}"
+                    for j in children[i]
+                )
+            )
     width = round(widths[0] + 2 * MARGIN)
     height = y[0] + ROW * levels[0] + _WORD_ROW + MARGIN
     title = " ".join(map(unescape_brackets, tree.words))
@@ -99,28 +105,6 @@ def draw(tree: Tree) -> str:
             *labels,
             "</svg>\n",
         ]
-    )
-
-
-def _lines(x: float, y: int, ends: list[tuple[float, int]]) -> str:
-    """Returns the lines from a label to its children, as a path of SVG.
-
-    Args:
-        x: Where the lines begin.
-        y: Where the lines begin.
-        ends: Where each line ends, from left to right.
-    """
-    (left, left_y), (right, right_y) = ends[0], ends[-1]
-    if left == right:
-        return f"M{x:.1f} {y}V{left_y}"
-    bar = y + (ROW - _BELOW - _ABOVE) // 2
-    inner = (f"M{at:.1f} {bar}V{end}" for at, end in ends[1:-1])
-    return (
-        f"M{x:.1f} {y}V{bar}M{left:.1f} {left_y}V{bar + _CORNER}"
-        f"Q{left:.1f} {bar} {left + _CORNER:.1f} {bar}"
-        f"H{right - _CORNER:.1f}"
-        f"Q{right:.1f} {bar} {right:.1f} {bar + _CORNER}V{right_y}"
-        + "".join(inner)
     )
 
 
@@ -152,20 +136,24 @@ def _estimate_column(node: Tree) -> float:
 
 
 def _estimate_width(text: str) -> float:
-    """Returns about the width of a text in Helvetica, in pixels."""
-    return FONT_SIZE * sum(map(_estimate_character, text))
+    """Returns at least the width of a text in Helvetica, in pixels.
 
-
-def _estimate_character(character: str) -> float:
-    if unicodedata.combining(character):
-        return 0.0
-    if unicodedata.east_asian_width(character) in "WF":
-        return 1.0
-    if character in "mwMW@%—…":
-        return 0.92
-    if character in "fijlrtI.,:;'`|!()[]/ ":
-        return 0.36
-    return 0.72 if character.isupper() else 0.58
+    The classes of characters are those of bold letters, which are wider.
+    """
+    width = 0.0
+    for character in text:
+        if unicodedata.combining(character):
+            continue
+        if (
+            unicodedata.east_asian_width(character) in "WF"
+            or character in "mwMW@%—…"
+        ):
+            width += 1.0
+        elif character in "fijlrtI.,:;'`|!()[]/ ":
+            width += 0.39
+        else:
+            width += 0.78 if character.isupper() or character == "&" else 0.62
+    return FONT_SIZE * width
 
 
 def _text(x: float, y: int, text: str, name: str) -> str:

@@ -1,10 +1,10 @@
-"""Linearization, its inverse, and splitting into words, as TensorFlow graphs.
+"""Trees as sequences and back, and splitting into words, in TensorFlow.
 
-An exported parser contains them. `linearization.py` defines the symbols and
-the repair rule, and computes the same from Python's trees.
+An exported parser contains them. `linearization.py` says what the sequences
+are, and how ill-formed ones are repaired.
 
-Letters: B = batch, N = sequences, T = pieces, W = words, L = symbols after
-the repair, M = words of all sentences.
+Letters: B = batch, N = sequences, T = pieces, W = words, M = words of all
+sentences.
 """
 
 from collections.abc import Callable
@@ -60,16 +60,20 @@ def split_words(texts: tf.Tensor) -> tf.Tensor:
 def join_words(texts: tf.Tensor) -> tf.Tensor:
     """Returns words separated by single spaces, without round brackets.
 
+    Invalid UTF-8 becomes U+FFFD, as in the tokenizer: the words are part of
+    the tree.
+
     Args:
         texts: String tensor `[B]`, words separated by whitespace.
     """
+    texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", "replace")
     texts = tf.strings.regex_replace(texts, r"\(", "-LRB-")
     texts = tf.strings.regex_replace(texts, r"\)", "-RRB-")
-    return tf.strings.strip(tf.strings.regex_replace(texts, r"\s+", " "))
+    return tf.strings.strip(tf.strings.regex_replace(texts, r"[\s\v]+", " "))
 
 
 def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
-    """Returns the sequences of trees, separated by spaces, as `linearize` does.
+    """Returns the sequences of trees, separated by spaces.
 
     Args:
         trees: String tensor `[B]`, trees as `str(tree)` writes them.
@@ -77,16 +81,12 @@ def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
     texts = tf.strings.regex_replace(
         trees, r"\(([^\s()]+) ([^\s()]+)\)", rf"{WORD}\2 /\1"
     )
-    texts = tf.strings.regex_replace(texts, r"\)", " )")
-    texts = tf.strings.regex_replace(texts, rf"^\({ROOT} (.*) \)$", r"\1")
-    symbols = tf.strings.split(texts).to_tensor("")  # [B, T]
-    is_open, is_close = (_begins(symbols, bracket) for bracket in "()")
-    counterpart = _counterparts(is_open, is_close)
-    opening = tf.gather(symbols, counterpart, batch_dims=1)
-    closing = tf.strings.join([")", _labels(opening)])
-    symbols = tf.where(is_close, closing, symbols)
-    symbols = tf.strings.reduce_join(symbols, axis=1, separator=" ")
-    return tf.strings.strip(symbols)
+    texts = tf.strings.regex_replace(texts, rf"^\({ROOT}(?: (.*))?\)$", r"\1")
+    # The innermost constituents first. Tab and line end, which labels and
+    # words do not contain, stand for the brackets of those that are done.
+    texts = _replace_all(texts, r"\(([^\s()]+) ([^()]*)\)", "\t\\1 \\2 \n\\1")
+    texts = tf.strings.regex_replace(texts, r"\t", "(")
+    return tf.strings.regex_replace(texts, r"\n", ")")
 
 
 class Restored(NamedTuple):
@@ -102,7 +102,7 @@ def restore_texts(
     sentences: tf.Tensor,
     spell: Callable[[tf.Tensor], tf.Tensor],
 ) -> Restored:
-    """Returns the trees of sequences, as `restore` does.
+    """Returns the trees of sequences, by the rule of `restore`.
 
     Args:
         pieces: String tensor `[N, T]`, what a model wrote; "" for padding.
@@ -113,75 +113,56 @@ def restore_texts(
         spell: Returns the joined pieces of words, string tensor `[M]`.
     """
     # One more column, so that T is at least 1.
-    end = tf.fill([tf.size(sentences), 1], "")
-    pieces = tf.concat([pieces, end], axis=1)
-    is_symbol = tf.concat([is_symbol, end != ""], axis=1)
+    pieces = tf.pad(pieces, [[0, 0], [0, 1]])
+    is_symbol = tf.pad(is_symbol, [[0, 0], [0, 1]])
+    is_open, is_tag, is_close = (
+        is_symbol & (tf.strings.substr(pieces, 0, 1) == x) for x in "(/)"
+    )
+    labels = tf.strings.regex_replace(pieces, "^[(/)]", "")
     words = tf.strings.split(sentences)  # [N, (W)]
     num_words = tf.cast(words.row_lengths(), tf.int32)
-    is_open, is_tag, is_close = (is_symbol & _begins(pieces, x) for x in "(/)")
 
     # Rules 1 and 2: words are aligned.
-    skipped, kept = _align(
-        _written_words(pieces, is_symbol),
-        is_tag,
-        words.with_values(spell(words.values)).to_tensor(""),
-        num_words,
-    )
+    written = _written_words(pieces, is_symbol)
+    spelled = words.with_values(spell(words.values)).to_tensor("")
+    used, kept = _align(written, is_tag, spelled, num_words)
+    word_texts = _tagged_words(words.to_tensor(""), labels, used, kept)
 
-    # Rules 2 and 3: what cannot be there is dropped, and a closing bracket
-    # takes the place of all that it closes.
-    depth = _depths(_labels(pieces), is_open, is_close)
-    before, after = depth[:, :-1], depth[:, 1:]
-    count = tf.where(
-        is_close, before - after, tf.cast(is_open | kept, tf.int32)
+    # Rules 3 and 4: a bracket closes all that is inside.
+    closed, still_open = _count_closed(labels, is_open, is_close)
+    brackets = tf.strings.reduce_join(tf.fill(tf.shape(pieces)[1:], ")"))
+    closing = tf.strings.substr(brackets, tf.zeros_like(closed), closed)
+    bracket_texts = tf.where(is_open, tf.strings.join([" (", labels]), closing)
+    texts = tf.strings.reduce_join(
+        tf.strings.join([word_texts[:, :-1], bracket_texts]), axis=1
     )
-    repaired = tf.reduce_any(is_symbol & (count != 1), axis=1)
-
-    # Rules 2 and 4: what is missing is added.
-    passed = tf.reduce_sum(skipped + tf.cast(kept, tf.int32), axis=1)
-    last = tf.stack([num_words - passed, depth[:, -1]], axis=1)
-    unknown = f"/{UNKNOWN_TAG}"
-    count = _beside(skipped, count, last)
-    symbols = _beside(
-        tf.fill(tf.shape(pieces), unknown),
-        pieces,
-        tf.concat([tf.fill(tf.shape(end), unknown), end + ")"], axis=1),
+    closing = tf.strings.substr(brackets, tf.zeros_like(still_open), still_open)
+    texts = tf.strings.join(
+        [f"({ROOT}", texts, word_texts[:, -1], closing, ")"]
     )
-    added = tf.reduce_sum(skipped, axis=1) + tf.reduce_sum(last, axis=1)
-    repaired |= added > 0
-    symbols = tf.RaggedTensor.from_row_lengths(
-        tf.repeat(tf.reshape(symbols, [-1]), tf.reshape(count, [-1])),
-        tf.reduce_sum(count, axis=1),
-    ).to_tensor("")  # [N, L]
-    is_open, is_tag, is_close = (_begins(symbols, x) for x in "(/)")
 
     # Rule 5: constituents without words are removed.
-    place = tf.cumsum(tf.cast(is_tag, tf.int32), axis=1, exclusive=True)
-    counterpart = _counterparts(is_open, is_close)
-    is_empty = place == tf.gather(place, counterpart, batch_dims=1)
-    is_empty &= is_open | is_close
-    repaired |= tf.reduce_any(is_empty, axis=1)
-
-    # One column more, which the places after the last word refer to.
-    words = words.to_tensor("")
-    words = tf.concat([words, tf.fill([tf.size(num_words), 1], "")], axis=1)
-    place = tf.minimum(place, tf.shape(words)[1] - 1)
-    words = tf.gather(words, place, batch_dims=1)  # [N, L]
-    tagged = tf.strings.join(["(", _labels(symbols), " ", words, ") "])
-    brackets = tf.where(is_close, ")", symbols)
-    brackets = tf.strings.join([brackets, " "])
-    texts = tf.where(is_tag, tagged, "")
-    texts = tf.where((is_open | is_close) & ~is_empty, brackets, texts)
-    texts = tf.strings.reduce_join(texts, axis=1)
-    texts = tf.strings.join([f"({ROOT} ", texts, ")"])
-    return Restored(tf.strings.regex_replace(texts, r" +\)", ")"), repaired)
+    kept_texts = _replace_all(texts, r" \([^\s()]+\)", "")
+    wrong = (is_tag & ~kept) | (is_close & (closed != 1))
+    repaired = (
+        tf.reduce_any(wrong, axis=1)
+        | (tf.reduce_sum(tf.cast(kept, tf.int32), axis=1) < num_words)
+        | (still_open > 0)
+        | (kept_texts != texts)
+    )
+    return Restored(kept_texts, repaired)
 
 
-def _beside(first: tf.Tensor, second: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-    """Returns two tensors `[N, T]` in turns, and `[N, 2]` after them."""
-    pairs = tf.stack([first, second], axis=2)
-    rows, columns = tf.unstack(tf.shape(first))
-    return tf.concat([tf.reshape(pairs, [rows, 2 * columns]), last], axis=1)
+def _replace_all(texts: tf.Tensor, pattern: str, new: str) -> tf.Tensor:
+    """Replaces a pattern until no text `[B]` contains it."""
+
+    def replace(texts, _):
+        replaced = tf.strings.regex_replace(texts, pattern, new)
+        return replaced, tf.reduce_any(replaced != texts)
+
+    return tf.while_loop(
+        lambda _, changed: changed, replace, (texts, tf.constant(True))
+    )[0]
 
 
 def _written_words(pieces: tf.Tensor, is_symbol: tf.Tensor) -> tf.Tensor:
@@ -201,7 +182,7 @@ def _align(
     words: tf.Tensor,
     num_words: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Aligns words as `alignment.align` does.
+    """Aligns the words that a model wrote with those of the sentence.
 
     Args:
         written: String tensor `[N, T]`.
@@ -210,79 +191,85 @@ def _align(
         num_words: Integers `[N]`.
 
     Returns:
-        Integers `[N, T]`, the words that are missing before each written
-        word; and boolean `[N, T]`, True where it stands for a word.
+        Integers `[N, T]`, how many words of the sentence are passed after
+        each piece; and boolean `[N, T]`, True where the last of them is the
+        word of this tag.
     """
-    rows, columns = tf.unstack(tf.shape(written))
     j = tf.range(tf.shape(words)[1] + 1)
-    far = columns + tf.shape(words)[1] + 1  # more than any distance
+    far = tf.reduce_sum(tf.shape(written)) + j[-1]  # more than any distance
     exists = j <= num_words[:, None]
 
-    def extend(i, below, may_stop, may_pair):
-        other = tf.cast(written[:, i, None] != words, tf.int32)
+    # The distance of what is written from a piece on and words[j:], and
+    # whether its word is paired or dropped before words[j] is passed.
+    def extend(state, column):
+        below, *_ = state  # [N, W + 1]
+        one, is_tag = column  # [N]
+        other = tf.cast(tf.not_equal(one[:, None], words), tf.int32)
         paired = tf.pad(below[:, 1:] + other, [[0, 0], [0, 1]])
         paired = tf.where(j < num_words[:, None], paired, far)
         best = tf.minimum(paired, below + 1)
         # Or some words are missing first.
         later = tf.where(j >= j[:, None], (best + j)[:, None], 2 * far)
         row = tf.reduce_min(later, axis=2) - j
-        row = tf.where(is_tag[:, i, None] & exists, row, below)
-        return (
-            i - 1,
-            row,
-            may_stop.write(i, best == row),
-            may_pair.write(i, paired == row),
-        )
+        row = tf.where(is_tag[:, None] & exists, row, below)
+        return row, tf.equal(best, row), tf.equal(paired, row)
 
+    columns = tf.transpose(written), tf.transpose(is_tag)
     below = tf.where(exists, num_words[:, None] - j, far)
-    arrays = [tf.TensorArray(tf.bool, columns) for _ in range(2)]
-    _, _, *arrays = tf.while_loop(
-        lambda i, *_: i >= 0, extend, (columns - 1, below, *arrays)
-    )
-    may_stop, may_pair = (  # [T, N, W + 1]
-        tf.ensure_shape(array.stack(), [None] * 3) for array in arrays
+    _, may_stop, may_pair = tf.scan(  # [T, N, W + 1]
+        extend, columns, (below, exists, exists), reverse=True
     )
 
-    def take(i, start, skipped, kept):
-        stops = may_stop[i] & (j >= start[:, None])
+    def take(state, column):
+        start, _ = state  # [N]
+        is_tag, may_stop, may_pair = column
+        stops = may_stop & (j >= start[:, None])
         stop = tf.argmax(tf.cast(stops, tf.int32), 1, tf.int32)
-        is_kept = is_tag[:, i] & tf.gather(may_pair[i], stop, batch_dims=1)
-        stop = tf.where(is_tag[:, i], stop, start)
-        following = stop + tf.cast(is_kept, tf.int32)
-        return (
-            i + 1,
-            tf.ensure_shape(following, start.shape),
-            skipped.write(i, stop - start),
-            kept.write(i, is_kept),
-        )
+        kept = is_tag & tf.gather(may_pair, stop, batch_dims=1)
+        return tf.where(is_tag, stop + tf.cast(kept, tf.int32), start), kept
 
-    arrays = [tf.TensorArray(dtype, columns) for dtype in (tf.int32, tf.bool)]
-    _, _, *arrays = tf.while_loop(
-        lambda i, *_: i < columns,
-        take,
-        (0, tf.zeros([rows], tf.int32), *arrays),
+    start = tf.zeros_like(num_words)
+    used, kept = tf.scan(
+        take, (columns[1], may_stop, may_pair), (start, start > 0)
     )
-    skipped, kept = (
-        tf.ensure_shape(tf.transpose(array.stack()), written.shape)
-        for array in arrays
-    )
-    return skipped, kept
+    return tf.transpose(used), tf.transpose(kept)
 
 
-def _begins(symbols: tf.Tensor, character: str) -> tf.Tensor:
-    return tf.strings.substr(symbols, 0, 1) == character
-
-
-def _labels(symbols: tf.Tensor) -> tf.Tensor:
-    return tf.strings.regex_replace(symbols, "^[(/)]", "")
-
-
-def _depths(
-    labels: tf.Tensor, is_open: tf.Tensor, is_close: tf.Tensor
+def _tagged_words(
+    words: tf.Tensor, labels: tf.Tensor, used: tf.Tensor, kept: tf.Tensor
 ) -> tf.Tensor:
-    """Returns how many constituents are open before and after each symbol.
+    """Returns the words that each piece adds, and those after all pieces.
 
-    A closing bracket closes those from the last one with its label on.
+    Args:
+        words: String tensor `[N, W]`, padded.
+        labels: String tensor `[N, T]`.
+        used: From `_align`.
+        kept: From `_align`.
+
+    Returns:
+        String tensor `[N, T + 1]`.
+    """
+    rows, columns = tf.unstack(tf.shape(labels))
+    index = tf.broadcast_to(tf.range(tf.shape(words)[1]), tf.shape(words))
+    place = tf.searchsorted(used, index, side="right")  # [N, W], T at most
+    last = tf.minimum(place, columns - 1)
+    used, kept, labels = (
+        tf.gather(x, last, batch_dims=1) for x in (used, kept, labels)
+    )
+    tags = tf.where(kept & (used == index + 1), labels, UNKNOWN_TAG)
+    texts = tf.strings.join([" (", tags, " ", words, ")"])
+    texts = tf.strings.unsorted_segment_join(
+        tf.where(words == "", "", texts),
+        place + tf.range(rows)[:, None] * (columns + 1),
+        rows * (columns + 1),
+    )
+    return tf.reshape(texts, [rows, columns + 1])
+
+
+def _count_closed(
+    labels: tf.Tensor, is_open: tf.Tensor, is_close: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns how many constituents each bracket closes, and the end.
 
     Args:
         labels: String tensor `[N, T]`.
@@ -290,48 +277,30 @@ def _depths(
         is_close: Boolean `[N, T]`.
 
     Returns:
-        Integers `[N, T + 1]`, beginning with 0.
+        Integers `[N, T]` and `[N]`.
     """
     shape = tf.shape(labels)
     ids = tf.reshape(tf.unique(tf.reshape(labels, [-1])).idx, shape)
     level = tf.range(shape[1])
-    depths = tf.TensorArray(tf.int32, shape[1] + 1)
 
-    def step(t, depth, opened, depths):
+    def step(t, depth, opened, closed):
         label = ids[:, t, None]
-        is_next = is_open[:, t, None] & (level == depth[:, None])
         is_match = (opened == label) & (level < depth[:, None])
         last = tf.reduce_max(tf.where(is_match, level, -1), axis=1)
-        closed = tf.where(is_close[:, t] & (last >= 0), last, depth)
-        depth = tf.where(is_open[:, t], depth + 1, closed)
-        opened = tf.where(is_next, label, opened)
-        return t + 1, depth, opened, depths.write(t + 1, depth)
+        count = tf.where(is_close[:, t] & (last >= 0), depth - last, 0)
+        is_next = is_open[:, t, None] & (level == depth[:, None])
+        return (
+            t + 1,
+            depth + tf.cast(is_open[:, t], tf.int32) - count,
+            tf.where(is_next, label, opened),  # [N, T]: the labels per depth
+            closed.write(t, count),
+        )
 
-    start = tf.zeros(shape[:1], tf.int32)
-    *_, depths = tf.while_loop(
-        lambda t, *_: t < shape[1],
-        step,
-        (0, start, tf.zeros_like(ids), depths.write(0, start)),
+    start = (
+        0,
+        tf.zeros(shape[:1], tf.int32),
+        tf.zeros_like(ids),
+        tf.TensorArray(tf.int32, shape[1]),
     )
-    return tf.transpose(depths.stack())
-
-
-def _counterparts(is_open: tf.Tensor, is_close: tf.Tensor) -> tf.Tensor:
-    """Returns where the bracket is that belongs to each bracket, `[N, L]`.
-
-    Args:
-        is_open: Boolean `[N, L]`; every bracket has its counterpart.
-        is_close: Boolean `[N, L]`.
-
-    Returns:
-        Integers `[N, L]`, without meaning where there is no bracket.
-    """
-    opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
-    closed = tf.cumsum(tf.cast(is_close, tf.int32), axis=1, exclusive=True)
-    length = tf.shape(is_open)[1]
-    # Opening and closing brackets of the same depth alternate.
-    depth = tf.where(is_open | is_close, opened - closed, length + 1)
-    order = tf.argsort(depth, axis=1, stable=True)
-    neighbour = tf.bitwise.bitwise_xor(tf.argsort(order, axis=1), 1)
-    neighbour = tf.minimum(neighbour, length - 1)
-    return tf.gather(order, neighbour, batch_dims=1)
+    _, depth, _, closed = tf.while_loop(lambda t, *_: t < shape[1], step, start)
+    return tf.transpose(closed.stack()), depth

@@ -9,20 +9,19 @@ those that a model writes tell which words its tags stand for.
 As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
 of the paper refers to, except that tags and words are kept. A model that only
 writes symbols has to count how many words it has passed.
+
+`graph.py` has the TensorFlow operations, which an exported parser contains.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing.alignment import align
-from keras_transformer.tasks.parsing.trees import ROOT, Tree, TreeBuilder
+from keras_transformer.tasks.parsing.trees import ROOT, Tree
 
 # What a word begins with, as in SentencePiece.
 WORD = "▁"
 # Tag of the words that a sequence has no tag for, as in OntoNotes.
 UNKNOWN_TAG = "XX"
-_SYMBOL = re.compile(r"[(/)][^() \t\n\r\f\v]+")
 
 
 def linearize(tree: Tree) -> str:
@@ -37,16 +36,33 @@ def linearize(tree: Tree) -> str:
     Example:
 
     ```python
-    linearize(Tree.parse("(TOP (NP (DT the) (NN dog)))"))
+    linearize(Tree.from_string("(TOP (NP (DT the) (NN dog)))"))
     # "(NP ▁the /DT ▁dog /NN )NP"
     ```
     """
-    return " ".join(_sequence(tree))
+    import tensorflow as tf
+
+    from keras_transformer.tasks.parsing.graph import linearize_texts
+
+    _check_root(tree)
+    return linearize_texts(tf.constant([str(tree)])).numpy()[0].decode()
 
 
 def symbols(trees: Iterable[Tree]) -> list[str]:
-    """Returns the distinct symbols of several trees, sorted."""
-    return sorted(set().union(*map(_symbols, trees)))
+    """Returns the distinct symbols of several trees, sorted.
+
+    Raises:
+        InputError: If a tree does not have the root `TOP` over its words.
+    """
+    found = set()
+    for tree in trees:
+        _check_root(tree)
+        for kind, node in tree.walk():
+            if kind == "word":
+                found.add(f"/{node.label}")
+            elif node is not tree:
+                found.update([f"({node.label}", f"){node.label}"])
+    return sorted(found)
 
 
 def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
@@ -56,11 +72,15 @@ def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
 
     1. What is neither a bracket nor a tag belongs to a word. The word of a
        tag is what is written after the symbol before it.
-    2. The words that are written are aligned with those of the sentence
-       (`alignment.align`). A tag whose word is one too many is dropped. Words
-       that are missing are added before the next tag, each with the tag `XX`;
-       after the last symbol, to the constituent that was opened last and is
-       still open, or to the root if none is.
+    2. The words that are written are aligned in order with those of the
+       sentence, with as few missing, surplus and different words as possible.
+       If several alignments are as good, the written words decide in order:
+       each is paired with the next word of the sentence if it can be, or else
+       is surplus if it can be, or else words are missing before it.
+       A tag whose word is surplus is dropped. Words that are missing are added
+       before the next tag, each with the tag `XX`; after the last symbol, to
+       the constituent that was opened last and is still open, or to the root
+       if none is.
     3. A closing bracket closes the constituent with its label that was opened
        last and is still open, and all that are open inside of it. If there is
        none, the bracket is dropped.
@@ -82,55 +102,24 @@ def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     Raises:
         InputError: If a word is empty or contains brackets or whitespace.
     """
-    symbols, written = _split(sequence)
-    places = iter(align(written, [f"{WORD}{word}" for word in words]))
-    builder = TreeBuilder()
-    used = 0
-    for symbol in symbols:
-        kind, label = symbol[0], symbol[1:]
-        if kind == "(":
-            builder.open(label)
-        elif kind == ")":
-            builder.close(label)
-        elif (place := next(places)) is not None:
-            for word in words[used:place]:
-                builder.word(UNKNOWN_TAG, word)
-            builder.word(label, words[place])
-            used = place + 1
-    for word in words[used:]:
-        builder.word(UNKNOWN_TAG, word)
-    tree = builder.finish()
-    return tree, _symbols(tree) != symbols
+    import tensorflow as tf
+
+    from keras_transformer.tasks.parsing.graph import restore_texts
+
+    tagged = [Tree(UNKNOWN_TAG, word) for word in words]  # checks the words
+    pieces = tf.constant(list(sequence), tf.string)[None]
+    (text,), (repaired,) = restore_texts(
+        pieces,
+        tf.strings.regex_full_match(pieces, r"[(/)][^()\s\v]+"),
+        tf.constant([" ".join(tree.children for tree in tagged)]),
+        lambda words: tf.strings.join([WORD, words]),
+    )
+    return Tree.from_string(text.numpy().decode()), bool(repaired)
 
 
-def _split(sequence: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the symbols of a sequence, and the word of each tag."""
-    symbols, written, word = [], [], ""
-    for part in sequence:
-        if _SYMBOL.fullmatch(part) is None:
-            word += part
-            continue
-        symbols.append(part)
-        if part[0] == "/":
-            written.append(word)
-        word = ""
-    return symbols, written
-
-
-def _symbols(tree: Tree) -> list[str]:
-    return [symbol for symbol in _sequence(tree) if symbol[0] != WORD]
-
-
-def _sequence(tree: Tree) -> list[str]:
+def _check_root(tree: Tree) -> None:
     if tree.label != ROOT or isinstance(tree.children, str):
         raise InputError(
             f"A tree must have the root {ROOT} over its words. Received: a "
             f"tree with the root {tree.label}. `read_trees` adds it."
         )
-    found = []
-    for kind, node in tree.walk():
-        if kind == "word":
-            found += [f"{WORD}{node.children}", f"/{node.label}"]
-        else:
-            found.append(("(" if kind == "open" else ")") + node.label)
-    return found[1:-1]

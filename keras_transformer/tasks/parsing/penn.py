@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing.trees import (
-    ROOT,
-    Tree,
-    TreeBuilder,
-    parse_trees,
-)
+from keras_transformer.tasks.parsing.trees import ROOT, Tree, read_bracketed
 
 ROOTS = (ROOT, "S1", "ROOT")
 EMPTY = "-NONE-"
@@ -34,7 +29,7 @@ def read_trees(
 
     Args:
         path: A file in UTF-8, with one or more lines a tree; see
-            `parse_trees`. It is read as the trees are taken.
+            `read_bracketed`. It is read as the trees are taken.
         keep_functions: Keep functions (`NP-SBJ-1` becomes `NP-SBJ`).
 
     Raises:
@@ -45,7 +40,7 @@ def read_trees(
     Reference:
         Bies et al., 1995: Bracketing Guidelines for Treebank II Style.
     """
-    for number, tree in parse_trees(_read_lines(path), str(path)):
+    for number, tree in read_bracketed(_read_lines(path), str(path)):
         if isinstance(tree.children, str) and tree.label in ROOTS:
             raise InputError(
                 f"{path}, line {number}: Expected a tree in the root. "
@@ -79,19 +74,20 @@ def _read_lines(path: str | os.PathLike) -> Iterator[str]:
 
 
 def _normalize(tree: Tree, keep_functions: bool) -> Tree:
-    builder = TreeBuilder()
+    # Children of the constituents that are open, below the root.
+    stack: list[list[Tree]] = [[]]
     for kind, node in tree.walk():
         label = base_label(node.label, keep_functions)
         if kind == "word":
             if label != EMPTY:
-                builder.word(label, node.children)
+                stack[-1].append(Tree(label, node.children))
         elif node is tree and label in ROOTS:
             continue
         elif kind == "open":
-            builder.open(label)
-        else:
-            builder.close(label)
-    return builder.finish()
+            stack.append([])
+        elif children := stack.pop():
+            stack[-1].append(Tree(label, tuple(children)))
+    return Tree(ROOT, tuple(stack[0]))
 
 
 def base_label(label: str, keep_functions: bool = False) -> str:

@@ -58,14 +58,14 @@ class ParsingTask(Task):
     ) -> Tokenizer:
         # The symbols are needed before the sentences are read.
         pairs = list(pairs)
-        found = symbols(Tree.parse(tree) for _, tree in pairs)
+        found = symbols(Tree.from_string(tree) for _, tree in pairs)
         sentences = (sentence for sentence, _ in pairs)
         return Tokenizer.train(sentences, vocab_size, symbols=found)
 
     def check_tokenizer(
         self, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]
     ) -> None:
-        needed = symbols(Tree.parse(tree) for _, tree in pairs)
+        needed = symbols(Tree.from_string(tree) for _, tree in pairs)
         missing = sorted(set(needed) - set(tokenizer.symbols))
         if missing:
             raise InputError(

@@ -12,9 +12,8 @@ from keras_transformer.support.errors import InputError
 
 ROOT = "TOP"
 # Separators are those of ASCII. A no-break space is part of a word.
-_SEPARATORS = " \t\n\r\f\v"
-_TOKEN = re.compile(rf"[()]|[^(){_SEPARATORS}]+")
-_ATOM = re.compile(rf"[^(){_SEPARATORS}]+")
+_ATOM = re.compile(r"[^() \t\n\r\f\v]+")
+_TOKEN = re.compile(rf"[()]|{_ATOM.pattern}")
 _BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 
 
@@ -27,8 +26,8 @@ class Tree:
     Args:
         label: Category of the constituent, or tag of the word.
         children: The constituents and tagged words inside; or the word, as a
-            `str`. An empty tuple is a sentence without words: such a tree is
-            the child of no other.
+            `str`. An empty tuple is a sentence without words: such a tree
+            cannot be a child.
 
     Raises:
         InputError: If the label or the word is empty or contains a bracket or
@@ -37,7 +36,7 @@ class Tree:
     Example:
 
     ```python
-    tree = Tree.parse("(TOP (NP (DT the) (NN dog)))")
+    tree = Tree.from_string("(TOP (NP (DT the) (NN dog)))")
     tree.words  # ["the", "dog"]
     tree.children[0] == Tree("NP", (Tree("DT", "the"), Tree("NN", "dog")))
     ```
@@ -60,12 +59,12 @@ class Tree:
             if not child.children:
                 raise InputError(
                     "A constituent must have children. Received: "
-                    f"({child.label} ) inside ({self.label} ...)"
+                    f"({child.label}) inside ({self.label} ...)"
                 )
 
     @classmethod
-    def parse(cls, text: str) -> "Tree":
-        """Returns the tree that a text shows.
+    def from_string(cls, text: str) -> "Tree":
+        """Returns the tree of a bracketed text, as `str(tree)` writes it.
 
         Args:
             text: One tree, as in the Penn Treebank: `(S (NP (DT the) ...`. An
@@ -74,11 +73,12 @@ class Tree:
         Raises:
             InputError: If brackets are missing, or the text is not one tree.
         """
-        trees = [tree for _, tree in parse_trees(text.split("\n"))]
+        trees = [tree for _, tree in read_bracketed(text.split("\n"))]
         if len(trees) != 1:
+            shown = repr(text if len(text) <= 60 else text[:60] + "...")
             raise InputError(
                 "A text must have one tree. Received: "
-                f"{len(trees)} trees in {_shorten(text)}"
+                f"{len(trees)} trees in {shown}"
             )
         return trees[0]
 
@@ -118,17 +118,15 @@ class Tree:
         parts = []
         for kind, tree in self.walk():
             if kind == "close":
-                # A tree without words keeps its space: (TOP ).
-                at = -1 if tree.children else len(parts)
-                parts[at:] = [parts[-1] + ")"] if tree.children else [")"]
+                parts.append(")")
             elif kind == "open":
-                parts.append(f"({tree.label}")
+                parts.append(f" ({tree.label}")
             else:
-                parts.append(f"({tree.label} {tree.children})")
-        return " ".join(parts)
+                parts.append(f" ({tree.label} {tree.children})")
+        return "".join(parts)[1:]
 
     def __repr__(self):
-        return f"Tree.parse({str(self)!r})"
+        return f"Tree.from_string({str(self)!r})"
 
     def __eq__(self, other):
         if not isinstance(other, Tree):
@@ -139,50 +137,7 @@ class Tree:
         return hash(str(self))
 
 
-class TreeBuilder:
-    """Builds a tree from its parts, in the order of its text.
-
-    A constituent that is closed without children is left out.
-
-    Args:
-        label: Label of the root.
-    """
-
-    def __init__(self, label: str = ROOT):
-        self._stack: list[tuple[str, list[Tree]]] = [(label, [])]
-
-    def open(self, label: str) -> None:
-        """Opens a constituent."""
-        self._stack.append((label, []))
-
-    def word(self, tag: str, word: str) -> None:
-        """Adds a tagged word to the constituent that was opened last."""
-        self._stack[-1][1].append(Tree(tag, word))
-
-    def close(self, label: str) -> None:
-        """Closes the last open constituent with a label, and all inside of it.
-
-        Does nothing if none is open.
-        """
-        for at in reversed(range(1, len(self._stack))):
-            if self._stack[at][0] == label:
-                self._close_from(at)
-                break
-
-    def _close_from(self, at: int) -> None:
-        while len(self._stack) > at:
-            label, children = self._stack.pop()
-            if children:
-                self._stack[-1][1].append(Tree(label, tuple(children)))
-
-    def finish(self) -> Tree:
-        """Closes what is open, and returns the tree."""
-        self._close_from(1)
-        label, children = self._stack[0]
-        return Tree(label, tuple(children))
-
-
-def parse_trees(
+def read_bracketed(
     lines: Iterable[str], name: str = "text"
 ) -> Iterator[tuple[int, Tree]]:
     """Yields each tree of a text, and the number of the line it begins in.
@@ -196,11 +151,11 @@ def parse_trees(
     Raises:
         InputError: If brackets are missing, or there is something else.
     """
-    # Label, if it was read, and children of the constituents that are open.
-    stack: list[tuple[list[str], list[Tree] | list[str]]] = []
+    # What has been read of each open bracket: the label, then the children.
+    stack: list[list[str | Tree]] = []
     start = 0
 
-    def error(number, text):
+    def error(text):
         begin = f", in the tree that begins in line {start}" if stack else ""
         return InputError(f"{name}, line {number}: {text}{begin}.")
 
@@ -208,39 +163,30 @@ def parse_trees(
         if not stack and line.startswith("*x*"):
             continue
         for token in _TOKEN.findall(line):
-            labels, children = stack[-1] if stack else ([], [])
             if token == "(":
-                if stack and not labels:
+                if stack and not stack[-1]:
                     if len(stack) > 1:
-                        raise error(number, "A bracket has no label")
-                    labels.append(ROOT)
-                if children and isinstance(children[0], str):
-                    raise error(number, f"A bracket after word {children[0]!r}")
+                        raise error("A bracket has no label")
+                    stack[-1].append(ROOT)
+                if stack and isinstance(stack[-1][-1], str) and stack[-1][1:]:
+                    raise error(f"A bracket after word {stack[-1][1]!r}")
                 start = start if stack else number
-                stack.append(([], []))
+                stack.append([])
             elif not stack:
                 what = "a closing bracket" if token == ")" else "text"
-                raise error(
-                    number, f"There is {what} outside of a tree: {token!r}"
-                )
+                raise error(f"There is {what} outside of a tree: {token!r}")
             elif token != ")":
-                if not labels:
-                    labels.append(token)
-                elif children:
-                    raise error(
-                        number, f"There is text after a child: {token!r}"
-                    )
-                else:
-                    children.append(token)
-            elif not labels or (not children and len(stack) > 1):
-                raise error(number, "A bracket is empty")
+                if stack[-1][1:]:
+                    raise error(f"There is text after a child: {token!r}")
+                stack[-1].append(token)
+            elif not stack[-1] or (len(stack) > 1 and not stack[-1][1:]):
+                raise error("A bracket is empty")
             else:
-                stack.pop()
-                (label,) = labels
+                label, *children = stack.pop()
                 is_word = children and isinstance(children[0], str)
                 tree = Tree(label, children[0] if is_word else tuple(children))
                 if stack:
-                    stack[-1][1].append(tree)
+                    stack[-1].append(tree)
                 else:
                     yield start, tree
     if stack:
@@ -257,32 +203,24 @@ def pretty(tree: Tree, width: int = 80) -> str:
         tree: The tree.
         width: A constituent that is shorter is written in one line.
     """
-    # Length of the text of each constituent, children first.
-    length: dict[int, int] = {}
-    for kind, node in tree.walk():
-        if kind == "word":
-            length[id(node)] = len(str(node))
-        elif kind == "close":
-            inside = sum(length[id(child)] + 1 for child in node.children)
-            length[id(node)] = len(node.label) + 2 + inside
     lines: list[str] = []
-    stack: list[tuple[int, Tree] | None] = [(0, tree)]
-    while stack:
-        item = stack.pop()
-        if item is None:
-            lines[-1] += ")"
-            continue
-        depth, node = item
-        if (
-            2 * depth + length[id(node)] <= width
-            or not node.children
-            or isinstance(node.children, str)
-        ):
-            lines.append("  " * depth + str(node))
+    starts: list[int] = []  # first line of each open constituent
+    for kind, node in tree.walk():
+        indent = "  " * len(starts)
+        if kind == "word":
+            lines.append(f"{indent}{node}")
+        elif kind == "open":
+            starts.append(len(lines))
+            lines.append(f"{indent}({node.label}")
         else:
-            lines.append("  " * depth + f"({node.label}")
-            stack.append(None)
-            stack.extend((depth + 1, child) for child in node.children[::-1])
+            lines[-1] += ")"
+            start = starts.pop()
+            # A child that takes several lines is too long already.
+            if len(lines) - start == 1 + len(node.children):
+                children = map(str.lstrip, lines[start + 1 :])
+                line = " ".join([lines[start], *children])
+                if len(line) <= width:
+                    lines[start:] = [line]
     return "\n".join(lines)
 
 
@@ -298,7 +236,3 @@ def unescape_brackets(word: str) -> str:
     for bracket, name in _BRACKETS.items():
         word = word.replace(name, bracket)
     return word
-
-
-def _shorten(text: str, length: int = 60) -> str:
-    return repr(text if len(text) <= length else text[:length] + "...")

@@ -8,15 +8,11 @@ import pytest
 import random_trees
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_linearization import linearize, restore
 from treebank import craft_files
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing import (
-    bracketing_scores,
-    linearize,
-    read_trees,
-    restore,
-)
+from keras_transformer.tasks.parsing import bracketing_scores, read_trees
 
 PUNCTUATION = {",", ":", "``", "''", "."}
 NOT_COUNTED = {"TOP", "S1", "ROOT", "-NONE-", *PUNCTUATION}
@@ -33,7 +29,7 @@ def read_text(text):
     """
     words, brackets, open_brackets = [], [], []
     for bracket, word, _ in re.findall(
-        r"\(([^ ()]+) (?:([^ ()]+)\))?|(\))", text
+        r"\(([^ ()]+) ?(?:([^ ()]+)\))?|(\))", text
     ):
         if not bracket:
             open_brackets.pop()
@@ -284,7 +280,17 @@ def test_tag_accuracy():
 
 def test_no_sentences():
     assert set(bracketing_scores([], []).values()) == {0.0}
-    assert set(bracketing_scores(["(TOP )"], ["(TOP )"]).values()) == {0.0}
+    assert set(bracketing_scores(["(TOP)"], ["(TOP)"]).values()) == {0.0}
+
+
+def test_deep_trees():
+    depth = 10_000
+    tree = f"(TOP {'(X (N a) ' * depth}(N a){')' * depth})"
+    assert bracketing_scores([tree], [tree])["f1"] == 100.0
+    other = tree.replace("(X (N a) (N a))", "(Y (N a) (N a))")
+    scores = bracketing_scores([other], [tree])
+    assert scores["f1"] == pytest.approx(100 * (depth - 1) / depth)
+    assert scores["unlabelled_f1"] == scores["no_crossing"] == 100.0
 
 
 # === Errors ===

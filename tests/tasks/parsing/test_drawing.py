@@ -1,18 +1,21 @@
 """Pictures of trees: what is in them, and that nothing overlaps."""
 
+import functools
 import itertools
 import re
+import unicodedata
 import xml.etree.ElementTree as ET
 
-import pytest
+import matplotlib
 import random_trees
 from hypothesis import given
 
 from keras_transformer.tasks.parsing import Tree, draw
-from keras_transformer.tasks.parsing.drawing import GAP, _estimate_width
 
 SVG = "{http://www.w3.org/2000/svg}"
-TREE = Tree.parse("(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))")
+TREE = Tree.from_string(
+    "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
+)
 
 
 class Picture:
@@ -42,7 +45,7 @@ class Picture:
 
 
 def segments(path):
-    """Returns the straight lines of a path; its curves are small."""
+    """Returns the lines of a path."""
     found, at = [], None
     for command, numbers in re.findall(r"([A-Z])([^A-Z]*)", path):
         numbers = [float(number) for number in numbers.split()]
@@ -56,10 +59,29 @@ def segments(path):
     return found
 
 
+@functools.cache
+def helvetica(font):
+    """Returns the widths of the characters of ASCII, in thousandths."""
+    path = f"{matplotlib.get_data_path()}/fonts/pdfcorefonts/{font}.afm"
+    with open(path, encoding="ascii") as file:
+        found = re.findall(r"^C (\d+) ; WX (\d+)", file.read(), re.MULTILINE)
+    widths = {chr(int(code)): int(width) for code, width in found}
+    return {c: width for c, width in widths.items() if " " <= c <= "~"}
+
+
 def boxes(picture):
-    """Returns left, right, top and bottom of each text."""
+    """Returns left, right, top and bottom of each text in Helvetica."""
     for name, text, x, y in picture.texts:
-        half = _estimate_width(text) * (0.8 if name == "tag" else 1.0) / 2
+        bold = "-Bold" if name == "constituent" else ""
+        widths = helvetica(f"Helvetica{bold}")
+        size = 12 if name == "tag" else 15
+        letters = unicodedata.normalize("NFD", text or "")
+        # A letter that is not in ASCII is as wide as most.
+        width = sum(
+            widths.get(c, 0 if unicodedata.combining(c) else 556)
+            for c in letters
+        )
+        half = size / 1000 * width / 2
         yield x - half, x + half, y - 12, y + 4
 
 
@@ -85,13 +107,20 @@ def test_positions():
 
 
 def test_lines():
-    s, np = Picture(TREE).lines[1:3]
-    tags = {x for name, _, x, _ in Picture(TREE).texts if name == "tag"}
-    below = {end[0] for _, end in np} | {start[0] for start, _ in np}
-    assert len(below & tags) == 2
-    # Parent, two ends, the bar between them, and one line inside.
-    assert (len(s), len(np)) == (5, 4)
-    assert [len(lines) for lines in Picture(TREE).lines] == [1, 5, 4, 1]
+    picture = Picture(TREE)
+    x = {text: at for _, text, at, _ in picture.texts}
+    ends = [
+        [lines[i][1][0] for i in range(2, len(lines), 3)]
+        for lines in picture.lines
+    ]  # each child: down, across, down
+    assert ends == [
+        [x["S"]],
+        [x["NP"], x["VP"], x["."]],
+        [x["the"], x["dog"]],
+        [x["barks"]],
+    ]
+    starts = [lines[0][0][0] for lines in picture.lines]
+    assert starts == [x["TOP"], x["S"], x["NP"], x["VP"]]
 
 
 @random_trees.fixed
@@ -139,14 +168,26 @@ def crosses(a, b):
     )
 
 
-def test_labels_wider_than_their_words():
-    tree = "(TOP (S (WHADJP (A a)) (WHADVP (A a)) (CAPTIONS (. .) (. .))))"
-    picture = Picture(Tree.parse(tree))
-    wide = [text for text in picture.of("constituent") if len(text[1]) > 4]
-    assert len(wide) == 3
-    for (_, a, x, _), (_, b, z, _) in itertools.pairwise(wide):
-        half = (_estimate_width(a) + _estimate_width(b)) / 2
-        assert z - x == pytest.approx(half + GAP, abs=0.2)
+def test_no_text_is_wider_than_its_column():
+    words = [20 * chr(code) for code in range(33, 127) if chr(code) not in "()"]
+    tagged = tuple(Tree("WRB", word) for word in words)
+    labelled = tuple(Tree(word, (Tree("A", "a"),)) for word in words)
+    for children in (tagged, labelled):
+        picture = Picture(Tree("TOP", children))
+        row = (
+            picture.of("word")
+            if children is tagged
+            else (picture.of("constituent")[1:])
+        )
+        assert len(row) == len(words)
+        in_row = [t[1] for t in row]
+        found = [
+            box
+            for box, text in zip(boxes(picture), picture.texts, strict=True)
+            if text[1] in in_row
+        ]
+        for (_, right, *_), (left, *_) in itertools.pairwise(sorted(found)):
+            assert right < left
 
 
 def test_texts_are_escaped():
@@ -160,7 +201,9 @@ def test_texts_are_escaped():
 
 
 def test_brackets_are_shown():
-    tree = Tree.parse("(TOP (-LRB- -LRB-) (NN f-LRB-x-RRB-) (-RRB- -RRB-))")
+    tree = Tree.from_string(
+        "(TOP (-LRB- -LRB-) (NN f-LRB-x-RRB-) (-RRB- -RRB-))"
+    )
     picture = Picture(tree)
     assert [text for _, text, _, _ in picture.of("word")] == ["(", "f(x)", ")"]
     assert picture.of("tag")[0][1] == "-LRB-"
@@ -209,16 +252,16 @@ def contrast(*colors):
     return (max(light) + 0.05) / (min(light) + 0.05)
 
 
-def test_widths():
-    assert _estimate_width("mm") > _estimate_width("nn") > _estimate_width("il")
-    assert (
-        _estimate_width("日本") > _estimate_width("NN") > _estimate_width("nn")
-    )
-    assert _estimate_width("e\u0301") == _estimate_width("e")
+def test_wide_characters_and_combining_marks():
+    def width(text):
+        return float(Picture(Tree("NN", text)).root.get("width"))
+
+    assert width("日本") > width("NN") > width("nn")
+    assert width("e\u0301" * 9) == width("e" * 9)
 
 
 def test_deep_tree():
-    tree = Tree.parse(f"{'(X ' * 5_000}(NN dog){')' * 5_000}")
+    tree = Tree.from_string(f"{'(X ' * 5_000}(NN dog){')' * 5_000}")
     picture = Picture(tree)
     assert len(picture.of("constituent")) == 5_000
     assert len({x for _, _, x, _ in picture.texts}) == 1

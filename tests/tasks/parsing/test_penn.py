@@ -122,8 +122,8 @@ def test_streaming(tmp_path):
     path = tmp_path / "test.mrg"
     path.write_text(f"{DOG}\n{DOG})\n")
     trees = read_trees(path)
-    assert next(trees) == Tree.parse(DOG)
-    assert next(trees) == Tree.parse(DOG)
+    assert next(trees) == Tree.from_string(DOG)
+    assert next(trees) == Tree.from_string(DOG)
     with pytest.raises(InputError, match="test.mrg, line 2: .*outside"):
         next(trees)
 

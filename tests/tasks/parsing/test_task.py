@@ -122,6 +122,21 @@ def test_sources_are_split_unless_they_are_words(tokenizer):
     ]
 
 
+def test_outputs_for_invalid_utf_8_are_valid(tokenizer):
+    task = ParsingTask()
+
+    def parse(sources):
+        ids = tf.fill([tf.shape(sources)[0], 1, 1], tokenizer.eos_id)
+        words = task.source_texts(sources)
+        return task.output_texts(tokenizer, ids, words).texts
+
+    sentence = tf.constant([b"the d\xffog \xc3"])
+    for function in (parse, tf.function(parse)):
+        (text,) = function(sentence).numpy()[0]
+        tree = Tree.from_string(text.decode("utf-8"))
+        assert tree.words == ["the", "d\ufffdog", "\ufffd"]
+
+
 def test_scores_are_those_of_brackets():
     task = find_task("parsing")
     wrong = "(TOP (S (NP (DT the) (NN dog) (VBZ barks)) (. .)))"
@@ -154,4 +169,4 @@ def test_the_watched_metric_has_a_label():
 
 def test_trees_of_the_pairs_are_valid():
     for sentence, tree in PAIRS:
-        assert " ".join(Tree.parse(tree).words) == sentence
+        assert " ".join(Tree.from_string(tree).words) == sentence
