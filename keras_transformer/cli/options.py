@@ -71,6 +71,12 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_split(parser: argparse.ArgumentParser, default: str, text: str) -> None:
+    """Adds the flag `--split`."""
+    text += " (default: %(default)s)"
+    parser.add_argument("--split", default=default, help=text)
+
+
 def add_output(parser: argparse.ArgumentParser, text: str) -> None:
     """Adds the flag `--output`, which is required."""
     parser.add_argument("--output", required=True, metavar="PATH", help=text)
