@@ -155,20 +155,17 @@ class Client(contextlib.AbstractContextManager):
         if prefixes is not None:
             signature = "translate_prefix"
             inputs["prefix"], _ = read_texts(prefixes, "prefixes")
+        rows = self._call_in_batches(signature, inputs)
+        output = "trees" if rows and "trees" in rows[0] else "translations"
         translations = [
             Translation(
                 # A model may spell bytes that are not UTF-8.
-                [
-                    text.decode("utf-8", "replace")
-                    for text in row[
-                        "trees" if "trees" in row else "translations"
-                    ]
-                ],
+                [text.decode("utf-8", "replace") for text in row[output]],
                 row["scores"].tolist(),
                 # Only parsers return `repaired`.
                 *(bool(row.get(f, False)) for f in Translation._fields[2:]),
             )
-            for row in self._call_in_batches(signature, inputs)
+            for row in rows
         ]
         return translations[0] if is_single else translations
 
@@ -279,10 +276,7 @@ class Client(contextlib.AbstractContextManager):
     def _call_in_batches(
         self, signature: str, inputs: dict[str, list[str]]
     ) -> list[dict[str, Any]]:
-        """Returns the outputs by name of each text, in the order of the texts.
-
-        Texts are sent in batches of similar length.
-        """
+        """Returns the outputs by name of each text, in their order."""
         columns = {
             name: [text.encode() for text in texts]
             for name, texts in inputs.items()

@@ -46,17 +46,8 @@ def oldest_serving(path: Path) -> str:
     """Returns the oldest release of TensorFlow Serving that can run a model.
 
     Every release has the public operations of its TensorFlow and, of
-    tensorflow-text, those of SentencePiece.
-
-    Args:
-        path: Folder of the SavedModel.
-
-    Returns:
-        One of a few releases from `"2.12"` on; older ones were not examined.
-
-    Raises:
-        InputError: If no release has all operations of the model, or part of
-            it must be compiled by XLA.
+    tensorflow-text, those of SentencePiece. Older ones than 2.12 were not
+    examined.
     """
     graph = read_meta_graph(path).graph_def
     functions = graph.library.function

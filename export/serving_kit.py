@@ -27,15 +27,7 @@ _FILES = ("batching.config", "monitoring.config", "compose.yaml", "README.md")
 
 
 def check_kit(path: str | Path) -> None:
-    """Checks, before a model is written, that a kit can be.
-
-    Args:
-        path: The model, `NAME/VERSION`.
-
-    Raises:
-        InputError: If the package tensorflow-serving-api is not installed, the
-            version is not a number, or the name does not fit into a URL.
-    """
+    """Checks, before a model is written, that a kit can be."""
     name = Path(path).resolve().parent.name
     if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
         raise InputError(
@@ -61,7 +53,8 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
         The files that were written. A file that exists is kept.
 
     Raises:
-        InputError: As `check_kit`.
+        InputError: If the package tensorflow-serving-api is not installed, the
+            version is not a number, or the name does not fit into a URL.
     """
     check_kit(path)
     path = Path(path)

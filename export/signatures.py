@@ -66,11 +66,7 @@ def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
 
 
 class Signatures(tf.Module):
-    """Makes the signatures of a translator.
-
-    Args:
-        translator: The translator.
-    """
+    """Makes the signatures of a translator."""
 
     def __init__(self, translator: Translator) -> None:
         super().__init__()
@@ -102,14 +98,7 @@ class Signatures(tf.Module):
         ]
 
     def make(self, names: Collection[str]) -> dict[str, Any]:
-        """Returns functions by name.
-
-        Args:
-            names: Of `names`.
-
-        Raises:
-            InputError: If a name is unknown, or `serving_default` is missing.
-        """
+        """Returns functions by name."""
         unknown = sorted(set(names) - set(self.names))
         if unknown or "serving_default" not in names:
             raise InputError(
@@ -142,17 +131,17 @@ class Signatures(tf.Module):
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        names = [spec.name for spec in SIGNATURES["translate_with_options"][1:]]
-        options = dict(zip(names, options, strict=True))
-        settings = dataclasses.replace(self._beam_search, **options)
+        specs = SIGNATURES["translate_with_options"][1:]
+        given = {s.name: x for s, x in zip(specs, options, strict=True)}
+        settings = dataclasses.replace(self._beam_search, **given)
         return self._translate(settings, settings.beam_size, text)
 
     def _sample(
         self, text: tf.Tensor, *options: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        names = [spec.name for spec in SIGNATURES["sample"][1:]]
-        options = dict(zip(names, options, strict=True))
-        settings = dataclasses.replace(self._sampling, **options)
+        specs = SIGNATURES["sample"][1:]
+        given = {s.name: x for s, x in zip(specs, options, strict=True)}
+        settings = dataclasses.replace(self._sampling, **given)
         return self._translate(settings, settings.num_samples, text)
 
     def _translate(
@@ -256,11 +245,8 @@ class Signatures(tf.Module):
     ) -> dict[str, tf.Tensor]:
         """Calls a function with slices of a batch, and joins what it returns.
 
-        Args:
-            function: Takes tensors whose first axis is the batch, returns
-                such tensors by name.
-            rows: Largest slice, a scalar.
-            *tensors: Arguments of `function`, for the whole batch.
+        `function` takes tensors whose first axis is the batch, and returns
+        such tensors by name.
         """
         tensors = [tf.ensure_shape(x, [None, *x.shape[1:]]) for x in tensors]
         sizes = [tf.shape(x)[0] for x in tensors]

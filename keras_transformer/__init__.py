@@ -72,23 +72,14 @@ _NAMES = {
     "trace": "showing.tracing",
 }
 _MODULES = {
-    "decoding": "decoding",
-    "export": "export",
-    "layers": "layers",
-    "losses": "losses",
-    "masks": "masks",
-    "metrics": "metrics",
-    "optimizers": "optimizers",
+    **{name: name for name in ("decoding", "export", "layers", "losses")},
+    **{name: name for name in ("masks", "metrics", "optimizers", "presets")},
+    **{name: name for name in ("schedules", "tasks", "text", "train")},
     "pages": "showing.pages",
     "parsing": "tasks.parsing",
     "plotting": "showing.plotting",
-    "presets": "presets",
     "run": "inference.run",
-    "schedules": "schedules",
-    "tasks": "tasks",
-    "text": "text",
     "tracing": "showing.tracing",
-    "train": "train",
     "web": "showing.web",
 }
 # What has classes that `keras.models.load_model` may meet.

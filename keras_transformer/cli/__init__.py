@@ -17,17 +17,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command.
+    """Runs a command and returns its exit code; see `terminal.run`.
 
-    Args:
-        arguments: What follows `keras-transformer`. Default: `sys.argv[1:]`.
-
-    Returns:
-        The exit code; see `keras_transformer.cli.terminal.run`.
-
-    Raises:
-        SystemExit: By `argparse`, after `--help` and for invalid options; by
-            SIGTERM, with code 143.
+    `argparse` raises SystemExit after `--help` and for invalid options, and
+    SIGTERM with code 143.
     """
     if arguments is None:
         arguments = sys.argv[1:]

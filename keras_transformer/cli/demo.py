@@ -23,18 +23,7 @@ _SENTENCE = "I am a student"
 
 
 def run_demo(output: str | os.PathLike | None = None) -> Run:
-    """Trains a small Transformer on the bundled corpus and uses it.
-
-    Args:
-        output: Folder of the run. Default: the first of `runs/demo`,
-            `runs/demo-2`, `runs/demo-3`, ... that does not exist.
-
-    Returns:
-        The run; its folder `exported/1` holds the SavedModel.
-
-    Raises:
-        InputError: If `output` exists and is not empty.
-    """
+    """Trains a small Transformer on the bundled corpus and uses it."""
     output = output or _free_folder()
     check_free(output)
     corpus = open_corpus(["embedded"])
@@ -75,11 +64,9 @@ def run_demo(output: str | os.PathLike | None = None) -> Run:
 
 
 def _free_folder() -> Path:
-    number, path = 1, Path("runs/demo")
-    while path.exists():
-        number += 1
-        path = Path(f"runs/demo-{number}")
-    return path
+    numbered = (Path(f"runs/demo-{number}") for number in itertools.count(2))
+    paths = itertools.chain([Path("runs/demo")], numbered)
+    return next(path for path in paths if not path.exists())
 
 
 def _next_steps(path: Path) -> str:

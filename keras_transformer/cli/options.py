@@ -29,16 +29,14 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def add_model(parser: argparse.ArgumentParser, several: bool = True) -> None:
     """Adds the folder of a run or of several, `--checkpoint` and `--dtype`."""
-    averaged = (
-        "; the probabilities of several runs with the same tokenizer are "
-        "averaged"
-    )
-    parser.add_argument(
-        "runs",
-        nargs="+" if several else 1,
-        metavar="run",
-        help="folder that `train` wrote" + (averaged if several else ""),
-    )
+    text = "folder that `train` wrote"
+    if several:
+        text += (
+            "; the probabilities of several runs with the same tokenizer are "
+            "averaged"
+        )
+    nargs = "+" if several else 1
+    parser.add_argument("runs", nargs=nargs, metavar="run", help=text)
     parser.add_argument(
         "--checkpoint",
         metavar="STEP",
@@ -71,6 +69,12 @@ def add_data(parser: argparse.ArgumentParser) -> None:
             metavar="LANGUAGE",
             help=f"language code of the {name}, e.g. {example}",
         )
+
+
+def add_split(parser: argparse.ArgumentParser, default: str, text: str) -> None:
+    """Adds the flag `--split`."""
+    text += " (default: %(default)s)"
+    parser.add_argument("--split", default=default, help=text)
 
 
 def add_output(parser: argparse.ArgumentParser, text: str) -> None:
@@ -186,15 +190,7 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 def open_translator(
     options: argparse.Namespace, task: Task | None = None
 ) -> "Translator":
-    """Opens the runs with the search that the flags ask for.
-
-    Args:
-        options: What was given on the command line.
-        task: What the runs must be for. Default: any task.
-
-    Raises:
-        InputError: If the runs are for another task.
-    """
+    """Opens the runs, which must be for the task, with the search of flags."""
     from keras_transformer.inference.run import Run
     from keras_transformer.inference.translator import Translator
 
@@ -218,13 +214,7 @@ def open_translator(
 
 
 def search_of(options: argparse.Namespace, run: "Run") -> Search:
-    """Returns the settings of the search.
-
-    What was not given is the default of the run's task.
-
-    Raises:
-        InputError: If values are invalid, or of the other kind of search.
-    """
+    """Returns the search; what was not given is the default of the task."""
     kind, other, problem = (
         (Sampling, BeamSearch, "Options of beam search exclude --sample.")
         if getattr(options, "sample", False)

@@ -12,6 +12,7 @@ from keras_transformer.cli.options import (
     add_output,
     add_run,
     add_search,
+    add_split,
     open_translator,
     positive_integer,
 )
@@ -34,12 +35,8 @@ def add_attention_options(parser: argparse.ArgumentParser) -> None:
         choices=("encoder", "decoder", "cross"),
         help="which attention a picture shows (default: cross)",
     )
-    add_integer(
-        parser,
-        "--layer",
-        None,
-        "layer that a picture shows, counted from 1 (default: the last)",
-    )
+    text = "layer that a picture shows, counted from 1 (default: the last)"
+    add_integer(parser, "--layer", None, text)
     add_search(parser)
 
 
@@ -153,22 +150,18 @@ def plot(options: argparse.Namespace) -> None:
 
 
 def _add_schedule(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--d-model",
-        nargs="+",
-        type=positive_integer,
-        default=[512],
-        metavar="INT",
-        help="widths of models (default: 512)",
-    )
-    parser.add_argument(
-        "--warmup-steps",
-        nargs="+",
-        type=positive_integer,
-        default=[4000],
-        metavar="INT",
-        help="warm-up steps, each with each width (default: 4000)",
-    )
+    for flag, default, text in (
+        ("--d-model", 512, "widths of models"),
+        ("--warmup-steps", 4000, "warm-up steps, each with each width"),
+    ):
+        parser.add_argument(
+            flag,
+            nargs="+",
+            type=positive_integer,
+            default=[default],
+            metavar="INT",
+            help=f"{text} (default: {default})",
+        )
     add_integer(parser, "--steps", 100_000, "number of steps", positive_integer)
 
 
@@ -189,12 +182,9 @@ def _schedule(options: argparse.Namespace) -> "Figure":
 def _add_corpus(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     add_data(parser)
-    parser.add_argument(
-        "--split", default="train", help="split to plot (default: train)"
-    )
-    add_integer(
-        parser, "--pairs", 10_000, "pairs, from the first on", positive_integer
-    )
+    add_split(parser, "train", "split to plot")
+    text = "pairs, from the first on"
+    add_integer(parser, "--pairs", 10_000, text, positive_integer)
 
 
 def _corpus(options: argparse.Namespace) -> "Figure":

@@ -32,14 +32,8 @@ _MEMORY = (
 def run(command: Callable[[], None]) -> int:
     """Runs a command, reports its error and returns its exit code.
 
-    Args:
-        command: The command. SIGTERM raises `SystemExit(143)` in it.
-
-    Returns:
-        0 on success; 2 after an error of the user or the system, with a
-        message on standard error; 130 after an interrupt; 141 if the reader
-        of standard output is gone. The last two are what a shell reports for
-        a program that a signal ended.
+    It is 2 after an error of the user or the system. SIGTERM raises
+    `SystemExit(143)` in the command.
     """
     try:
         _prepare_streams()
@@ -66,13 +60,9 @@ def report(message: str) -> None:
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Checks the encoding of the command line.
-
-    Raises:
-        InputError: If an argument is not valid Unicode. Python puts lone
-            surrogates where it cannot decode the bytes of an argument.
-    """
+    """Checks the encoding of the command line."""
     for argument in arguments:
+        # Python puts lone surrogates where it cannot decode bytes.
         if re.search("[\0\ud800-\udfff]", argument):
             raise InputError(
                 "Arguments and the names of files must be valid UTF-8. "
@@ -83,15 +73,8 @@ def check_arguments(arguments: Sequence[str]) -> None:
 def read_lines() -> Iterator[list[str]]:
     """Yields the lines of standard input as soon as they arrive.
 
-    A terminal gets a prompt on standard error.
-
-    Yields:
-        All complete lines that could be read without waiting for more, at
-        least one, without their line ends.
-
-    Raises:
-        InputError: If standard input is closed, or a line is not valid
-            UTF-8. The lines before it have been yielded by then.
+    A list has all complete lines that could be read without waiting for more,
+    at least one. Those before an invalid line are yielded before the error.
     """
     if sys.stdin is None:
         raise InputError(
@@ -139,16 +122,11 @@ def _read_encoded_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def _prepare_streams() -> None:
-    """Makes the standard streams fit for any text.
-
-    Raises:
-        InputError: If standard output is closed: the next file that is opened
-            would get its file descriptor.
-    """
+    """Makes the standard streams fit for any text."""
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")
         os.dup2(sys.stderr.fileno(), 2)  # native code writes there
-    if sys.stdout is None:
+    if sys.stdout is None:  # the next file would get its file descriptor
         raise InputError(
             "Standard output must be open. Received: a closed one; use "
             "`> /dev/null` to discard the output."

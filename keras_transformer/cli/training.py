@@ -14,6 +14,7 @@ from keras_transformer.cli.options import (
     add_preset,
     add_run,
     add_search,
+    add_split,
     given_values,
     search_of,
 )
@@ -144,9 +145,7 @@ def add_evaluate_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `evaluate`."""
     add_model(parser, several=False)
     add_data(parser)
-    parser.add_argument(
-        "--split", default="test", help="split to measure (default: test)"
-    )
+    add_split(parser, "test", "split to measure")
     parser.add_argument(
         "--metric",
         nargs="+",
@@ -205,13 +204,11 @@ def add_average_options(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `average`."""
     add_run(parser)
     parser.add_argument("output", help="folder of the new run")
-    add_integer(
-        parser,
-        "--last",
-        None,
+    text = (
         "number of checkpoints (default: as many as training keeps, 5 for "
-        "base and 20 for big)",
+        "base and 20 for big)"
     )
+    add_integer(parser, "--last", None, text)
 
 
 def average(options: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ error messages and the flags of the command line come from these fields.
 """
 
 import dataclasses
+import functools
 import inspect
 import math
 import textwrap
@@ -35,21 +36,16 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def _integer(expected: str, in_range: Callable[[Any], Any]) -> Rule:
-    return Rule(
-        expected,
-        lambda value: _is_integer(value) and in_range(value),
-        in_range=in_range,
-    )
+def _ranged(
+    is_type: Callable[[Any], bool],
+    expected: str,
+    in_range: Callable[[Any], Any],
+) -> Rule:
+    return Rule(expected, lambda x: is_type(x) and in_range(x), (), in_range)
 
 
-def _number(expected: str, in_range: Callable[[Any], Any]) -> Rule:
-    return Rule(
-        expected,
-        lambda value: _is_number(value) and in_range(value),
-        in_range=in_range,
-    )
-
+_integer = functools.partial(_ranged, _is_integer)
+_number = functools.partial(_ranged, _is_number)
 
 POSITIVE_INTEGER = _integer("a positive integer", lambda x: x > 0)
 NON_NEGATIVE_INTEGER = _integer("a non-negative integer", lambda x: x >= 0)
@@ -92,13 +88,9 @@ def one_of(*choices: str) -> Rule:
 def described(
     rule: Rule, description: str, default: Any = dataclasses.MISSING
 ) -> Any:
-    """Returns a dataclass field.
+    """Returns a dataclass field; it may be None if its default is None.
 
-    Args:
-        rule: What its values must be. A field whose default is None may also
-            be None.
-        description: What it is, in lower case and without a full stop.
-        default: Its default value; without one, the field is required.
+    The description is in lower case and without a full stop.
     """
     metadata = {"rule": rule, "description": description}
     return dataclasses.field(default=default, metadata=metadata)
@@ -118,9 +110,6 @@ def check_fields(record: Any) -> None:
 
     A field may also be a symbolic tensor, such as an input of an exported
     signature: what its value is, the graph has to check (`Rule.in_range`).
-
-    Raises:
-        InputError: If values are invalid; the message lists all of them.
     """
     problems = []
     for field in dataclasses.fields(record):

@@ -15,15 +15,8 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary path, and moves the file written there to `path`.
 
     If writing fails, or the machine stops, the previous file at `path` is
-    unchanged. A failure also deletes the temporary file.
-
-    Args:
-        path: The file to write. The temporary file is in the same folder and
-            has the same suffix.
-
-    Raises:
-        OSError: If the file cannot be written; the error names `path` if the
-            system's error names no file.
+    unchanged. A failure also deletes the temporary file, which is in the same
+    folder and has the same suffix.
     """
     path = Path(path)
     # A name may have 255 bytes, and no part of a character.
@@ -44,17 +37,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
-    """Checks the name of a file, before what it will contain is made.
-
-    Args:
-        path: The file.
-        suffixes: What its name may end in, such as `.png`.
-
-    Raises:
-        InputError: If it ends in anything else, it is a folder, or its folder
-            does not exist.
-        OSError: If its name is too long, or its folder is not accessible.
-    """
+    """Checks the name of a file, before what it will contain is made."""
     path = Path(path)
     if path.suffix.lower() not in suffixes:
         raise InputError(
@@ -73,15 +56,7 @@ def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
 
 
 def check_new(path: str | os.PathLike) -> None:
-    """Checks that nothing exists at a path, not even a dangling link.
-
-    Args:
-        path: The file or folder.
-
-    Raises:
-        InputError: If something exists.
-        OSError: If the name is too long, or its folder is not accessible.
-    """
+    """Checks that nothing exists at a path, not even a dangling link."""
     if _exists(path):
         raise InputError(
             f"{path} already exists. Choose another name; for TensorFlow "
@@ -107,15 +82,7 @@ def write_json(path: str | os.PathLike, values: Any) -> None:
 
 
 def reserve_disk_space(path: Path, size: int) -> None:
-    """Checks that the disk has room for a file.
-
-    Args:
-        path: The file, which must not exist. It does not exist afterwards.
-        size: Size of the file in bytes.
-
-    Raises:
-        OSError: If there is not enough room.
-    """
+    """Checks that the disk has room for a new file of a size in bytes."""
     try:
         with open(path, "wb") as file:
             # Where it does not exist (macOS), the writer reports a full disk.

@@ -15,11 +15,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the `__getattr__` and the `__dir__` of a package.
 
-    Args:
-        package: Its `__name__`.
-        homes: The module, below the package, that defines each name.
-        modules: Names that are modules themselves, and where these are.
-        first: Modules to import before any other.
+    The modules in `homes` define the names, `modules` are names themselves,
+    all below the package. Those in `first` are imported before any other.
     """
     modules = modules or {}
 

@@ -14,13 +14,8 @@ from keras_transformer.support.errors import InputError
 
 # What the extra `tensorflow` installs.
 _TENSORFLOW_EXTRA = (
-    "sacrebleu",
-    "sacremoses",
-    "sentencepiece",
-    "tensorflow",
-    "tensorflow_text",
-    "tqdm",
-)
+    "sacrebleu sacremoses sentencepiece tensorflow tensorflow_text tqdm"
+).split()
 # Exists where the NVIDIA driver is installed.
 _NVIDIA_DRIVER = "/proc/driver/nvidia/version"
 
@@ -71,11 +66,11 @@ def quiet_tensorflow_import() -> Iterator[None]:
 
 
 def _gpu_is_missing(tensorflow: Any) -> bool:
-    if not os.path.exists(_NVIDIA_DRIVER):
-        return False
-    if "CUDA_VISIBLE_DEVICES" in os.environ:
-        return False
-    return not tensorflow.config.list_physical_devices("GPU")
+    return (
+        os.path.exists(_NVIDIA_DRIVER)
+        and "CUDA_VISIBLE_DEVICES" not in os.environ
+        and not tensorflow.config.list_physical_devices("GPU")
+    )
 
 
 def import_tensorflow_quietly() -> None:
@@ -83,10 +78,6 @@ def import_tensorflow_quietly() -> None:
 
     oneDNN is used on every processor: TensorFlow's default leaves it out on
     those without AVX-512, where its own products are slower.
-
-    Raises:
-        InputError: If TensorFlow is not installed, or if Keras is set to
-            another backend.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -119,11 +110,7 @@ def decoding_workers() -> int:
 
 
 def import_quietly(module: str) -> types.ModuleType:
-    """Imports a module of this package when one of its names is first used.
-
-    Raises:
-        ImportError: If a package of the extra `tensorflow` is not installed.
-    """
+    """Imports a module of this package when one of its names is first used."""
     with explain_missing_packages(), quiet_tensorflow_import():
         return importlib.import_module(module)
 
@@ -132,11 +119,7 @@ def import_quietly(module: str) -> types.ModuleType:
 def explain_missing_packages(
     error_type: type[Exception] = ModuleNotFoundError,
 ) -> Iterator[None]:
-    """Names the extra to install when an import within the block fails.
-
-    Raises:
-        error_type: If a package of the extra `tensorflow` is not installed.
-    """
+    """Names the extra to install when an import within the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:
