@@ -14,8 +14,9 @@ from keras_transformer.support.errors import InputError
 
 # What the extra `tensorflow` installs.
 _TENSORFLOW_EXTRA = (
-    "sacrebleu sacremoses sentencepiece tensorflow tensorflow_text tqdm"
-).split()
+    *("sacrebleu", "sacremoses", "sentencepiece"),
+    *("tensorflow", "tensorflow_text", "tqdm"),
+)
 # Exists where the NVIDIA driver is installed.
 _NVIDIA_DRIVER = "/proc/driver/nvidia/version"
 
