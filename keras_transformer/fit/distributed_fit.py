@@ -188,7 +188,10 @@ class DistributedFit(BuiltWithoutData):
     def train_step(self, data: Any) -> dict[str, Any]:
         """Updates the weights with a replica's share of a batch."""
         batch, tokens = self._weighted(data)
-        gradients, loss = _all_reduce(self._gradients(batch))
+        gradients, loss = self._gradients(batch)
+        # One collective operation takes one dtype.
+        loss = tf.cast(loss, gradients[0].dtype)
+        gradients, loss = _all_reduce([gradients, loss])
         self._track("loss", loss, tokens)
         norm = tf.linalg.global_norm(gradients) / self.optimizer.scale_loss(1.0)
         # If a scaled gradient overflows, there is no update.

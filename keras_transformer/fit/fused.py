@@ -112,12 +112,15 @@ class FusedAdam(keras.optimizers.Adam):
     with it must be compiled again on another backend.
     """
 
-    def add_variable(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def add_variable(
+        self, *args: Any, dtype: Any = None, name: Any = None, **kwargs: Any
+    ) -> Any:
         # In float16 squared gradients and epsilon would be 0, and in bfloat16
-        # 1 - beta_2.
-        if dtype in ("float16", "bfloat16"):
+        # 1 - beta_2. Keras assigns averages (EMA) to the weights as they are.
+        half = dtype in ("float16", "bfloat16")
+        if half and not str(name).endswith("average"):
             dtype = "float32"
-        return super().add_variable(*args, dtype=dtype, **kwargs)
+        return super().add_variable(*args, dtype=dtype, name=name, **kwargs)
 
     def update_step(
         self, gradient: Any, variable: Any, learning_rate: Any

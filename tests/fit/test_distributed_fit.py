@@ -158,11 +158,12 @@ def test_clipping_and_accumulation_on_two_replicas(trained, parts):
 
 
 @pytest.mark.slow
-def test_replicas_stay_equal_under_dropout_and_mixed_precision():
+@pytest.mark.parametrize("dtype", ("mixed_bfloat16", "bfloat16", "float64"))
+def test_replicas_stay_equal_under_dropout_in_every_precision(dtype):
     model = compiled_model(
         open_strategy("mirrored"),
         dropout=0.3,
-        dtype="mixed_bfloat16",
+        dtype=dtype,
         gradient_accumulation_steps=2,
     )
     history, _ = fit(model)

@@ -123,6 +123,17 @@ def test_fused_adam_in_other_dtypes(dtype, rtol):
     assert abs(expected - 1.0)[[0, 2, 3]].min() > 0.5
 
 
+def test_averages_of_half_precision_weights():
+    variable = keras.Variable([1.0], dtype="bfloat16")
+    settings = dict(use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2)
+    optimizer = FusedAdam(0.25, **settings)
+    for _ in range(2):
+        optimizer.apply([tf.constant([1.0])], [variable])
+    # The weight is 0.75 after the first update and 0.5 after the second.
+    found = float(to_numpy(variable)[0])
+    assert found == pytest.approx(0.5 * 0.75 + 0.5 * 0.5, abs=0.01)
+
+
 def test_fused_adam_is_saved_as_such():
     saved = keras.optimizers.serialize(FusedAdam(0.5, beta_2=0.98))
     loaded = keras.optimizers.deserialize(saved)
