@@ -17,23 +17,13 @@ def average(
     """Writes a run whose weights are the mean of another run's checkpoints.
 
     Section 6.1: base averages the last 5 checkpoints, big the last 20. Warns
-    if one of them is from before the last third of the training.
-
-    Args:
-        run: The run.
-        output: Folder of the new run; it must be new or empty. Its recipe is
-            the run's, and lists the checkpoints under `averaged`.
-        last: Number of checkpoints, the newest ones. Default: as many as
-            training keeps, or all of them if there are fewer.
-
-    Raises:
-        InputError: If the run has fewer checkpoints than `last`, one of them
-            belongs to another run, or `output` is not empty.
+    if one of them is from before the last third of the training. The recipe
+    of the new run lists the checkpoints under `averaged`.
     """
     check_free(output)
     if last is not None and last < 1:
         raise InputError(f"last must be at least 1. Received: last={last}")
-    newest = run.find_checkpoint()  # refuses a run that has none
+    run.find_checkpoint()  # refuses a run that has none
     found = run.checkpoints()
     if last is not None and len(found) < last:
         raise InputError(
@@ -55,7 +45,7 @@ def average(
         run.tokenizer,
         run.statistics,
         model=model,
-        step=step_of(newest),
+        step=step_of(paths[-1]),
         task=run.task,
     )
 

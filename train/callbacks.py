@@ -129,10 +129,8 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
 
     def is_exhausted(self) -> bool:
         """Returns whether the epochs so far end training."""
-        losses, patience = self.losses, self.patience
-        if len(losses) <= patience:
-            return False
-        return min(losses[-patience:]) >= min(losses[:-patience])
+        before = self.losses[: -self.patience]
+        return bool(before) and min(self.losses) >= min(before)
 
 
 class ValidationScore(keras.callbacks.Callback):
@@ -196,16 +194,12 @@ class Progress(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self._bar.update()
+        rate = self.counter.tokens_per_second
         if not self._bar.disable:
-            rate = self.counter.tokens_per_second or 0.0
-            self._bar.set_postfix_str(
-                f"loss {logs['loss']:.3f}, {rate:,.0f} tokens/s", refresh=False
-            )
+            text = f"loss {logs['loss']:.3f}, {rate or 0.0:,.0f} tokens/s"
+            self._bar.set_postfix_str(text, refresh=False)
         elif time.monotonic() >= self._last_line + _SECONDS_BETWEEN_LINES:
-            rate = self.counter.tokens_per_second
-            self._print(
-                logs if rate is None else {**logs, "tokens_per_second": rate}
-            )
+            self._print({**logs, "tokens_per_second": rate})
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         self._print(logs)
@@ -221,7 +215,7 @@ class Progress(keras.callbacks.Callback):
             ("val_score", self.score, ".2f"),
             ("tokens_per_second", "tokens/s", ",.0f"),
         ):
-            if name in logs:
+            if logs.get(name) is not None:
                 words.append(f"{label} {logs[name]:{form}}")
         now = time.monotonic()
         if step < last_step:
@@ -268,19 +262,13 @@ class Checkpoints(keras.callbacks.Callback):
     Ctrl-C and SIGTERM (preemption) save the state after the current update
     and then end training with `KeyboardInterrupt` and exit code 143. A second
     Ctrl-C ends it at once. So does each of them with several workers, which
-    can only save together.
-
-    Args:
-        run: The run; None on workers other than the chief.
-        max_to_keep: Checkpoints to keep.
-        counter: Knows the step.
-        gather_positions: Returns the data positions `[workers, 2]` after the
-            updates so far. All workers call it together.
+    can only save together. `gather_positions`, which all workers call together,
+    returns the data positions `[workers, 2]` after the updates so far.
     """
 
     def __init__(
         self,
-        run: TrainingRun | None,
+        run: TrainingRun | None,  # None on workers other than the chief
         max_to_keep: int,
         counter: StepCounter,
         gather_positions: Callable[[], Any],
@@ -318,8 +306,8 @@ class Checkpoints(keras.callbacks.Callback):
             self._end_training()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        step = self.counter.step
         if self.run is not None:
-            step = self.counter.step
             self.run.save_checkpoint(self.model, step, self.max_to_keep)
             if "val_score" in logs:
                 self.run.save_best(self.model, step, logs["val_score"])

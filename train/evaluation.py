@@ -35,21 +35,8 @@ def evaluate(
 ) -> tuple[dict[str, Any], list[str]]:
     """Decodes a split and compares the outputs with its references.
 
-    Args:
-        translator: The model with its search.
-        corpus: The corpus.
-        split: Name of the split.
-        target: Language code of the references.
-        workers: Batches that are decoded at the same time.
-        metrics: Names of metrics. Default: those of the task.
-
-    Returns:
-        The results as plain values, and the outputs in the order of the
-        split.
-
-    Raises:
-        InputError: If the split does not exist or cannot be read, a metric is
-            unknown, or the corpus is for another task.
+    Returns the results as plain values, and the outputs in the order of the
+    split. `workers` batches are decoded at the same time.
     """
     task = corpus.task
     if translator.task.name != task.name:
@@ -95,9 +82,12 @@ def evaluate(
 
 def describe(results: dict[str, Any]) -> str:
     """Returns results of `evaluate` as text, one measure per line."""
+    search = f"sampling with seed {results.get('seed')}"
+    if "beam_size" in results:
+        search = f"beam {results['beam_size']}, alpha {results['alpha']}"
     lines = [
         f"{results['split']}: {results['sentences']:,} sentences, "
-        f"{_search(results)}, {results['seconds']} s",
+        f"{search}, {results['seconds']} s",
     ]
     for metric, name in find_task(results["task"]).metrics.items():
         if metric in results:
@@ -126,21 +116,13 @@ def describe(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _search(results: dict[str, Any]) -> str:
-    if "beam_size" in results:
-        return f"beam {results['beam_size']}, alpha {results['alpha']}"
-    return f"sampling with seed {results['seed']}"
-
-
 def training_cost(run: Run, step: int) -> dict[str, float]:
     """Estimates the floating-point operations of training up to a step.
 
     They are those of the forward pass and of the gradients
     (`keras_transformer.flops`) for full batches of pairs that have the mean
-    lengths of the training data. Weights from another run count nothing.
-
-    Returns:
-        `training_flops`; nothing if the training data are not known.
+    lengths of the training data, if they are known. Weights from another run
+    count nothing.
     """
     known = run.statistics
     if "pairs" not in known:

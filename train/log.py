@@ -49,13 +49,7 @@ class CSVLog(keras.callbacks.Callback):
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """Returns the rows of `log.csv`; none if it does not exist.
-
-    Columns that are not in `COLUMNS` are ignored.
-
-    Raises:
-        InputError: If it is damaged, or has no column `step`.
-    """
+    """Returns the rows of `log.csv`; none if it does not exist."""
     if not path.exists():
         return []
     try:

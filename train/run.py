@@ -20,11 +20,7 @@ import h5py
 import keras
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.inference.run import (
-    FORMAT,
-    Run,
-    step_of,
-)
+from keras_transformer.inference.run import FORMAT, Run, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
     atomic_write,
@@ -181,12 +177,7 @@ class TrainingRun(Run):
 def locked(path: str | os.PathLike, wait: bool = False) -> Iterator[None]:
     """Creates a folder and keeps other processes from writing to it.
 
-    Args:
-        path: The folder. It may be moved or removed while it is locked.
-        wait: Whether to wait while another process writes to it.
-
-    Raises:
-        InputError: If another process writes to it.
+    It may be moved or removed while it is locked.
     """
     path, lock = Path(path), Path(path) / "lock"
     while True:
@@ -227,17 +218,17 @@ def check_free(path: str | os.PathLike) -> None:
     parent = path.resolve()
     while not parent.exists():
         parent = parent.parent
+    problem = None
     if parent.is_dir() and not os.access(parent, os.W_OK | os.X_OK):
+        problem = "is read-only"
+    elif not path.exists() and not parent.is_dir():
+        problem = "is a file"
+    if problem:
         raise InputError(
-            f"{path} cannot be created: {parent} is read-only. Choose another "
+            f"{path} cannot be created: {parent} {problem}. Choose another "
             "output."
         )
     if not path.exists():
-        if not parent.is_dir():
-            raise InputError(
-                f"{path} cannot be created: {parent} is a file. Choose another "
-                "output."
-            )
         return
     is_run = (path / "config.json").exists()
     if path.is_dir() and not is_run:

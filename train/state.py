@@ -35,11 +35,7 @@ def get_state(model: keras.Model, step: int, position: np.ndarray) -> State:
 
 
 def set_state(model: keras.Model, state: State) -> None:
-    """Assigns a state to a compiled model.
-
-    Raises:
-        InputError: If the state has other variables than the model.
-    """
+    """Assigns a state to a compiled model of the same variables."""
     names, variables = _named_variables(model)
     expected = [
         (name, tuple(variable.shape))
@@ -75,12 +71,7 @@ def save_state(path: Path, state: State, run_id: str) -> None:
 
 
 def load_state(path: Path, run_id: str) -> State:
-    """Reads what `save_state` wrote.
-
-    Raises:
-        InputError: If the file is damaged, of another version or of another
-            run.
-    """
+    """Reads what `save_state` wrote for this run."""
     with _open_state(path) as (header, file):
         if header["run"] != run_id:
             raise InputError(
@@ -109,9 +100,13 @@ def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
     try:
         with np.load(path) as file:
             header = json.loads(str(file["header"]))
-            if header["format"] == FORMAT:
-                yield header, file
-                return
+            if header["format"] != FORMAT:
+                raise InputError(
+                    f"{path} must have format {FORMAT}. Received: "
+                    f"format={header['format']}. It was written by another "
+                    "version."
+                )
+            yield header, file
     except InputError:
         raise
     except damage as error:
@@ -120,10 +115,6 @@ def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
             "damaged or was written by another version: train into another "
             "folder, perhaps with --init-from this run."
         ) from error
-    raise InputError(
-        f"{path} must have format {FORMAT}. Received: "
-        f"format={header['format']}. It was written by another version."
-    )
 
 
 def _named_variables(model: keras.Model) -> tuple[list[str], list[Any]]:
