@@ -97,7 +97,11 @@ def _join_workers() -> tf.distribute.Strategy:
 
 
 def workers_of_tf_config() -> int:
-    """Returns the number of workers in `TF_CONFIG`; 0 without it."""
+    """Returns the number of workers in `TF_CONFIG`; 0 without it.
+
+    Raises:
+        InputError: If it is invalid.
+    """
     text = os.environ.get("TF_CONFIG")
     if not text:
         return 0
@@ -122,7 +126,11 @@ def workers_of_tf_config() -> int:
 
 
 def check_one_worker(command: str) -> None:
-    """Refuses several workers for a command that only one may run."""
+    """Refuses several workers for a command that only one may run.
+
+    Raises:
+        InputError: If `TF_CONFIG` has several workers, or is invalid.
+    """
     workers = workers_of_tf_config()
     if workers > 1:
         raise InputError(
@@ -169,8 +177,13 @@ def distribute(
 
     Keras splits them over the replicas of one worker. Over several workers
     it cannot: there each replica gets its share of the rows here. The shares
-    differ by a row if a batch does not divide, and may be empty. With
-    `among_workers` every worker has the same batches and takes its share.
+    differ by a row if a batch does not divide, and may be empty.
+
+    Args:
+        batches: Dataset of `({"source", "target"}, labels)`.
+        strategy: The strategy.
+        among_workers: Whether every worker has the same batches and takes
+            its share, rather than batches of its own.
     """
     index, workers = worker(strategy)
     if workers == 1:
@@ -195,13 +208,36 @@ def distribute(
     return strategy.distribute_datasets_from_function(lambda context: divided)
 
 
+def broadcast_from_chief(
+    strategy: tf.distribute.Strategy, value: Any
+) -> np.ndarray:
+    """Returns the chief's numbers, of at most six dimensions, on every worker.
+
+    All workers must call it; the value of the others is ignored.
+    """
+    index, workers = worker(strategy)
+    value = np.asarray(value)
+    if workers == 1:
+        return value
+    # The shape, then the number of dimensions and the dtype.
+    header = np.zeros(8, np.int64)
+    if index == 0:
+        header[: value.ndim] = value.shape
+        header[-2:] = value.ndim, ord(value.dtype.char)
+    *shape, dimensions, kind = _sum_workers(strategy, header).astype(np.int64)
+    shape = shape[:dimensions]
+    value = value if index == 0 else np.zeros(shape)
+    if value.size:
+        value = _sum_workers(strategy, value)
+    return value.reshape(shape).astype(chr(kind))
+
+
 def gather_from_workers(
     strategy: tf.distribute.Strategy, value: Any
 ) -> np.ndarray:
     """Returns the numbers of all workers, `[workers, ...]`.
 
-    All workers must call it, with values of one shape, and wait for each other.
-    The sum that it is made of is in float64.
+    All workers must call it, with values of one shape.
     """
     index, workers = worker(strategy)
     value = np.asarray(value)
@@ -209,12 +245,19 @@ def gather_from_workers(
         return value[None]
     values = np.zeros((workers, *value.shape))
     values[index] = value
-    total = _sum_function(strategy)(values.ravel())
-    total = strategy.experimental_local_results(total)[0].numpy()
-    return total.reshape(values.shape).astype(value.dtype)
+    return _sum_workers(strategy, values).astype(value.dtype)
 
 
-@functools.cache  # or it would be traced for each epoch
+def _sum_workers(
+    strategy: tf.distribute.Strategy, value: np.ndarray
+) -> np.ndarray:
+    """Returns the sum of every worker's value, in float64."""
+    total = _sum_function(strategy)(value.astype(np.float64).ravel())
+    local = strategy.experimental_local_results(total)[0]
+    return local.numpy().reshape(value.shape)
+
+
+@functools.cache  # or it would be traced for each of many variables
 def _sum_function(strategy: tf.distribute.Strategy) -> Callable:
     replicas = strategy.num_replicas_in_sync // worker(strategy)[1]
 

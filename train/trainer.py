@@ -24,6 +24,7 @@ from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job, default_values, open_run
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import (
+    broadcast_from_chief,
     describe,
     distribute,
     gather_from_workers,
@@ -105,14 +106,14 @@ def train(
         if job.workers > 1:
             shared, prepared = open_shared_run(strategy, job, run, prepared)
         model = _compiled_model(shared.config, recipe, strategy)
-        resumed = _restore(model, job, run, shared, strategy)
+        resumed = _restore(model, job, run, strategy)
         if run and resumed.step < recipe.steps:
             # With init_from the vocabulary is that of the other run.
             vocab_size = run.config.vocab_size
             settings = job.settings() | {"vocab_size": vocab_size}
             if run.recipe != settings:
                 run = run.with_recipe(settings)
-        _fit(model, job, prepared, run, shared, strategy, resumed)
+        _fit(model, job, prepared, run, strategy, resumed)
     return run
 
 
@@ -149,7 +150,8 @@ def _check(job: Job) -> None:
                 'pip install "keras-transformer-nmt[tensorboard]"'
             ) from error
     if recipe.scored_sentences and "valid" in corpus.splits:
-        corpus.task.check_metrics(corpus.target, [corpus.task.watched_metric])
+        task = corpus.task
+        task.check_metrics(corpus.target, [task.watched_metric])
 
 
 def _compiled_model(
@@ -181,30 +183,34 @@ def _restore(
     model: Transformer,
     job: Job,
     run: TrainingRun | None,
-    shared: TrainingRun,
     strategy: tf.distribute.Strategy,
 ) -> state.State:
-    """Returns the state of the run, which every worker reads.
+    """Assigns the state of the chief's run on every worker.
 
-    Without its variables, which would stay in memory.
+    Returns:
+        The state without its variables, which would stay in memory.
     """
-    is_resumed = shared.state_path.exists()
-    if run is not None and not is_resumed:
-        if job.init_from is not None:
-            past = TrainingRun.open(job.init_from)
-            checkpoint = past.find_checkpoint()
-            # The weights alone: the optimizer starts anew, with its warm-up.
-            model.set_weights(past.load_model(checkpoint).get_weights())
-            print(f"weights: {checkpoint}")
-        # From now on there is a state to resume from.
-        start = np.zeros((job.workers, 2), np.int64)
-        first = state.get_state(model, 0, start)
-        state.save_state(run.state_path, first, run.id)
-    gather_from_workers(strategy, 0)  # the chief has written the state
-    resumed = state.load_state(shared.state_path, shared.id)
-    if run is not None and is_resumed:
+    resumed = state.get_state(model, 0, np.zeros((job.workers, 2), np.int64))
+    if run is not None and run.state_path.exists():
+        resumed = state.load_state(run.state_path, run.id)
         print(f"training: resumed after step {resumed.step:,}")
+    elif run is not None and job.init_from is not None:
+        past = TrainingRun.open(job.init_from)
+        checkpoint = past.find_checkpoint()
+        # The weights alone: the optimizer starts anew, with its warm-up.
+        model.set_weights(past.load_model(checkpoint).get_weights())
+        print(f"weights: {checkpoint}")
+        resumed = state.get_state(model, 0, resumed.position)
+    resumed = state.State(
+        int(broadcast_from_chief(strategy, resumed.step)),
+        broadcast_from_chief(strategy, resumed.position),
+        resumed.names,
+        [broadcast_from_chief(strategy, v) for v in resumed.variables],
+    )
     state.set_state(model, resumed)
+    if run is not None and not run.state_path.exists():
+        # From now on there is a state to resume from.
+        state.save_state(run.state_path, resumed, run.id)
     return resumed._replace(names=[], variables=[])
 
 
@@ -213,7 +219,6 @@ def _fit(
     job: Job,
     prepared: Prepared | None,
     run: TrainingRun | None,
-    shared: TrainingRun,
     strategy: tf.distribute.Strategy,
     resumed: state.State,
 ) -> None:
@@ -229,11 +234,13 @@ def _fit(
     if valid is not None:
         valid = distribute(valid, strategy, among_workers=True)
     if valid is not None and recipe.patience is not None:
+        rows = read_log(run.log_path) if run is not None else []
         losses = [
             row["val_loss"]
-            for row in read_log(shared.log_path)
+            for row in rows
             if row["step"] <= resumed.step and "val_loss" in row
         ]
+        losses = broadcast_from_chief(strategy, losses).tolist()
         stopping = callbacks.EarlyStopping(recipe.patience, losses)
         chain.append(stopping)
     if run is not None:
@@ -296,7 +303,8 @@ class _TrainingData:
             seed=job.recipe.seed,
             share=share,
         )
-        self._strategy, self._counter = strategy, counter
+        self._strategy = strategy
+        self._counter = counter
         self._position = tuple(resumed.position[index].tolist())
         self._stream = None
 

@@ -9,7 +9,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.resume import Job, open_data
 from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.strategy import gather_from_workers, worker
+from keras_transformer.train.strategy import broadcast_from_chief, worker
 
 
 def open_shared_run(
@@ -36,7 +36,7 @@ def open_shared_run(
         zlib.crc32(run.id.encode()) if run else 0,
         int(prepared is not None),
     ]
-    expected, run_id, trains = gather_from_workers(strategy, own)[0].tolist()
+    expected, run_id, trains = broadcast_from_chief(strategy, own).tolist()
     index = worker(strategy)[0]
     if own[0] != expected:
         raise InputError(

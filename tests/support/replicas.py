@@ -104,6 +104,7 @@ def main(output, replicas):
         devices[0], [tf.config.LogicalDeviceConfiguration()] * int(replicas)
     )
     from keras_transformer.train.strategy import (
+        broadcast_from_chief,
         distribute,
         gather_from_workers,
         open_strategy,
@@ -112,15 +113,14 @@ def main(output, replicas):
 
     strategy = open_strategy("auto" if int(replicas) == 1 else "mirrored")
     index, workers = worker(strategy)
-    # One number, several, and none.
-    for value in (index, np.float32(0.5), [index, 7 + index], np.zeros(0)):
-        gathered = gather_from_workers(strategy, value)
-        assert gathered.dtype == np.asarray(value).dtype
-        assert gathered.shape == (workers, *np.shape(value))
-        np.testing.assert_array_equal(gathered[index], value)
-    gathered = gather_from_workers(strategy, 2**32 - 1 - index)
+    # Several shapes and dtypes, one empty; the other workers' are ignored.
+    for value in (np.arange(6).reshape(2, 3), np.float32(0.5), np.zeros(0)):
+        received = broadcast_from_chief(strategy, value if index == 0 else 7)
+        np.testing.assert_array_equal(received, value)
+        assert received.dtype == value.dtype and received.shape == value.shape
+    gathered = gather_from_workers(strategy, np.array([index, 7 + index]))
     np.testing.assert_array_equal(
-        gathered, [2**32 - 1 - i for i in range(workers)]
+        gathered, [[i, 7 + i] for i in range(workers)]
     )
 
     model = compiled_model(strategy)

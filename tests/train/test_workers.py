@@ -23,15 +23,15 @@ def chief(corpus, tmp_path, monkeypatch):
 
     def send(strategy, values):
         sent.extend(values)
-        return np.array([values])
+        return np.array(values)
 
     job = make_job(corpus, tmp_path / "run")
     with monkeypatch.context() as patched, open_run(job) as opened:
-        patched.setattr(workers, "gather_from_workers", send)
+        patched.setattr(workers, "broadcast_from_chief", send)
         strategy = open_strategy("single")
         assert open_shared_run(strategy, job, *opened) == opened
     monkeypatch.setattr(
-        workers, "gather_from_workers", lambda *_: np.array([sent])
+        workers, "broadcast_from_chief", lambda *_: np.array(sent)
     )
     return opened
 
