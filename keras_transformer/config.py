@@ -229,23 +229,16 @@ class TransformerConfig:
                 f"decoder_heads. Received: num_heads={self.num_heads}, "
                 f"d_k={self.d_k}, d_v={self.d_v}, decoder_heads={heads}"
             )
-        table = (
-            self.position_layout,
-            self.position_endpoint,
-            self.position_offset,
-        )
-        if self.positional_encoding == "learned" and table != (
-            "interleaved",
-            False,
-            0,
-        ):
+        layout, endpoint = self.position_layout, self.position_endpoint
+        table = (layout, endpoint, self.position_offset)
+        sinusoidal = self.positional_encoding == "sinusoidal"
+        if not sinusoidal and table != ("interleaved", False, 0):
             yield (
                 "position_layout, position_endpoint and position_offset are "
                 f"of sinusoidal positions. Received: {table} with "
                 "positional_encoding='learned'"
             )
-        sinusoidal = self.positional_encoding == "sinusoidal"
-        halves = self.position_layout == "halves" or self.position_endpoint
+        halves = layout == "halves" or endpoint
         if sinusoidal and halves and (self.d_model % 2 or self.d_model < 4):
             yield (
                 "position_layout='halves' and position_endpoint need an even "

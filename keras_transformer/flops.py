@@ -7,7 +7,7 @@ operations, a few per cent, are not.
 Letters: S = source length, T = target length.
 """
 
-from keras_transformer.config import TransformerConfig
+from keras_transformer.config import StackConfig, TransformerConfig
 
 # A product y = x W takes as much again for each of its two gradients.
 _FORWARD_AND_BACKWARD = 3
@@ -24,18 +24,24 @@ def forward_flops(
         target_length: T, likewise.
     """
     s, t = source_length, target_length
-    widths = config.num_heads * (config.d_k + config.d_v)
-    # Queries and output projection, or keys and values, per position.
-    half = 2 * config.d_model * widths
-    feed_forward = 2 * 2 * config.d_model * config.d_ff
-    # Each pair of a query and a key: its score, and its part of the output.
-    per_key = 2 * widths
+
     window = config.attention_window or float("inf")
-    encoder = s * (2 * half + feed_forward + per_key * min(s, window))
-    decoder = t * (2 * half + feed_forward + per_key * min(t, window))
-    decoder += t * half + s * half + per_key * t * s  # attention to the memory
-    logits = 2 * t * config.d_model * config.vocab_size
-    return config.num_layers * (encoder + decoder) + logits
+
+    def layer(sizes: StackConfig, length: float, memory: float) -> float:
+        widths = sizes.num_heads * (sizes.d_k + sizes.d_v)
+        # Queries and output projection, or keys and values, per position.
+        half = 2 * config.d_model * widths
+        feed_forward = 2 * 2 * config.d_model * sizes.d_ff
+        # Each pair of a query and a key: its score, and its part of the output.
+        pairs = length * (min(length, window) + memory)
+        projections = half * 2 * length
+        if memory:
+            projections += half * (length + memory)
+        return projections + length * feed_forward + 2 * widths * pairs
+
+    encoder = config.encoder.num_layers * layer(config.encoder, s, 0)
+    decoder = config.decoder.num_layers * layer(config.decoder, t, s)
+    return encoder + decoder + 2 * t * config.d_model * config.vocab_size
 
 
 def training_flops(
@@ -43,10 +49,7 @@ def training_flops(
 ) -> float:
     """Returns the operations of an update, per pair of the batch.
 
-    Args:
-        config: As in `forward_flops`.
-        source_length: As in `forward_flops`.
-        target_length: As in `forward_flops`.
+    Arguments are those of `forward_flops`.
     """
     return _FORWARD_AND_BACKWARD * forward_flops(
         config, source_length, target_length

@@ -182,16 +182,11 @@ class Transformer(DistributedFit):
     def states(
         self, inputs: dict[str, Any], training: bool | None = None
     ) -> Any:
-        """Returns the decoder's output, which `call` projects to logits.
+        """Returns the decoder's output `[B, T, d_model]`.
 
-        Args:
-            inputs: As in `call`.
-            training: Whether dropout is applied.
-
-        Returns:
-            `[B, T, d_model]`.
+        Arguments are those of `call`, which projects it to logits.
         """
-        memory = self.encode(inputs["source"], training=training)
+        memory = self.encode(inputs["source"], training)
         return self._decode(inputs["target"], memory, training)
 
     def logits(self, states: Any) -> Any:

@@ -13,9 +13,16 @@ def config(**values):
     return TransformerConfig.from_preset("tiny", vocab_size=300, **values)
 
 
-@pytest.mark.parametrize("heads", [dict(), dict(d_k=16, d_v=24)])
-def test_products_are_those_of_the_graph(heads):
-    model = Transformer(config(**heads))
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        dict(),
+        dict(d_k=16, d_v=24),
+        dict(decoder_layers=5, decoder_heads=2, decoder_d_ff=64),
+    ],
+)
+def test_products_are_those_of_the_graph(sizes):
+    model = Transformer(config(**sizes))
     ids = [tf.TensorSpec([1, length], tf.int32) for length in (70, 50)]
     forward = tf.function(lambda s, t: model({"source": s, "target": t}))
     graph = forward.get_concrete_function(*ids).graph
@@ -36,11 +43,25 @@ def test_every_part_counts():
         dict(d_ff=1024),
         dict(d_k=64),
         dict(d_v=64),
+        dict(decoder_layers=3),
+        dict(decoder_d_ff=1024),
     ):
         assert forward_flops(config(**change), 10, 8) > base
     # Per target token, the logits take 2 * d_model operations per entry.
     larger = TransformerConfig.from_preset("tiny", vocab_size=301)
     assert forward_flops(larger, 10, 8) - base == 2 * 128 * 8
+
+
+def test_the_decoder_has_its_own_sizes():
+    base = forward_flops(config(), 10, 8)
+    layer = forward_flops(config(decoder_layers=3), 10, 8) - base
+    # Half of queries and output, and of keys and values; pairs; network.
+    half, pairs = 2 * 128 * 256, 2 * 256 * 8 * (8 + 10)
+    assert layer == half * (3 * 8 + 10) + pairs + 8 * 4 * 128 * 512
+    wider = forward_flops(config(decoder_d_ff=513), 10, 8)
+    assert wider - base == 2 * 8 * 4 * 128
+    # Together the heads of the decoder are as wide as the encoder's.
+    assert forward_flops(config(decoder_heads=2), 10, 8) == base
 
 
 def test_a_window_counts_its_keys_only():

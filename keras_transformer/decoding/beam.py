@@ -118,10 +118,7 @@ class BeamSearcher:
     ) -> BeamState:
         """Returns the state before the first step.
 
-        Args:
-            cache: As in `beam_search`.
-            max_lengths: As in `beam_search`.
-            prefix: As in `beam_search`.
+        Arguments are those of `beam_search`.
         """
         constraints = Constraints.of(max_lengths, prefix, self.pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
@@ -174,19 +171,11 @@ class BeamSearcher:
     def _allowed(
         self, log_probs: tf.Tensor, forced: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the best C allowed tokens of each hypothesis.
+        """Returns log P and ids of the best C allowed tokens, `[B, K, C]`.
 
         Only operations over the vocabulary cost time, and this has one of
-        them: what is banned is removed from the best tokens.
-
-        Args:
-            log_probs: `[B, K, V]`.
-            forced: `[B]`, the only token that is allowed; padding where any
-                token is.
-
-        Returns:
-            Log-probabilities and ids, `[B, K, C]`. The log-probability of a
-            token that is not allowed is -inf.
+        them: what is banned is removed from the best tokens, by a log P of
+        -inf.
         """
         banned = tf.constant(self.banned_ids, tf.int32)
         # Of all hypotheses together, 2K will be needed.

@@ -31,13 +31,7 @@ class Constraints(NamedTuple):
     def of(
         cls, max_lengths: tf.Tensor, prefix: tf.Tensor | None, pad_id: int
     ) -> "Constraints":
-        """Returns the constraints of a batch.
-
-        Args:
-            max_lengths: Maximum lengths, `[B]`; less than 1 means 1.
-            prefix: Ids `[B, p]`, padded, or None.
-            pad_id: Id of padding.
-        """
+        """Returns those of lengths `[B]`, at least 1, and prefixes `[B, p]`."""
         max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
         if prefix is None:
             prefix = tf.zeros([tf.shape(max_lengths)[0], 0], tf.int32)
@@ -68,19 +62,11 @@ def run_search(
 ) -> SearchResult:
     """Extends the hypotheses of a batch until all sentences are done.
 
-    When half of the sentences are done, they leave the batch.
-
-    Args:
-        state: A NamedTuple of nested tensors whose first axis is the batch, or
-            scalars. Another axis, of length 0, may grow. Its field
-            `sentences`, `[B]`, says which sentence of the batch each row is.
-        extend: Returns the state with one more token per hypothesis.
-        is_live: Returns where a sentence is not done, boolean `[B]`.
-        found: Returns the result of the rows of a state.
-        pad_id: Id of padding.
-
-    Returns:
-        The results of all sentences, in their order.
+    When half of the sentences are done, they leave the batch. The state is a
+    NamedTuple of nested tensors whose first axis is the batch, or scalars.
+    Another axis, of length 0, may grow. Its field `sentences`, `[B]`, says
+    which sentence of the batch each row is. `is_live` returns where a sentence
+    is not done, boolean `[B]`.
     """
     as_state = type(state)._make
 

@@ -31,7 +31,7 @@ from keras_transformer.tasks import Task
 from keras_transformer.text import Vocabulary
 
 # What models and vocabularies that work together have in common.
-_SHARED_FIELDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
+_SHARED_FIELDS = "vocab_size, pad_id, bos_id, eos_id, source_vocab_size"
 
 
 class Translation(NamedTuple):
@@ -85,13 +85,13 @@ class Pipeline:
         if len(found) > 1:
             raise InputError(
                 "Models that translate together must have the same "
-                f"{', '.join(_SHARED_FIELDS)}. Received: {sorted(found)}"
+                f"{_SHARED_FIELDS}. Received: {sorted(found)}"
             )
         (expected,) = found
         if _shared_fields(vocabulary) != expected:
             raise InputError(
                 "The tokenizer must be the one that the model was trained "
-                f"with. Received: ({', '.join(_SHARED_FIELDS)}) = "
+                f"with. Received: ({_SHARED_FIELDS}) = "
                 f"{_shared_fields(vocabulary)} of the tokenizer, {expected} of "
                 "the model"
             )
@@ -118,10 +118,7 @@ class Pipeline:
         prefix: tf.Tensor | None = None,
         settings: Search | None = None,
     ) -> tf.Tensor:
-        """Returns the maximum length of each hypothesis, `[B]`.
-
-        The arguments are those of `search`.
-        """
+        """Returns maximum lengths `[B]` for the arguments of `search`."""
         settings = settings or self.default_search
         limit, extra = self.max_length, settings.extra_length
         # Neither a term nor the sum may exceed int32.
@@ -144,14 +141,11 @@ class Pipeline:
         settings: Search | None = None,
         max_lengths: tf.Tensor | None = None,
     ) -> SearchResult:
-        """Searches for translations.
+        """Searches for translations of ids `[B, S]` with their end tokens.
 
-        Args:
-            source: Ids `[B, S]` with their end tokens, padded.
-            prefix: Ids `[B, p]`, padded, with which the translations begin.
-                The maximum length of each is longer by its prefix.
-            settings: The search. In a graph, fields may be scalar tensors.
-            max_lengths: From `max_lengths`, if they are known.
+        They begin with the prefix, padded ids `[B, p]`, by which their maximum
+        length is longer. In a graph, fields of the settings may be scalar
+        tensors.
         """
         settings = settings or self.default_search
         if max_lengths is None:
@@ -183,17 +177,11 @@ class Pipeline:
     def token_log_probs(
         self, source: tf.Tensor, labels: tf.Tensor
     ) -> tf.Tensor:
-        """Returns the log-probability of each token of given translations.
+        """Returns log P of each token of given translations, float32 `[B, T]`.
 
-        Args:
-            source: Ids `[B, S]` with their end tokens, padded.
-            labels: Ids `[B, T]` with their end tokens, padded, which the
-                decoders are fed with.
-
-        Returns:
-            Natural logarithms, float32 `[B, T]`; 0 for padding, and for the
-            end token alone as the translation of an empty source: that is
-            certain.
+        Ids `[B, S]` and `[B, T]` have their end tokens. It is 0 for padding,
+        and for the end token alone as the translation of an empty source: that
+        is certain.
         """
         inputs = {"source": source, "target": self.decoder_input(labels)}
         logits = _mean_log_probs([model(inputs) for model in self.models])
@@ -274,13 +262,9 @@ class Pipeline:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns what a model takes of the ids of texts.
 
-        Args:
-            ids: From `source_ids` or `target_ids`.
-
-        Returns:
-            Ids `[B, S]` with their end tokens, padded; their lengths `[B]`,
-            the end token included; and bool `[B]`, True where a text was
-            cut at the model's `max_length`.
+        Ids `[B, S]` with their end tokens, padded; their lengths `[B]`, the
+        end token included; and bool `[B]`, True where a text was cut at the
+        model's `max_length`.
         """
         limit = self.max_length - 1
         cut = ids.row_lengths() > limit
@@ -305,18 +289,9 @@ class Pipeline:
         source: tf.RaggedTensor | None = None,
         prefix: tf.RaggedTensor | None = None,
     ) -> tuple[Translation, SearchResult]:
-        """Translates a batch of texts.
+        """Translates a batch of texts `[B]`; returns `count` of each.
 
-        Args:
-            text: String tensor `[B]`.
-            count: n, how many translations of each to return.
-            settings: As for `search`.
-            source: From `source_ids`, if it is known.
-            prefix: From `target_ids`, what each translation begins with.
-
-        Returns:
-            A `Translation` of tensors, and the hypotheses. Those of a source
-            without tokens have no tokens and score 0.
+        The hypotheses of a source without tokens have no tokens and score 0.
         """
         if source is None:
             source = self.source_ids(text)
@@ -348,7 +323,11 @@ class Pipeline:
 
 
 def _shared_fields(one: TransformerConfig | Vocabulary) -> tuple[int, ...]:
-    return tuple(getattr(one, name) for name in _SHARED_FIELDS)
+    if isinstance(one, TransformerConfig):
+        source_size = one.source_vocab_size or one.vocab_size
+    else:
+        source_size = one.source.vocab_size
+    return (one.vocab_size, one.pad_id, one.bos_id, one.eos_id, source_size)
 
 
 def _mean_log_probs(logits: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -137,9 +137,8 @@ class Run:
             checkpoint: From `find_checkpoint`.
 
         Returns:
-            Name and id of the run, checkpoint and step, languages, recipe,
-            and the newest figures of `results.json` for the checkpoint, by
-            split.
+            Its run, step, languages and recipe, and the newest figures of
+            `results.json` for it, by split.
 
         Raises:
             InputError: If `results.json` is damaged.
@@ -244,9 +243,7 @@ class Run:
     def step(self) -> int:
         """Updates of the newest checkpoint; 0 if there is none."""
         checkpoints = self.checkpoints()
-        if not checkpoints:
-            return 0
-        return step_of(checkpoints[-1])
+        return step_of(checkpoints[-1]) if checkpoints else 0
 
 
 def step_of(checkpoint: Path) -> int:

@@ -134,16 +134,11 @@ class MultiHeadAttention(keras.layers.Layer):
         self._d_k = self.d_k or d_model // self.num_heads
         self._d_v = self.d_v or d_model // self.num_heads
         keys, values = self.num_heads * self._d_k, self.num_heads * self._d_v
-        self.query_projection = self._projection("query", keys, d_model, 0.5)
-        self.key_projection = self._projection(
-            "key", keys, memory_shape[-1], 0.5
-        )
-        self.value_projection = self._projection(
-            "value", values, memory_shape[-1], 0.5
-        )
-        self.output_projection = self._projection(
-            "output", d_model, values, 1.0
-        )
+        make, d_memory = self._projection, memory_shape[-1]
+        self.query_projection = make("query", keys, d_model, 0.5)
+        self.key_projection = make("key", keys, d_memory, 0.5)
+        self.value_projection = make("value", values, d_memory, 0.5)
+        self.output_projection = make("output", d_model, values, 1.0)
 
     def _projection(
         self, name: str, width: int, input_width: int, scale: float
@@ -223,8 +218,7 @@ class MultiHeadAttention(keras.layers.Layer):
             memory_mask: As in `call`, but Keras does not fill it in.
 
         Returns:
-            The output `[B, T, d_model]`, and the scores `[B, H, T, S]` in
-            float32.
+            What `call_with_scores` returns.
 
         Raises:
             ValueError: If a mask is not boolean or its shape is wrong.
@@ -279,12 +273,7 @@ def _softmax(scores: Any) -> Any:
 
 
 def _mask_of_heads(attention_mask: Any, memory_mask: Any) -> Any:
-    """Returns both masks as one that broadcasts to `[B, H, T, S]`, or None.
-
-    Args:
-        attention_mask: `[T, S]`, `[B, T, S]` or None.
-        memory_mask: `[B, S]` or None.
-    """
+    """Returns both masks as one that broadcasts to `[B, H, T, S]`, or None."""
     if attention_mask is not None:
         # [B, T, S] -> [B, 1, T, S] or [T, S] -> [1, T, S]
         attention_mask = ops.expand_dims(attention_mask, axis=-3)

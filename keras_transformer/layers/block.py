@@ -22,6 +22,11 @@ from keras_transformer.layers.restricted_attention import (
     RestrictedSelfAttention,
 )
 
+_SIZES = (
+    *("num_heads", "d_ff", "d_k", "d_v", "dropout", "attention_window"),
+    *("attention_bias", "activation", "norm_first", "epsilon"),
+)
+_CLASSES = ("attention_class", "feed_forward_class", "residual_class")
 _ARGUMENTS = """\
 num_heads: Number of attention heads.
     d_ff: Width inside the feed-forward networks.
@@ -52,13 +57,8 @@ def document_arguments(cls: type) -> type:
     return cls
 
 
-@document_arguments
 class Block(keras.layers.Layer):
-    """Holds the arguments of a layer, and makes its built sub-layers.
-
-    Args:
-        {arguments}
-    """
+    """Holds the arguments of a layer, and makes its built sub-layers."""
 
     def __init__(
         self,
@@ -94,11 +94,9 @@ class Block(keras.layers.Layer):
         self.activation = activation
         self.norm_first = norm_first
         self.epsilon = epsilon
-        self.attention_class = _layer_class("attention_class", attention_class)
-        self.feed_forward_class = _layer_class(
-            "feed_forward_class", feed_forward_class
-        )
-        self.residual_class = _layer_class("residual_class", residual_class)
+        classes = (attention_class, feed_forward_class, residual_class)
+        for name, given in zip(_CLASSES, classes, strict=True):
+            setattr(self, name, _layer_class(name, given))
         self._check_attention()
 
     def _check_attention(self) -> None:
@@ -136,13 +134,12 @@ class Block(keras.layers.Layer):
             memory_shape,
         )
 
-    def _self_attention(
-        self, name: str, shape: tuple, causal: bool
-    ) -> MultiHeadAttention:
+    def _build_self_attention(self, shape: tuple, causal: bool) -> None:
+        name = "self_attention"
         if self.attention_window is None:
-            return self._attention(name, shape, shape)
-        return self._built(
-            RestrictedSelfAttention(
+            self.self_attention = self._attention(name, shape, shape)
+        else:
+            attention = RestrictedSelfAttention(
                 self.num_heads,
                 self.attention_window,
                 self.d_k,
@@ -150,18 +147,18 @@ class Block(keras.layers.Layer):
                 causal,
                 self.attention_bias,
                 **self._common(name),
-            ),
-            shape,
-            shape,
-        )
+            )
+            self.self_attention = self._built(attention, shape, shape)
+        self.self_attention_norm = self._residual(f"{name}_norm", shape)
 
-    def _feed_forward(self, name: str, shape: tuple) -> FeedForward:
+    def _build_feed_forward(self, shape: tuple) -> None:
         network = self.feed_forward_class(
             self.d_ff,
             **_unless_default(activation=(self.activation, "relu")),
-            **self._common(name),
+            **self._common("feed_forward"),
         )
-        return self._built(network, shape)
+        self.feed_forward = self._built(network, shape)
+        self.feed_forward_norm = self._residual("feed_forward_norm", shape)
 
     def _residual(self, name: str, shape: tuple) -> Residual:
         residual = self.residual_class(
@@ -198,23 +195,13 @@ class Block(keras.layers.Layer):
         return output
 
     def _arguments(self) -> dict[str, Any]:
-        names = (
-            *("num_heads", "d_ff", "d_k", "d_v", "dropout"),
-            *("attention_window", "attention_bias", "activation"),
-            *("norm_first", "epsilon", "attention_class"),
-            *("feed_forward_class", "residual_class"),
-        )
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*_SIZES, *_CLASSES)}
 
     def sublayer_names(self) -> dict[str, str]:
         """Returns the names under which Keras knows the three classes."""
         return {
             name: keras.saving.get_registered_name(getattr(self, name))
-            for name in (
-                "attention_class",
-                "feed_forward_class",
-                "residual_class",
-            )
+            for name in _CLASSES
         }
 
     def get_config(self) -> dict[str, Any]:
@@ -226,13 +213,7 @@ class Block(keras.layers.Layer):
 
 
 class Stack(Block):
-    """Layers one after the other, all with the same arguments.
-
-    Args:
-        num_layers: Number of layers.
-        *args: Arguments of `Block`.
-        **kwargs: Arguments of `Block`.
-    """
+    """Layers one after the other, all with the same arguments."""
 
     def __init__(self, num_layers: int, *args: Any, **kwargs: Any) -> None:
         check_positive(num_layers=num_layers)

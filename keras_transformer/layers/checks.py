@@ -13,11 +13,9 @@ def check_positive(**arguments: Any) -> None:
 
 def check_head_sizes(num_heads: Any, d_k: Any, d_v: Any) -> None:
     """Checks the sizes of a multi-head attention, of which two may be None."""
-    check_positive(num_heads=num_heads)
-    if d_k is not None:
-        check_positive(d_k=d_k)
-    if d_v is not None:
-        check_positive(d_v=d_v)
+    widths = {"d_k": d_k, "d_v": d_v}
+    given = {name: x for name, x in widths.items() if x is not None}
+    check_positive(num_heads=num_heads, **given)
 
 
 def check_dropout(dropout: Any) -> None:

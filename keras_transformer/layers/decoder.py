@@ -51,20 +51,14 @@ class DecoderLayer(Block):
 
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
         """Creates the three sub-layers."""
-        self.self_attention = self._self_attention(
-            "self_attention", x_shape, causal=True
-        )
-        self.self_attention_norm = self._residual(
-            "self_attention_norm", x_shape
-        )
+        self._build_self_attention(x_shape, causal=True)
         self.cross_attention = self._attention(
             "cross_attention", x_shape, memory_shape
         )
         self.cross_attention_norm = self._residual(
             "cross_attention_norm", x_shape
         )
-        self.feed_forward = self._feed_forward("feed_forward", x_shape)
-        self.feed_forward_norm = self._residual("feed_forward_norm", x_shape)
+        self._build_feed_forward(x_shape)
 
     def call(
         self,

@@ -44,16 +44,8 @@ class EncoderLayer(Block):
 
     def build(self, input_shape: tuple) -> None:
         """Creates the two sub-layers."""
-        self.self_attention = self._self_attention(
-            "self_attention", input_shape, causal=False
-        )
-        self.self_attention_norm = self._residual(
-            "self_attention_norm", input_shape
-        )
-        self.feed_forward = self._feed_forward("feed_forward", input_shape)
-        self.feed_forward_norm = self._residual(
-            "feed_forward_norm", input_shape
-        )
+        self._build_self_attention(input_shape, causal=False)
+        self._build_feed_forward(input_shape)
 
     def call(
         self,

@@ -71,7 +71,8 @@ def restricted_dot_product_attention(
 
     def at_once():
         mask = window_mask(length, window, causal)
-        mask = combine_masks(mask, attention_mask, _as_pairs(memory_mask))
+        of_keys = None if memory_mask is None else memory_mask[:, None]
+        mask = combine_masks(mask, attention_mask, of_keys)
         mask = mask[None] if len(mask.shape) == 2 else mask
         output, _ = scaled_dot_product_attention(
             query, key, value, mask[:, None]
@@ -143,15 +144,7 @@ class _Blocks(NamedTuple):
         return self.surroundings(mask[:, None, :, None])[..., None, :, 0]
 
     def of_pairs(self, mask: Any, every: Any) -> Any:
-        """`[n, n]` or `[B, n, n]`, where any size may be 1, by blocks.
-
-        Args:
-            mask: The mask.
-            every: True, `[1, n]`.
-
-        Returns:
-            `[B, 1, N, c, w]` or `[B, 1, N, 1, w]`.
-        """
+        """`[n, n]` or `[B, n, n]` -> `[B, 1, N, c, w]`; any size may be 1."""
         mask = mask[None] if len(mask.shape) == 2 else mask
         if mask.shape[1] == 1:
             return self.of_keys(ops.logical_and(every, mask[:, 0]))
@@ -284,11 +277,6 @@ def _part(x: Any, start: int, count: Any) -> Any:
     # Not x[:, :, start:...]: on TensorFlow the gradient of indexing takes
     # fifty times as long.
     return ops.slice(x, starts, shape)
-
-
-def _as_pairs(mask: Any) -> Any:
-    """`[B, n]` -> `[B, 1, n]`."""
-    return None if mask is None else mask[:, None]
 
 
 def _check_lengths(query: Any, memory: Any) -> None:

@@ -52,12 +52,8 @@ class Tokenizer(Vocabulary):
 
     def __init__(self, model: bytes) -> None:
         processor = load_processor(model)
-        special = {
-            "pad": processor.pad_id(),
-            "unk": processor.unk_id(),
-            "bos": processor.bos_id(),
-            "eos": processor.eos_id(),
-        }
+        names = ("pad", "unk", "bos", "eos")
+        special = {name: getattr(processor, f"{name}_id")() for name in names}
         if min(special.values()) < 0:
             raise InputError(
                 "A SentencePiece model must have ids for padding, unknown, "

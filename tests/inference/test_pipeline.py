@@ -194,3 +194,13 @@ def test_the_vocabulary_must_fit_the_model(model, pairs):
     other = kt.Tokenizer.train([*pairs, *pairs.values()], vocab_size=320)
     with pytest.raises(InputError, match="320, 0, 2, 3.* of the tokenizer"):
         kt.Translator(model, other)
+
+
+def test_the_vocabulary_of_sources_must_fit_the_model(model, tokenizer):
+    size = tokenizer.vocab_size
+    config = dataclasses.replace(
+        model.config, source_vocab_size=size + 1, tied_embeddings="target"
+    )
+    match = f"3, {size}\\) of the tokenizer, .*3, {size + 1}\\) of the model"
+    with pytest.raises(InputError, match=match):
+        kt.Translator(kt.Transformer(config), tokenizer)
