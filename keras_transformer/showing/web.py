@@ -11,6 +11,7 @@ import socket
 from typing import Annotated, Any, Literal
 
 from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.inference.pipeline import Translation
 from keras_transformer.inference.translator import Translator
 from keras_transformer.showing.pages import attention_page, render
 from keras_transformer.showing.tracing import trace
@@ -206,16 +207,14 @@ def _foreign(request: Request, hosts: tuple[str, ...]) -> str | None:
 def _columns(translator: Translator, texts: list[str]) -> dict[str, list[Any]]:
     """Returns what `serving_default` of an export returns, by name."""
     found = translator.translate(texts)
-    columns = {
-        translator.task.output: [one.texts for one in found],
-        # Empty slots have the score -inf, which JSON lacks.
-        "scores": [[max(x, -3e38) for x in one.scores] for one in found],
-        "source_truncated": [one.source_truncated for one in found],
-        "at_length_limit": [one.at_length_limit for one in found],
-    }
-    if translator.task.repairs:
-        columns["repaired"] = [one.repaired for one in found]
-    return columns
+    columns = translator.task.columns(
+        Translation(
+            *([getattr(one, x) for one in found] for x in Translation._fields)
+        )
+    )
+    # Empty slots have the score -inf, which JSON lacks.
+    scores = [[max(x, -3e38) for x in row] for row in columns["scores"]]
+    return {**columns, "scores": scores}
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -20,7 +20,7 @@ from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.showing.pages import Page
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 
 Fate = Literal["live", "finished", "pruned"]
 
@@ -60,7 +60,7 @@ class Finished(NamedTuple):
     score: float  # log P / length penalty
 
 
-class Step(NamedTuple):
+class TraceStep(NamedTuple):
     """One step of a search."""
 
     length: int  # tokens of the hypotheses after this step
@@ -75,7 +75,7 @@ class SearchTrace(NamedTuple):
 
     search: BeamSearch  # its settings
     max_length: int  # tokens that a hypothesis may have
-    steps: list[Step]  # in order, at least one
+    steps: list[TraceStep]  # in order, at least one
 
     @property
     def finished(self) -> list[Finished]:
@@ -157,11 +157,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     print(kt.trace(kt.Translator.open("runs/demo"), "I am a student."))
     ```
     """
-    if not POSITIVE_INTEGER.accepts(num_tokens):
-        raise InputError(
-            f"num_tokens must be {POSITIVE_INTEGER.expected}. Received: "
-            f"num_tokens={num_tokens!r}"
-        )
+    check_values(POSITIVE_INTEGER, num_tokens=num_tokens)
     if not isinstance(translator.search, BeamSearch):
         raise InputError(
             "A trace shows a greedy search and a beam search. Received: "
@@ -261,7 +257,7 @@ def _step(
     before: BeamState,
     now: _History,
     after: BeamState,
-) -> Step:
+) -> TraceStep:
     """Describes a step by the states before and after it."""
 
     def pieces(ids: Any) -> list[str]:
@@ -303,7 +299,9 @@ def _step(
         finished.append(
             Finished(pieces(ids), output, score * divisor, divisor, score)
         )
-    return Step(length, penalty(length), hypotheses, continuations, finished)
+    return TraceStep(
+        length, penalty(length), hypotheses, continuations, finished
+    )
 
 
 def _fates(

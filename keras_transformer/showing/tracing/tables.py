@@ -7,8 +7,8 @@ from typing import NamedTuple
 from keras_transformer.showing.tracing.steps import (
     Hypothesis,
     SearchTrace,
-    Step,
     Trace,
+    TraceStep,
 )
 
 # Characters of a hypothesis in a table; of a longer one the end is shown.
@@ -67,7 +67,7 @@ def _greedy_table(found: SearchTrace) -> _Table:
     return _Table("", header, rows)
 
 
-def _step_tables(step: Step) -> Iterator[_Table]:
+def _step_tables(step: TraceStep) -> Iterator[_Table]:
     """What the model says of each hypothesis, and what the search takes."""
     rows = []
     for number, hypothesis in enumerate(step.hypotheses, 1):

@@ -6,7 +6,11 @@ from typing import Any
 
 from keras_transformer.inference.translator import check_hypothesis
 from keras_transformer.showing.pages import Page, render
-from keras_transformer.showing.tracing.steps import SearchTrace, Step, Trace
+from keras_transformer.showing.tracing.steps import (
+    SearchTrace,
+    Trace,
+    TraceStep,
+)
 from keras_transformer.support.files import atomic_write, check_output
 
 _FORMATS = {
@@ -63,7 +67,7 @@ def _search(found: SearchTrace) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: TraceStep) -> dict[str, Any]:
     continuations = [one._asdict() for one in step.continuations]
     return {
         **step._asdict(),
