@@ -37,7 +37,8 @@ SHORT_RUNS = {
     "parsing": (
         {"STEPS": "20"},
         """
-        tree = kt.parsing.Tree.from_string(outputs["trees"][0, 0].numpy().decode())
+        text = outputs["trees"][0, 0].numpy().decode()
+        tree = kt.parsing.Tree.from_string(text)
         assert tree.words == "he hears a small cat .".split()
         assert had_to and repaired.words == ["the", "dog", "knows", "."]
         """,
