@@ -1,8 +1,8 @@
 """Adds the fields of records to the API reference, for mkdocstrings.
 
-The fields of a NamedTuple are explained by the comments beside them, those of
-a dataclass by `document_fields` of `keras_transformer.support.fields` when it
-is imported.
+The fields of a NamedTuple are explained by the comments beside them. Those of
+a dataclass are explained by `document_fields`, and the arguments that layers
+share by `document_arguments`, when the module is imported.
 """
 
 import ast
@@ -15,7 +15,7 @@ import griffe
 
 
 class Fields(griffe.Extension):
-    """Completes the docstrings of NamedTuples and documented dataclasses."""
+    """Completes the docstrings of records and of layers."""
 
     def on_class_members(
         self, *, node: Any, cls: griffe.Class, **kwargs: Any
@@ -27,14 +27,16 @@ class Fields(griffe.Extension):
         names |= {ast.unparse(expression) for expression in node.decorator_list}
         if "NamedTuple" in names:
             cls.docstring.value += _commented_fields(cls, node)
-        elif "document_fields" in names:
+        elif names & {"document_arguments", "document_fields"}:
             module = importlib.import_module(cls.module.path)
-            _document(cls, getattr(module, cls.name))
+            imported = getattr(module, cls.name)
+            cls.docstring.value = inspect.getdoc(imported)
+            if "document_fields" in names:
+                _default_values(cls, imported)
 
 
-def _document(cls: griffe.Class, record: type) -> None:
-    """Takes the docstring and the default values of the imported class."""
-    cls.docstring.value = inspect.getdoc(record)
+def _default_values(cls: griffe.Class, record: type) -> None:
+    """Takes the default values of the imported class."""
     for field in dataclasses.fields(record):
         is_required = field.default is dataclasses.MISSING
         value = None if is_required else repr(field.default)
