@@ -83,7 +83,7 @@ _MODULES = {
     "web": "showing.web",
 }
 # What has classes that `keras.models.load_model` may meet.
-_REGISTERED = ("model", "losses", "metrics", "schedules")
+_REGISTERED = ("model", "losses", "metrics", "optimizers", "schedules")
 
 __all__ = [*_NAMES, *_MODULES]
 
