@@ -27,11 +27,11 @@ _MASKED = -1e9  # exp() of it is exactly 0 in float32
 Pair = tuple[Any, Any]  # keys and values
 
 if keras.backend.backend() == "tensorflow":
-    # In place of keras.ops, which here take operations more.
+    # keras.ops would add operations to each of these.
     import tensorflow as tf
 
     _take = tf.gather
-    # Of a variable, each lookup would copy it.
+    # A lookup in a variable would copy it.
     _tensor = tf.convert_to_tensor
 
     def _products(query: Any, key: Any) -> Any:
