@@ -44,6 +44,7 @@ def main() -> None:
     # Ids go in and come out: only the special ids of a vocabulary are needed.
     ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
     vocabulary = types.SimpleNamespace(vocab_size=shape.vocab_size, **ids)
+    vocabulary.source = vocabulary
     task = TranslationTask()
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
