@@ -1,10 +1,14 @@
 """Public names of a package that are imported when they are first used."""
 
+import importlib
 import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from keras_transformer.support.startup import import_quietly
+from keras_transformer.support.startup import (
+    explain_missing_packages,
+    quiet_tensorflow_import,
+)
 
 
 def lazy_names(
@@ -21,14 +25,15 @@ def lazy_names(
     modules = modules or {}
 
     def __getattr__(name: str) -> Any:
-        if name in modules:
-            return import_quietly(f"{package}.{modules[name]}")
-        if name not in homes:
+        if name not in homes and name not in modules:
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}"
             )
-        for module in (*first, homes[name]):
-            home = import_quietly(f"{package}.{module}")
+        with explain_missing_packages(), quiet_tensorflow_import():
+            if name in modules:
+                return importlib.import_module(f"{package}.{modules[name]}")
+            for module in (*first, homes[name]):
+                home = importlib.import_module(f"{package}.{module}")
         value = getattr(home, name)
         setattr(sys.modules[package], name, value)  # found faster from now on
         return value

@@ -87,9 +87,8 @@ class Tree:
     ) -> Iterator[tuple[Literal["open", "word", "close"], "Tree"]]:
         """Yields the tree in the order of its text.
 
-        Yields:
-            `"open"` and `"close"` with each constituent, and `"word"` with
-            each tagged word.
+        `"open"` and `"close"` come with each constituent, `"word"` with each
+        tagged word.
         """
         # A constituent whose children are on the stack is there twice.
         stack: list[tuple[bool, Tree]] = [(False, self)]
@@ -115,14 +114,9 @@ class Tree:
         return [tree.label for kind, tree in self.walk() if kind == "word"]
 
     def __str__(self):
-        parts = []
-        for kind, tree in self.walk():
-            if kind == "close":
-                parts.append(")")
-            elif kind == "open":
-                parts.append(f" ({tree.label}")
-            else:
-                parts.append(f" ({tree.label} {tree.children})")
+        texts = {"open": " ({0.label}", "close": ")"}
+        texts["word"] = " ({0.label} {0.children})"
+        parts = (texts[kind].format(tree) for kind, tree in self.walk())
         return "".join(parts)[1:]
 
     def __repr__(self):
@@ -142,14 +136,9 @@ def read_bracketed(
 ) -> Iterator[tuple[int, Tree]]:
     """Yields each tree of a text, and the number of the line it begins in.
 
-    Args:
-        lines: Lines of text. A tree may take several lines, and a line may
-            have several trees. Lines that begin with `*x*` between trees are
-            comments, as in the Switchboard part of the Penn Treebank.
-        name: What the error messages call the text.
-
-    Raises:
-        InputError: If brackets are missing, or there is something else.
+    A tree may take several lines, and a line may have several trees. Lines
+    that begin with `*x*` between trees are comments, as in the Switchboard
+    part of the Penn Treebank. An InputError names the text and the line.
     """
     # What has been read of each open bracket: the label, then the children.
     stack: list[list[str | Tree]] = []
