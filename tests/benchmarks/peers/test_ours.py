@@ -19,7 +19,8 @@ def run(monkeypatch, capsys):
     for name in ("workload", "keras_fit", "ours", "ours_decoding"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     workload = importlib.import_module("workload")
-    tiny = workload.Shape(20, 1, 8, 12, 2, sentences=3, length=5)
+    # In a large vocabulary the end token is not among the best by chance.
+    tiny = workload.Shape(2_000, 1, 8, 12, 2, sentences=3, length=5)
     monkeypatch.setitem(workload.SHAPES, "small", tiny)
 
     def run(name, *options):
@@ -37,9 +38,11 @@ def test_training(run):
     (result,) = run("ours", "--steps", "2")
     assert (result["system"], result["mode"]) == ("ours", "graph")
     # Embedding; attention, feed-forward network and norms of both layers.
-    expected = 20 * 8 + (4 + 8) * 8 * 8 + 2 * (2 * 8 * 12 + 12 + 8) + 5 * 16
+    expected = 2_000 * 8 + (4 + 8) * 8 * 8 + 2 * (2 * 8 * 12 + 12 + 8) + 5 * 16
     assert result["parameters"] == expected
-    assert result["losses"] == pytest.approx([math.log(20)] * 3, abs=0.7)
+    # The start of untrained weights, from which it decreases.
+    first, second, third = result["losses"]
+    assert math.log(2_000) + 0.1 > first > second > third > 5
     assert len(result["tokens_per_second"]) == 2
     assert min(result["tokens_per_second"]) > 0
     assert result["peak_rss_mib"] > 100
