@@ -39,20 +39,4 @@ __all__ = [
     "token_log_probs",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "BeamSearcher": "beam",
-        "BeamState": "beam",
-        "Candidates": "beam",
-        "DecoderCache": "step",
-        "SearchResult": "loop",
-        "Step": "loop",
-        "StepDecoder": "step",
-        "beam_search": "beam",
-        "length_penalty": "scoring",
-        "sample": "sampling",
-        "sequence_scores": "scoring",
-        "token_log_probs": "scoring",
-    },
-)
+_, __getattr__, __dir__ = lazy_names(__name__)
