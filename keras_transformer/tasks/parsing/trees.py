@@ -14,7 +14,6 @@ ROOT = "TOP"
 # Separators are those of ASCII. A no-break space is part of a word.
 _ATOM = re.compile(r"[^() \t\n\r\f\v]+")
 _TOKEN = re.compile(rf"[()]|{_ATOM.pattern}")
-_BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -215,13 +214,9 @@ def pretty(tree: Tree, width: int = 80) -> str:
 
 def escape_brackets(word: str) -> str:
     """Returns a word with its round brackets as `-LRB-` and `-RRB-`."""
-    for bracket, name in _BRACKETS.items():
-        word = word.replace(bracket, name)
-    return word
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def unescape_brackets(word: str) -> str:
     """Returns a word with `-LRB-` and `-RRB-` as round brackets."""
-    for bracket, name in _BRACKETS.items():
-        word = word.replace(name, bracket)
-    return word
+    return word.replace("-LRB-", "(").replace("-RRB-", ")")
