@@ -113,9 +113,14 @@ class Tree:
         return [tree.label for kind, tree in self.walk() if kind == "word"]
 
     def __str__(self):
-        texts = {"open": " ({0.label}", "close": ")"}
-        texts["word"] = " ({0.label} {0.children})"
-        parts = (texts[kind].format(tree) for kind, tree in self.walk())
+        parts = []
+        for kind, tree in self.walk():
+            if kind == "close":
+                parts.append(")")
+            elif kind == "open":
+                parts.append(f" ({tree.label}")
+            else:
+                parts.append(f" ({tree.label} {tree.children})")
         return "".join(parts)[1:]
 
     def __repr__(self):
