@@ -9,23 +9,24 @@ too. It has no `translate_prefix`, `score` and `detokenize`.
 """
 
 import dataclasses
-import operator
 from collections.abc import Callable, Collection
 from typing import Any
 
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.decoding.search import BeamSearch, Sampling, Search
+from keras_transformer.decoding.search import (
+    BeamSearch,
+    Sampling,
+    Search,
+    converted,
+)
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 
 # A larger batch is decoded in slices, so that the float32 values over the
 # vocabulary, of which there are a few copies, take this much memory each.
 _LARGEST = 2**24  # values: 64 MiB
-
-# The last fields of beam search and of sampling.
-_shared = operator.attrgetter("alpha", "extra_length", "length_factor")
 
 Tensors = dict[str, tf.Tensor]  # by name
 
@@ -129,7 +130,8 @@ class Signatures(tf.Module):
     _translate_prefix = _serving_default
 
     def _greedy(self, text: tf.Tensor) -> Tensors:
-        settings = BeamSearch(1, *_shared(self._search))
+        search = converted(self._search, BeamSearch)
+        settings = dataclasses.replace(search, beam_size=1)
         outputs = self._translate(settings, 1, text)
         for name in (self._task.output, "scores"):
             outputs[name] = outputs[name][:, 0]
@@ -138,12 +140,18 @@ class Signatures(tf.Module):
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
     ) -> Tensors:
-        settings = BeamSearch(*options)  # in the order of its fields
+        settings = self._with_options(BeamSearch, options)
         return self._translate(settings, settings.beam_size, text)
 
     def _sample(self, text: tf.Tensor, *options: tf.Tensor) -> Tensors:
-        settings = Sampling(*options, *_shared(self._search))
+        settings = self._with_options(Sampling, options)
         return self._translate(settings, settings.num_samples, text)
+
+    def _with_options(self, kind: type, options: tuple) -> Search:
+        name = "sample" if kind is Sampling else "translate_with_options"
+        names = (spec.name for spec in SIGNATURES[name][1:])
+        given = dict(zip(names, options, strict=True))
+        return dataclasses.replace(converted(self._search, kind), **given)
 
     def _translate(
         self, settings: Search, count: int | tf.Tensor, *strings: tf.Tensor
