@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.checks import check_positive
+from keras_transformer.layers.base import arguments_of, check_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -54,7 +54,7 @@ class TiedEmbedding(keras.layers.Layer):
         use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_positive(vocab_size=vocab_size, d_model=d_model)
+        check_sizes(vocab_size=vocab_size, d_model=d_model)
         super().__init__(**kwargs)
         # In half precision the looked-up rows are cast, not the whole matrix.
         self.autocast = False
@@ -104,17 +104,9 @@ class TiedEmbedding(keras.layers.Layer):
     def compute_output_spec(
         self, inputs: Any, reverse: bool = False
     ) -> keras.KerasTensor:
-        if reverse:
-            shape = (*inputs.shape[:-1], self.vocab_size)
-        else:
-            shape = (*inputs.shape, self.d_model)
-        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+        shape = inputs.shape[:-1] if reverse else inputs.shape
+        width = self.vocab_size if reverse else self.d_model
+        return keras.KerasTensor((*shape, width), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "d_model": self.d_model,
-            "scale": self.scale,
-            "use_bias": self.use_bias,
-        }
+        return {**super().get_config(), **arguments_of(self, TiedEmbedding)}
