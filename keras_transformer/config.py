@@ -25,7 +25,7 @@ _flag = functools.partial(described, BOOLEAN)
 
 
 class StackConfig(NamedTuple):
-    """Sizes of an encoder or a decoder: arguments of `Encoder`, `Decoder`."""
+    """Sizes of an encoder or a decoder: the first arguments of its class."""
 
     num_layers: int
     num_heads: int

@@ -109,12 +109,8 @@ class Transformer(DistributedFit):
             residual_class=residual_class,
             dtype=policy,
         )
-        self.encoder = Encoder(
-            **config.encoder._asdict(), **stack, name="encoder"
-        )
-        self.decoder = Decoder(
-            **config.decoder._asdict(), **stack, name="decoder"
-        )
+        self.encoder = Encoder(*config.encoder, **stack, name="encoder")
+        self.decoder = Decoder(*config.decoder, **stack, name="decoder")
         # The configuration fixes every shape, so the weights are created now.
         self.build()
 
@@ -199,11 +195,8 @@ class Transformer(DistributedFit):
             None; or None if a subclass computes logits in another way.
         """
         layer, model = self.output_embedding, type(self)
-        is_ours = (model.logits, model.call, type(layer)) == (
-            Transformer.logits,
-            Transformer.call,
-            TiedEmbedding,
-        )
+        ours = (Transformer.logits, Transformer.call, TiedEmbedding)
+        is_ours = (model.logits, model.call, type(layer)) == ours
         return (layer.embeddings, layer.bias) if is_ours else None
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
@@ -242,9 +235,7 @@ class Transformer(DistributedFit):
         _, decoder, cross = self.decoder.call_with_scores(*inputs)
         return AttentionScores(encoder, decoder, cross)
 
-    def _encoder_inputs(
-        self, ids: Any, training: bool | None = None
-    ) -> tuple[Any, Any]:
+    def _encoder_inputs(self, ids: Any, training: bool | None = None) -> tuple:
         """Embeddings plus positions, with dropout (section 5.4), and mask."""
         x = self.source_positions(self.embedding(ids))
         mask = padding_mask(ids, self.config.pad_id)
@@ -252,7 +243,7 @@ class Transformer(DistributedFit):
 
     def _decoder_inputs(
         self, ids: Any, memory: Memory, training: bool | None = None
-    ) -> tuple[Any, ...]:
+    ) -> tuple:
         """Returns what the decoder takes: embeddings, memory, two masks."""
         x = self.target_positions(self.target_embedding(ids))
         mask = None  # windows hide the future by themselves

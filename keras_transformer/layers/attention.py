@@ -122,7 +122,6 @@ class MultiHeadAttention(SameShape):
         self.use_bias = use_bias
 
     def build(self, query_shape: tuple, memory_shape: tuple) -> None:
-        """Creates the four projections."""
         d_model = query_shape[-1]
         if d_model % self.num_heads and None in (self.d_k, self.d_v):
             raise ValueError(
@@ -221,12 +220,9 @@ class MultiHeadAttention(SameShape):
         """
         sizes = (*query.shape[:2], key.shape[2])
         check_masks(sizes, attention_mask, memory_mask)
-        heads, scores = scaled_dot_product_attention(
-            self._heads(self.query_projection, query),
-            key,
-            value,
-            mask_of_heads(attention_mask, memory_mask),
-        )
+        query = self._heads(self.query_projection, query)
+        mask = mask_of_heads(attention_mask, memory_mask)
+        heads, scores = scaled_dot_product_attention(query, key, value, mask)
         return self._project_output(heads), scores
 
     def _heads(self, projection: keras.layers.Layer, x: Any) -> Any:

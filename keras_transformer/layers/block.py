@@ -215,11 +215,8 @@ class Block(SameShape):
         }
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **arguments_of(self, Block),
-            **self.sublayer_names(),
-        }
+        names = self.sublayer_names()
+        return {**super().get_config(), **arguments_of(self, Block), **names}
 
 
 class Stack(Block):

@@ -50,7 +50,6 @@ class DecoderLayer(Block):
     """
 
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
-        """Creates the three sub-layers."""
         self._build_self_attention(x_shape, causal=True)
         self.cross_attention, self.cross_attention_norm = self._attention(
             "cross_attention", x_shape, memory_shape
@@ -66,7 +65,7 @@ class DecoderLayer(Block):
         x_mask: Any = None,
         memory_mask: Any = None,
         training: bool | None = None,
-        scores: list | None = None,
+        scores: list | None = None,  # for `call_with_scores`
     ) -> Any:
         masks = (attention_mask, x_mask)
         x = self._attend("self_attention", x, None, masks, training, scores)
@@ -108,7 +107,6 @@ class Decoder(Stack):
     """
 
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
-        """Creates the layers."""
         self._build_layers(DecoderLayer, x_shape, memory_shape)
 
     def call(

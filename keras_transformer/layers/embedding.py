@@ -87,16 +87,15 @@ class TiedEmbedding(keras.layers.Layer):
             )
 
     def call(self, inputs: Any, reverse: bool = False) -> Any:
-        if reverse:
-            logits = ops.matmul(
-                ops.cast(inputs, self.compute_dtype),
-                ops.cast(ops.transpose(self.embeddings), self.compute_dtype),
-            )
-            if self.bias is None:
-                return logits
-            return logits + ops.cast(self.bias, self.compute_dtype)
-        rows = ops.take(self.embeddings, ops.cast(inputs, "int32"), axis=0)
-        return ops.cast(rows, self.compute_dtype) * self.factor
+        dtype = self.compute_dtype
+        if not reverse:
+            rows = ops.take(self.embeddings, ops.cast(inputs, "int32"), axis=0)
+            return ops.cast(rows, dtype) * self.factor
+        matrix = ops.cast(ops.transpose(self.embeddings), dtype)
+        logits = ops.matmul(ops.cast(inputs, dtype), matrix)
+        if self.bias is None:
+            return logits
+        return logits + ops.cast(self.bias, dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None

@@ -43,7 +43,6 @@ class EncoderLayer(Block):
     """
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the two sub-layers."""
         self._build_self_attention(input_shape, causal=False)
         self._build_feed_forward(input_shape)
 
@@ -54,7 +53,7 @@ class EncoderLayer(Block):
         mask: Any = None,
         x_mask: Any = None,
         training: bool | None = None,
-        scores: list | None = None,
+        scores: list | None = None,  # for `call_with_scores`
     ) -> Any:
         masks = (attention_mask, combine_masks(mask, x_mask))
         x = self._attend("self_attention", x, None, masks, training, scores)
@@ -90,7 +89,6 @@ class Encoder(Stack):
     """
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the layers."""
         self._build_layers(EncoderLayer, input_shape)
 
     def call(

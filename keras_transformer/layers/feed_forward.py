@@ -47,7 +47,6 @@ class FeedForward(SameShape):
         self.activation = activation
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the two transformations."""
         self.inner = keras.layers.Dense(
             self.d_ff, self.activation, dtype=self.dtype_policy, name="inner"
         )

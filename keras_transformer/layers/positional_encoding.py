@@ -74,7 +74,6 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
         self.offset = offset
 
     def build(self, input_shape: tuple) -> None:
-        """Stores d_model."""
         self.d_model = input_shape[-1]
 
     def vectors(self, positions: Any) -> Any:

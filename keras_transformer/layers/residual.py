@@ -71,7 +71,6 @@ class Residual(SameShape):
         return self.norm_first
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the dropout and the normalization."""
         self.dropout_layer = keras.layers.Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )

@@ -206,16 +206,12 @@ class RestrictedSelfAttention(MultiHeadAttention):
         attention_mask: Any = None,
         memory_mask: Any = None,
     ) -> Any:
-        _check(query, memory, attention_mask, memory_mask)
+        masks = (attention_mask, memory_mask)
+        _check(query, memory, *masks)
         key, value = self.project_memory(memory)
+        query = self._heads(self.query_projection, query)
         heads = restricted_dot_product_attention(
-            self._heads(self.query_projection, query),
-            key,
-            value,
-            self.window,
-            self.causal,
-            attention_mask,
-            memory_mask,
+            query, key, value, self.window, self.causal, *masks
         )
         return self._project_output(heads)
 
