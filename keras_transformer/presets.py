@@ -12,15 +12,19 @@ from keras_transformer.support.errors import InputError
 
 
 class Preset(NamedTuple):
-    """A named architecture with its training hyper-parameters."""
+    """A named architecture with its training hyper-parameters.
+
+    They are the arguments of `TransformerConfig` and of
+    `keras_transformer.train.Recipe` that differ from base.
+    """
 
     description: str  # what it is, in a few words
-    architecture: dict[str, Any]  # of `TransformerConfig`, if unlike base
-    recipe: dict[str, Any]  # of `keras_transformer.train.Recipe`, likewise
-    vocab_size: int = 37_000  # that source and target share
+    architecture: dict[str, Any]  # of `TransformerConfig`
+    recipe: dict[str, Any]  # of `Recipe`
     paper_parameters: int | None = None  # in millions; None: not in Table 3
     paper_perplexity: float | None = None  # per subword on newstest2013
     paper_bleu: float | None = None  # on newstest2013
+    vocab_size: int = 37_000  # of the vocabulary that source and target share
 
 
 def _row(
@@ -33,12 +37,7 @@ def _row(
 ) -> Preset:
     """Returns a row of Table 3."""
     return Preset(
-        description,
-        architecture,
-        recipe or {},
-        paper_parameters=parameters,
-        paper_perplexity=perplexity,
-        paper_bleu=bleu,
+        description, architecture, recipe or {}, parameters, perplexity, bleu
     )
 
 

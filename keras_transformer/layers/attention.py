@@ -272,9 +272,7 @@ def check_masks(sizes: tuple, attention_mask: Any, memory_mask: Any) -> None:
         _check_mask("memory_mask", memory_mask, (2,), (sizes[0], sizes[2]))
 
 
-def _check_mask(
-    name: str, mask: Any, ranks: tuple[int, ...], sizes: tuple
-) -> None:
+def _check_mask(name: str, mask: Any, ranks: tuple, sizes: tuple) -> None:
     shape = tuple(mask.shape)
     dtype = keras.backend.standardize_dtype(mask.dtype)
     # The last dimensions are compared, as in broadcasting.

@@ -24,38 +24,32 @@ _CLASSES = ("attention_class", "feed_forward_class", "residual_class")
 _DEFAULTS = dict(
     use_bias=False, activation="relu", norm_first=False, epsilon=1e-6
 )
-_ARGUMENTS = """\
-num_heads: Number of attention heads.
-    d_ff: Width inside the feed-forward networks.
-    d_k: Width of one head's queries and keys. Default: d_model / `num_heads`.
-    d_v: Width of one head's values. Default: d_model / `num_heads`.
-    dropout: Rate on the output of every sub-layer.
-    attention_window: Positions that self-attention is restricted to, as in
-        `RestrictedSelfAttention`: in an encoder those centred on each
-        position, in a decoder the last ones, its own included, for which no
-        causal mask is needed. By default all.
-    attention_bias: Whether the projections of attention have biases.
-    activation: Activation of the feed-forward networks.
-    norm_first: Whether sub-layers normalize their input, as in `Residual`.
-    epsilon: What layer normalization adds to the variance.
-    attention_class: `MultiHeadAttention` or a subclass, which overrides
-        `attend` or `project_memory`.
-    feed_forward_class: `FeedForward` or a layer with its arguments.
-    residual_class: `Residual` or a subclass. Each of the three may also be
-        the name under which Keras registered the class.
-    **kwargs: Arguments of `keras.layers.Layer`."""
-
-
-def document_arguments(cls: type) -> type:
-    """Writes the arguments of `Block` into a docstring, for `{arguments}`."""
-    cls.__doc__ = inspect.cleandoc(cls.__doc__).replace(
-        "{arguments}", _ARGUMENTS
-    )
-    return cls
 
 
 class Block(SameShape):
-    """Holds the arguments of a layer, and makes its built sub-layers."""
+    """Holds the arguments of a layer, and makes its built sub-layers.
+
+    Args:
+        num_heads: Number of attention heads.
+        d_ff: Width inside the feed-forward networks.
+        d_k: Width of a head's queries and keys. Default: d_model / `num_heads`.
+        d_v: Width of a head's values. Default: d_model / `num_heads`.
+        dropout: Rate on the output of every sub-layer.
+        attention_window: Positions that self-attention is restricted to, as in
+            `RestrictedSelfAttention`: in an encoder those centred on each
+            position, in a decoder the last ones, its own included, for which no
+            causal mask is needed. By default all.
+        attention_bias: Whether the projections of attention have biases.
+        activation: Activation of the feed-forward networks.
+        norm_first: Whether sub-layers normalize their input, as in `Residual`.
+        epsilon: What layer normalization adds to the variance.
+        attention_class: `MultiHeadAttention` or a subclass, which overrides
+            `attend` or `project_memory`.
+        feed_forward_class: `FeedForward` or a layer with its arguments.
+        residual_class: `Residual` or a subclass. Each of the three may also be
+            the name under which Keras registered the class.
+        **kwargs: Arguments of `keras.layers.Layer`.
+    """
 
     def __init__(
         self,
@@ -159,7 +153,7 @@ class Block(SameShape):
     def _built(
         self, layer_class: type, name: str, shapes: tuple, **arguments: Any
     ) -> Any:
-        given = dict(arguments.items() - _DEFAULTS.items())
+        given = dict(x for x in arguments.items() if x not in _DEFAULTS.items())
         layer = layer_class(**given, dtype=self.dtype_policy, name=name)
         layer.build(*shapes)
         return layer
@@ -201,8 +195,7 @@ class Block(SameShape):
             The output `[B, T, d_model]`; the scores of self-attention
             `[B, H, T, T]`; and in a decoder those of cross-attention
             `[B, H, T, S]`. B = batch, H = heads, T = length of `x`, S =
-            length of `memory`. Scores are in float32; those of `Encoder` and
-            `Decoder` are lists with one entry per layer.
+            length of `memory`. Scores are in float32.
         """
         scores: list = []
         return self.call(*inputs, **masks, scores=scores), *scores
@@ -242,6 +235,11 @@ class Stack(Block):
             self.final_norm.build(shapes[0])
 
     def call_with_scores(self, x: Any, *inputs: Any, **masks: Any) -> tuple:
+        """Computes what `call` does, and returns the attention scores too.
+
+        It returns what a layer of the stack returns, but lists of scores,
+        with one entry per layer.
+        """
         scores = []
         for layer in self.layers:
             x, *found = layer.call_with_scores(x, *inputs, **masks)
@@ -253,6 +251,14 @@ class Stack(Block):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_layers": self.num_layers}
+
+
+def document_arguments(cls: type) -> type:
+    """Writes the arguments of `Block` into a docstring, for `{arguments}`."""
+    _, _, arguments = inspect.getdoc(Block).partition("Args:\n    ")
+    documentation = inspect.cleandoc(cls.__doc__)
+    cls.__doc__ = documentation.replace("{arguments}", arguments)
+    return cls
 
 
 def _layer_class(argument: str, given: type | str) -> type:

@@ -86,9 +86,7 @@ class _Blocks:
         self.size = max(window // 2, _SMALLEST_BLOCK)  # c
         self.count = (length - 1) // self.size + 1  # N
         # Blocks before and after its own that a query may attend to.
-        self.before, self.after = (
-            -(-reach // self.size) for reach in self.reach
-        )
+        self.before, self.after = (-(-x // self.size) for x in self.reach)
         self.neighbours = self.before + 1 + self.after
         self.width = self.neighbours * self.size  # w
 
