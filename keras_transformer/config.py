@@ -1,6 +1,7 @@
 """The architecture of a Transformer as a frozen dataclass."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,9 +19,13 @@ from keras_transformer.support.fields import (
     one_of,
 )
 
+_positive = functools.partial(described, POSITIVE_INTEGER)
+_non_negative = functools.partial(described, NON_NEGATIVE_INTEGER)
+_flag = functools.partial(described, BOOLEAN)
+
 
 class StackConfig(NamedTuple):
-    """Sizes of an encoder or a decoder: arguments of `Encoder`, `Decoder`."""
+    """Sizes of an encoder or a decoder: the first arguments of its class."""
 
     num_layers: int
     num_heads: int
@@ -39,162 +44,121 @@ class TransformerConfig:
     in. Everything that depends on the architecture reads it here.
     """
 
-    vocab_size: int = described(
-        POSITIVE_INTEGER,
-        "size of the vocabulary that source and target share",
+    vocab_size: int = _positive(
+        "size of the vocabulary that source and target share"
     )
-    num_layers: int = described(
-        POSITIVE_INTEGER,
-        "layers in the encoder and in the decoder, the paper's N",
-        default=6,
+    num_layers: int = _positive(
+        "layers in the encoder and in the decoder, the paper's N", 6
     )
-    d_model: int = described(
-        POSITIVE_INTEGER,
-        "width of every layer's input and output",
-        default=512,
-    )
-    d_ff: int = described(
-        POSITIVE_INTEGER,
-        "inner width of the feed-forward networks",
-        default=2048,
-    )
-    num_heads: int = described(
-        POSITIVE_INTEGER, "attention heads, the paper's h", default=8
-    )
-    d_k: int | None = described(
-        POSITIVE_INTEGER,
+    d_model: int = _positive("width of every layer's input and output", 512)
+    d_ff: int = _positive("inner width of the feed-forward networks", 2048)
+    num_heads: int = _positive("attention heads, the paper's h", 8)
+    d_k: int | None = _positive(
         "width of one head's queries and keys; by default d_model / num_heads",
-        default=None,
+        None,
     )
-    d_v: int | None = described(
-        POSITIVE_INTEGER,
-        "width of one head's values; by default d_model / num_heads",
-        default=None,
+    d_v: int | None = _positive(
+        "width of one head's values; by default d_model / num_heads", None
     )
     dropout: float = described(
         FRACTION,
         "dropout rate on the output of every sub-layer and on the sums of "
         "embeddings and positions (section 5.4)",
-        default=0.1,
+        0.1,
     )
     positional_encoding: str = described(
         one_of("sinusoidal", "learned"),
         "positional encoding: sinusoidal (section 3.5) or learned (Table 3, "
         "row E)",
-        default="sinusoidal",
+        "sinusoidal",
     )
-    attention_window: int | None = described(
-        POSITIVE_INTEGER,
+    attention_window: int | None = _positive(
         "number of positions that self-attention is restricted to, r "
         "(section 4): in the encoder those centred on a position, in the "
         "decoder the last ones, its own included; by default all",
-        default=None,
+        None,
     )
-    max_length: int = described(
-        POSITIVE_INTEGER,
+    max_length: int = _positive(
         "maximum length of a source or target in tokens, end token included",
-        default=256,
+        256,
     )
-    pad_id: int = described(
-        NON_NEGATIVE_INTEGER,
-        "id of padding, which is never attended to",
-        default=0,
-    )
-    bos_id: int = described(
-        NON_NEGATIVE_INTEGER,
+    pad_id: int = _non_negative("id of padding, which is never attended to", 0)
+    bos_id: int = _non_negative(
         "id of the token that starts the decoder's input, which may be that "
         "of padding or of the end",
-        default=2,
+        2,
     )
-    eos_id: int = described(
-        NON_NEGATIVE_INTEGER,
-        "id of the token that ends a source and a target",
-        default=3,
+    eos_id: int = _non_negative(
+        "id of the token that ends a source and a target", 3
     )
     activation: str = described(
         one_of("relu", "swish", "gelu"),
         "activation of the feed-forward networks",
-        default="relu",
+        "relu",
     )
-    norm_first: bool = described(
-        BOOLEAN,
+    norm_first: bool = _flag(
         "pre-norm: whether sub-layers normalize their input, and encoder and "
         "decoder their output, in place of post-norm (section 3.1)",
-        default=False,
+        False,
     )
     layer_norm_epsilon: float = described(
-        POSITIVE_NUMBER,
-        "what layer normalization adds to the variance",
-        default=1e-6,
+        POSITIVE_NUMBER, "what layer normalization adds to the variance", 1e-6
     )
-    attention_bias: bool = described(
-        BOOLEAN,
-        "whether the projections of attention have biases",
-        default=False,
+    attention_bias: bool = _flag(
+        "whether the projections of attention have biases", False
     )
-    output_bias: bool = described(
-        BOOLEAN, "whether the logits have a bias", default=False
-    )
+    output_bias: bool = _flag("whether the logits have a bias", False)
     tied_embeddings: str = described(
         one_of("all", "inputs", "target", "none"),
         "which embeddings are one matrix: source, target and output "
         "(section 3.4), source and target, target and output, or none",
-        default="all",
+        "all",
     )
-    source_vocab_size: int | None = described(
-        POSITIVE_INTEGER,
+    source_vocab_size: int | None = _positive(
         "size of the source's own vocabulary; vocab_size is then the target's",
-        default=None,
+        None,
     )
     embedding_scale: float | None = described(
         POSITIVE_NUMBER,
         "factor on the embeddings; by default sqrt(d_model) (section 3.4)",
-        default=None,
+        None,
     )
     position_layout: str = described(
         one_of("interleaved", "halves"),
         "order of sines and cosines: interleaved as in section 3.5, or all "
         "sines before all cosines",
-        default="interleaved",
+        "interleaved",
     )
-    position_endpoint: bool = described(
-        BOOLEAN,
+    position_endpoint: bool = _flag(
         "whether the lowest frequency of the sinusoids is 1/10000: their "
         "exponents are i / (d_model/2 - 1), not i / (d_model/2)",
-        default=False,
+        False,
     )
-    position_offset: int = described(
-        NON_NEGATIVE_INTEGER, "number of the first position", default=0
+    position_offset: int = _non_negative("number of the first position", 0)
+    decoder_layers: int | None = _positive(
+        "layers in the decoder; by default num_layers", None
     )
-    decoder_layers: int | None = described(
-        POSITIVE_INTEGER,
-        "layers in the decoder; by default num_layers",
-        default=None,
-    )
-    decoder_heads: int | None = described(
-        POSITIVE_INTEGER,
+    decoder_heads: int | None = _positive(
         "heads in the decoder, together as wide as those of the encoder; by "
         "default num_heads",
-        default=None,
+        None,
     )
-    decoder_d_ff: int | None = described(
-        POSITIVE_INTEGER,
+    decoder_d_ff: int | None = _positive(
         "inner width of the decoder's feed-forward networks; by default d_ff",
-        default=None,
+        None,
     )
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("d_k", "d_v"):
-            if getattr(self, name) is None:
-                if self.d_model % self.num_heads:
-                    raise InputError(
-                        "d_model must be divisible by num_heads unless d_k "
-                        "and d_v are given. Received: "
-                        f"d_model={self.d_model}, num_heads={self.num_heads}"
-                    )
-                width = self.d_model // self.num_heads
-                object.__setattr__(self, name, width)
+        width, rest = divmod(self.d_model, self.num_heads)
+        if rest and None in (self.d_k, self.d_v):
+            raise InputError(
+                "d_model must be divisible by num_heads unless d_k and d_v "
+                "are given. Received: "
+                f"d_model={self.d_model}, num_heads={self.num_heads}"
+            )
+        object.__setattr__(self, "d_k", self.d_k or width)
+        object.__setattr__(self, "d_v", self.d_v or width)
         problems = list(self._problems())
         if problems:
             raise InputError("\n".join(problems))
@@ -220,10 +184,8 @@ class TransformerConfig:
                 f"vocab_size={self.vocab_size}"
             )
         heads = self.decoder_heads or self.num_heads
-        if (
-            self.num_heads * self.d_k % heads
-            or self.num_heads * self.d_v % heads
-        ):
+        widths = (self.num_heads * self.d_k, self.num_heads * self.d_v)
+        if any(width % heads for width in widths):
             yield (
                 "num_heads * d_k and num_heads * d_v must be divisible by "
                 f"decoder_heads. Received: num_heads={self.num_heads}, "
@@ -265,24 +227,20 @@ class TransformerConfig:
         )
 
     @classmethod
-    def from_preset(
-        cls, name: str, *, vocab_size: int | None = None, **overrides: Any
-    ) -> "TransformerConfig":
+    def from_preset(cls, name: str, **overrides: Any) -> "TransformerConfig":
         """Returns the architecture of a preset, e.g. `"base"`.
 
         Args:
             name: A key of `keras_transformer.presets.PRESETS`.
-            vocab_size: Size of the vocabulary. Default: the preset's.
-            **overrides: Any other argument of `TransformerConfig`.
+            **overrides: Arguments of `TransformerConfig` that replace the
+                preset's, most often `vocab_size`.
 
         Raises:
             InputError: If there is no such preset, or a value is invalid.
         """
         preset = find_preset(name)
-        if vocab_size is None:
-            vocab_size = preset.vocab_size
-        arguments = {**preset.architecture, **overrides}
-        return cls(vocab_size=vocab_size, **arguments)
+        values = {"vocab_size": preset.vocab_size, **preset.architecture}
+        return cls(**{**values, **overrides})
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TransformerConfig":
@@ -329,9 +287,5 @@ class TransformerConfig:
             rows += self.source_vocab_size or self.vocab_size
         if self.positional_encoding == "learned":
             rows += 2 * self.max_length
-        return (
-            total
-            + rows * d_model
-            + 2 * norm * self.norm_first
-            + self.vocab_size * self.output_bias
-        )
+        total += rows * d_model + 2 * norm * self.norm_first
+        return total + self.vocab_size * self.output_bias

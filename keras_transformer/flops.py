@@ -9,9 +9,6 @@ Letters: S = source length, T = target length.
 
 from keras_transformer.config import StackConfig, TransformerConfig
 
-# A product y = x W takes as much again for each of its two gradients.
-_FORWARD_AND_BACKWARD = 3
-
 
 def forward_flops(
     config: TransformerConfig, source_length: float, target_length: float
@@ -24,7 +21,6 @@ def forward_flops(
         target_length: T, likewise.
     """
     s, t = source_length, target_length
-
     window = config.attention_window or float("inf")
 
     def layer(sizes: StackConfig, length: float, memory: float) -> float:
@@ -51,6 +47,5 @@ def training_flops(
 
     Arguments are those of `forward_flops`.
     """
-    return _FORWARD_AND_BACKWARD * forward_flops(
-        config, source_length, target_length
-    )
+    # A product y = x W takes as much again for each of its two gradients.
+    return 3 * forward_flops(config, source_length, target_length)

@@ -109,12 +109,8 @@ class Transformer(DistributedFit):
             residual_class=residual_class,
             dtype=policy,
         )
-        self.encoder = Encoder(
-            **config.encoder._asdict(), **stack, name="encoder"
-        )
-        self.decoder = Decoder(
-            **config.decoder._asdict(), **stack, name="decoder"
-        )
+        self.encoder = Encoder(*config.encoder, **stack, name="encoder")
+        self.decoder = Decoder(*config.decoder, **stack, name="decoder")
         # The configuration fixes every shape, so the weights are created now.
         self.build()
 
@@ -145,17 +141,14 @@ class Transformer(DistributedFit):
             self.output_embedding = embedding("output_embedding", size, True)
 
     def _positions(self, name: str) -> keras.layers.Layer:
-        config, policy = self.config, self.dtype_policy
+        config, common = self.config, dict(dtype=self.dtype_policy, name=name)
         if config.positional_encoding == "learned":
-            return LearnedPositionalEncoding(
-                config.max_length, dtype=policy, name=name
-            )
+            return LearnedPositionalEncoding(config.max_length, **common)
         return SinusoidalPositionalEncoding(
             config.position_layout,
             config.position_endpoint,
             config.position_offset,
-            dtype=policy,
-            name=name,
+            **common,
         )
 
     def build(self, input_shape: Any = None) -> None:
@@ -187,7 +180,8 @@ class Transformer(DistributedFit):
         Arguments are those of `call`, which projects it to logits.
         """
         memory = self.encode(inputs["source"], training)
-        return self._decode(inputs["target"], memory, training)
+        target = self._decoder_inputs(inputs["target"], memory, training)
+        return self.decoder(*target, training=training)
 
     def logits(self, states: Any) -> Any:
         """Projects the decoder's output `[B, T, d_model]` to `[B, T, V]`."""
@@ -201,11 +195,8 @@ class Transformer(DistributedFit):
             None; or None if a subclass computes logits in another way.
         """
         layer, model = self.output_embedding, type(self)
-        is_ours = (model.logits, model.call, type(layer)) == (
-            Transformer.logits,
-            Transformer.call,
-            TiedEmbedding,
-        )
+        ours = (Transformer.logits, Transformer.call, TiedEmbedding)
+        is_ours = (model.logits, model.call, type(layer)) == ours
         return (layer.embeddings, layer.bias) if is_ours else None
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
@@ -215,8 +206,7 @@ class Transformer(DistributedFit):
             source: `[B, S]` ids, as in `call`.
             training: Whether dropout is applied.
         """
-        mask = padding_mask(source, self.config.pad_id)
-        x = self._embed_source(source, training)
+        x, mask = self._encoder_inputs(source, training)
         return Memory(self.encoder(x, mask, training=training), mask)
 
     def decode(
@@ -229,25 +219,8 @@ class Transformer(DistributedFit):
             memory: From `encode`.
             training: Whether dropout is applied.
         """
-        return self.logits(self._decode(target, memory, training))
-
-    def _decode(
-        self, target: Any, memory: Memory, training: bool | None
-    ) -> Any:
-        return self.decoder(
-            self._embed_target(target, training),
-            memory.states,
-            self._target_mask(target),
-            memory.mask,
-            training=training,
-        )
-
-    def _target_mask(self, target: Any) -> Any:
-        """Returns what hides the future from a target, if windows do not."""
-        # Padding comes after a target's last token: the causal mask hides it.
-        if self.config.attention_window is None:
-            return causal_mask(ops.shape(target)[1])
-        return None
+        inputs = self._decoder_inputs(target, memory, training)
+        return self.logits(self.decoder(*inputs, training=training))
 
     def attention_scores(self, source: Any, target: Any) -> AttentionScores:
         """Returns the attention scores of every layer, as in Figures 3-5.
@@ -256,23 +229,29 @@ class Transformer(DistributedFit):
             source: `[B, S]` ids.
             target: `[B, T]` ids, as in `call`.
         """
-        mask = padding_mask(source, self.config.pad_id)
-        states, encoder = self.encoder.call_with_scores(
-            self._embed_source(source), mask
-        )
-        _, decoder, cross = self.decoder.call_with_scores(
-            self._embed_target(target), states, self._target_mask(target), mask
-        )
+        x, mask = self._encoder_inputs(source)
+        states, encoder = self.encoder.call_with_scores(x, mask)
+        inputs = self._decoder_inputs(target, Memory(states, mask))
+        _, decoder, cross = self.decoder.call_with_scores(*inputs)
         return AttentionScores(encoder, decoder, cross)
 
-    def _embed_source(self, ids: Any, training: bool | None = None) -> Any:
-        """Embeddings plus positions, with dropout (section 5.4)."""
+    def _encoder_inputs(self, ids: Any, training: bool | None = None) -> tuple:
+        """Embeddings plus positions, with dropout (section 5.4), and mask."""
         x = self.source_positions(self.embedding(ids))
-        return self.dropout(x, training=training)
+        mask = padding_mask(ids, self.config.pad_id)
+        return self.dropout(x, training=training), mask
 
-    def _embed_target(self, ids: Any, training: bool | None = None) -> Any:
+    def _decoder_inputs(
+        self, ids: Any, memory: Memory, training: bool | None = None
+    ) -> tuple:
+        """Returns what the decoder takes: embeddings, memory, two masks."""
         x = self.target_positions(self.target_embedding(ids))
-        return self.dropout(x, training=training)
+        mask = None  # windows hide the future by themselves
+        if self.config.attention_window is None:
+            # Padding comes after a target's last token, and is hidden too.
+            mask = causal_mask(ops.shape(ids)[1])
+        x = self.dropout(x, training=training)
+        return x, memory.states, mask, memory.mask
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -286,10 +265,6 @@ class Transformer(DistributedFit):
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "Transformer":
-        arguments = {**config, "config": TransformerConfig(**config["config"])}
-        if isinstance(arguments.get("dtype"), dict):
-            arguments["dtype"] = keras.saving.deserialize_keras_object(
-                arguments["dtype"]
-            )
+        architecture = TransformerConfig(**config["config"])
         with keras.saving.custom_object_scope(custom_objects or {}):
-            return cls(**arguments)
+            return cls(**{**config, "config": architecture})

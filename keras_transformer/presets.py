@@ -5,36 +5,26 @@ A preset holds what differs from base, the defaults of `TransformerConfig` and
 where it equals base's.
 """
 
-import dataclasses
 import difflib
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Preset:
+class Preset(NamedTuple):
     """A named architecture with its training hyper-parameters.
 
-    Args:
-        description: What it is, in a few words.
-        vocab_size: Size of the vocabulary that source and target share.
-        architecture: Arguments of `TransformerConfig` that differ from base.
-        recipe: Arguments of `keras_transformer.train.Recipe` that differ
-            from base.
-        paper_parameters: Parameters in Table 3, in millions; None for a
-            preset that is not in the paper.
-        paper_perplexity: Perplexity per subword on newstest2013 in Table 3.
-        paper_bleu: BLEU on newstest2013 in Table 3.
+    They are the arguments of `TransformerConfig` and of
+    `keras_transformer.train.Recipe` that differ from base.
     """
 
-    description: str
-    vocab_size: int = 37_000
-    architecture: dict[str, Any] = dataclasses.field(default_factory=dict)
-    recipe: dict[str, Any] = dataclasses.field(default_factory=dict)
-    paper_parameters: int | None = None
-    paper_perplexity: float | None = None
-    paper_bleu: float | None = None
+    description: str  # what it is, in a few words
+    architecture: dict[str, Any]  # of `TransformerConfig`
+    recipe: dict[str, Any]  # of `Recipe`
+    paper_parameters: int | None = None  # in millions; None: not in Table 3
+    paper_perplexity: float | None = None  # per subword on newstest2013
+    paper_bleu: float | None = None  # on newstest2013
+    vocab_size: int = 37_000  # of the vocabulary that source and target share
 
 
 def _row(
@@ -47,12 +37,7 @@ def _row(
 ) -> Preset:
     """Returns a row of Table 3."""
     return Preset(
-        description=description,
-        architecture=architecture,
-        recipe=recipe or {},
-        paper_parameters=parameters,
-        paper_perplexity=perplexity,
-        paper_bleu=bleu,
+        description, architecture, recipe or {}, parameters, perplexity, bleu
     )
 
 
@@ -146,10 +131,7 @@ PRESETS: dict[str, Preset] = {
         vocab_size=8_000,
         architecture=dict(num_layers=3, d_model=256, d_ff=1024, num_heads=4),
         recipe=dict(
-            steps=16_000,
-            warmup_steps=2_000,
-            batch_tokens=4_096,
-            max_length=384,
+            steps=16_000, warmup_steps=2_000, batch_tokens=4_096, max_length=384
         ),
     ),
 }

@@ -85,6 +85,22 @@ def test_data_flow_one_way():
     )
 
 
+def test_architecture_knows_no_training():
+    """Of `fit` the model takes its base class, which is Keras' elsewhere."""
+    layers, model = (
+        "keras_transformer/layers/*.py",
+        "keras_transformer/model.py",
+    )
+    for module in ("losses", "metrics", "optimizers", "schedules"):
+        for pattern in (layers, model):
+            assert not importers(f"keras_transformer.{module}", pattern)
+    assert not importers("keras_transformer.fit", layers)
+    found = set(imported_modules(ROOT / model))
+    assert {name for name in found if ".fit" in name} == {
+        "keras_transformer.fit.distributed_fit"
+    }
+
+
 def test_tensorflow_is_imported_in_few_places():
     found = importers("tensorflow", "keras_transformer/**/*.py")
     assert found == {

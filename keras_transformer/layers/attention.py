@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.checks import check_head_sizes
+from keras_transformer.layers.base import SameShape, arguments_of, check_sizes
 from keras_transformer.masks import combine_masks
 
 _MASKED = -1e9  # exp() of it is exactly 0 in float32
@@ -62,7 +62,7 @@ def scaled_dot_product_attention(
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(SameShape):
     """Attention of several heads side by side (section 3.2.2).
 
     Queries, keys and values are projected; each head attends; the heads'
@@ -114,16 +114,14 @@ class MultiHeadAttention(keras.layers.Layer):
         use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_head_sizes(num_heads, d_k, d_v)
+        check_sizes(dict(d_k=d_k, d_v=d_v), num_heads=num_heads)
         super().__init__(**kwargs)
-        self.supports_masking = True
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v
         self.use_bias = use_bias
 
     def build(self, query_shape: tuple, memory_shape: tuple) -> None:
-        """Creates the four projections."""
         d_model = query_shape[-1]
         if d_model % self.num_heads and None in (self.d_k, self.d_v):
             raise ValueError(
@@ -131,10 +129,10 @@ class MultiHeadAttention(keras.layers.Layer):
                 "d_k and d_v are given. Received: "
                 f"width={d_model}, num_heads={self.num_heads}"
             )
-        self._d_k = self.d_k or d_model // self.num_heads
-        self._d_v = self.d_v or d_model // self.num_heads
-        keys, values = self.num_heads * self._d_k, self.num_heads * self._d_v
-        make, d_memory = self._projection, memory_shape[-1]
+        width, d_memory = d_model // self.num_heads, memory_shape[-1]
+        keys = self.num_heads * (self.d_k or width)
+        values = self.num_heads * (self.d_v or width)
+        make = self._projection
         self.query_projection = make("query", keys, d_model, 0.5)
         self.key_projection = make("key", keys, d_memory, 0.5)
         self.value_projection = make("value", values, d_memory, 0.5)
@@ -163,10 +161,8 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_mask: Any = None,
         memory_mask: Any = None,
     ) -> Any:
-        output, _ = self.call_with_scores(
-            query, memory, attention_mask, memory_mask
-        )
-        return output
+        masks = (attention_mask, memory_mask)
+        return self.call_with_scores(query, memory, *masks)[0]
 
     def call_with_scores(
         self,
@@ -196,9 +192,8 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             Keys `[B, H, S, d_k]` and values `[B, H, S, d_v]`.
         """
-        key = self._split_heads(self.key_projection(memory), self._d_k)
-        value = self._split_heads(self.value_projection(memory), self._d_v)
-        return key, value
+        key = self._heads(self.key_projection, memory)
+        return key, self._heads(self.value_projection, memory)
 
     def attend(
         self,
@@ -223,44 +218,31 @@ class MultiHeadAttention(keras.layers.Layer):
         Raises:
             ValueError: If a mask is not boolean or its shape is wrong.
         """
-        check_masks(attention_mask, memory_mask, query, key)
-        heads, scores = scaled_dot_product_attention(
-            self._project_query(query),
-            key,
-            value,
-            _mask_of_heads(attention_mask, memory_mask),
-        )
+        sizes = (*query.shape[:2], key.shape[2])
+        check_masks(sizes, attention_mask, memory_mask)
+        query = self._heads(self.query_projection, query)
+        mask = mask_of_heads(attention_mask, memory_mask)
+        heads, scores = scaled_dot_product_attention(query, key, value, mask)
         return self._project_output(heads), scores
 
-    def _project_query(self, query: Any) -> Any:
-        """`[B, T, d_model]` -> `[B, H, T, d_k]`."""
-        return self._split_heads(self.query_projection(query), self._d_k)
+    def _heads(self, projection: keras.layers.Layer, x: Any) -> Any:
+        """Projects `[B, T, d]` to `[B, H, T, width of a head]`."""
+        x = projection(x)
+        width = x.shape[-1] // self.num_heads
+        x = ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads, width))
+        return ops.transpose(x, (0, 2, 1, 3))
 
     def _project_output(self, heads: Any) -> Any:
         """`[B, H, T, d_v]` -> `[B, T, d_model]`."""
+        width = self.num_heads * heads.shape[-1]
         heads = ops.transpose(heads, (0, 2, 1, 3))  # [B, T, H, d_v]
-        length = ops.shape(heads)[1]
-        joined = ops.reshape(heads, (-1, length, self.num_heads * self._d_v))
+        joined = ops.reshape(heads, (-1, ops.shape(heads)[1], width))
         return self.output_projection(joined)
-
-    def _split_heads(self, x: Any, width: int) -> Any:
-        """`[B, T, H * width]` -> `[B, H, T, width]`."""
-        length = ops.shape(x)[1]
-        x = ops.reshape(x, (-1, length, self.num_heads, width))
-        return ops.transpose(x, (0, 2, 1, 3))
-
-    def compute_output_shape(
-        self, query_shape: tuple, memory_shape: tuple
-    ) -> tuple:
-        return query_shape
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "num_heads": self.num_heads,
-            "d_k": self.d_k,
-            "d_v": self.d_v,
-            "use_bias": self.use_bias,
+            **arguments_of(self, MultiHeadAttention),
         }
 
 
@@ -272,7 +254,7 @@ def _softmax(scores: Any) -> Any:
     return ops.softmax(scores, axis=-1)
 
 
-def _mask_of_heads(attention_mask: Any, memory_mask: Any) -> Any:
+def mask_of_heads(attention_mask: Any, memory_mask: Any) -> Any:
     """Returns both masks as one that broadcasts to `[B, H, T, S]`, or None."""
     if attention_mask is not None:
         # [B, T, S] -> [B, 1, T, S] or [T, S] -> [1, T, S]
@@ -282,24 +264,15 @@ def _mask_of_heads(attention_mask: Any, memory_mask: Any) -> Any:
     return combine_masks(attention_mask, memory_mask)
 
 
-def check_masks(
-    attention_mask: Any, memory_mask: Any, query: Any, key: Any
-) -> None:
-    """Raises a ValueError unless the masks fit the queries and keys."""
-    sizes = (query.shape[0], query.shape[1], key.shape[2])  # B, T, S
+def check_masks(sizes: tuple, attention_mask: Any, memory_mask: Any) -> None:
+    """Raises a ValueError unless the masks fit B, T and S; None is unknown."""
     if attention_mask is not None:
         _check_mask("attention_mask", attention_mask, (2, 3), sizes)
     if memory_mask is not None:
-        batch, _, length = sizes
-        _check_mask("memory_mask", memory_mask, (2,), (batch, length))
+        _check_mask("memory_mask", memory_mask, (2,), (sizes[0], sizes[2]))
 
 
-def _check_mask(
-    name: str,
-    mask: Any,
-    ranks: tuple[int, ...],
-    sizes: tuple[int | None, ...],
-) -> None:
+def _check_mask(name: str, mask: Any, ranks: tuple, sizes: tuple) -> None:
     shape = tuple(mask.shape)
     dtype = keras.backend.standardize_dtype(mask.dtype)
     # The last dimensions are compared, as in broadcasting.

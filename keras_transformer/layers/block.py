@@ -11,54 +11,45 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.checks import (
-    check_dropout,
-    check_head_sizes,
-    check_positive,
-)
+from keras_transformer.layers.base import SameShape, arguments_of, check_sizes
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.residual import Residual
 from keras_transformer.layers.restricted_attention import (
     RestrictedSelfAttention,
 )
+from keras_transformer.support.fields import FRACTION, check_values
 
-_SIZES = (
-    *("num_heads", "d_ff", "d_k", "d_v", "dropout", "attention_window"),
-    *("attention_bias", "activation", "norm_first", "epsilon"),
-)
 _CLASSES = ("attention_class", "feed_forward_class", "residual_class")
-_ARGUMENTS = """\
-num_heads: Number of attention heads.
-    d_ff: Width inside the feed-forward networks.
-    d_k: Width of one head's queries and keys. Default: d_model / `num_heads`.
-    d_v: Width of one head's values. Default: d_model / `num_heads`.
-    dropout: Rate on the output of every sub-layer.
-    attention_window: Positions that self-attention is restricted to, as in
-        `RestrictedSelfAttention`: in an encoder those centred on each
-        position, in a decoder the last ones, its own included, for which no
-        causal mask is needed. By default all.
-    attention_bias: Whether the projections of attention have biases.
-    activation: Activation of the feed-forward networks.
-    norm_first: Whether sub-layers normalize their input, as in `Residual`.
-    epsilon: What layer normalization adds to the variance.
-    attention_class: `MultiHeadAttention` or a subclass, which overrides
-        `attend` or `project_memory`.
-    feed_forward_class: `FeedForward` or a layer with its arguments.
-    residual_class: `Residual` or a subclass. Each of the three may also be
-        the name under which Keras registered the class.
-    **kwargs: Arguments of `keras.layers.Layer`."""
+# Not passed to sub-layers: a layer of somebody else need not know them.
+_DEFAULTS = dict(
+    use_bias=False, activation="relu", norm_first=False, epsilon=1e-6
+)
 
 
-def document_arguments(cls: type) -> type:
-    """Writes the arguments of `Block` into a docstring, for `{arguments}`."""
-    cls.__doc__ = inspect.cleandoc(cls.__doc__).replace(
-        "{arguments}", _ARGUMENTS
-    )
-    return cls
+class Block(SameShape):
+    """Holds the arguments of a layer, and makes its built sub-layers.
 
-
-class Block(keras.layers.Layer):
-    """Holds the arguments of a layer, and makes its built sub-layers."""
+    Args:
+        num_heads: Number of attention heads.
+        d_ff: Width inside the feed-forward networks.
+        d_k: Width of a head's queries and keys. Default: d_model / `num_heads`.
+        d_v: Width of a head's values. Default: d_model / `num_heads`.
+        dropout: Rate on the output of every sub-layer.
+        attention_window: Positions that self-attention is restricted to, as in
+            `RestrictedSelfAttention`: in an encoder those centred on each
+            position, in a decoder the last ones, its own included, for which no
+            causal mask is needed. By default all.
+        attention_bias: Whether the projections of attention have biases.
+        activation: Activation of the feed-forward networks.
+        norm_first: Whether sub-layers normalize their input, as in `Residual`.
+        epsilon: What layer normalization adds to the variance.
+        attention_class: `MultiHeadAttention` or a subclass, which overrides
+            `attend` or `project_memory`.
+        feed_forward_class: `FeedForward` or a layer with its arguments.
+        residual_class: `Residual` or a subclass. Each of the three may also be
+            the name under which Keras registered the class.
+        **kwargs: Arguments of `keras.layers.Layer`.
+    """
 
     def __init__(
         self,
@@ -77,13 +68,10 @@ class Block(keras.layers.Layer):
         residual_class: type | str = Residual,
         **kwargs: Any,
     ) -> None:
-        check_head_sizes(num_heads, d_k, d_v)
-        check_positive(d_ff=d_ff)
-        check_dropout(dropout)
-        if attention_window is not None:
-            check_positive(attention_window=attention_window)
+        optional = dict(d_k=d_k, d_v=d_v, attention_window=attention_window)
+        check_sizes(optional, num_heads=num_heads, d_ff=d_ff)
+        check_values(FRACTION, dropout=dropout)
         super().__init__(**kwargs)
-        self.supports_masking = True
         self.num_heads = num_heads
         self.d_ff = d_ff
         self.d_k = d_k
@@ -119,83 +107,98 @@ class Block(keras.layers.Layer):
                 f"Received: attention_window={self.attention_window}, {given}"
             )
 
-    def _attention(
-        self, name: str, x_shape: tuple, memory_shape: tuple
-    ) -> MultiHeadAttention:
-        return self._built(
-            self.attention_class(
-                self.num_heads,
-                self.d_k,
-                self.d_v,
-                **_unless_default(use_bias=(self.attention_bias, False)),
-                **self._common(name),
-            ),
-            x_shape,
-            memory_shape,
+    def _build_self_attention(self, shape: tuple, causal: bool) -> None:
+        restricted = {}
+        if self.attention_window is not None:
+            restricted = dict(window=self.attention_window, causal=causal)
+        self.self_attention, self.self_attention_norm = self._attention(
+            "self_attention", shape, shape, **restricted
         )
 
-    def _build_self_attention(self, shape: tuple, causal: bool) -> None:
-        name = "self_attention"
-        if self.attention_window is None:
-            self.self_attention = self._attention(name, shape, shape)
-        else:
-            attention = RestrictedSelfAttention(
-                self.num_heads,
-                self.attention_window,
-                self.d_k,
-                self.d_v,
-                causal,
-                self.attention_bias,
-                **self._common(name),
-            )
-            self.self_attention = self._built(attention, shape, shape)
-        self.self_attention_norm = self._residual(f"{name}_norm", shape)
+    def _attention(
+        self, name: str, x_shape: tuple, memory_shape: tuple, **restricted: Any
+    ) -> tuple[MultiHeadAttention, Residual]:
+        attention = self._built(
+            RestrictedSelfAttention if restricted else self.attention_class,
+            name,
+            (x_shape, memory_shape),
+            num_heads=self.num_heads,
+            d_k=self.d_k,
+            d_v=self.d_v,
+            **restricted,
+            use_bias=self.attention_bias,
+        )
+        return attention, self._residual(f"{name}_norm", x_shape)
 
     def _build_feed_forward(self, shape: tuple) -> None:
-        network = self.feed_forward_class(
-            self.d_ff,
-            **_unless_default(activation=(self.activation, "relu")),
-            **self._common("feed_forward"),
+        self.feed_forward = self._built(
+            self.feed_forward_class,
+            "feed_forward",
+            (shape,),
+            d_ff=self.d_ff,
+            activation=self.activation,
         )
-        self.feed_forward = self._built(network, shape)
         self.feed_forward_norm = self._residual("feed_forward_norm", shape)
 
     def _residual(self, name: str, shape: tuple) -> Residual:
-        residual = self.residual_class(
-            self.dropout,
-            **_unless_default(
-                norm_first=(self.norm_first, False),
-                epsilon=(self.epsilon, 1e-6),
-            ),
-            **self._common(name),
+        return self._built(
+            self.residual_class,
+            name,
+            (shape,),
+            dropout=self.dropout,
+            norm_first=self.norm_first,
+            epsilon=self.epsilon,
         )
-        return self._built(residual, shape)
 
-    def _common(self, name: str) -> dict[str, Any]:
-        return {"dtype": self.dtype_policy, "name": name}
-
-    @staticmethod
-    def _built(layer: Any, *shapes: tuple) -> Any:
+    def _built(
+        self, layer_class: type, name: str, shapes: tuple, **arguments: Any
+    ) -> Any:
+        given = dict(x for x in arguments.items() if x not in _DEFAULTS.items())
+        layer = layer_class(**given, dtype=self.dtype_policy, name=name)
         layer.build(*shapes)
         return layer
 
-    @staticmethod
     def _attend(
-        attention: MultiHeadAttention,
+        self,
+        name: str,
         x: Any,
         memory: Any,
         masks: tuple[Any, Any],
+        training: bool | None,
         scores: list | None,
     ) -> Any:
-        """Calls an attention; appends its scores to a list if there is one."""
-        if scores is None:
-            return attention.call(x, memory, *masks)
-        output, found = attention.call_with_scores(x, memory, *masks)
-        scores.append(found)
-        return output
+        """Applies an attention in its `Residual`.
 
-    def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in (*_SIZES, *_CLASSES)}
+        Without a memory it is self-attention. Its scores are appended to
+        `scores`, if there is such a list.
+        """
+        attention = getattr(self, name)
+
+        def attend(x: Any) -> Any:
+            inputs = (x, x if memory is None else memory, *masks)
+            if scores is None:
+                return attention.call(*inputs)
+            output, found = attention.call_with_scores(*inputs)
+            scores.append(found)
+            return output
+
+        residual = getattr(self, f"{name}_norm")
+        return residual(x, sublayer=attend, training=training)
+
+    def call_with_scores(self, *inputs: Any, **masks: Any) -> tuple:
+        """Computes what `call` does, and returns the attention scores too.
+
+        Arguments are those of `call`, but Keras does not fill in `x_mask` and
+        `memory_mask`.
+
+        Returns:
+            The output `[B, T, d_model]`; the scores of self-attention
+            `[B, H, T, T]`; and in a decoder those of cross-attention
+            `[B, H, T, S]`. B = batch, H = heads, T = length of `x`, S =
+            length of `memory`. Scores are in float32.
+        """
+        scores: list = []
+        return self.call(*inputs, **masks, scores=scores), *scores
 
     def sublayer_names(self) -> dict[str, str]:
         """Returns the names under which Keras knows the three classes."""
@@ -205,56 +208,57 @@ class Block(keras.layers.Layer):
         }
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **self._arguments(),
-            **self.sublayer_names(),
-        }
+        names = self.sublayer_names()
+        return {**super().get_config(), **arguments_of(self, Block), **names}
 
 
 class Stack(Block):
     """Layers one after the other, all with the same arguments."""
 
     def __init__(self, num_layers: int, *args: Any, **kwargs: Any) -> None:
-        check_positive(num_layers=num_layers)
+        check_sizes(num_layers=num_layers)
         super().__init__(*args, **kwargs)
         self.num_layers = num_layers
 
     def _build_layers(self, layer_class: type[Block], *shapes: tuple) -> None:
         self.layers = [
             self._built(
-                layer_class(**self._arguments(), **self._common(f"layer_{i}")),
-                *shapes,
+                layer_class, f"layer_{i}", shapes, **arguments_of(self, Block)
             )
             for i in range(self.num_layers)
         ]
         self.final_norm = None
         if self.layers[0].feed_forward_norm.needs_final_norm:
-            self.final_norm = self._built(
-                keras.layers.LayerNormalization(
-                    epsilon=self.epsilon, **self._common("final_norm")
-                ),
-                shapes[0],
+            self.final_norm = keras.layers.LayerNormalization(
+                epsilon=self.epsilon, dtype=self.dtype_policy, name="final_norm"
             )
+            self.final_norm.build(shapes[0])
 
-    def finish(self, x: Any) -> Any:
-        """Returns the output of the stack for that of its last layer."""
+    def call_with_scores(self, x: Any, *inputs: Any, **masks: Any) -> tuple:
+        """Computes what `call` does, and returns the attention scores too.
+
+        It returns what a layer of the stack returns, but lists of scores,
+        with one entry per layer.
+        """
+        scores = []
+        for layer in self.layers:
+            x, *found = layer.call_with_scores(x, *inputs, **masks)
+            scores.append(found)
+        return self._finish(x), *map(list, zip(*scores, strict=True))
+
+    def _finish(self, x: Any) -> Any:
         return x if self.final_norm is None else self.final_norm(x)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_layers": self.num_layers}
 
 
-def _unless_default(**values: tuple[Any, Any]) -> dict[str, Any]:
-    """Returns arguments that differ from their default values.
-
-    A layer of somebody else need not know the others.
-    """
-    return {
-        name: value
-        for name, (value, default) in values.items()
-        if value != default
-    }
+def document_arguments(cls: type) -> type:
+    """Writes the arguments of `Block` into a docstring, for `{arguments}`."""
+    _, _, arguments = inspect.getdoc(Block).partition("Args:\n    ")
+    documentation = inspect.cleandoc(cls.__doc__)
+    cls.__doc__ = documentation.replace("{arguments}", arguments)
+    return cls
 
 
 def _layer_class(argument: str, given: type | str) -> type:

@@ -3,7 +3,7 @@
 They take whole targets; `keras_transformer.decoding.step` decodes position by
 position with the same sub-layers.
 
-Letters: B = batch, T = target length, S = source length, H = heads.
+Letters: B = batch, T = target length, S = source length.
 """
 
 from typing import Any
@@ -50,13 +50,9 @@ class DecoderLayer(Block):
     """
 
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
-        """Creates the three sub-layers."""
         self._build_self_attention(x_shape, causal=True)
-        self.cross_attention = self._attention(
+        self.cross_attention, self.cross_attention_norm = self._attention(
             "cross_attention", x_shape, memory_shape
-        )
-        self.cross_attention_norm = self._residual(
-            "cross_attention_norm", x_shape
         )
         self._build_feed_forward(x_shape)
 
@@ -69,68 +65,15 @@ class DecoderLayer(Block):
         x_mask: Any = None,
         memory_mask: Any = None,
         training: bool | None = None,
+        scores: list | None = None,  # for `call_with_scores`
     ) -> Any:
-        self_masks = (attention_mask, x_mask)
-        cross_masks = (cross_attention_mask, memory_mask)
-        return self._sublayers(x, memory, self_masks, cross_masks, training)
-
-    def call_with_scores(
-        self,
-        x: Any,
-        memory: Any,
-        attention_mask: Any = None,
-        cross_attention_mask: Any = None,
-        x_mask: Any = None,
-        memory_mask: Any = None,
-    ) -> tuple[Any, Any, Any]:
-        """Computes what `call` does, and returns the attention scores too.
-
-        Arguments are those of `call`, but Keras does not fill in `x_mask` and
-        `memory_mask`.
-
-        Returns:
-            The output `[B, T, d_model]`, and the scores of self-attention
-            `[B, H, T, T]` and of cross-attention `[B, H, T, S]` in float32.
-        """
-        self_masks = (attention_mask, x_mask)
-        cross_masks = (cross_attention_mask, memory_mask)
-        scores: list = []
-        output = self._sublayers(
-            x, memory, self_masks, cross_masks, scores=scores
-        )
-        return output, *scores
-
-    def _sublayers(
-        self,
-        x: Any,
-        memory: Any,
-        self_masks: tuple[Any, Any],
-        cross_masks: tuple[Any, Any],
-        training: bool | None = None,
-        scores: list | None = None,
-    ) -> Any:
-        x = self.self_attention_norm(
-            x,
-            sublayer=lambda x: self._attend(
-                self.self_attention, x, x, self_masks, scores
-            ),
-            training=training,
-        )
-        x = self.cross_attention_norm(
-            x,
-            sublayer=lambda x: self._attend(
-                self.cross_attention, x, memory, cross_masks, scores
-            ),
-            training=training,
-        )
+        masks = (attention_mask, x_mask)
+        x = self._attend("self_attention", x, None, masks, training, scores)
+        masks = (cross_attention_mask, memory_mask)
+        x = self._attend("cross_attention", x, memory, masks, training, scores)
         return self.feed_forward_norm(
             x, sublayer=self.feed_forward, training=training
         )
-
-    def compute_output_shape(
-        self, x_shape: tuple, memory_shape: tuple
-    ) -> tuple:
-        return x_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -164,7 +107,6 @@ class Decoder(Stack):
     """
 
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
-        """Creates the layers."""
         self._build_layers(DecoderLayer, x_shape, memory_shape)
 
     def call(
@@ -177,46 +119,7 @@ class Decoder(Stack):
         memory_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
+        named = dict(x_mask=x_mask, memory_mask=memory_mask, training=training)
         for layer in self.layers:
-            x = layer(
-                x,
-                memory,
-                attention_mask,
-                cross_attention_mask,
-                x_mask=x_mask,
-                memory_mask=memory_mask,
-                training=training,
-            )
-        return self.finish(x)
-
-    def call_with_scores(
-        self,
-        x: Any,
-        memory: Any,
-        attention_mask: Any = None,
-        cross_attention_mask: Any = None,
-        x_mask: Any = None,
-        memory_mask: Any = None,
-    ) -> tuple[Any, list[Any], list[Any]]:
-        """Computes what `call` does, and returns the attention scores too.
-
-        Arguments are those of `call`, but Keras does not fill in `x_mask` and
-        `memory_mask`.
-
-        Returns:
-            The output `[B, T, d_model]`, and two lists with the scores of
-            every layer in float32: self-attention `[B, H, T, T]` and
-            cross-attention `[B, H, T, S]`.
-        """
-        masks = (attention_mask, cross_attention_mask, x_mask, memory_mask)
-        self_scores, cross_scores = [], []
-        for layer in self.layers:
-            x, to_self, to_memory = layer.call_with_scores(x, memory, *masks)
-            self_scores.append(to_self)
-            cross_scores.append(to_memory)
-        return self.finish(x), self_scores, cross_scores
-
-    def compute_output_shape(
-        self, x_shape: tuple, memory_shape: tuple
-    ) -> tuple:
-        return x_shape
+            x = layer(x, memory, attention_mask, cross_attention_mask, **named)
+        return self._finish(x)

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.checks import check_positive
+from keras_transformer.layers.base import arguments_of, check_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -54,7 +54,7 @@ class TiedEmbedding(keras.layers.Layer):
         use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_positive(vocab_size=vocab_size, d_model=d_model)
+        check_sizes(vocab_size=vocab_size, d_model=d_model)
         super().__init__(**kwargs)
         # In half precision the looked-up rows are cast, not the whole matrix.
         self.autocast = False
@@ -87,16 +87,15 @@ class TiedEmbedding(keras.layers.Layer):
             )
 
     def call(self, inputs: Any, reverse: bool = False) -> Any:
-        if reverse:
-            logits = ops.matmul(
-                ops.cast(inputs, self.compute_dtype),
-                ops.cast(ops.transpose(self.embeddings), self.compute_dtype),
-            )
-            if self.bias is None:
-                return logits
-            return logits + ops.cast(self.bias, self.compute_dtype)
-        rows = ops.take(self.embeddings, ops.cast(inputs, "int32"), axis=0)
-        return ops.cast(rows, self.compute_dtype) * self.factor
+        dtype = self.compute_dtype
+        if not reverse:
+            rows = ops.take(self.embeddings, ops.cast(inputs, "int32"), axis=0)
+            return ops.cast(rows, dtype) * self.factor
+        matrix = ops.cast(ops.transpose(self.embeddings), dtype)
+        logits = ops.matmul(ops.cast(inputs, dtype), matrix)
+        if self.bias is None:
+            return logits
+        return logits + ops.cast(self.bias, dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
@@ -104,17 +103,9 @@ class TiedEmbedding(keras.layers.Layer):
     def compute_output_spec(
         self, inputs: Any, reverse: bool = False
     ) -> keras.KerasTensor:
-        if reverse:
-            shape = (*inputs.shape[:-1], self.vocab_size)
-        else:
-            shape = (*inputs.shape, self.d_model)
-        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+        shape = inputs.shape[:-1] if reverse else inputs.shape
+        width = self.vocab_size if reverse else self.d_model
+        return keras.KerasTensor((*shape, width), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "d_model": self.d_model,
-            "scale": self.scale,
-            "use_bias": self.use_bias,
-        }
+        return {**super().get_config(), **arguments_of(self, TiedEmbedding)}

@@ -1,6 +1,6 @@
 """Encoder layer and encoder (section 3.1, left half of Figure 1).
 
-Letters: B = batch, S = source length, H = heads.
+Letters: B = batch, S = source length.
 """
 
 from typing import Any
@@ -43,7 +43,6 @@ class EncoderLayer(Block):
     """
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the two sub-layers."""
         self._build_self_attention(input_shape, causal=False)
         self._build_feed_forward(input_shape)
 
@@ -54,45 +53,13 @@ class EncoderLayer(Block):
         mask: Any = None,
         x_mask: Any = None,
         training: bool | None = None,
+        scores: list | None = None,  # for `call_with_scores`
     ) -> Any:
         masks = (attention_mask, combine_masks(mask, x_mask))
-        return self._sublayers(x, masks, training)
-
-    def call_with_scores(
-        self, x: Any, attention_mask: Any = None, x_mask: Any = None
-    ) -> tuple[Any, Any]:
-        """Computes what `call` does, and returns the attention scores too.
-
-        Arguments are those of `call`, but Keras does not fill in `x_mask`.
-
-        Returns:
-            The output `[B, S, d_model]`, and the scores `[B, H, S, S]` in
-            float32.
-        """
-        scores: list = []
-        output = self._sublayers(x, (attention_mask, x_mask), scores=scores)
-        return output, scores[0]
-
-    def _sublayers(
-        self,
-        x: Any,
-        masks: tuple[Any, Any],
-        training: bool | None = None,
-        scores: list | None = None,
-    ) -> Any:
-        x = self.self_attention_norm(
-            x,
-            sublayer=lambda x: self._attend(
-                self.self_attention, x, x, masks, scores
-            ),
-            training=training,
-        )
+        x = self._attend("self_attention", x, None, masks, training, scores)
         return self.feed_forward_norm(
             x, sublayer=self.feed_forward, training=training
         )
-
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return input_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -122,7 +89,6 @@ class Encoder(Stack):
     """
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the layers."""
         self._build_layers(EncoderLayer, input_shape)
 
     def call(
@@ -136,24 +102,4 @@ class Encoder(Stack):
         mask = combine_masks(mask, x_mask)
         for layer in self.layers:
             x = layer(x, attention_mask, x_mask=mask, training=training)
-        return self.finish(x)
-
-    def call_with_scores(
-        self, x: Any, attention_mask: Any = None, x_mask: Any = None
-    ) -> tuple[Any, list[Any]]:
-        """Computes what `call` does, and returns the attention scores too.
-
-        Arguments are those of `call`, but Keras does not fill in `x_mask`.
-
-        Returns:
-            The output `[B, S, d_model]`, and a list with the scores
-            `[B, H, S, S]` of every layer in float32.
-        """
-        scores = []
-        for layer in self.layers:
-            x, found = layer.call_with_scores(x, attention_mask, x_mask)
-            scores.append(found)
-        return self.finish(x), scores
-
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return input_shape
+        return self._finish(x)

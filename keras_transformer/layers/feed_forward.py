@@ -4,11 +4,15 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.checks import check_positive
+from keras_transformer.layers.base import (
+    SameShape,
+    arguments_of,
+    check_sizes,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class FeedForward(keras.layers.Layer):
+class FeedForward(SameShape):
     """max(0, x W1 + b1) W2 + b2 at each position (equation 2).
 
     A mask that `x` carries is passed on. For another network, override
@@ -37,14 +41,12 @@ class FeedForward(keras.layers.Layer):
     def __init__(
         self, d_ff: int, activation: str = "relu", **kwargs: Any
     ) -> None:
-        check_positive(d_ff=d_ff)
+        check_sizes(d_ff=d_ff)
         super().__init__(**kwargs)
-        self.supports_masking = True
         self.d_ff = d_ff
         self.activation = activation
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the two transformations."""
         self.inner = keras.layers.Dense(
             self.d_ff, self.activation, dtype=self.dtype_policy, name="inner"
         )
@@ -57,12 +59,5 @@ class FeedForward(keras.layers.Layer):
     def call(self, x: Any) -> Any:
         return self.outer(self.inner(x))
 
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return input_shape
-
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "d_ff": self.d_ff,
-            "activation": self.activation,
-        }
+        return {**super().get_config(), **arguments_of(self, FeedForward)}

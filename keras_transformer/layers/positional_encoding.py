@@ -8,24 +8,19 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.checks import check_positive
+from keras_transformer.layers.base import (
+    SameShape,
+    arguments_of,
+    check_sizes,
+)
+from keras_transformer.support.fields import check_values, one_of
 
 
-class PositionalEncoding(keras.layers.Layer):
-    """Base class: adds one vector per position to `x`.
+class PositionalEncoding(SameShape):
+    """Base class: adds one vector per position to `x`, `[B, T, d_model]`.
 
     A mask that `x` carries is passed on.
-
-    Call arguments:
-        x: `[B, T, d_model]`.
-
-    Returns:
-        `[B, T, d_model]`, `x` with the vectors of positions 0 to T-1 added.
     """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
 
     def call(self, x: Any) -> Any:
         vectors = self.vectors(ops.arange(ops.shape(x)[1]))
@@ -34,9 +29,6 @@ class PositionalEncoding(keras.layers.Layer):
     def vectors(self, positions: Any) -> Any:
         """Returns the float32 vectors `[T, d_model]` of `[T]` positions."""
         raise NotImplementedError
-
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return input_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -75,18 +67,13 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
         offset: int = 0,
         **kwargs: Any,
     ) -> None:
-        if layout not in ("interleaved", "halves"):
-            raise ValueError(
-                "layout must be 'interleaved' or 'halves'. Received: "
-                f"layout={layout!r}"
-            )
+        check_values(one_of("interleaved", "halves"), layout=layout)
         super().__init__(**kwargs)
         self.layout = layout
         self.endpoint = endpoint
         self.offset = offset
 
     def build(self, input_shape: tuple) -> None:
-        """Stores d_model."""
         self.d_model = input_shape[-1]
 
     def vectors(self, positions: Any) -> Any:
@@ -106,9 +93,7 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "layout": self.layout,
-            "endpoint": self.endpoint,
-            "offset": self.offset,
+            **arguments_of(self, SinusoidalPositionalEncoding),
         }
 
 
@@ -139,7 +124,7 @@ class LearnedPositionalEncoding(PositionalEncoding):
     """
 
     def __init__(self, max_length: int, **kwargs: Any) -> None:
-        check_positive(max_length=max_length)
+        check_sizes(max_length=max_length)
         super().__init__(**kwargs)
         self.max_length = max_length
 

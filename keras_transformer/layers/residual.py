@@ -5,11 +5,12 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.checks import check_dropout
+from keras_transformer.layers.base import SameShape, arguments_of
+from keras_transformer.support.fields import FRACTION, check_values
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Residual(keras.layers.Layer):
+class Residual(SameShape):
     """LayerNorm(x + Dropout(Sublayer(x))): post-norm, as in the paper.
 
     With `norm_first` it is x + Dropout(Sublayer(LayerNorm(x))): pre-norm.
@@ -55,9 +56,8 @@ class Residual(keras.layers.Layer):
         epsilon: float = 1e-6,
         **kwargs: Any,
     ) -> None:
-        check_dropout(dropout)
+        check_values(FRACTION, dropout=dropout)
         super().__init__(**kwargs)
-        self.supports_masking = True
         self.dropout = dropout
         self.norm_first = norm_first
         self.epsilon = epsilon
@@ -71,7 +71,6 @@ class Residual(keras.layers.Layer):
         return self.norm_first
 
     def build(self, input_shape: tuple) -> None:
-        """Creates the dropout and the normalization."""
         self.dropout_layer = keras.layers.Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )
@@ -99,13 +98,5 @@ class Residual(keras.layers.Layer):
             "the sub-layer, as EncoderLayer does."
         )
 
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return input_shape
-
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "dropout": self.dropout,
-            "norm_first": self.norm_first,
-            "epsilon": self.epsilon,
-        }
+        return {**super().get_config(), **arguments_of(self, Residual)}

@@ -4,7 +4,7 @@ Letters: B = batch, n = length, H = heads, r = positions in the window,
 c = queries in a block, N = blocks, w = keys that a block may attend to.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
@@ -12,9 +12,10 @@ from keras import ops
 from keras_transformer.layers.attention import (
     MultiHeadAttention,
     check_masks,
+    mask_of_heads,
     scaled_dot_product_attention,
 )
-from keras_transformer.layers.checks import check_positive
+from keras_transformer.layers.base import arguments_of, check_sizes
 from keras_transformer.masks import combine_masks, window_mask, window_reach
 
 # Products of smaller blocks take no less time.
@@ -50,17 +51,12 @@ def restricted_dot_product_attention(
         all masked.
     """
     length = ops.shape(query)[2]
-    before, after = window_reach(window, causal)
-    size = max(window // 2, _SMALLEST_BLOCK)
-    blocks = _Blocks(length, size, -(-before // size), -(-after // size))
+    blocks = _Blocks(length, window, causal)
 
     def in_blocks():
-        every = ops.ones_like(query[:1, 0, :, 0], dtype="bool")  # [1, n]
-        masks = [blocks.near(before, after), blocks.of_keys(every)]
-        if memory_mask is not None:
-            masks.append(blocks.of_keys(ops.logical_and(every, memory_mask)))
+        masks = [blocks.near(), blocks.of_keys(memory_mask)]
         if attention_mask is not None:
-            masks.append(blocks.of_pairs(attention_mask, every))
+            masks.append(blocks.of_pairs(attention_mask))
         output, _ = scaled_dot_product_attention(
             blocks.split(query),
             blocks.surroundings(key),
@@ -70,14 +66,9 @@ def restricted_dot_product_attention(
         return blocks.join(output)
 
     def at_once():
-        mask = window_mask(length, window, causal)
-        of_keys = None if memory_mask is None else memory_mask[:, None]
-        mask = combine_masks(mask, attention_mask, of_keys)
-        mask = mask[None] if len(mask.shape) == 2 else mask
-        output, _ = scaled_dot_product_attention(
-            query, key, value, mask[:, None]
-        )
-        return output
+        near = window_mask(length, window, causal)
+        mask = mask_of_heads(combine_masks(near, attention_mask), memory_mask)
+        return scaled_dot_product_attention(query, key, value, mask)[0]
 
     # In blocks, a short input would have more pairs, not fewer.
     is_short = length <= blocks.width
@@ -86,35 +77,26 @@ def restricted_dot_product_attention(
     return ops.cond(is_short, at_once, in_blocks)
 
 
-class _Blocks(NamedTuple):
+class _Blocks:
     """How n positions are divided. The last block is padded."""
 
-    length: Any  # n
-    size: int  # c
-    before: int  # blocks before its own that a query may attend to
-    after: int  # blocks after it
+    def __init__(self, length: Any, window: int, causal: bool) -> None:
+        self.reach = window_reach(window, causal)
+        self.length = length  # n
+        self.size = max(window // 2, _SMALLEST_BLOCK)  # c
+        self.count = (length - 1) // self.size + 1  # N
+        # Blocks before and after its own that a query may attend to.
+        self.before, self.after = (-(-x // self.size) for x in self.reach)
+        self.neighbours = self.before + 1 + self.after
+        self.width = self.neighbours * self.size  # w
 
-    @property
-    def count(self) -> Any:
-        """N."""
-        return (self.length - 1) // self.size + 1
-
-    @property
-    def neighbours(self) -> int:
-        """Blocks that a query may attend to, its own included."""
-        return self.before + 1 + self.after
-
-    @property
-    def width(self) -> int:
-        """Keys that a block may attend to, w."""
-        return self.neighbours * self.size
-
-    def split(self, x: Any) -> Any:
-        """`[B, H, n, d]` -> `[B, H, N, c, d]`."""
+    def split(self, x: Any, before: int = 0, after: int = 0) -> Any:
+        """`[B, H, n, d]` -> `[B, H, N, c, d]`, with more blocks of zeros."""
         batch, heads, length, width = ops.shape(x)
-        shape = (batch, heads, self.count * self.size - length, width)
-        x = ops.concatenate([x, ops.zeros(shape, x.dtype)], axis=2)
-        return ops.reshape(x, (batch, heads, self.count, self.size, width))
+        end = (self.count + after) * self.size - length
+        x = ops.pad(x, ((0, 0), (0, 0), (before * self.size, end), (0, 0)))
+        count = before + self.count + after
+        return ops.reshape(x, (batch, heads, count, self.size, width))
 
     def join(self, x: Any) -> Any:
         """`[B, H, N, c, d]` -> `[B, H, n, d]`."""
@@ -124,31 +106,30 @@ class _Blocks(NamedTuple):
 
     def surroundings(self, x: Any) -> Any:
         """`[B, H, n, d]` -> `[B, H, N, w, d]`, what a block may attend to."""
-        x = self.split(x)
-        zeros = ops.zeros_like(x[:, :, :1])
-        x = ops.concatenate(
-            [zeros] * self.before + [x] + [zeros] * self.after, axis=2
-        )
+        x = self.split(x, self.before, self.after)
         pieces = [_part(x, i, self.count) for i in range(self.neighbours)]
         return ops.concatenate(pieces, axis=3)
 
-    def near(self, before: int, after: int) -> Any:
+    def near(self) -> Any:
         """Returns True where a key is in the window, `[c, w]`."""
+        before, after = self.reach
         keys = ops.arange(self.width)
         queries = ops.arange(self.size) + self.before * self.size
         distance = keys[None, :] - queries[:, None]
         return ops.logical_and(distance >= -before, distance <= after)
 
     def of_keys(self, mask: Any) -> Any:
-        """`[B, n]` -> `[B, 1, N, 1, w]`."""
+        """`[B, n]`, or None -> `[B, 1, N, 1, w]`, False where no key is."""
+        mask = combine_masks(ops.ones((1, self.length), dtype="bool"), mask)
         return self.surroundings(mask[:, None, :, None])[..., None, :, 0]
 
-    def of_pairs(self, mask: Any, every: Any) -> Any:
+    def of_pairs(self, mask: Any) -> Any:
         """`[n, n]` or `[B, n, n]` -> `[B, 1, N, c, w]`; any size may be 1."""
         mask = mask[None] if len(mask.shape) == 2 else mask
         if mask.shape[1] == 1:
-            return self.of_keys(ops.logical_and(every, mask[:, 0]))
-        mask = combine_masks(mask, every[:, :, None], every[:, None, :])
+            return self.of_keys(mask[:, 0])
+        every = ops.ones((1, self.length, self.length), dtype="bool")
+        mask = ops.logical_and(mask, every)
         mask = self.split(mask[:, None])  # [B, 1, N, c, n]
         starts = (ops.arange(self.count) - self.before) * self.size
         keys = starts[:, None] + ops.arange(self.width)
@@ -173,10 +154,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
     Args:
         num_heads: Number of heads, h.
         window: The number of positions that each attends to, r.
-        d_k: Width of one head's queries and keys. Default: width of the
-            query / `num_heads`.
-        d_v: Width of one head's values. Default: width of the query /
-            `num_heads`.
+        d_k: As in `MultiHeadAttention`.
+        d_v: As in `MultiHeadAttention`.
         causal: Whether the window ends at the position, for decoders.
         use_bias: As in `MultiHeadAttention`.
         **kwargs: Arguments of `keras.layers.Layer`.
@@ -213,7 +192,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
         use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_positive(window=window)
+        check_sizes(window=window)
         super().__init__(num_heads, d_k, d_v, use_bias, **kwargs)
         self.window = window
         self.causal = causal
@@ -225,17 +204,12 @@ class RestrictedSelfAttention(MultiHeadAttention):
         attention_mask: Any = None,
         memory_mask: Any = None,
     ) -> Any:
+        masks = (attention_mask, memory_mask)
+        _check(query, memory, *masks)
         key, value = self.project_memory(memory)
-        _check_lengths(query, memory)
-        check_masks(attention_mask, memory_mask, query, key)
+        query = self._heads(self.query_projection, query)
         heads = restricted_dot_product_attention(
-            self._project_query(query),
-            key,
-            value,
-            self.window,
-            self.causal,
-            attention_mask,
-            memory_mask,
+            query, key, value, self.window, self.causal, *masks
         )
         return self._project_output(heads)
 
@@ -255,18 +229,15 @@ class RestrictedSelfAttention(MultiHeadAttention):
             The output `[B, n, d_model]`, and the scores `[B, H, n, n]` in
             float32, which are 0 outside of the windows.
         """
-        key, value = self.project_memory(memory)
-        _check_lengths(query, memory)
-        check_masks(attention_mask, memory_mask, query, key)
+        _check(query, memory, attention_mask, memory_mask)
         near = window_mask(ops.shape(query)[1], self.window, self.causal)
         mask = combine_masks(near, attention_mask)
-        return self.attend(query, key, value, mask, memory_mask)
+        return super().call_with_scores(query, memory, mask, memory_mask)
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "window": self.window,
-            "causal": self.causal,
+            **arguments_of(self, RestrictedSelfAttention),
         }
 
 
@@ -279,7 +250,7 @@ def _part(x: Any, start: int, count: Any) -> Any:
     return ops.slice(x, starts, shape)
 
 
-def _check_lengths(query: Any, memory: Any) -> None:
+def _check(query: Any, memory: Any, *masks: Any) -> None:
     lengths = (query.shape[1], memory.shape[1])
     if None not in lengths and len(set(lengths)) > 1:
         raise ValueError(
@@ -287,3 +258,4 @@ def _check_lengths(query: Any, memory: Any) -> None:
             "memory of one length. For another memory use "
             f"MultiHeadAttention. Received: lengths {lengths}"
         )
+    check_masks((query.shape[0], *lengths), *masks)
