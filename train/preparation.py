@@ -259,7 +259,8 @@ def _write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
                 for name, text in zip(SIDES, pair, strict=True):
                     feature = example.features.feature[name]
                     feature.bytes_list.value.append(text.encode())
-                writer.write(example.SerializeToString())
+                # The same file each time, which has the same digest.
+                writer.write(example.SerializeToString(deterministic=True))
 
 
 def _shorten(text: str) -> str:

@@ -80,6 +80,13 @@ def test_nothing_else_is_left(prepared):
     ]
 
 
+def test_copied_texts_are_the_same_bytes_each_time(prepared):
+    """Otherwise a run could not be resumed on what is prepared again."""
+    # The order of the features could differ between processes.
+    content = (prepared.path / "valid.tfrecord").read_bytes()
+    assert content.index(b"source") < content.index(b"target")
+
+
 def test_several_shards(prepared, texts, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
@@ -130,6 +137,7 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
 
     refuse("is prepared already", corpus=open_corpus(str(prepared.path)))
     refuse("max_length=1$", max_length=1)
+    refuse("at most 255 bytes", output=tmp_path / "new" / ("a" * 256))
     refuse("already contains other files", output=prepared.path)
     for code in ("en", "de"):
         write_lines(tmp_path / f"valid.{code}", ["a"])
