@@ -76,8 +76,7 @@ class Encoder:
         task = task or TranslationTask()
         self.statistics = Statistics()
         self._max_length = max_length
-        fits = tokenizer.vocab_size <= 2**16
-        self._dtype = np.uint16 if fits else np.int32
+        self._dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.int32
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2)
         def tokenize(sources: tf.Tensor, targets: tf.Tensor) -> tuple:

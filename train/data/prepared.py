@@ -91,12 +91,11 @@ class Prepared(Split):
                 f"{file} must be what `prepare` wrote. Received: {error!r}. "
                 f"{_ADVICE}"
             ) from error
-        digest = tokenizer.digest
-        if digest != expected:
+        if tokenizer.digest != expected:
             raise InputError(
                 f"The tokenizer in {path} must be the one that the "
                 f"corpus was prepared with, of SHA-256 {expected[:12]}. "
-                f"Received: {digest[:12]}. {_ADVICE}"
+                f"Received: {tokenizer.digest[:12]}. {_ADVICE}"
             )
         return prepared
 

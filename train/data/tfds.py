@@ -4,20 +4,17 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import reading
-
-if TYPE_CHECKING:
-    import tensorflow_datasets as tfds
 
 
 @dataclasses.dataclass(kw_only=True)
 class TFDSSplit(reading.Split):
     """A split of a dataset of TensorFlow Datasets."""
 
-    builder: "tfds.core.DatasetBuilder"  # which has downloaded it
+    builder: Any  # the tfds.core.DatasetBuilder, which has downloaded it
     split: str  # its name there
 
     def read(self) -> Iterator[tuple[str, str]]:
