@@ -18,12 +18,12 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.text import Vocabulary
+from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import Encoder, Shard
-from keras_transformer.train.data.pipeline import check_pairs
+from keras_transformer.train.data.encoding import Encoder
 from keras_transformer.train.data.prepared import (
     FORMAT,
     SIDES,
@@ -48,24 +48,10 @@ def prepare(
 ) -> Prepared:
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
-    The tokenizer is trained, and pairs are dropped, as by `train` on the
-    corpus itself. The folder appears when it is complete. Memory does not
-    depend on the size of the corpus.
-
-    Args:
-        corpus: From `open_corpus`.
-        output: Folder to write. It must be new or empty.
-        vocab_size: Size of the vocabulary; ignored with `init_from`.
-        max_length: Maximum number of tokens in a text, with the end token.
-            Longer pairs are dropped.
-        init_from: A run whose tokenizer to use.
-
-    Returns:
-        The prepared corpus. `open_corpus` opens it with its other splits.
-
-    Raises:
-        InputError: If the input is invalid, `output` is in use, or the disk
-            is too small.
+    The tokenizer is trained, unless it is taken from the run `init_from`, and
+    pairs are dropped, as by `train` on the corpus itself. `output` is new or
+    empty; the folder appears when it is complete, and `open_corpus` opens it.
+    Memory does not depend on the size of the corpus.
     """
     output = Path(output).resolve()
     if corpus.prepared is not None:
@@ -82,61 +68,116 @@ def prepare(
     tokenizer = None
     if init_from is not None:
         tokenizer = tokenizer_of(TrainingRun.open(init_from), corpus)
-    others = [split for split in corpus.splits if split != "train"]
-    _check(corpus, output, max_length)
+    if "train" not in corpus.splits:
+        raise InputError(
+            f"Training needs a split train. Received: {corpus.name} with "
+            f"{', '.join(corpus.splits)}"
+        )
+    pipeline.check_max_length(max_length)
+    others = tuple(split for split in corpus.splits if split != "train")
+    preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
+    check_free(output)
     with _new_folder(output) as folder:
         if folder is None or any(output.glob("*")):
             raise InputError(
                 f"{output} already contains other files. Choose another "
                 "output, or remove it first."
             )
-        _write(folder, corpus, vocab_size, max_length, tokenizer, others)
+        preparation.write(folder)
     prepared = Prepared.open(output)
     print(f"train: {prepared.statistics.describe(max_length)}")
     return prepared
 
 
-def prepare_for_training(
-    corpus: Corpus,
-    folder: Path,
-    vocab_size: int,
-    max_length: int,
-    tokenizer: Vocabulary | None,
-) -> Prepared:
-    """Prepares the split `train` alone, unless that was done before.
+@dataclasses.dataclass(frozen=True)
+class Preparation:
+    """The split `train` of a corpus, and how it becomes ids."""
 
-    If another process prepares it at this moment, this one waits. Without a
-    tokenizer, one of `vocab_size` is trained.
-    """
-    if not is_prepared(folder):
-        _check(corpus, folder, max_length)
-        print(f"preparing: {corpus.name}", flush=True)
-        with _new_folder(folder, wait=True) as partial:
-            if partial is not None:
-                _write(partial, corpus, vocab_size, max_length, tokenizer, [])
-    print(f"prepared: {folder}")
-    return Prepared.open(folder)
+    corpus: Corpus
+    vocab_size: int
+    max_length: int
+    tokenizer: Vocabulary | None  # None: one of `vocab_size` is trained
+    text_splits: tuple[str, ...] = ()  # whose texts are copied
 
+    def name(self) -> str:
+        """Returns a name for what is written.
 
-def content_name(
-    corpus: Corpus,
-    vocab_size: int,
-    max_length: int,
-    tokenizer: Vocabulary | None,
-) -> str:
-    """Returns a name for what `prepare_for_training` writes.
+        It depends on the content of the files, not on where they are.
+        """
+        content = (
+            FORMAT,
+            self.corpus.task.name,
+            self.corpus.digest("train"),
+            self.tokenizer.digest if self.tokenizer else self.vocab_size,
+            self.max_length,
+        )
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
-    It depends on the content of the files, not on where they are.
-    """
-    vocabulary = tokenizer.digest if tokenizer else vocab_size
-    content = (
-        FORMAT,
-        corpus.task.name,
-        corpus.digest("train"),
-        vocabulary,
-        max_length,
-    )
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    def write_once(self, folder: Path) -> Prepared:
+        """Writes and opens the folder, unless that was done before.
+
+        If another process prepares it at this moment, this one waits.
+        """
+        if not is_prepared(folder):
+            check_free(folder)
+            print(f"preparing: {self.corpus.name}", flush=True)
+            with _new_folder(folder, wait=True) as partial:
+                if partial is not None:
+                    self.write(partial)
+        print(f"prepared: {folder}")
+        return Prepared.open(folder)
+
+    def write(self, folder: Path) -> None:
+        """Writes the files of a prepared corpus."""
+        corpus, tokenizer = self.corpus, self.tokenizer
+        pairs = _ReadOnce(corpus.pairs("train"))
+        source, target = map(_shorten, pairs.first)
+        print(f"first pair: {source} → {target}", flush=True)
+        progress = functools.partial(
+            tqdm, unit="pair", unit_scale=True, disable=None
+        )
+        if tokenizer is None:
+            size = self.vocab_size
+            print(f"tokenizer: training with {size:,} tokens", flush=True)
+            reading = progress(pairs, desc="reading")
+            tokenizer = corpus.task.train_tokenizer(reading, size)
+        else:
+            corpus.task.check_tokenizer(tokenizer, pairs)
+        tokenizer.save_files(folder)
+
+        encoder = Encoder(tokenizer, self.max_length, corpus.task)
+        statistics, sizes, checksum = encoder.statistics, [], 0
+        reading = progress(pairs, desc="tokenizing", total=pairs.total)
+        for shard in encoder.shards(reading):
+            paths = shard_paths(folder, len(sizes))
+            for path, array in zip(paths, shard, strict=True):
+                with files.atomic_write(path) as partial:
+                    np.save(partial, array)
+            sizes.append(shard.pairs)
+            checksum = update_checksum(checksum, shard)
+            if pairs.total is not None:
+                _check_disk(folder, pairs.total / statistics.read)
+        pipeline.check_pairs(statistics.pairs, self.max_length)
+        for split in self.text_splits:
+            _write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
+        # Last: a folder is prepared as soon as it has this file.
+        files.write_json(
+            folder / "prepared.json",
+            {
+                "format": FORMAT,
+                "task": corpus.task.name,
+                "data": corpus.name,
+                "source": corpus.source,
+                "target": corpus.target,
+                "vocab_size": tokenizer.vocab_size,
+                "max_length": self.max_length,
+                "tokenizer": tokenizer.digest,
+                "text_splits": self.text_splits,
+                "statistics": dataclasses.asdict(statistics),
+                "checksum": checksum,
+                "shards": sizes,
+            },
+        )
 
 
 def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
@@ -151,21 +192,6 @@ def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
     return past.tokenizer
 
 
-def _check(corpus: Corpus, output: Path, max_length: int) -> None:
-    """Refuses what would fail late, before the corpus is read."""
-    if "train" not in corpus.splits:
-        raise InputError(
-            f"Training needs a split train. Received: {corpus.name} with "
-            f"{', '.join(corpus.splits)}"
-        )
-    if max_length < 2:
-        raise InputError(
-            "max_length must be at least 2, one token and the end token. "
-            f"Received: max_length={max_length}"
-        )
-    check_free(output)
-
-
 @contextlib.contextmanager
 def _new_folder(path: Path, wait: bool = False) -> Iterator[Path | None]:
     """Yields a temporary folder, and moves it to `path` when it is complete.
@@ -174,7 +200,7 @@ def _new_folder(path: Path, wait: bool = False) -> Iterator[Path | None]:
     another process has written `path` meanwhile.
     """
     path = path.absolute()  # "." has no name
-    partial = path.with_name(f".partial-{path.name}")
+    partial = files.partial_path(path)
     with locked(partial, wait):
         try:
             if is_prepared(path):
@@ -191,62 +217,6 @@ def _new_folder(path: Path, wait: bool = False) -> Iterator[Path | None]:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write(
-    folder: Path,
-    corpus: Corpus,
-    vocab_size: int,
-    max_length: int,
-    tokenizer: Vocabulary | None,
-    text_splits: list[str],
-) -> None:
-    """Writes the files of a prepared corpus."""
-    pairs = _ReadOnce(corpus.pairs("train"))
-    source, target = map(_shorten, pairs.first)
-    print(f"first pair: {source} → {target}", flush=True)
-    progress = functools.partial(
-        tqdm, unit="pair", unit_scale=True, disable=None
-    )
-    if tokenizer is None:
-        print(f"tokenizer: training with {vocab_size:,} tokens", flush=True)
-        reading = progress(pairs, desc="reading")
-        tokenizer = corpus.task.train_tokenizer(reading, vocab_size)
-    else:
-        corpus.task.check_tokenizer(tokenizer, pairs)
-    tokenizer.save_files(folder)
-
-    encoder = Encoder(tokenizer, max_length, corpus.task)
-    sizes, checksum = [], 0
-    reading = progress(pairs, desc="tokenizing", total=pairs.total)
-    for shard in encoder.shards(reading):
-        _write_shard(folder, len(sizes), shard)
-        sizes.append(shard.offsets.size // 2)
-        checksum = update_checksum(checksum, shard)
-        if pairs.total is not None:
-            _check_disk(folder, pairs.total / encoder.statistics.read)
-    statistics = encoder.statistics
-    check_pairs(statistics.pairs, max_length)
-    for split in text_splits:
-        _write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
-    # Last: a folder is prepared as soon as it has this file.
-    write_json(
-        folder / "prepared.json",
-        {
-            "format": FORMAT,
-            "task": corpus.task.name,
-            "data": corpus.name,
-            "source": corpus.source,
-            "target": corpus.target,
-            "vocab_size": tokenizer.vocab_size,
-            "max_length": max_length,
-            "tokenizer": tokenizer.digest,
-            "text_splits": text_splits,
-            "statistics": dataclasses.asdict(statistics),
-            "checksum": checksum,
-            "shards": sizes,
-        },
-    )
-
-
 class _ReadOnce:
     """Pairs that are kept when they are read first, unless they are many."""
 
@@ -255,28 +225,18 @@ class _ReadOnce:
         reading = iter(pairs)
         self.first = next(reading)
         self._reading = itertools.chain([self.first], reading)
-        self._kept: list[tuple[str, str]] | None = None
         self.total: int | None = None  # known when they have been read
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return self._read() if self._kept is None else iter(self._kept)
-
-    def _read(self) -> Iterator[tuple[str, str]]:
-        reading, self._reading = self._reading, None
+        reading, self._reading = self._reading or self._pairs, None
         kept, total = [], 0
-        for total, pair in enumerate(reading or self._pairs, start=1):
+        for total, pair in enumerate(reading, start=1):
             if total <= _MOST_IN_MEMORY:
                 kept.append(pair)
             else:
                 kept = None
             yield pair
-        self._kept, self.total = kept, total
-
-
-def _write_shard(folder: Path, number: int, shard: Shard) -> None:
-    for path, array in zip(shard_paths(folder, number), shard, strict=True):
-        with atomic_write(path) as partial:
-            np.save(partial, array)
+        self._pairs, self.total = kept or self._pairs, total
 
 
 def _check_disk(folder: Path, ratio: float) -> None:
@@ -292,19 +252,15 @@ def _check_disk(folder: Path, ratio: float) -> None:
 
 
 def _write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
-    with atomic_write(path) as partial:
+    with files.atomic_write(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
             for pair in pairs:
-                features = {
-                    name: tf.train.Feature(
-                        bytes_list=tf.train.BytesList(value=[text.encode()])
-                    )
-                    for name, text in zip(SIDES, pair, strict=True)
-                }
-                example = tf.train.Example(
-                    features=tf.train.Features(feature=features)
-                )
-                writer.write(example.SerializeToString())
+                example = tf.train.Example()
+                for name, text in zip(SIDES, pair, strict=True):
+                    feature = example.features.feature[name]
+                    feature.bytes_list.value.append(text.encode())
+                # The same file each time, which has the same digest.
+                writer.write(example.SerializeToString(deterministic=True))
 
 
 def _shorten(text: str) -> str:

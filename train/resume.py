@@ -15,11 +15,7 @@ from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import Encoder
 from keras_transformer.train.data.pipeline import check_pairs
 from keras_transformer.train.data.prepared import Prepared
-from keras_transformer.train.preparation import (
-    content_name,
-    prepare_for_training,
-    tokenizer_of,
-)
+from keras_transformer.train.preparation import Preparation, tokenizer_of
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import TrainingRun, check_free, locked
 
@@ -188,13 +184,13 @@ def open_data(run: TrainingRun, job: Job) -> Prepared:
     _refuse_differences(refused, known["checksums"], job.checksums(), ())
     prepared = job.corpus.prepared
     if prepared is None:
-        prepared = prepare_for_training(
+        preparation = Preparation(
             job.corpus,
-            _folder_of(job, known["prepared"]),
             run.tokenizer.vocab_size,
             run.config.max_length,
             run.tokenizer,
         )
+        prepared = preparation.write_once(_folder_of(job, known["prepared"]))
     ids = {"ids": prepared.checksum}
     _refuse_differences(refused, {"ids": known["ids"]}, ids, ())
     return prepared
@@ -267,10 +263,11 @@ def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
         )
     name, prepared = None, corpus.prepared
     if prepared is None:
-        arguments = recipe.vocab_size, recipe.max_length, tokenizer
-        name = content_name(corpus, *arguments)
-        folder = _folder_of(job, name)
-        prepared = prepare_for_training(corpus, folder, *arguments)
+        preparation = Preparation(
+            corpus, recipe.vocab_size, recipe.max_length, tokenizer
+        )
+        name = preparation.name()
+        prepared = preparation.write_once(_folder_of(job, name))
     elif tokenizer is None:
         size = prepared.tokenizer.vocab_size
         print(f"tokenizer: {size:,} tokens, from {prepared.path}")

@@ -216,6 +216,12 @@ def check_free(path: str | os.PathLike) -> None:
     """Raises InputError if a run cannot be created at `path`."""
     path = Path(path)
     parent = path.resolve()
+    # `exists` raises OSError or returns False, as the version of Python is.
+    if any(len(os.fsencode(name)) > 255 for name in parent.parts):
+        raise InputError(
+            "The output and its folders must have names of at most 255 bytes. "
+            f"Received: {path}"
+        )
     while not parent.exists():
         parent = parent.parent
     problem = None

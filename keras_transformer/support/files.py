@@ -19,9 +19,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     folder and has the same suffix.
     """
     path = Path(path)
-    # A name may have 255 bytes, and no part of a character.
-    name = os.fsencode(path.name)[-240:].decode("utf-8", "ignore")
-    partial = path.with_name(f".partial-{name}")
+    partial = partial_path(path)
     try:
         yield partial
         # Without this a power cut may leave an empty file at `path`.
@@ -34,6 +32,13 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def partial_path(path: Path) -> Path:
+    """Returns the path, in the same folder, of what is not complete yet."""
+    # A name may have 255 bytes, and no part of a character.
+    name = os.fsencode(path.name)[-240:].decode("utf-8", "ignore")
+    return path.with_name(f".partial-{name}")
 
 
 def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:

@@ -6,6 +6,19 @@ import itertools
 import sys
 import unicodedata
 
+# The two fields of sentencepiece_model.proto that lead to the path of the
+# rules. That module itself would need a newer protobuf than some TensorFlow
+# versions allow; protobuf keeps fields that it does not know.
+_FIELDS = """
+name: "sentencepiece.proto" syntax: "proto2"
+message_type { name: "NormalizerSpec" field {
+  name: "normalization_rule_tsv" number: 6
+  type: TYPE_STRING label: LABEL_OPTIONAL } }
+message_type { name: "ModelProto" field {
+  name: "normalizer_spec" number: 3
+  type: TYPE_MESSAGE type_name: "NormalizerSpec" label: LABEL_OPTIONAL } }
+"""
+
 
 @functools.cache
 def normalization_rules() -> str:
@@ -46,39 +59,10 @@ def normalization_rules() -> str:
 
 
 def without_rules_path(model: bytes) -> bytes:
-    """Removes the path of the temporary rules file from a model.
+    """Removes the path of the temporary rules file from a model."""
+    from google.protobuf import descriptor_pb2, message_factory, text_format
 
-    The module `sentencepiece_model_pb2` would need a newer protobuf than some
-    TensorFlow versions allow. The two fields that lead to the path are enough
-    here: protobuf keeps fields that it does not know.
-    """
-    from google.protobuf import (
-        descriptor_pb2,
-        descriptor_pool,
-        message_factory,
-    )
-
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="sentencepiece.proto", syntax="proto2"
-    )
-    file.message_type.add(name="NormalizerSpec").field.add(
-        name="normalization_rule_tsv",
-        number=6,
-        type=field.TYPE_STRING,
-        label=field.LABEL_OPTIONAL,
-    )
-    file.message_type.add(name="ModelProto").field.add(
-        name="normalizer_spec",
-        number=3,
-        type=field.TYPE_MESSAGE,
-        type_name="NormalizerSpec",
-        label=field.LABEL_OPTIONAL,
-    )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    proto = message_factory.GetMessageClass(
-        pool.FindMessageTypeByName("ModelProto")
-    ).FromString(model)
+    file = text_format.Parse(_FIELDS, descriptor_pb2.FileDescriptorProto())
+    proto = message_factory.GetMessages([file])["ModelProto"].FromString(model)
     proto.normalizer_spec.ClearField("normalization_rule_tsv")
     return proto.SerializeToString(deterministic=True)

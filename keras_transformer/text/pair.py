@@ -114,10 +114,11 @@ class _LookupOps(tf.Module):
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         language = r"^\s*(>>[^<>\s]+<<)"
         rest = tf.strings.regex_replace(texts, language, "")
-        first = tf.strings.regex_replace(texts, f"(?s){language}.*", r"\1")
-        has_first = tf.strings.regex_full_match(texts, f"(?s){language}.*")
-        first = tf.strings.split(tf.where(has_first, first, ""))
-        pieces = tf.concat([first, self._splitter.tokenize(rest)], axis=1)
+        # Empty where there is no language, and no piece then; \C is a byte.
+        first = tf.strings.regex_replace(texts, rf"({language})?\C*", r"\2")
+        pieces = tf.concat(
+            [tf.strings.split(first), self._splitter.tokenize(rest)], axis=1
+        )
         return pieces.with_values(self.string_to_id(pieces.values))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:

@@ -1,5 +1,6 @@
 """Documents to sentences, which is what a model translates."""
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -53,13 +54,16 @@ def split_sentences(document: str) -> list[tuple[str, str]]:
     # [("Hello, Mr. Smith.", " "), ("How are you?", "\n")]
     ```
     """
-    pairs, start = [], 0
-    for match in _CANDIDATE.finditer(document):
-        if match["mark"] is None or _is_end(document, match):
-            pairs.append(_strip_end(document[start : match.end()]))
-            start = match.end()
-    if start < len(document):
-        pairs.append(_strip_end(document[start:]))
+    ends = [
+        match.end()
+        for match in _CANDIDATE.finditer(document)
+        if match["mark"] is None or _is_end(document, match)
+    ]
+    pairs = []
+    for start, end in itertools.pairwise([0, *ends, len(document)]):
+        sentence = document[start:end].rstrip()
+        if start < end:
+            pairs.append((sentence, document[start + len(sentence) : end]))
     return pairs
 
 
@@ -96,9 +100,3 @@ def _is_end(document: str, match: re.Match) -> bool:
         or (len(word) <= 2 and word.isdecimal())
         or word in _TITLES
     )
-
-
-def _strip_end(text: str) -> tuple[str, str]:
-    """Returns a text without the whitespace at its end, and that."""
-    stripped = text.rstrip()
-    return stripped, text[len(stripped) :]

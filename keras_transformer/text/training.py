@@ -1,11 +1,12 @@
 """Trains the SentencePiece model of a `Tokenizer`."""
 
 import io
-import os
 import random
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
@@ -45,21 +46,22 @@ def train_model(
         import sentencepiece
 
     # SentencePiece can sample too, but others in every process.
-    lines = _sample(_read_lines(texts), max_sentences)
+    lines = sample(_read_lines(texts), max_sentences)
     model = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
-        rules = os.path.join(folder, "rules.tsv")
-        with open(rules, "w", encoding="ascii") as file:
-            file.write(normalization_rules())
+        rules = Path(folder, "rules.tsv")
+        rules.write_text(normalization_rules(), "ascii")
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(lines),
                 model_writer=model,
                 model_type="bpe",
-                vocab_size=vocab_size,
+                # With less than the special tokens it does not say how many
+                # it needs.
+                vocab_size=max(vocab_size, 4),
                 byte_fallback=True,
                 character_coverage=0.99999,
-                normalization_rule_tsv=rules,
+                normalization_rule_tsv=str(rules),
                 control_symbols=list(symbols),
                 pad_id=0,
                 unk_id=1,
@@ -80,38 +82,32 @@ def _read_lines(texts: Iterable[str]) -> Iterator[str]:
             yield text[start : start + _MAX_LINE_LENGTH]
 
 
-def _sample(lines: Iterable[str], count: int) -> list[str]:
-    """Returns so many lines, each of which is equally likely (algorithm R)."""
-    generator = random.Random(0)
-    drawn: list[str] = []
-    for number, line in enumerate(lines):
+def sample(items: Iterable[Any], count: int, seed: int = 0) -> list[Any]:
+    """Returns so many items, each of which is equally likely (algorithm R)."""
+    generator = random.Random(seed)
+    drawn: list[Any] = []
+    for number, item in enumerate(items):
         if number < count:
-            drawn.append(line)
-            continue
-        place = generator.randint(0, number)
-        if place < count:
-            drawn[place] = line
+            drawn.append(item)
+        elif (place := generator.randint(0, number)) < count:
+            drawn[place] = item
     return drawn
 
 
 def _explain(message: str, vocab_size: int) -> Exception:
     """Converts a message of the SentencePiece trainer to an exception."""
     received = f"Received: vocab_size={vocab_size}"
-    too_small = re.search(
-        r"smaller than required_chars\. \d+ vs (\d+)", message
-    )
-    if too_small:
+    if found := re.search(r"than required_chars\. \d+ vs (\d+)", message):
         return InputError(
-            f"vocab_size must be at least {too_small[1]} for this text: 4 "
-            "special tokens, 256 bytes and one token for each of its "
-            f"characters. {received}"
+            f"vocab_size must be at least {found[1]} for this text: 4 special "
+            "tokens, 256 bytes and one token for each of its characters. "
+            f"{received}"
         )
-    too_large = re.search(r"set it to a value <= (\d+)", message)
-    if too_large:
+    if found := re.search(r"set it to a value <= (\d+)", message):
         return InputError(
-            f"vocab_size must be at most {too_large[1]} for this text, which "
-            f"has no more pairs to merge. {received}. Use a smaller "
-            "vocabulary or more text."
+            f"vocab_size must be at most {found[1]} for this text, which has "
+            f"no more pairs to merge. {received}. Use a smaller vocabulary or "
+            "more text."
         )
     if "!sentences_.empty()" in message or "all_chars_count" in message:
         return InputError(

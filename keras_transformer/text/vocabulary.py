@@ -144,14 +144,8 @@ class Vocabulary(abc.ABC):
         )
         known = (rows >= 0) & (rows < self.vocab_size)
         rows = tf.where(known, rows, self.unk_id)
-        # [N, (T)]
-        ragged = tf.RaggedTensor.from_row_lengths(
-            tf.boolean_mask(rows, keep),
-            tf.reduce_sum(tf.cast(keep, tf.int64), axis=1),
-            validate=False,
-        )
-        texts = tf.reshape(self.ops.detokenize(ragged), shape[:-1])
-        return tf.ensure_shape(texts, ids.shape[:-1])
+        texts = self.ops.detokenize(tf.ragged.boolean_mask(rows, keep))
+        return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
 
     def joined_pieces(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
         """Returns vocabulary entries, joined by spaces, which none contains.

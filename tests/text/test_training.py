@@ -46,15 +46,19 @@ def test_every_line_is_drawn_equally_often():
     drawn = collections.Counter()
     for rotation in range(5):
         lines = [str((i + rotation) % 5) for i in range(5)]
-        found = training._sample(iter(lines), 2)
+        found = training.sample(iter(lines), 2)
         assert len(set(found)) == 2
         drawn.update(found)
-    assert training._sample(["a", "b"], 2) == ["a", "b"]
+    assert training.sample(["a", "b"], 2) == ["a", "b"]
     assert drawn == collections.Counter(dict.fromkeys("01234", 2))
 
 
 def test_messages_state_the_limits_of_the_vocabulary_size():
-    for wrong, pattern in ((100, r"at least (\d+)"), (9999, r"at most (\d+)")):
+    for wrong, pattern in (
+        (1, r"at least (\d+)"),
+        (100, r"at least (\d+)"),
+        (9999, r"at most (\d+)"),
+    ):
         with pytest.raises(InputError, match=f"vocab_size={wrong}") as error:
             Tokenizer.train(CORPUS, wrong)
         limit = int(re.search(pattern, str(error.value))[1])

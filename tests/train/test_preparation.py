@@ -17,11 +17,7 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.preparation import (
-    content_name,
-    prepare,
-    prepare_for_training,
-)
+from keras_transformer.train.preparation import Preparation, prepare
 from keras_transformer.train.run import locked
 
 LONG = "dog " * 30
@@ -84,6 +80,13 @@ def test_nothing_else_is_left(prepared):
     ]
 
 
+def test_copied_texts_are_the_same_bytes_each_time(prepared):
+    """Otherwise a run could not be resumed on what is prepared again."""
+    # The order of the features could differ between processes.
+    content = (prepared.path / "valid.tfrecord").read_bytes()
+    assert content.index(b"source") < content.index(b"target")
+
+
 def test_several_shards(prepared, texts, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
@@ -134,6 +137,7 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
 
     refuse("is prepared already", corpus=open_corpus(str(prepared.path)))
     refuse("max_length=1$", max_length=1)
+    refuse("at most 255 bytes", output=tmp_path / "new" / ("a" * 256))
     refuse("already contains other files", output=prepared.path)
     for code in ("en", "de"):
         write_lines(tmp_path / f"valid.{code}", ["a"])
@@ -144,6 +148,13 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
     # What a training leaves that was stopped early, too.
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     refuse("already contains other files", output=tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["a" * 255, "語" * 85])
+def test_the_longest_name(texts, tmp_path, name):
+    found = prepare(texts, tmp_path / name, 300, 24)
+    assert found.path == tmp_path / name
+    assert list(tmp_path.iterdir()) == [found.path]
 
 
 def test_several_workers_are_refused(texts, tmp_path, monkeypatch):
@@ -194,7 +205,7 @@ def test_train_is_read_once(texts, tmp_path, monkeypatch):
 
     original = type(split).read
     monkeypatch.setattr(type(split), "read", counted)
-    prepare_for_training(texts, tmp_path / "new", 300, 24, None)
+    Preparation(texts, 300, 24, None).write_once(tmp_path / "new")
     assert reads == [split.name]
 
 
@@ -203,10 +214,11 @@ def test_train_is_read_once(texts, tmp_path, monkeypatch):
 
 def test_what_is_prepared_is_found_again(texts, tmp_path, capsys, monkeypatch):
     folder = tmp_path / "corpora" / "name"
-    first = prepare_for_training(texts, folder, 300, 24, None)
+    preparation = Preparation(texts, 300, 24, None)
+    first = preparation.write_once(folder)
     assert "tokenizer: training with 300" in capsys.readouterr().out
-    monkeypatch.setattr(preparation, "_write", lambda *_: 1 / 0)
-    second = prepare_for_training(texts, folder, 300, 24, None)
+    monkeypatch.setattr(Preparation, "write", lambda *_: 1 / 0)
+    second = preparation.write_once(folder)
     assert capsys.readouterr().out == f"prepared: {folder}\n"
     assert second.checksum == first.checksum
     assert second.text_splits == ()
@@ -216,15 +228,15 @@ def test_the_name_depends_on_the_content(texts, prepared, tmp_path):
     write_sides(tmp_path, "train", PAIRS)
     copy = open_corpus([str(tmp_path)], "en", "de")
     write_sides(tmp_path, "train", PAIRS)
-    name = content_name(texts, 300, 24, None)
-    assert content_name(copy, 300, 24, None) == name
+    name = Preparation(texts, 300, 24, None).name()
+    assert Preparation(copy, 300, 24, None).name() == name
     write_sides(tmp_path, "train", PAIRS[::-1])
     names = {
         name,
-        content_name(copy, 300, 24, None),
-        content_name(texts, 301, 24, None),
-        content_name(texts, 300, 25, None),
-        content_name(texts, 300, 24, prepared.tokenizer),
+        Preparation(copy, 300, 24, None).name(),
+        Preparation(texts, 301, 24, None).name(),
+        Preparation(texts, 300, 25, None).name(),
+        Preparation(texts, 300, 24, prepared.tokenizer).name(),
     }
     assert len(names) == 5
 
@@ -233,23 +245,24 @@ def test_the_second_of_two_processes_waits(texts, tmp_path, monkeypatch):
     """And takes what the first one has written."""
     folder = tmp_path / "name"
     started, go_on = threading.Event(), threading.Event()
-    original = preparation._write
+    original = Preparation.write
 
     def write(*arguments):
         started.set()
         assert go_on.wait(60)
         original(*arguments)
 
-    monkeypatch.setattr(preparation, "_write", write)
+    monkeypatch.setattr(Preparation, "write", write)
     found = []
 
     def prepare_it():
-        found.append(prepare_for_training(texts, folder, 300, 24, None))
+        preparation = Preparation(texts, 300, 24, None)
+        found.append(preparation.write_once(folder))
 
     first = threading.Thread(target=prepare_it)
     first.start()
     assert started.wait(60)
-    monkeypatch.setattr(preparation, "_write", lambda *_: 1 / 0)
+    monkeypatch.setattr(Preparation, "write", lambda *_: 1 / 0)
     second = threading.Thread(target=prepare_it)
     second.start()
     second.join(0.2)

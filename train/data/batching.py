@@ -32,14 +32,9 @@ def bucket_lengths(max_length: int) -> list[int]:
 def padded_rows(
     ids: tf.RaggedTensor, tokenizer: Tokenizer, max_length: int
 ) -> tf.Tensor:
-    """Returns rows with their end tokens, padded to `[N, max_length]`.
+    """Returns int32 `[N, (T)]` with end tokens, padded to `[N, max_length]`.
 
     Rows of one length are several times faster to batch than ragged rows.
-
-    Args:
-        ids: int32 `[N, (T)]`, without end tokens.
-        tokenizer: Has the ids of padding and end.
-        max_length: Maximum number of tokens in a text, with the end token.
     """
     rows = ids.to_tensor(tokenizer.pad_id, shape=[None, max_length])
     place = tf.range(max_length, dtype=tf.int64) == ids.row_lengths()[:, None]
@@ -64,10 +59,9 @@ def cut_pool(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns how the rows of a pool are cut into batches.
 
-    Args:
-        lengths: The length of each row, int64 `[N]`.
-        batch_tokens: As in `training_batches`.
-        max_length: As in `training_batches`.
+    A batch takes as many rows as fit when all are padded like its first and
+    longest one. `lengths` are those of the rows, int64 `[N]`; other arguments
+    are as in `training_batches`.
 
     Returns:
         The rows from the longest down, `[N]`; the padded length of each of
@@ -78,35 +72,19 @@ def cut_pool(
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     bucket = tf.searchsorted(buckets, tf.gather(lengths, order))
     padded = tf.gather(buckets, bucket)
-    return order, padded, _cut(padded, batch_tokens)
-
-
-def _cut(lengths: tf.Tensor, batch_tokens: int) -> tf.Tensor:
-    """Returns where batches begin and end, `[batches, 2]`.
-
-    A batch takes as many rows as fit when all are padded like its first and
-    longest one.
-
-    Args:
-        lengths: The padded length of each row, `[N]`, descending.
-        batch_tokens: Maximum number of tokens of source and target, with
-            padding.
-    """
     rows = tf.size(lengths, tf.int64)
 
     def add(number: tf.Tensor, begin: tf.Tensor, ends: tf.TensorArray) -> tuple:
-        size = batch_tokens // (2 * lengths[begin])
+        size = batch_tokens // (2 * padded[begin])
         end = tf.minimum(begin + size, rows)
         return number + 1, end, ends.write(number, end)
 
+    ends = tf.TensorArray(tf.int64, size=0, dynamic_size=True)
     _, _, ends = tf.while_loop(
         lambda number, begin, ends: begin < rows,
         add,
-        (
-            tf.constant(0),
-            tf.constant(0, tf.int64),
-            tf.TensorArray(tf.int64, size=0, dynamic_size=True),
-        ),
+        (tf.constant(0), tf.constant(0, tf.int64), ends),
     )
     ends = ends.stack()
-    return tf.stack([tf.concat([[0], ends[:-1]], axis=0), ends], axis=1)
+    cuts = tf.stack([tf.concat([[0], ends[:-1]], axis=0), ends], axis=1)
+    return order, padded, cuts

@@ -6,11 +6,11 @@ treebank.py.
 
 import itertools
 import os
-import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
+from keras_transformer.text.training import sample
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
 from keras_transformer.train.data.prepared import Prepared, is_prepared
 from keras_transformer.train.data.reading import SPLITS, Split
@@ -105,17 +105,7 @@ class Corpus:
         Raises:
             InputError: As `pairs`.
         """
-        generator = random.Random(seed)
-        drawn = []
-        # Reservoir sampling: pair number n replaces a drawn one with
-        # probability count / n.
-        for number, pair in enumerate(self.pairs(split)):
-            if number < count:
-                drawn.append((number, pair))
-                continue
-            place = generator.randint(0, number)
-            if place < count:
-                drawn[place] = (number, pair)
+        drawn = sample(enumerate(self.pairs(split)), count, seed)
         return [pair for _, pair in sorted(drawn)]
 
     def digest(self, split: str) -> str:
@@ -174,14 +164,21 @@ def open_corpus(
             f"source={source!r}, target={target!r}"
         )
     if len(data) == 2:
-        return _open_two_files(*data, source, target)
+        return _open_two_files(data, source, target)
     if len(data) != 1 or not data[0]:
         raise InputError(f"The data must be one of\n{_FORMS}\nReceived: {data}")
     name = data[0]
     if name == "embedded":
         return _open_embedded(source, target)
     if name.startswith("tfds:"):
-        splits = tfds.open_tfds(name.removeprefix("tfds:"), source, target)
+        dataset = name.removeprefix("tfds:")
+        try:
+            splits = tfds.open_splits(dataset, source, target)
+        except ImportError as error:
+            raise InputError(
+                f"{name} needs the package {error.name}, which is not "
+                'installed. Run pip install "keras-transformer-nmt[tfds]"'
+            ) from error
         return Corpus(name, splits, source, target)
     if is_prepared(name):
         return _open_prepared(name, source, target)
@@ -192,7 +189,7 @@ def open_corpus(
             f"There is no file or folder of this name. Received: {name}. "
             f"The data can be one of\n{_FORMS}"
         )
-    if treebank.is_treebank(os.path.basename(name)):
+    if os.path.basename(name) in treebank.FILES:
         raise InputError(
             "A treebank is a folder with train.mrg, valid.mrg or test.mrg. "
             f"Received: {name}. Name its folder."
@@ -203,13 +200,14 @@ def open_corpus(
             f"each line. Received: {name}. If it has one language, name the "
             "file of the other language too."
         )
-    return Corpus(name, {"train": text_files.Tsv(name)}, source, target)
+    splits = {"train": text_files.Tsv(name, [name])}
+    return Corpus(name, splits, source, target)
 
 
 def _open_two_files(
-    source_path: str, target_path: str, source: str | None, target: str | None
+    paths: Sequence[str], source: str | None, target: str | None
 ) -> Corpus:
-    for path in (source_path, target_path):
+    for path in paths:
         if os.path.isdir(path):
             raise InputError(
                 "Two names must be the files of source and target. Received: "
@@ -220,67 +218,51 @@ def _open_two_files(
                 f"There is no file of this name. Received: {path}. "
                 f"The data can be one of\n{_FORMS}"
             )
-    name = f"{source_path} {target_path}"
-    suffixes = (
-        os.path.splitext(source_path)[1].removeprefix("."),
-        os.path.splitext(target_path)[1].removeprefix("."),
-    )
-    if source and target and suffixes == (target, source):
+    name = " ".join(paths)
+    suffixes = [os.path.splitext(path)[1].removeprefix(".") for path in paths]
+    if source and target and suffixes == [target, source]:
         raise InputError(
             "The source file comes first, then the target file. Received: "
             f"{name} with source={source!r}, target={target!r}"
         )
-    splits = {"train": text_files.LineFiles(source_path, target_path)}
+    splits = {"train": text_files.LineFiles(" and ".join(paths), paths)}
     return Corpus(name, splits, source, target)
 
 
 def _open_embedded(source: str | None, target: str | None) -> Corpus:
     """Returns the bundled corpus; a missing language is the other one."""
-    if source is None:
-        source = "de" if target == "en" else "en"
-    if target is None:
-        target = "en" if source == "de" else "de"
+    source = source or ("de" if target == "en" else "en")
+    target = target or ("en" if source == "de" else "de")
     if {source, target} != _DEMO_LANGUAGES:
         raise InputError(
             "The bundled corpus is English and German. Received: "
             f"source={source!r}, target={target!r}; use en and de."
         )
-    corpus = _open_folder(_DEMO_FOLDER, source, target)
-    corpus.name = "embedded"
-    return corpus
+    splits = text_files.open_folder(_DEMO_FOLDER, [], source, target)
+    return Corpus("embedded", splits, source, target)
 
 
 def _open_prepared(
     folder: str, source: str | None, target: str | None
 ) -> Corpus:
     prepared = Prepared.open(folder)
-    languages = prepared.source, prepared.target
-    for given, own in zip((source, target), languages, strict=True):
-        if None not in (given, own) and given != own:
-            raise InputError(
-                f"{folder} was prepared for {languages[0]} to {languages[1]}. "
-                f"Received: source={source!r}, target={target!r}"
-            )
-    return Corpus(
-        folder,
-        prepared.splits(),
-        prepared.source or source,
-        prepared.target or target,
-        prepared.task,
-        prepared,
-    )
+    languages = prepared.source or source, prepared.target or target
+    if (source or languages[0], target or languages[1]) != languages:
+        raise InputError(
+            f"{folder} was prepared for {languages[0]} to {languages[1]}. "
+            f"Received: source={source!r}, target={target!r}"
+        )
+    splits = prepared.splits()
+    return Corpus(folder, splits, *languages, prepared.task, prepared)
 
 
 def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     """Returns the corpus of the text files or the TFRecords in a folder."""
-    records, texts = [], []
     names = sorted(os.listdir(folder))
-    trees = [name for name in names if treebank.is_treebank(name)]
-    for name in names:
-        if tfrecords.is_tfrecord(name):
-            records.append(name)
-        elif name.partition(".")[0] in SPLITS and name not in trees:
-            texts.append(name)
+    trees = [name for name in names if name in treebank.FILES]
+    records = list(filter(tfrecords.FILE_NAME.fullmatch, names))
+    others = sorted(set(names) - {*trees, *records})
+    texts = [name for name in others if name.partition(".")[0] in SPLITS]
     kinds = [kind[0] for kind in (texts, records, trees) if kind]
     if len(kinds) > 1:
         raise InputError(
@@ -293,9 +275,8 @@ def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
                 "A treebank has no source and target language. Received: "
                 f"source={source!r}, target={target!r}"
             )
-        splits = treebank.open_folder(folder)
         task = ParsingTask().for_corpus()
-        return Corpus(folder, splits, None, None, task)
+        return Corpus(folder, treebank.open_folder(folder), None, None, task)
     if records:
         splits = tfrecords.open_folder(folder, records, source, target)
     else:

@@ -24,32 +24,28 @@ class Shard(NamedTuple):
     """Token ids of pairs, without end tokens."""
 
     ids: np.ndarray  # of source, target, source, ..., uint16 or int32
-    offsets: (
-        np.ndarray
-    )  # where each text begins; the end. int32 [2 * pairs + 1]
+    # Where each text begins, and the last one ends: int32 [2 * pairs + 1].
+    offsets: np.ndarray
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs."""
+        return self.offsets.size // 2
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Statistics:
     """What training uses of a split, and what it drops.
 
-    Attributes:
-        pairs: Number of pairs that are kept.
-        dropped_long: Number of pairs dropped because a side has more than
-            `max_length` tokens, including its end token.
-        dropped_empty: Number of pairs dropped because a side has no token.
-        source_tokens: Source tokens of the kept pairs, with end tokens.
-        target_tokens: Target tokens of the kept pairs, with end tokens.
-        longest: Tokens of the longest text, dropped or not, with its end
-            token.
+    Tokens are counted with end tokens.
     """
 
-    pairs: int = 0
-    dropped_long: int = 0
-    dropped_empty: int = 0
-    source_tokens: int = 0
+    pairs: int = 0  # that are kept
+    dropped_long: int = 0  # because a side has more than `max_length` tokens
+    dropped_empty: int = 0  # because a side has no token but the end token
+    source_tokens: int = 0  # of the kept pairs
     target_tokens: int = 0
-    longest: int = 0
+    longest: int = 0  # tokens of the longest text, dropped or not
 
     @property
     def read(self) -> int:
@@ -70,14 +66,8 @@ class Statistics:
 class Encoder:
     """Tokenizes pairs, and drops those that training cannot use.
 
-    Args:
-        tokenizer: The tokenizer.
-        max_length: Maximum number of tokens in a text, with the end token.
-            Pairs with a longer side or an empty one are dropped.
-        task: The task. Default: translation.
-
-    Attributes:
-        statistics: Of all pairs so far.
+    These have an empty side or one of more than `max_length` tokens, with the
+    end token. `statistics` are those of all pairs so far.
     """
 
     def __init__(
@@ -86,8 +76,7 @@ class Encoder:
         task = task or TranslationTask()
         self.statistics = Statistics()
         self._max_length = max_length
-        fits = tokenizer.vocab_size <= 2**16
-        self._dtype = np.uint16 if fits else np.int32
+        self._dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.int32
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2)
         def tokenize(sources: tf.Tensor, targets: tf.Tensor) -> tuple:
@@ -108,19 +97,16 @@ class Encoder:
         """
         if isinstance(pairs, tf.data.Dataset):
             pairs = pairs.as_numpy_iterator()
-        dtype = self._dtype
-        ids, lengths, size = [np.zeros(0, dtype)], [np.zeros(0, np.int64)], 0
-        is_first = True
+        ids, lengths, size, is_first = [], [], 0, True
         for new_ids, new_lengths in self._encode(pairs):
-            ids.append(new_ids.astype(dtype))
+            ids.append(new_ids)
             lengths.append(new_lengths)
             size += new_ids.size
             if size >= _SHARD_IDS:
-                yield _make_shard(ids, lengths)
-                del ids[1:], lengths[1:]
-                size, is_first = 0, False
+                yield self._make_shard(ids, lengths)
+                ids, lengths, size, is_first = [], [], 0, False
         if size or is_first:
-            yield _make_shard(ids, lengths)
+            yield self._make_shard(ids, lengths)
 
     def _encode(
         self, pairs: Iterable[tuple[Any, Any]]
@@ -140,29 +126,28 @@ class Encoder:
         with tf.device("/CPU:0"):
             sides = (tf.constant(s) for s in zip(*pairs, strict=True))
             ids, lengths = self._tokenize(*sides)
-        return ids.numpy(), lengths.numpy()
+        return ids.numpy().astype(self._dtype), lengths.numpy()
 
     def _count(self, lengths: np.ndarray) -> np.ndarray:
         """Returns which pairs are kept, and adds them to the statistics."""
         lengths = lengths.reshape(-1, 2) + 1  # source and target, with end
         is_empty = lengths.min(axis=1) < 2
         keep = ~is_empty & (lengths.max(axis=1) <= self._max_length)
-        old = self.statistics
         source_tokens, target_tokens = lengths[keep].sum(axis=0).tolist()
-        self.statistics = Statistics(
-            old.pairs + int(keep.sum()),
-            old.dropped_long + int((~keep & ~is_empty).sum()),
-            old.dropped_empty + int(is_empty.sum()),
-            old.source_tokens + source_tokens,
-            old.target_tokens + target_tokens,
-            max(old.longest, int(lengths.max())),
-        )
+        total = self.statistics
+        total.pairs += int(keep.sum())
+        total.dropped_long += int((~keep & ~is_empty).sum())
+        total.dropped_empty += int(is_empty.sum())
+        total.source_tokens += source_tokens
+        total.target_tokens += target_tokens
+        total.longest = max(total.longest, int(lengths.max()))
         return keep
 
-
-def _make_shard(ids: list[np.ndarray], lengths: list[np.ndarray]) -> Shard:
-    offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
-    return Shard(np.concatenate(ids), offsets)
+    def _make_shard(
+        self, ids: list[np.ndarray], lengths: list[np.ndarray]
+    ) -> Shard:
+        offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
+        return Shard(np.concatenate([np.zeros(0, self._dtype), *ids]), offsets)
 
 
 def _batched(items: Iterable, size: int) -> Iterator[list]:

@@ -9,6 +9,7 @@ page cache can hold the corpus, the first pool reads about all of it, front to
 back, and the later ones find it in memory; if not, each pool reads it again.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -81,8 +82,8 @@ def training_batches(
     encoder = Encoder(tokenizer, max_length, task)
     shards = list(encoder.shards(pairs))
     check_pairs(encoder.statistics.pairs, max_length)
-    sizes = dict(batch_tokens=batch_tokens, max_length=max_length)
-    return BatchStream(shards, tokenizer, seed=seed, **sizes).dataset
+    stream = BatchStream(shards, tokenizer, batch_tokens, max_length, seed=seed)
+    return stream.dataset
 
 
 def evaluation_batches(
@@ -101,10 +102,11 @@ def evaluation_batches(
     """
     check_budget(batch_tokens, max_length)
     shards = list(Encoder(tokenizer, max_length, task).shards(pairs))
-    sizes = dict(batch_tokens=batch_tokens, max_length=max_length)
-    return BatchStream(shards, tokenizer, seed=None, **sizes).dataset
+    stream = BatchStream(shards, tokenizer, batch_tokens, max_length, seed=None)
+    return stream.dataset
 
 
+@dataclasses.dataclass(eq=False)
 class BatchStream:
     """The batches of prepared pairs, endless or of one pass.
 
@@ -114,67 +116,47 @@ class BatchStream:
     Everything is an operation of TensorFlow: no thread of `tf.data` ever
     waits for Python, which would keep the process from ending.
 
-    Other arguments are those of `training_batches`.
-
-    Args:
-        shards: The ids of the pairs, of which none is longer than
-            `max_length`.
-        seed: With None there is one pass, which is not shuffled.
-        share: `(index, count)`: the share of worker `index` of `count`
-            workers, which is every `count`-th pair.
-        start: The position of the first batch. Starting in the middle of a
-            pass reads no ids before it, only the lengths of the pairs.
-
-    Attributes:
-        dataset: The dataset that `training_batches` describes.
-
-    Raises:
-        InputError: If a pair of `max_length` exceeds `batch_tokens`.
+    `batch_tokens`, which are at least two of `max_length`, and `seed` are as
+    in `training_batches`, which also describes the `dataset`. Starting in the
+    middle of a pass reads no ids before it, only the lengths of the pairs.
     """
 
-    def __init__(
-        self,
-        shards: Sequence[Shard],
-        tokenizer: Tokenizer,
-        *,
-        batch_tokens: int,
-        max_length: int,
-        seed: int | None,
-        share: tuple[int, int] = (0, 1),
-        start: tuple[int, int] = (0, 0),
-    ) -> None:
-        check_budget(batch_tokens, max_length)
-        self._sizes = dict(batch_tokens=batch_tokens, max_length=max_length)
-        self._tokenizer = tokenizer
-        self._seed = seed
-        self._share = share
-        self._start = start
+    shards: dataclasses.InitVar[Sequence[Shard]]  # without overlong texts
+    tokenizer: Tokenizer
+    batch_tokens: int
+    max_length: int
+    seed: int | None  # None: one pass, which is not shuffled
+    share: tuple[int, int] = (0, 1)  # (index, count): every count-th pair
+    start: tuple[int, int] = (0, 0)  # position of the first batch
+
+    def __post_init__(self, shards: Sequence[Shard]) -> None:
+        # Tokens of each pair's longer side, in one or two bytes as a rule.
+        dtype = np.min_scalar_type(self.max_length)
+        sides = (np.diff(shard.offsets).reshape(-1, 2) + 1 for shard in shards)
+        lengths = np.concatenate([s.max(axis=1).astype(dtype) for s in sides])
         with tf.device("/CPU:0"):
             self._shards = [tuple(map(_as_tensor, shard)) for shard in shards]
-            lengths = _lengths(shards, max_length)
-            self._lengths = tf.constant(lengths[share[0] :: share[1]])
-        sizes = [shard.offsets.size // 2 for shard in shards]
-        self._first_pairs = np.cumsum([0, *sizes])
-        self._pool_size = max(_POOL_IDS // max_length, 1)
+            self._lengths = tf.constant(lengths[self.share[0] :: self.share[1]])
+        self._first_pairs = np.cumsum([0, *(s.pairs for s in shards)])
+        self._pool_size = max(_POOL_IDS // self.max_length, 1)
         self._pools = -(-self._lengths.shape[0] // self._pool_size)
-        # Batches of each pool of a pass, by the number of the pass.
-        self._counts: dict[int, np.ndarray] = {}
+        self._counts: dict[int, np.ndarray] = {}  # of `_count_batches`
 
-        first_pool, skipped = self._seek(*start)
-        first = start[0] * self._pools + first_pool
-        last = self._pools if seed is None else 2**62
+        number, done = self.start
+        pool, before = self._seek(number, done)
+        last = self._pools if self.seed is None else 2**62
         batches = (
-            tf.data.Dataset.range(first, last)  # the pools of all passes
+            # The pools of all passes.
+            tf.data.Dataset.range(number * self._pools + pool, last)
             .map(self._read_pool)
             .prefetch(1)  # prepares a pool while the previous one is in use
             .flat_map(self._batches_of_pool)
-            .skip(start[1] - skipped)
+            .skip(done - before)
         )
-        if seed is None:
-            count = int(self._count_batches(0).sum())
-            batches = batches.apply(
-                tf.data.experimental.assert_cardinality(count)
-            )
+        if self.seed is None:
+            size = int(self._count_batches(0).sum())
+            known = tf.data.experimental.assert_cardinality(size)
+            batches = batches.apply(known)
         self.dataset = without_tuning(batches).prefetch(_PREFETCHED)
 
     def position(self, batches: int) -> tuple[int, int]:
@@ -182,7 +164,7 @@ class BatchStream:
 
         It is computed: how many batches were prefetched does not matter.
         """
-        number, done = self._start
+        number, done = self.start
         done += batches
         while done > (size := int(self._count_batches(number).sum())):
             number, done = number + 1, done - size
@@ -202,13 +184,9 @@ class BatchStream:
     def _count_batches(self, number: int) -> np.ndarray:
         """Returns how many batches each pool of a pass has, `[pools]`."""
         if number not in self._counts:
-
-            def count(pool: tf.Tensor) -> tf.Tensor:
-                *_, cuts = self._cut(self._draw(number, pool))
-                return tf.shape(cuts)[0]
-
             counts = tf.data.Dataset.range(self._pools).map(
-                count, available_cores()
+                lambda pool: tf.shape(self._cut(number, pool)[-1])[0],
+                available_cores(),
             )
             found = list(without_tuning(counts).as_numpy_iterator())
             self._counts[number] = np.array(found, np.int64)
@@ -219,7 +197,7 @@ class BatchStream:
         pairs = self._lengths.shape[0]
         first = pool * self._pool_size
         places = tf.range(first, tf.minimum(first + self._pool_size, pairs))
-        if self._seed is None:
+        if self.seed is None:
             return places
         return tf.random_index_shuffle(
             places, self._key(number), pairs - 1, rounds=_ROUNDS
@@ -228,23 +206,23 @@ class BatchStream:
     def _key(self, number: int | tf.Tensor) -> tf.Tensor:
         """Returns the key of the permutation of a pass, uint32 `[3]`."""
         return tf.random.stateless_uniform(
-            [3], [self._seed, number], minval=None, maxval=None, dtype=tf.uint32
+            [3], [self.seed, number], minval=None, maxval=None, dtype=tf.uint32
         )
 
-    def _cut(self, places: tf.Tensor) -> tuple:
-        """Returns how `cut_pool` cuts the pairs at places of this worker's."""
+    def _cut(self, number: int | tf.Tensor, pool: tf.Tensor) -> tuple:
+        """Returns what `_draw` does, and how `cut_pool` cuts these pairs."""
+        places = self._draw(number, pool)
         lengths = tf.cast(tf.gather(self._lengths, places), tf.int64)
-        return cut_pool(lengths, **self._sizes)
+        return places, *cut_pool(lengths, self.batch_tokens, self.max_length)
 
     def _read_pool(self, at: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns what `_batches_of_pool` takes of a pool of all passes."""
         number, pool = at // self._pools, at % self._pools
-        places = self._draw(number, pool)
-        order, padded, cuts = self._cut(places)
-        if self._seed is not None:
+        places, order, padded, cuts = self._cut(number, pool)
+        if self.seed is not None:
             seed = [tf.cast(self._key(number)[0], tf.int64), pool]
             cuts = tf.random.experimental.stateless_shuffle(cuts, seed=seed)
-        index, count = self._share
+        index, count = self.share
         drawn = index + count * places
         # In the order of the files: read forwards.
         forwards = tf.argsort(drawn)
@@ -270,8 +248,7 @@ class BatchStream:
                 parts.append(tf.gather(rows, 2 * own + side))
             ids = tf.cast(tf.concat(parts, axis=0), tf.int32)
             ids = ids.with_row_splits_dtype(tf.int64)
-            max_length = self._sizes["max_length"]
-            sides.append(padded_rows(ids, self._tokenizer, max_length))
+            sides.append(padded_rows(ids, self.tokenizer, self.max_length))
         return sides
 
     def _batches_of_pool(
@@ -287,18 +264,23 @@ class BatchStream:
         def gather_batch(cut: tf.Tensor) -> tuple:
             chosen, length = rows[cut[0] : cut[1]], padded[cut[0]]
             sides = (tf.gather(x, chosen)[:, :length] for x in (source, labels))
-            return make_batch(*sides, self._tokenizer)
+            return make_batch(*sides, self.tokenizer)
 
         return tf.data.Dataset.from_tensor_slices(cuts).map(gather_batch)
 
 
-def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
-    """Raises InputError if a pair of `max_length` exceeds a worker's batch."""
+def check_max_length(max_length: int) -> None:
+    """Raises InputError if no text can be so short."""
     if max_length < 2:
         raise InputError(
             "max_length must be at least 2, one token and the end token. "
             f"Received: max_length={max_length}"
         )
+
+
+def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
+    """Raises InputError if a pair of `max_length` exceeds a worker's batch."""
+    check_max_length(max_length)
     minimum = 2 * max_length * workers
     if batch_tokens < minimum:
         per_worker = f" for each of {workers} workers" if workers > 1 else ""
@@ -323,17 +305,6 @@ def check_pairs(pairs: int, max_length: int, workers: int = 1) -> None:
             "Each worker needs a pair to train on. Received: "
             f"{pairs:,} pairs for {workers} workers"
         )
-
-
-def _lengths(shards: Sequence[Shard], max_length: int) -> np.ndarray:
-    """Returns the tokens of the longer side of each pair, with the end token.
-
-    Of one or two bytes per pair, as a rule.
-    """
-    dtype = np.min_scalar_type(max_length)
-    sides = (np.diff(shard.offsets).reshape(-1, 2) for shard in shards)
-    longer = [(side.max(axis=1) + 1).astype(dtype) for side in sides]
-    return np.concatenate(longer)
 
 
 def _as_tensor(array: np.ndarray) -> Callable[[], tf.Tensor]:

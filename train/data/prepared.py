@@ -17,7 +17,6 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,71 +36,66 @@ _ADVICE = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """The training split of a prepared corpus, as token ids.
-
-    Args:
-        path: The folder.
-        task: What the pairs are for.
-        source: Language code of the source, or None if it is unknown.
-        target: Language code of the target, or None.
-        tokenizer: The tokenizer of the ids.
-        max_length: Maximum number of tokens in a text, with the end token.
-        statistics: What is in the split, and what was dropped.
-        checksum: 32 bits that depend on the ids and on their order.
-        shard_pairs: Number of pairs of each shard.
-        text_splits: Names of the other splits, whose texts are in the folder.
-    """
+@dataclasses.dataclass(kw_only=True)
+class Prepared(Split):
+    """The training split of a prepared corpus, as token ids."""
 
     path: Path
     task: Task
-    source: str | None
+    source: str | None  # language codes, if they are known
     target: str | None
     tokenizer: Vocabulary
-    max_length: int
+    max_length: int  # of a text, with the end token
     statistics: Statistics
-    checksum: int
-    shard_pairs: tuple[int, ...]
-    text_splits: tuple[str, ...]
+    checksum: int  # 32 bits that depend on the ids and on their order
+    shard_pairs: tuple[int, ...]  # number of pairs of each shard
+    text_splits: tuple[str, ...]  # the other splits, whose texts are here
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "Prepared":
-        """Reads the folder of a prepared corpus, except for the ids.
-
-        Raises:
-            InputError: If it is damaged, or was written by another version.
-        """
+        """Reads the folder of a prepared corpus, except for the ids."""
         path = Path(path)
-        values = _read_json(path / "prepared.json")
+        file = path / "prepared.json"
+        try:
+            values = json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{file} is not valid JSON. Received: {error}. {_ADVICE}"
+            ) from error
+        found = values.get("format") if isinstance(values, dict) else None
+        if found != FORMAT:
+            raise InputError(
+                f"{file} must have format {FORMAT}. Received: format={found!r}."
+                " It was written by another version: prepare the corpus again."
+            )
         tokenizer = open_vocabulary(path)
         try:
             expected = str(values["tokenizer"])
             names = {field.name for field in dataclasses.fields(Statistics)}
             found = values["statistics"]
             prepared = cls(
-                path,
-                find_task(values["task"]).for_corpus(),
-                values["source"],
-                values["target"],
-                tokenizer,
-                int(values["max_length"]),
-                Statistics(**{name: int(found[name]) for name in names}),
-                int(values["checksum"]),
-                tuple(map(int, values["shards"])),
-                tuple(map(str, values["text_splits"])),
+                f"{path}, train",
+                path=path,
+                task=find_task(values["task"]).for_corpus(),
+                source=values["source"],
+                target=values["target"],
+                tokenizer=tokenizer,
+                max_length=int(values["max_length"]),
+                statistics=Statistics(**{k: int(found[k]) for k in names}),
+                checksum=int(values["checksum"]),
+                shard_pairs=tuple(map(int, values["shards"])),
+                text_splits=tuple(map(str, values["text_splits"])),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"{path / 'prepared.json'} must be what `prepare` wrote. "
-                f"Received: {error!r}. {_ADVICE}"
+                f"{file} must be what `prepare` wrote. Received: {error!r}. "
+                f"{_ADVICE}"
             ) from error
-        digest = tokenizer.digest
-        if digest != expected:
+        if tokenizer.digest != expected:
             raise InputError(
                 f"The tokenizer in {path} must be the one that the "
                 f"corpus was prepared with, of SHA-256 {expected[:12]}. "
-                f"Received: {digest[:12]}. {_ADVICE}"
+                f"Received: {tokenizer.digest[:12]}. {_ADVICE}"
             )
         return prepared
 
@@ -114,36 +108,37 @@ class Prepared:
 
     def check_recipe(self, vocab_size: int, max_length: int) -> None:
         """Raises InputError if a recipe has other values."""
-        given = {"vocab_size": vocab_size, "max_length": max_length}
-        fixed = self.recipe_values()
+        given = f"vocab_size={vocab_size}, max_length={max_length}"
+        size = self.tokenizer.vocab_size
+        fixed = f"vocab_size={size}, max_length={self.max_length}"
         if given != fixed:
             raise InputError(
-                f"{self.path} was prepared with "
-                f"{', '.join(f'{k}={v}' for k, v in fixed.items())}, which is "
-                "the default. Received: "
-                f"{', '.join(f'{k}={v}' for k, v in given.items())}"
+                f"{self.path} was prepared with {fixed}, which is the default. "
+                f"Received: {given}"
             )
 
     def splits(self) -> dict[str, Split]:
         """Returns the splits by name, for `Corpus`."""
-        splits: dict[str, Split] = {
-            "train": _TrainingIds(f"{self.path}, train", self.checksum)
-        }
+        splits: dict[str, Split] = {"train": self}
         for split in self.text_splits:
-            splits[split] = TFRecordFiles(
-                f"{self.path}, split {split}",
-                [str(self.path / f"{split}.tfrecord")],
-                *SIDES,
-            )
+            paths = [str(self.path / f"{split}.tfrecord")]
+            name = f"{self.path}, split {split}"
+            splits[split] = TFRecordFiles(name, paths, SIDES)
         return splits
+
+    def read(self) -> Iterator[tuple[str, str]]:
+        raise InputError(
+            "A prepared corpus has the texts of its other splits only. "
+            f"Received: {self.name}, which has token ids. Use the corpus that "
+            "it was prepared from."
+        )
+
+    def digest(self) -> str:
+        return f"ids {self.checksum}"
 
     @functools.cached_property
     def shards(self) -> list[Shard]:
-        """The ids, mapped into memory, and read once for their checksum.
-
-        Raises:
-            InputError: If a shard is missing or damaged.
-        """
+        """The ids, mapped into memory, and read once for their checksum."""
         shards, checksum = [], 0
         for number, pairs in enumerate(self.shard_pairs):
             shards.append(self._open_shard(number, pairs))
@@ -167,52 +162,32 @@ class Prepared:
                     f"{path} must be an array of NumPy. Received: {error}. "
                     f"{_ADVICE}"
                 ) from error
-        ids, offsets = shard = Shard(*arrays)
+        ids, offsets = arrays
         vocab_size = self.tokenizer.vocab_size
         found = f"{ids.dtype} {ids.shape} and {offsets.dtype} {offsets.shape}"
         # TensorFlow does not check them: it would read other memory.
-        is_valid = (
+        if (
             ids.dtype in (np.uint16, np.int32)
             and offsets.dtype == np.int32
             and offsets.shape == (2 * pairs + 1,)
             and ids.shape == (offsets[-1],)
-        )
-        if is_valid:
+        ):
             lengths = np.diff(offsets)
+            if (
+                offsets[0] == 0
+                and 0 < lengths.min() <= lengths.max() < self.max_length
+                and 0 <= ids.min() <= ids.max() < vocab_size
+            ):
+                return Shard(ids, offsets)
             found = (
                 f"{lengths.min():,} to {lengths.max():,} ids from "
                 f"{ids.min():,} to {ids.max():,}, the first at {offsets[0]:,}"
             )
-            is_valid = (
-                offsets[0] == 0
-                and 0 < lengths.min() <= lengths.max() < self.max_length
-                and 0 <= ids.min() <= ids.max() < vocab_size
-            )
-        if not is_valid:
-            raise InputError(
-                f"Shard {number} of {self.path} must have {pairs:,} pairs of "
-                f"texts of 1 to {self.max_length - 1:,} ids below "
-                f"{vocab_size:,}. Received: {found}. {_ADVICE}"
-            )
-        return shard
-
-
-class _TrainingIds(Split):
-    """The split `train` of a prepared corpus, which has no texts."""
-
-    def __init__(self, name: str, checksum: int) -> None:
-        super().__init__(name, [])
-        self._checksum = checksum
-
-    def read(self) -> Iterator[tuple[str, str]]:
         raise InputError(
-            "A prepared corpus has the texts of its other splits only. "
-            f"Received: {self.name}, which has token ids. Use the corpus that "
-            "it was prepared from."
+            f"Shard {number} of {self.path} must have {pairs:,} pairs of "
+            f"texts of 1 to {self.max_length - 1:,} ids below "
+            f"{vocab_size:,}. Received: {found}. {_ADVICE}"
         )
-
-    def digest(self) -> str:
-        return f"ids {self._checksum}"
 
 
 def update_checksum(checksum: int, shard: Shard) -> int:
@@ -231,19 +206,3 @@ def shard_paths(folder: Path, number: int) -> tuple[Path, Path]:
     """Returns the paths of ids and offsets of a shard."""
     name = f"train-{number:05d}"
     return folder / f"{name}.ids.npy", folder / f"{name}.offsets.npy"
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} is not valid JSON. Received: {error}. {_ADVICE}"
-        ) from error
-    found = values.get("format") if isinstance(values, dict) else None
-    if found != FORMAT:
-        raise InputError(
-            f"{path} must have format {FORMAT}. Received: format={found!r}. It "
-            "was written by another version: prepare the corpus again."
-        )
-    return values

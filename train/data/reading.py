@@ -1,6 +1,7 @@
 """What the readers of all corpus formats share."""
 
 import abc
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ SPLITS = ("train", "valid", "test")
 READ_BATCH = 1024
 
 
+@dataclasses.dataclass
 class Split(abc.ABC):
     """One split of a corpus; each storage format has its own subclass.
 
@@ -24,19 +26,11 @@ class Split(abc.ABC):
     files, which it reads. It raises `InputError` at the first fault: a file is
     missing or damaged, a text is not UTF-8 or has no counterpart, or there are
     no pairs at all.
-
-    Args:
-        name: Name of the split in messages.
-        paths: Files that contain the pairs, in reading order.
-        features: What is read of them, such as names of columns.
     """
 
-    def __init__(
-        self, name: str, paths: Sequence[str], features: Sequence[str] = ()
-    ) -> None:
-        self.name = name
-        self.paths = tuple(map(str, paths))
-        self.features = tuple(features)
+    name: str  # in messages
+    paths: Sequence[str] = ()  # files, in reading order
+    features: Sequence[str] = ()  # what is read of them, such as columns
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         is_empty = True
@@ -57,9 +51,7 @@ class Split(abc.ABC):
         """Returns the SHA-256 of the files, wherever they are.
 
         This takes about a second per gigabyte, less than reading the pairs.
-
-        Raises:
-            InputError: If a file cannot be read.
+        Raises `InputError` if a file cannot be read.
         """
         parts = [type(self).__name__, *self.features]
         for path in self.paths:

@@ -12,41 +12,32 @@ from keras_transformer.train.data.reading import SPLITS, Split, open_file
 class LineFiles(Split):
     """Two files, line N of one being the translation of line N of the other."""
 
-    def __init__(self, source: str, target: str) -> None:
-        super().__init__(f"{source} and {target}", [source, target])
-
     def read(self) -> Iterator[tuple[str, str]]:
-        sides = map(_read_lines, self.paths)
-        for source, target in itertools.zip_longest(*sides):
-            if source is None or target is None:
-                counts = [sum(1 for _ in _read_lines(p)) for p in self.paths]
-                found = zip(self.paths, counts, strict=True)
+        for pair in itertools.zip_longest(*map(_read_lines, self.paths)):
+            if None in pair:
+                counts = (
+                    f"{path} with {sum(1 for _ in _read_lines(path))} lines"
+                    for path in self.paths
+                )
                 raise InputError(
                     "Both sides of a corpus must have the same number of "
-                    "lines. Received: "
-                    + ", ".join(f"{path} with {n} lines" for path, n in found)
+                    f"lines. Received: {', '.join(counts)}"
                 )
-            yield source, target
+            yield pair
 
 
 class Tsv(Split):
-    """One file with source and target in the first two tab-separated columns.
-
-    Further columns are ignored.
-    """
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, [path])
+    """A file whose first two tab-separated columns are source and target."""
 
     def read(self) -> Iterator[tuple[str, str]]:
         for number, line in enumerate(_read_lines(self.name), start=1):
-            source, tab, rest = line.partition("\t")
-            if not tab:
+            source, *others = line.split("\t", 2)
+            if not others:
                 raise InputError(
                     "A line of a .tsv corpus must be source, tab, target. "
                     f"Received: {self.name}, line {number}, without a tab"
                 )
-            yield source, rest.partition("\t")[0]
+            yield source, others[0]
 
 
 def open_folder(
@@ -66,19 +57,15 @@ def open_folder(
         )
     splits = {}
     for split in SPLITS:
-        source_path = os.path.join(folder, f"{split}.{source}")
-        target_path = os.path.join(folder, f"{split}.{target}")
-        has_source = os.path.isfile(source_path)
-        has_target = os.path.isfile(target_path)
-        if has_source and has_target:
-            splits[split] = LineFiles(source_path, target_path)
-        elif has_source or has_target:
-            present, missing = source_path, target_path
-            if has_target:
-                present, missing = target_path, source_path
+        paths = [os.path.join(folder, f"{split}.{s}") for s in (source, target)]
+        missing = [path for path in paths if not os.path.isfile(path)]
+        if not missing:
+            splits[split] = LineFiles(" and ".join(paths), paths)
+        elif len(missing) == 1:
+            (present,) = set(paths) - set(missing)
             raise InputError(
                 f"A split needs both sides. Received: {present} without "
-                f"{missing}. {found}"
+                f"{missing[0]}. {found}"
             )
     if not splits:
         raise InputError(

@@ -1,36 +1,21 @@
 """Corpora of TensorFlow Datasets."""
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.reading import (
-    READ_BATCH,
-    Split,
-    decode_pair,
-    without_tuning,
-)
-
-if TYPE_CHECKING:
-    import tensorflow_datasets as tfds
+from keras_transformer.train.data import reading
 
 
-class TFDSSplit(Split):
-    """The split of a dataset of TensorFlow Datasets, which is downloaded."""
+@dataclasses.dataclass(kw_only=True)
+class TFDSSplit(reading.Split):
+    """A split of a dataset of TensorFlow Datasets."""
 
-    def __init__(
-        self,
-        name: str,
-        builder: "tfds.core.DatasetBuilder",
-        split: str,
-        source: str,
-        target: str,
-    ) -> None:
-        super().__init__(name, [], (source, target))
-        self._builder = builder
-        self._split = split
+    builder: Any  # the tfds.core.DatasetBuilder, which has downloaded it
+    split: str  # its name there
 
     def read(self) -> Iterator[tuple[str, str]]:
         import tensorflow_datasets as tfds
@@ -40,50 +25,33 @@ class TFDSSplit(Split):
         in_order = tfds.ReadConfig(
             interleave_cycle_length=1, try_autocache=False
         )
-        examples = self._builder.as_dataset(
-            split=self._split, shuffle_files=False, read_config=in_order
+        examples = self.builder.as_dataset(
+            split=self.split, shuffle_files=False, read_config=in_order
         )
         pairs = examples.map(
             lambda example: tuple(example[name] for name in self.features)
         )
         number = 0
-        for batch in without_tuning(pairs.batch(READ_BATCH)):
+        for batch in reading.without_tuning(pairs.batch(reading.READ_BATCH)):
             for pair in zip(*(side.numpy() for side in batch), strict=True):
                 number += 1
-                yield decode_pair(pair, f"{self.name}, pair {number}")
+                yield reading.decode_pair(pair, f"{self.name}, pair {number}")
 
     def digest(self) -> str:
         # The files, which have a version, may be in the cloud.
-        found = self._builder.info.splits[self._split]
-        about = (
-            self._builder.info.full_name,
-            self._split,
-            self.features,
-            found.shard_lengths,
-            found.num_bytes,
-        )
-        return hashlib.sha256(repr(about).encode()).hexdigest()
+        about = self.builder.info.full_name, self.split, self.features
+        found = self.builder.info.splits[self.split]
+        size = found.shard_lengths, found.num_bytes
+        return hashlib.sha256(repr((*about, *size)).encode()).hexdigest()
 
 
-def open_tfds(
+def open_splits(
     name: str, source: str | None, target: str | None
 ) -> dict[str, TFDSSplit]:
     """Returns the splits of `NAME/CONFIG`, downloading it if necessary.
 
     Source and target are features. `"validation"` is renamed to `"valid"`.
     """
-    try:
-        return _open_splits(name, source, target)
-    except ImportError as error:
-        raise InputError(
-            f"tfds:{name} needs the package {error.name}, which is not "
-            'installed. Run pip install "keras-transformer-nmt[tfds]"'
-        ) from error
-
-
-def _open_splits(
-    name: str, source: str | None, target: str | None
-) -> dict[str, TFDSSplit]:
     import tensorflow_datasets as tfds
 
     try:
@@ -111,6 +79,9 @@ def _open_splits(
     for split in builder.info.splits:
         renamed = "valid" if split == "validation" else split
         splits[renamed] = TFDSSplit(
-            f"tfds:{name}, split {renamed}", builder, split, source, target
+            f"tfds:{name}, split {renamed}",
+            features=(source, target),
+            builder=builder,
+            split=split,
         )
     return splits
