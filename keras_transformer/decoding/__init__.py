@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         Candidates,
         beam_search,
     )
-    from keras_transformer.decoding.loop import SearchResult, Step
+    from keras_transformer.decoding.loop import SearchResult, StepFunction
     from keras_transformer.decoding.sampling import sample
     from keras_transformer.decoding.scoring import (
         length_penalty,
@@ -30,8 +30,8 @@ __all__ = [
     "Candidates",
     "DecoderCache",
     "SearchResult",
-    "Step",
     "StepDecoder",
+    "StepFunction",
     "beam_search",
     "length_penalty",
     "sample",
@@ -39,20 +39,13 @@ __all__ = [
     "token_log_probs",
 ]
 
+_NAMES = {
+    "beam": ("BeamSearcher", "BeamState", "Candidates", "beam_search"),
+    "loop": ("SearchResult", "StepFunction"),
+    "sampling": ("sample",),
+    "scoring": ("length_penalty", "sequence_scores", "token_log_probs"),
+    "step": ("DecoderCache", "StepDecoder"),
+}
 __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "BeamSearcher": "beam",
-        "BeamState": "beam",
-        "Candidates": "beam",
-        "DecoderCache": "step",
-        "SearchResult": "loop",
-        "Step": "loop",
-        "StepDecoder": "step",
-        "beam_search": "beam",
-        "length_penalty": "scoring",
-        "sample": "sampling",
-        "sequence_scores": "scoring",
-        "token_log_probs": "scoring",
-    },
+    __name__, {name: home for home in _NAMES for name in _NAMES[home]}
 )
