@@ -114,7 +114,6 @@ class BeamSearcher:
         constraints = loop.Constraints.of(max_lengths, prefix, self.pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
         beams = tf.stack([batch, self.beam_size])
-        empty = tf.fill(beams, -float("inf"))
         no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
         # All beams are the same at first, so only one of them is live.
         first = tf.one_hot(0, self.beam_size, 0.0, -float("inf"))
@@ -126,7 +125,7 @@ class BeamSearcher:
             last_ids=tf.fill(beams, self.bos_id),
             parents=tf.zeros(beams, tf.int32),
             finished_ids=no_ids,
-            finished_scores=empty,
+            finished_scores=tf.fill(beams, -float("inf")),
             finished_lengths=tf.zeros(beams, tf.int32),
             constraints=constraints,
             sentences=tf.range(batch),

@@ -145,11 +145,7 @@ def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
 def _least_kept(
     logits: tf.Tensor, top_k: int | tf.Tensor, top_p: float | tf.Tensor
 ) -> tf.Tensor:
-    """Returns the smallest logit that top-k and then top-p keep, `[B, K, 1]`.
-
-    The nucleus is the smallest set of the most likely tokens whose
-    probabilities have at least the sum top_p.
-    """
+    """Returns the smallest logit kept by top-k and then top-p, `[B, K, 1]`."""
     vocab_size = tf.shape(logits)[-1]
     has_top_k = tf.greater(top_k, 0)
     everything = tf.reduce_sum(tf.exp(logits), axis=-1, keepdims=True)

@@ -144,10 +144,7 @@ class Pipeline:
     def beam_search_steps(
         self, source: tf.Tensor, settings: BeamSearch
     ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
-        """Returns a beam search and the state before its first step.
-
-        `search` takes all steps at once.
-        """
+        """Returns a beam search and the state before its first step."""
         max_lengths = self.max_lengths(source, None, settings)
         step, caches = self._first_step(source, max_lengths, settings.beam_size)
         searcher = decoding.BeamSearcher(
