@@ -1,8 +1,9 @@
 """Adds the fields of records to the API reference, for mkdocstrings.
 
-The fields of a NamedTuple are explained by the comments beside them. Those of
-a dataclass are explained by `document_fields`, and the arguments that layers
-share by `document_arguments`, when the module is imported.
+The fields of a NamedTuple or of an interface are explained by the comments
+beside them. Those of a dataclass are explained by `document_fields`, and the
+arguments that layers share by `document_arguments`, when the module is
+imported.
 """
 
 import ast
@@ -25,7 +26,7 @@ class Fields(griffe.Extension):
             return
         names = {ast.unparse(expression) for expression in node.bases}
         names |= {ast.unparse(expression) for expression in node.decorator_list}
-        if "NamedTuple" in names:
+        if names & {"NamedTuple", "abc.ABC"}:
             cls.docstring.value += _commented_fields(cls, node)
         elif names & {"document_arguments", "document_fields"}:
             module = importlib.import_module(cls.module.path)
@@ -44,12 +45,15 @@ def _default_values(cls: griffe.Class, record: type) -> None:
 
 
 def _commented_fields(cls: griffe.Class, node: ast.ClassDef) -> str:
-    """Returns the section `Attributes:` of a docstring."""
+    """Returns the section `Attributes:` of a docstring, if there are any."""
     lines = cls.lines_collection[cls.filepath]
-    section = ["", "", "Attributes:"]
+    section = []
     for field in node.body:
         if isinstance(field, ast.AnnAssign):
             _, _, comment = lines[field.end_lineno - 1].partition("  # ")
             text = comment.replace("<", "&lt;")  # "<s>" is no HTML
-            section.append(f"    {ast.unparse(field.target)}: {text}")
-    return "\n".join(section)
+            if text:
+                section.append(f"    {ast.unparse(field.target)}: {text}")
+    if not section:
+        return ""
+    return "\n".join(["", "", "Attributes:", *section])

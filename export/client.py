@@ -134,16 +134,12 @@ class Client(contextlib.AbstractContextManager):
         """Translates texts.
 
         Args:
-            texts: One text, or an iterable, NumPy array or string tensor of
-                texts. A text is a `str`, UTF-8 `bytes` or a scalar string
-                tensor.
-            prefixes: What each translation must begin with, one text per
-                text; "" for nothing. The model needs the signature
+            texts: As in `Translator.translate`.
+            prefixes: Likewise; the model needs the signature
                 `translate_prefix`.
 
         Returns:
-            A `Translation` for a single text, else a list with one
-            `Translation` per text, in the order of the texts.
+            A `Translation` for a single text, else a list with one per text.
 
         Raises:
             InputError: If a text is not a string, or not valid Unicode, or
@@ -277,34 +273,30 @@ class Client(contextlib.AbstractContextManager):
         self, signature: str, inputs: dict[str, list[str]]
     ) -> list[dict[str, Any]]:
         """Returns the outputs by name of each text, in their order."""
-        columns = {
-            name: [text.encode() for text in texts]
-            for name, texts in inputs.items()
-        }
-        if len(set(map(len, columns.values()))) > 1:
-            counts = [f"{len(x)} of {name}" for name, x in columns.items()]
+        if len(set(map(len, inputs.values()))) > 1:
+            counts = [f"{len(x)} of {name}" for name, x in inputs.items()]
             raise InputError(
                 f"{signature} needs as many texts for each of its inputs. "
                 f"Received: {', '.join(counts)}"
             )
-        texts = columns["text"]
+        texts = inputs["text"]
         # Longest first: what the last worker is busy with is short.
-        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i].encode()))
         size = min(self.batch_size, math.ceil(len(texts) / self.workers)) or 1
         batches = [order[i : i + size] for i in range(0, len(order), size)]
 
         def call(batch: list[int]) -> dict[str, np.ndarray]:
-            parts = {n: [x[i] for i in batch] for n, x in columns.items()}
+            parts = {n: [x[i] for i in batch] for n, x in inputs.items()}
             return self.predict(signature, **parts)
 
-        results: dict[int, dict[str, Any]] = {}
+        rows: list = [None] * len(texts)
         with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
             # After an error `map` cancels the requests that were not sent.
             answers = pool.map(call, batches)
             for batch, outputs in zip(batches, answers, strict=True):
                 for row, i in enumerate(batch):
-                    results[i] = {n: x[row] for n, x in outputs.items()}
-        return [results[i] for i in range(len(texts))]
+                    rows[i] = {n: x[row] for n, x in outputs.items()}
+        return rows
 
     def _send(self, request: Any) -> Any:
         """Returns the response, after retries where they may help."""

@@ -1,29 +1,11 @@
 """The signatures of an exported model: graph functions of string tensors.
 
 Letters: B = batch, n = translations returned, K = beam size or number of
-samples, T = target length, S = source length, L = decoder layers, H = heads.
-
-| signature | inputs | outputs |
-|-|-|-|
-| `serving_default` | `text` | translations |
-| `translate_nbest` | `text` | all K hypotheses, with lengths and pieces |
-| `greedy` | `text` | one translation, found with beam size 1 |
-| `translate_prefix` | `text`, `prefix` | translations that begin with it |
-| `translate_with_options` | `text`, options | K translations |
-| `sample` | `text`, settings | K samples |
-| `score` | `text`, `translation` | log-probabilities, perplexity |
-| `attention` | `text` | pieces and cross-attention of the translation |
-| `tokenize` | `text` | pieces and ids |
-| `detokenize` | `pieces` | texts |
+samples.
 
 A parser returns `trees` in place of `translations`; where there are
 `source_truncated` and `at_length_limit`, but for `translate_nbest`, `repaired`
 too. It has no `translate_prefix`, `score` and `detokenize`.
-
-`text`, `prefix`, `translation` and `pieces` are string tensors `[B]`. Pieces
-are joined by spaces. Options and settings are scalars: `beam_size`, `alpha`,
-`extra_length` and `length_factor`; `temperature`, `top_k`, `top_p`, `seed` and
-`num_samples`.
 """
 
 import dataclasses
@@ -46,9 +28,44 @@ from keras_transformer.support.errors import InputError
 # vocabulary, of which there are a few copies, take this much memory each.
 _LARGEST = 2**24  # values: 64 MiB
 
+Tensors = dict[str, tf.Tensor]  # by name
 
-def _strings(name: str) -> tf.TensorSpec:
-    return tf.TensorSpec([None], tf.string, name=name)
+
+def _inputs(*strings: str, **scalars: tf.DType) -> list[tf.TensorSpec]:
+    return [
+        *(tf.TensorSpec([None], tf.string, name) for name in strings),
+        *(tf.TensorSpec([], dtype, name) for name, dtype in scalars.items()),
+    ]
+
+
+# The inputs of each signature, and what it returns. Strings are tensors `[B]`,
+# numbers are scalars. Pieces are joined by spaces.
+SIGNATURES = {
+    "serving_default": _inputs("text"),  # n translations
+    "translate_nbest": _inputs("text"),  # all K, with lengths and pieces
+    "greedy": _inputs("text"),  # one translation, found with beam size 1
+    "translate_prefix": _inputs("text", "prefix"),  # that begin with it
+    "translate_with_options": _inputs(  # K translations
+        "text",
+        beam_size=tf.int32,
+        alpha=tf.float32,
+        extra_length=tf.int32,
+        length_factor=tf.float32,
+    ),
+    "sample": _inputs(  # K samples
+        "text",
+        temperature=tf.float32,
+        top_k=tf.int32,
+        top_p=tf.float32,
+        seed=tf.int64,
+        num_samples=tf.int32,
+    ),
+    "score": _inputs("text", "translation"),  # log-probabilities, perplexity
+    "attention": _inputs("text"),  # pieces and cross-attention
+    "tokenize": _inputs("text"),  # pieces and ids
+    "detokenize": _inputs("pieces"),  # texts
+}
+_OF_TEXT_TARGETS = ("translate_prefix", "score", "detokenize")
 
 
 def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
@@ -75,18 +92,12 @@ class Signatures(tf.Module):
         self._n = translator.num_translations
         self._task = translator.task
         self._search = translator.search
-        self._beam_search = converted(self._search, BeamSearch)
-        self._sampling = converted(self._search, Sampling)
         # What a SavedModel contains is found through attributes.
         self.variables_of_models = [
-            weight.value
-            for model in translator.models
-            for weight in model.weights
+            w.value for model in translator.models for w in model.weights
         ]
-        self.vocabulary_ops = [
-            side.ops
-            for side in (self._vocabulary.source, self._vocabulary.target)
-        ]
+        sides = (self._vocabulary.source, self._vocabulary.target)
+        self.vocabulary_ops = [side.ops for side in sides]
 
     @property
     def names(self) -> list[str]:
@@ -113,45 +124,41 @@ class Signatures(tf.Module):
             for name in names
         }
 
-    def _serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._translate(self._search, self._n, text)
+    def _serving_default(self, text: tf.Tensor, *prefix: tf.Tensor) -> Tensors:
+        return self._translate(self._search, self._n, text, *prefix)
 
-    def _translate_prefix(
-        self, text: tf.Tensor, prefix: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        return self._translate(self._search, self._n, text, prefix)
+    _translate_prefix = _serving_default
 
-    def _greedy(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        greedy = dataclasses.replace(self._beam_search, beam_size=1)
-        outputs = self._translate(greedy, 1, text)
+    def _greedy(self, text: tf.Tensor) -> Tensors:
+        search = converted(self._search, BeamSearch)
+        settings = dataclasses.replace(search, beam_size=1)
+        outputs = self._translate(settings, 1, text)
         for name in (self._task.output, "scores"):
             outputs[name] = outputs[name][:, 0]
         return outputs
 
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        specs = SIGNATURES["translate_with_options"][1:]
-        given = {s.name: x for s, x in zip(specs, options, strict=True)}
-        settings = dataclasses.replace(self._beam_search, **given)
+    ) -> Tensors:
+        settings = self._with_options(BeamSearch, options)
         return self._translate(settings, settings.beam_size, text)
 
-    def _sample(
-        self, text: tf.Tensor, *options: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        specs = SIGNATURES["sample"][1:]
-        given = {s.name: x for s, x in zip(specs, options, strict=True)}
-        settings = dataclasses.replace(self._sampling, **given)
+    def _sample(self, text: tf.Tensor, *options: tf.Tensor) -> Tensors:
+        settings = self._with_options(Sampling, options)
         return self._translate(settings, settings.num_samples, text)
+
+    def _with_options(self, kind: type, options: tuple) -> Search:
+        name = "sample" if kind is Sampling else "translate_with_options"
+        names = (spec.name for spec in SIGNATURES[name][1:])
+        given = dict(zip(names, options, strict=True))
+        return dataclasses.replace(converted(self._search, kind), **given)
 
     def _translate(
         self, settings: Search, count: int | tf.Tensor, *strings: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    ) -> Tensors:
         """Translates texts, and prefixes if there are any, in slices."""
 
-        def translate(
-            text: tf.Tensor, prefix: tf.Tensor | None = None
-        ) -> dict[str, tf.Tensor]:
+        def translate(text: tf.Tensor, prefix: Any = None) -> Tensors:
             if prefix is not None:
                 prefix = self._pipeline.target_ids(prefix)
             found, _ = self._pipeline.translate(
@@ -163,10 +170,10 @@ class Signatures(tf.Module):
             rows = self._rows(tf.identity(settings.num_hypotheses))
         return self._in_slices(translate, rows, *strings)
 
-    def _translate_nbest(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _translate_nbest(self, text: tf.Tensor) -> Tensors:
         count = self._search.num_hypotheses
 
-        def translate(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        def translate(text: tf.Tensor) -> Tensors:
             found, result = self._pipeline.translate(text, count)
             columns = self._task.columns(found)
             columns.pop("repaired", None)
@@ -175,37 +182,28 @@ class Signatures(tf.Module):
 
         return self._in_slices(translate, self._rows(count), text)
 
-    def _score(
-        self, text: tf.Tensor, translation: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    def _score(self, text: tf.Tensor, translation: tf.Tensor) -> Tensors:
         pipeline = self._pipeline
-        source, _, source_truncated = pipeline.with_end(
-            pipeline.source_ids(text)
-        )
-        labels, lengths, truncated = pipeline.with_end(
-            pipeline.target_ids(translation)
-        )
-        outputs = self._in_slices(
-            lambda *batch: {
-                "token_log_probs": pipeline.token_log_probs(*batch)
-            },
+        source, _, source_cut = pipeline.with_end(pipeline.source_ids(text))
+        labels = pipeline.target_ids(translation)
+        labels, lengths, cut = pipeline.with_end(labels)
+        log_probs = self._in_slices(
+            pipeline.token_log_probs,
             self._rows(tf.maximum(tf.shape(labels)[1], 1)),
             source,
             labels,
         )
-        scores = sequence_scores(
-            outputs["token_log_probs"], lengths, self._search.alpha
-        )
+        scores = sequence_scores(log_probs, lengths, self._search.alpha)
         return {
-            **outputs,
+            "token_log_probs": log_probs,
             **scores._asdict(),
             "lengths": lengths,
             "pieces": self._vocabulary.target.joined_pieces(labels),
-            "source_truncated": source_truncated,
-            "translation_truncated": truncated,
+            "source_truncated": source_cut,
+            "translation_truncated": cut,
         }
 
-    def _attention(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _attention(self, text: tf.Tensor) -> Tensors:
         pipeline = self._pipeline
         source, _, _ = pipeline.with_end(pipeline.source_ids(text))
         found = pipeline.search(source)
@@ -220,7 +218,7 @@ class Signatures(tf.Module):
             "attention": tf.stack(scores.cross, axis=1),
         }
 
-    def _tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _tokenize(self, text: tf.Tensor) -> Tensors:
         ids = self._pipeline.source_ids(text)
         return {
             "ids": ids.to_tensor(self._vocabulary.pad_id),
@@ -228,7 +226,7 @@ class Signatures(tf.Module):
             "pieces": self._vocabulary.source.joined_pieces(ids),
         }
 
-    def _detokenize(self, pieces: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _detokenize(self, pieces: tf.Tensor) -> Tensors:
         ids = self._vocabulary.target.ids_of_pieces(pieces)
         return {"text": self._vocabulary.target.detokenize(ids)}
 
@@ -238,15 +236,11 @@ class Signatures(tf.Module):
         return tf.maximum(_LARGEST // values, 1)
 
     def _in_slices(
-        self,
-        function: Callable[..., dict[str, tf.Tensor]],
-        rows: tf.Tensor,
-        *tensors: tf.Tensor,
-    ) -> dict[str, tf.Tensor]:
+        self, function: Callable, rows: tf.Tensor, *tensors: tf.Tensor
+    ) -> Any:
         """Calls a function with slices of a batch, and joins what it returns.
 
-        `function` takes tensors whose first axis is the batch, and returns
-        such tensors by name.
+        The first axis of every tensor, given and returned, is the batch.
         """
         tensors = [tf.ensure_shape(x, [None, *x.shape[1:]]) for x in tensors]
         sizes = [tf.shape(x)[0] for x in tensors]
@@ -259,61 +253,19 @@ class Signatures(tf.Module):
         call = tf.function(function).get_concrete_function(
             *(tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in tensors)
         )
-        names = sorted(call.structured_outputs)
         count = tf.maximum(-(-batch // rows), 1)  # one, even of an empty batch
-        arrays = [
-            tf.TensorArray(
-                call.structured_outputs[name].dtype,
-                size=count,
-                infer_shape=False,
-                element_shape=call.structured_outputs[name].shape,
-            )
-            for name in names
-        ]
-
-        def body(i: tf.Tensor, *arrays: tf.TensorArray) -> tuple:
-            part = [x[i * rows : (i + 1) * rows] for x in tensors]
-            outputs = call(*part)
-            written = [
-                array.write(i, outputs[name])
-                for array, name in zip(arrays, names, strict=True)
-            ]
-            return i + 1, *written
-
-        _, *arrays = tf.while_loop(
-            lambda i, *_: i < count, body, (tf.constant(0), *arrays)
+        arrays = tf.nest.map_structure(
+            lambda x: tf.TensorArray(
+                x.dtype, count, infer_shape=False, element_shape=x.shape
+            ),
+            call.structured_outputs,
         )
-        return {
-            name: array.concat()
-            for name, array in zip(names, arrays, strict=True)
-        }
 
+        def body(i: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
+            found = call(*(x[i * rows : (i + 1) * rows] for x in tensors))
+            return i + 1, tf.nest.map_structure(
+                lambda array, x: array.write(i, x), arrays, found
+            )
 
-_OF_TEXT_TARGETS = ("translate_prefix", "score", "detokenize")
-
-# The inputs of each signature.
-SIGNATURES: dict[str, list[tf.TensorSpec]] = {
-    "serving_default": [_strings("text")],
-    "translate_nbest": [_strings("text")],
-    "greedy": [_strings("text")],
-    "translate_prefix": [_strings("text"), _strings("prefix")],
-    "translate_with_options": [
-        _strings("text"),
-        tf.TensorSpec([], tf.int32, name="beam_size"),
-        tf.TensorSpec([], tf.float32, name="alpha"),
-        tf.TensorSpec([], tf.int32, name="extra_length"),
-        tf.TensorSpec([], tf.float32, name="length_factor"),
-    ],
-    "sample": [
-        _strings("text"),
-        tf.TensorSpec([], tf.float32, name="temperature"),
-        tf.TensorSpec([], tf.int32, name="top_k"),
-        tf.TensorSpec([], tf.float32, name="top_p"),
-        tf.TensorSpec([], tf.int64, name="seed"),
-        tf.TensorSpec([], tf.int32, name="num_samples"),
-    ],
-    "score": [_strings("text"), _strings("translation")],
-    "attention": [_strings("text")],
-    "tokenize": [_strings("text")],
-    "detokenize": [_strings("pieces")],
-}
+        _, arrays = tf.while_loop(lambda i, _: i < count, body, (0, arrays))
+        return tf.nest.map_structure(lambda array: array.concat(), arrays)

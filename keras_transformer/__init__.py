@@ -53,38 +53,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The same names again: the module that each is in, and names that are modules
-# themselves.
-_NAMES = {
-    "BeamSearch": "decoding.search",
-    "InputError": "support.errors",
-    "LabelSmoothedCrossEntropy": "losses",
-    "Perplexity": "metrics",
-    "Run": "inference.run",
-    "Sampling": "decoding.search",
-    "TokenAccuracy": "metrics",
-    "TokenNLL": "metrics",
-    "Tokenizer": "text",
-    "Transformer": "model",
-    "TransformerConfig": "config",
-    "Translator": "inference.translator",
-    "WarmupInverseSquareRoot": "schedules",
-    "trace": "showing.tracing",
-}
-_MODULES = {
-    **{name: name for name in ("decoding", "export", "layers", "losses")},
-    **{name: name for name in ("masks", "metrics", "optimizers", "presets")},
-    **{name: name for name in ("schedules", "tasks", "text", "train")},
-    "pages": "showing.pages",
-    "parsing": "tasks.parsing",
-    "plotting": "showing.plotting",
-    "run": "inference.run",
-    "tracing": "showing.tracing",
-    "web": "showing.web",
-}
 # What has classes that `keras.models.load_model` may meet.
 _REGISTERED = ("model", "losses", "metrics", "optimizers", "schedules")
 
-__all__ = [*_NAMES, *_MODULES]
-
-__getattr__, __dir__ = _lazy_names(__name__, _NAMES, _MODULES, _REGISTERED)
+__all__, __getattr__, __dir__ = _lazy_names(__name__, _REGISTERED)

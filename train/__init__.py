@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from keras_transformer.train.strategy import open_strategy
     from keras_transformer.train.trainer import train
 
-_HOME = {
-    "Corpus": "data.corpus",
-    "Recipe": "recipe",
-    "TrainingRun": "run",
-    "evaluation_batches": "data.pipeline",
-    "open_corpus": "data.corpus",
-    "open_strategy": "strategy",
-    "train": "trainer",
-    "training_batches": "data.pipeline",
-}
-
 __all__ = [
     "Corpus",
     "Recipe",
@@ -41,4 +30,4 @@ __all__ = [
     "training_batches",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+_, __getattr__, __dir__ = lazy_names(__name__)

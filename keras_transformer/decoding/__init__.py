@@ -39,13 +39,4 @@ __all__ = [
     "token_log_probs",
 ]
 
-_NAMES = {
-    "beam": ("BeamSearcher", "BeamState", "Candidates", "beam_search"),
-    "loop": ("SearchResult", "StepFunction"),
-    "sampling": ("sample",),
-    "scoring": ("length_penalty", "sequence_scores", "token_log_probs"),
-    "step": ("DecoderCache", "StepDecoder"),
-}
-__getattr__, __dir__ = lazy_names(
-    __name__, {name: home for home in _NAMES for name in _NAMES[home]}
-)
+_, __getattr__, __dir__ = lazy_names(__name__)

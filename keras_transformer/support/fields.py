@@ -18,12 +18,15 @@ from keras_transformer.support.errors import InputError
 class Rule(NamedTuple):
     """What the value of a field must be."""
 
+    is_type: Callable[[Any], bool]
     expected: str  # as in "NAME must be EXPECTED"
-    accepts: Callable[[Any], bool]
+    # Whether a number is in the range. Tensors are compared element by element.
+    in_range: Callable[[Any], Any] = lambda value: True
     choices: tuple[str, ...] = ()
-    # Of a numeric rule: whether a number is in the range. Tensors are compared
-    # element by element.
-    in_range: Callable[[Any], Any] | None = None
+
+    def accepts(self, value: Any) -> bool:
+        """Returns whether a value is what it must be."""
+        return self.is_type(value) and bool(self.in_range(value))
 
 
 def _is_integer(value: Any) -> bool:
@@ -36,16 +39,8 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def _ranged(
-    is_type: Callable[[Any], bool],
-    expected: str,
-    in_range: Callable[[Any], Any],
-) -> Rule:
-    return Rule(expected, lambda x: is_type(x) and in_range(x), (), in_range)
-
-
-_integer = functools.partial(_ranged, _is_integer)
-_number = functools.partial(_ranged, _is_number)
+_integer = functools.partial(Rule, _is_integer)
+_number = functools.partial(Rule, _is_number)
 
 POSITIVE_INTEGER = _integer("a positive integer", lambda x: x > 0)
 NON_NEGATIVE_INTEGER = _integer("a non-negative integer", lambda x: x >= 0)
@@ -60,29 +55,27 @@ POSITIVE_FRACTION = _number("a number in (0, 1]", lambda x: (x > 0) & (x <= 1))
 SEED = _integer(
     "an integer from 0 to 2^32 - 1", lambda x: (x >= 0) & (x < 2**32)
 )
-BOOLEAN = Rule("True or False", lambda value: isinstance(value, bool))
+BOOLEAN = Rule(lambda value: isinstance(value, bool), "True or False")
 
 
-def integer_from(least: int, most: int) -> Rule:
-    """Returns the rule that a value must be an integer in a range."""
-    return _integer(
-        f"an integer from {least} to {most}",
+def _from(
+    make: Callable[..., Rule], kind: str, least: float, most: float
+) -> Rule:
+    return make(
+        f"{kind} from {least} to {most}",
         lambda x: (x >= least) & (x <= most),
     )
 
 
-def number_from(least: float, most: float) -> Rule:
-    """Returns the rule that a value must be a number in a range."""
-    return _number(
-        f"a number from {least} to {most}",
-        lambda x: (x >= least) & (x <= most),
-    )
+# The rules that a value must be in a range, with both ends.
+integer_from = functools.partial(_from, _integer, "an integer")
+number_from = functools.partial(_from, _number, "a number")
 
 
 def one_of(*choices: str) -> Rule:
     """Returns the rule that a value must be one of some strings."""
     expected = f"one of {', '.join(choices)}"
-    return Rule(expected, lambda value: value in choices, choices)
+    return Rule(lambda value: value in choices, expected, choices=choices)
 
 
 def described(

@@ -1,39 +1,53 @@
 """Public names of a package that are imported when they are first used."""
 
+import ast
+import importlib
+import importlib.util
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
-from keras_transformer.support.startup import import_quietly
+from keras_transformer.support.startup import (
+    explain_missing_packages,
+    quiet_tensorflow_import,
+)
 
 
 def lazy_names(
-    package: str,
-    homes: Mapping[str, str],
-    modules: Mapping[str, str] | None = None,
-    first: Collection[str] = (),
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns the `__getattr__` and the `__dir__` of a package.
+    package: str, first: Collection[str] = ()
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns the lazy names of a package, its `__getattr__` and its `__dir__`.
 
-    The modules in `homes` define the names, `modules` are names themselves,
-    all below the package. Those in `first` are imported before any other.
+    The names are what the package's block `if TYPE_CHECKING` imports, which
+    editors and type checkers read: classes, functions and modules. The modules
+    in `first`, below the package, are imported before a class or a function.
     """
-    modules = modules or {}
+    this = sys.modules[package]
+    homes = {
+        alias.name: statement.module
+        for block in ast.parse(this.__spec__.loader.get_source(package)).body
+        if isinstance(block, ast.If)
+        for statement in block.body
+        for alias in statement.names
+    }
 
     def __getattr__(name: str) -> Any:
-        if name in modules:
-            return import_quietly(f"{package}.{modules[name]}")
         if name not in homes:
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}"
             )
-        for module in (*first, homes[name]):
-            home = import_quietly(f"{package}.{module}")
+        with explain_missing_packages(), quiet_tensorflow_import():
+            home = importlib.import_module(homes[name])
+            path = f"{homes[name]}.{name}"
+            if hasattr(home, "__path__") and importlib.util.find_spec(path):
+                return importlib.import_module(path)
+            for module in first:
+                importlib.import_module(f"{package}.{module}")
         value = getattr(home, name)
-        setattr(sys.modules[package], name, value)  # found faster from now on
+        setattr(this, name, value)  # found faster from now on
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes, *modules})
+        return sorted({*vars(this), *homes})
 
-    return __getattr__, __dir__
+    return list(homes), __getattr__, __dir__

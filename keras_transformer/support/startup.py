@@ -1,14 +1,11 @@
 """Imports TensorFlow quietly, and knows the machine."""
 
 import contextlib
-import importlib
 import os
 import sys
 import tempfile
-import types
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 from keras_transformer.support.errors import InputError
 
@@ -49,7 +46,11 @@ def quiet_tensorflow_import() -> Iterator[None]:
             if tensorflow:
                 # In a notebook TensorFlow would log every file it writes.
                 tensorflow.get_logger().setLevel("WARNING")
-                gpu_is_missing = _gpu_is_missing(tensorflow)
+                gpu_is_missing = (
+                    os.path.exists(_NVIDIA_DRIVER)
+                    and "CUDA_VISIBLE_DEVICES" not in os.environ
+                    and not tensorflow.config.list_physical_devices("GPU")
+                )
         except BaseException:
             messages.seek(0)
             os.write(stderr, messages.read())
@@ -64,14 +65,6 @@ def quiet_tensorflow_import() -> Iterator[None]:
             '[gpu]". TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow reports.',
             stacklevel=2,
         )
-
-
-def _gpu_is_missing(tensorflow: Any) -> bool:
-    return (
-        os.path.exists(_NVIDIA_DRIVER)
-        and "CUDA_VISIBLE_DEVICES" not in os.environ
-        and not tensorflow.config.list_physical_devices("GPU")
-    )
 
 
 def import_tensorflow_quietly() -> None:
@@ -108,12 +101,6 @@ def decoding_workers() -> int:
 
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     return 1 if has_gpu else available_cores()
-
-
-def import_quietly(module: str) -> types.ModuleType:
-    """Imports a module of this package when one of its names is first used."""
-    with explain_missing_packages(), quiet_tensorflow_import():
-        return importlib.import_module(module)
 
 
 @contextlib.contextmanager

@@ -18,32 +18,23 @@ def corpus_scores(
     target: str,
     metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """Scores the translations of a corpus, with one reference per sentence.
+    """Scores the translations of a corpus, as `Task.scores` says.
 
     BLEU, chrF and TER come from sacreBLEU, with the signature that makes
-    them comparable between systems and papers: it fixes the tokenization.
+    them comparable between systems and papers: it fixes the tokenization. It
+    is returned as `bleu_signature` and the like. BLEU and chrF run from 0 to
+    100; of TER, the errors per 100 words, less is better.
 
-    The paper's Table 2 has *tokenized* BLEU, which is often one or two points
-    away from sacreBLEU on the same translations; see `tokenized_bleu`.
-
-    Args:
-        hypotheses: Translations, detokenized. They may be empty.
-        references: The reference translations, detokenized, in the same order.
-        target: Code of the target language, such as `"de"`. It chooses the
-            abbreviations that Moses keeps whole and, for Chinese, Japanese
-            and Korean, sacreBLEU's tokenizer.
-        metrics: Some of "bleu", "chrf", "tokenized_bleu" and "ter".
-
-    Returns:
-        Plain values, ready for JSON, by the name of the metric, and
-        signatures such as `bleu_signature`. BLEU and chrF run from 0 to 100;
-        of TER, the errors per 100 words, less is better.
-
-    Raises:
-        InputError: If there are no sentences, the numbers of translations and
-            references differ, or sacreBLEU lacks a package for the language.
+    The target language, such as `"de"`, chooses the abbreviations that Moses
+    keeps whole and, for Chinese, Japanese and Korean, sacreBLEU's tokenizer,
+    which may need a package of its own.
     """
-    _check_lengths(hypotheses, references)
+    if len(hypotheses) != len(references) or not hypotheses:
+        raise InputError(
+            "There must be translations to score, each with one reference. "
+            f"Received: {len(hypotheses)} translations and "
+            f"{len(references)} references"
+        )
     make = {"bleu": lambda: BLEU(trg_lang=target), "chrf": CHRF, "ter": TER}
     try:
         scorers = {name: make[name]() for name in metrics if name in make}
@@ -71,28 +62,22 @@ def tokenized_bleu(
 ) -> float:
     """BLEU on Moses tokens with split compounds, as the paper computed it.
 
-    The steps of Tensor2Tensor's `get_ende_bleu` script, applied to both
-    sides: Moses' `tokenizer.perl` for the target language (without its
-    option to split dashes), then every hyphen inside a word made a token of
-    its own (`rich-text` becomes `rich ##AT##-##AT## text`), then
-    `multi-bleu.perl`: case-sensitive corpus BLEU over the tokens, up to 4
-    words, without smoothing.
+    The paper's Table 2 has it; it is often one or two points away from
+    sacreBLEU on the same translations. The steps of Tensor2Tensor's
+    `get_ende_bleu` script, applied to both sides: Moses' `tokenizer.perl` for
+    the target language (without its option to split dashes; with the English
+    rules for a language that it does not know), then every hyphen inside a
+    word made a token of its own, then `multi-bleu.perl`: case-sensitive corpus
+    BLEU over the tokens, up to 4 words, without smoothing.
 
     Unlike sacreBLEU, compounds count as several words, and a corpus in which
     no 4 words in a row are right scores 0. Quotation marks are left as they
     are: to repeat the 27.3 and 28.4 of Table 2 to the digit, straighten those
     of both sides first, as the authors' reference had them.
-
-    Arguments and errors are those of `corpus_scores`; Moses uses the English
-    rules for a language that it does not know.
-
-    Returns:
-        The score, from 0 to 100.
     """
     # Half a second to import, which translating and exporting do without.
     from sacremoses import MosesTokenizer
 
-    _check_lengths(hypotheses, references)
     moses = MosesTokenizer(lang=target)
 
     def split(sentence: str) -> str:
@@ -100,28 +85,17 @@ def tokenized_bleu(
 
     # `force` silences the advice against scoring tokenized text.
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
-    return bleu.corpus_score(
-        [split(sentence) for sentence in hypotheses],
-        [[split(sentence) for sentence in references]],
-    ).score
+    hypotheses, references = (
+        [split(sentence) for sentence in side]
+        for side in (hypotheses, references)
+    )
+    return bleu.corpus_score(hypotheses, [references]).score
 
 
 def split_compounds(sentence: str) -> str:
-    """Makes each hyphen inside a word a token of its own.
+    """Returns `"a rich-text box"` as `"a rich ##AT##-##AT## text box"`.
 
-    `"a well-known word"` becomes `"a well ##AT##-##AT## known word"`. As in
-    the original script, of two hyphens around a single character only the
-    first is split.
+    As in the original script, of two hyphens around a single character only
+    the first is split.
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", sentence)
-
-
-def _check_lengths(
-    hypotheses: Sequence[str], references: Sequence[str]
-) -> None:
-    if len(hypotheses) != len(references) or not hypotheses:
-        raise InputError(
-            "There must be translations to score, each with one reference. "
-            f"Received: {len(hypotheses)} translations and "
-            f"{len(references)} references"
-        )

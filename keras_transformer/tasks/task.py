@@ -1,6 +1,7 @@
 """The interface of a task.
 
-Letters: B = batch, n = outputs per source, T = target length.
+Letters: B = batch, n = outputs per source, S = source length, T = target
+length.
 """
 
 import abc
@@ -29,27 +30,18 @@ class Task(abc.ABC):
     becomes ids and ids become an output again, and how outputs are scored
     against references.
 
-    Attributes:
-        name: What a run records.
-        output: Name of the outputs, in files and signatures.
-        search: Default settings of the search.
-        metrics: Metrics of `scores`, and what they are called in tables.
-        default_metrics: Metrics that `scores` computes unless told otherwise.
-        repairs: Whether an output may have to be repaired to be valid.
-        targets_are_text: Whether any text is a target, so that a prefix of it
-            and a score of it make sense.
-        watched_metric: Metric that is followed during training, and of which
-            the best checkpoint is kept: more is better.
+    Methods work in a graph and eagerly. They take sources and targets as
+    string tensors `[B]`, and return int32 ids without start and end tokens.
     """
 
-    name: ClassVar[str]
-    output: ClassVar[str]
-    search: ClassVar[BeamSearch]
-    metrics: ClassVar[Mapping[str, str]]
-    default_metrics: ClassVar[tuple[str, ...]]
-    watched_metric: ClassVar[str]
-    repairs: ClassVar[bool] = False
-    targets_are_text: ClassVar[bool] = True
+    name: ClassVar[str]  # what a run records
+    output: ClassVar[str]  # name of the outputs, in files and signatures
+    search: ClassVar[BeamSearch]  # default settings of the search
+    metrics: ClassVar[Mapping[str, str]]  # metrics, and their names in tables
+    default_metrics: ClassVar[tuple[str, ...]]  # scored unless told otherwise
+    watched_metric: ClassVar[str]  # chooses the best checkpoint: more is better
+    repairs: ClassVar[bool] = False  # whether outputs may need to be repaired
+    targets_are_text: ClassVar[bool] = True  # whether any text is a target
 
     @property
     def watched_label(self) -> str:
@@ -60,11 +52,7 @@ class Task(abc.ABC):
     def train_tokenizer(
         self, pairs: Iterable[tuple[str, str]], vocab_size: int
     ) -> Tokenizer:
-        """Returns a tokenizer for sources and targets.
-
-        Args:
-            pairs: Sources and targets, read once.
-            vocab_size: As in `Tokenizer.train`.
+        """Returns a tokenizer for sources and targets, which are read once.
 
         Raises:
             InputError: As `Tokenizer.train`.
@@ -86,29 +74,13 @@ class Task(abc.ABC):
     def source_ids(
         self, vocabulary: Vocabulary, sources: "tf.Tensor"
     ) -> "tf.RaggedTensor":
-        """Returns the ids that the model reads, in a graph or eagerly.
-
-        Args:
-            vocabulary: The vocabulary.
-            sources: String tensor `[B]`.
-
-        Returns:
-            int32 ragged tensor `[B, (S)]`, without the end token.
-        """
+        """Returns the ids that the model reads, `[B, (S)]`."""
         return vocabulary.source.tokenize(sources)
 
     def target_ids(
         self, vocabulary: Vocabulary, targets: "tf.Tensor"
     ) -> "tf.RaggedTensor":
-        """Returns the ids that the model is trained to write.
-
-        Args:
-            vocabulary: The vocabulary.
-            targets: String tensor `[B]`.
-
-        Returns:
-            int32 ragged tensor `[B, (T)]`, without start and end tokens.
-        """
+        """Returns the ids that the model is trained to write, `[B, (T)]`."""
         return vocabulary.target.tokenize(targets)
 
     @abc.abstractmethod
@@ -117,10 +89,7 @@ class Task(abc.ABC):
     ) -> Outputs:
         """Returns the texts of ids: the inverse of `target_ids`.
 
-        Args:
-            vocabulary: The vocabulary.
-            ids: `[B, n, T]`, each row up to its end token, then padded.
-            sources: String tensor `[B]`, as for `source_ids`.
+        The ids `[B, n, T]` may have an end token, and padding after it.
         """
 
     def columns(self, found: Any) -> dict[str, Any]:

@@ -45,10 +45,8 @@ class TranslationTask(Task):
         self, language: str | None, metrics: Sequence[str]
     ) -> None:
         super().check_metrics(language, metrics)
-        from keras_transformer.tasks.bleu import corpus_scores
-
         # sacreBLEU needs a package of its own for some languages.
-        corpus_scores([""], [""], language or "en", metrics)
+        self.scores([""], [""], language, metrics)
 
     def scores(
         self,

@@ -163,12 +163,11 @@ def test_metrics_are_chosen():
         corpus_scores(["a"], ["a"], metrics=[])
 
 
-@pytest.mark.parametrize("score", [corpus_scores, tokenized_bleu])
-def test_sides_must_match(score):
+def test_sides_must_match():
     with pytest.raises(InputError, match="2 translations and 1 references"):
-        score(["a", "b"], ["a"])
+        corpus_scores(["a", "b"], ["a"])
     with pytest.raises(InputError, match="0 translations"):
-        score([], [])
+        corpus_scores([], [])
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -109,7 +109,6 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
         return Counter()
     found = Counter(_brackets(hypothesis, counted))
     correct = Counter(_brackets(reference, counted))
-    matches = (found & correct).total()
     spans, correct_spans = (
         Counter((start, end) for _, start, end in brackets.elements())
         for brackets in (found, correct)
@@ -125,9 +124,9 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
         sentences=1,
         hypothesis=found.total(),
         reference=correct.total(),
-        correct=matches,
+        correct=(found & correct).total(),
         unlabelled_correct=(spans & correct_spans).total(),
-        complete=matches == found.total() == correct.total(),
+        complete=found == correct,
         crossing=crossing,
         no_crossing=not crossing,
         words=sum(counted),
@@ -144,9 +143,7 @@ def _brackets(
 ) -> Iterator[tuple[str, int, int]]:
     """Yields label, first word and the word after the last of each bracket.
 
-    Args:
-        tree: The tree.
-        counted: For each word, whether it is counted: others are removed.
+    Words that are not counted are removed.
     """
     starts: list[int] = []
     is_counted = iter(counted)

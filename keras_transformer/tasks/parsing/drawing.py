@@ -55,12 +55,15 @@ def draw(tree: Tree) -> str:
         file, which browsers show, or be part of an HTML document. Its colors
         follow the reader's choice of a light or a dark scheme.
     """
-    # A tree object may be there several times, so nodes are numbered, in the
-    # order of the text.
-    nodes, children = _number(tree)
+    # A tree object may be there several times, so nodes are numbered. What is
+    # inside of a node has higher numbers.
+    nodes, children = [tree], []
+    for node in nodes:  # and those that are added
+        inside = () if isinstance(node.children, str) else node.children
+        children.append(range(len(nodes), len(nodes) + len(inside)))
+        nodes.extend(inside)
     widths = [_estimate_column(node) + GAP for node in nodes]
     levels = [0] * len(nodes)
-    # What is inside of a node has a higher number.
     for i in reversed(range(len(nodes))):
         if children[i]:
             levels[i] = 1 + max(levels[j] for j in children[i])
@@ -73,12 +76,13 @@ def draw(tree: Tree) -> str:
             x[j] = start + widths[j] / 2
             start += widths[j]
     y = [MARGIN + FONT_SIZE + ROW * (levels[0] - level) for level in levels]
-    lines, labels = [], []
+    lines, labels, words = [], [], []
     for i, node in enumerate(nodes):
         if isinstance(node.children, str):
             word = unescape_brackets(node.children)
-            labels.append(_text(x[i], y[i], node.label, "tag"))
-            labels.append(_text(x[i], y[i] + _WORD_ROW, word, "word"))
+            tag = _text(x[i], y[i], node.label, "tag")
+            word = _text(x[i], y[i] + _WORD_ROW, word, "word")
+            words.append((x[i], tag, word))
         else:
             labels.append(_text(x[i], y[i], node.label, "constituent"))
         if children[i]:
@@ -103,27 +107,11 @@ def draw(tree: Tree) -> str:
             '<rect width="100%" height="100%"/>',
             f'<path d="{" ".join(lines)}"/>',
             *labels,
+            # In the order of the text.
+            *(text for _, *texts in sorted(words) for text in texts),
             "</svg>\n",
         ]
     )
-
-
-def _number(tree: Tree) -> tuple[list[Tree], list[list[int]]]:
-    """Returns the nodes in the order of the text, and each one's children."""
-    nodes: list[Tree] = []
-    children: list[list[int]] = []
-    parents: list[int] = []
-    for kind, node in tree.walk():
-        if kind == "close":
-            parents.pop()
-            continue
-        if parents:
-            children[parents[-1]].append(len(nodes))
-        if kind == "open":
-            parents.append(len(nodes))
-        nodes.append(node)
-        children.append([])
-    return nodes, children
 
 
 def _estimate_column(node: Tree) -> float:

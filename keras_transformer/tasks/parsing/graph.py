@@ -3,12 +3,8 @@
 An exported parser contains them. `linearization.py` says what the sequences
 are, and how ill-formed ones are repaired.
 
-Letters: B = batch, N = sequences, T = pieces, W = words, M = words of all
-sentences.
+Letters: B = batch, N = sequences, T = pieces, W = words.
 """
-
-from collections.abc import Callable
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -44,13 +40,9 @@ _WORD_RULES = (
 
 
 def split_words(texts: tf.Tensor) -> tf.Tensor:
-    """Splits English sentences into words as the Penn Treebank does.
+    """Returns the words of English sentences, as in the Penn Treebank.
 
-    Args:
-        texts: String tensor `[B]`, one sentence each.
-
-    Returns:
-        String tensor `[B]`, the words separated by single spaces.
+    Sentences `[B]`; their words are separated by single spaces.
     """
     for pattern, replacement in _WORD_RULES:
         texts = tf.strings.regex_replace(texts, pattern, replacement)
@@ -58,13 +50,10 @@ def split_words(texts: tf.Tensor) -> tf.Tensor:
 
 
 def join_words(texts: tf.Tensor) -> tf.Tensor:
-    """Returns words separated by single spaces, without round brackets.
+    """Returns words `[B]` separated by single spaces, without round brackets.
 
     Invalid UTF-8 becomes U+FFFD, as in the tokenizer: the words are part of
     the tree.
-
-    Args:
-        texts: String tensor `[B]`, words separated by whitespace.
     """
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", "replace")
     texts = tf.strings.regex_replace(texts, r"\(", "-LRB-")
@@ -73,11 +62,7 @@ def join_words(texts: tf.Tensor) -> tf.Tensor:
 
 
 def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
-    """Returns the sequences of trees, separated by spaces.
-
-    Args:
-        trees: String tensor `[B]`, trees as `str(tree)` writes them.
-    """
+    """Returns the sequences of trees `[B]`, which are as `str(tree)`."""
     texts = tf.strings.regex_replace(
         trees, r"\(([^\s()]+) ([^\s()]+)\)", rf"{WORD}\2 /\1"
     )
@@ -89,28 +74,19 @@ def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(texts, r"\n", ")")
 
 
-class Restored(NamedTuple):
-    """Trees made of sequences of symbols."""
-
-    texts: tf.Tensor  # [N] string: trees as `str(tree)` writes them
-    repaired: tf.Tensor  # [N] boolean, True where a sequence was ill-formed
-
-
 def restore_texts(
     pieces: tf.Tensor,
     is_symbol: tf.Tensor,
-    sentences: tf.Tensor,
-    spell: Callable[[tf.Tensor], tf.Tensor],
-) -> Restored:
-    """Returns the trees of sequences, by the rule of `restore`.
+    words: tf.RaggedTensor,
+    spelled: tf.RaggedTensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the trees of sequences `[N]`, by the rule of `restore`.
 
-    Args:
-        pieces: String tensor `[N, T]`, what a model wrote; "" for padding.
-        is_symbol: Boolean `[N, T]`, True for brackets and tags. The others
-            are the pieces of words.
-        sentences: String tensor `[N]`, the words of each, from `join_words`.
-            A sentence without words has no tree: its text is `(TOP)`.
-        spell: Returns the joined pieces of words, string tensor `[M]`.
+    `pieces` `[N, T]` is what a model wrote, "" for padding: brackets and tags
+    where `is_symbol`, pieces of words elsewhere. `words` `[N, (W)]`, without
+    round brackets, are those of the sentences, and `spelled` the joined pieces
+    of each; a sentence without words has the tree `(TOP)`. Also returns
+    boolean `[N]`, True where a sequence was ill-formed.
     """
     # One more column, so that T is at least 1.
     pieces = tf.pad(pieces, [[0, 0], [0, 1]])
@@ -119,13 +95,10 @@ def restore_texts(
         is_symbol & (tf.strings.substr(pieces, 0, 1) == x) for x in "(/)"
     )
     labels = tf.strings.regex_replace(pieces, "^[(/)]", "")
-    words = tf.strings.split(sentences)  # [N, (W)]
-    num_words = tf.cast(words.row_lengths(), tf.int32)
 
     # Rules 1 and 2: words are aligned.
     written = _written_words(pieces, is_symbol)
-    spelled = words.with_values(spell(words.values)).to_tensor("")
-    used, kept = _align(written, is_tag, spelled, num_words)
+    used, kept = _align(written, is_tag, spelled)
     word_texts = _tagged_words(words.to_tensor(""), labels, used, kept)
 
     # Rules 3 and 4: a bracket closes all that is inside.
@@ -144,13 +117,14 @@ def restore_texts(
     # Rule 5: constituents without words are removed.
     kept_texts = _replace_all(texts, r" \([^\s()]+\)", "")
     wrong = (is_tag & ~kept) | (is_close & (closed != 1))
+    count = tf.reduce_sum(tf.cast(kept, tf.int64), axis=1)
     repaired = (
         tf.reduce_any(wrong, axis=1)
-        | (tf.reduce_sum(tf.cast(kept, tf.int32), axis=1) < num_words)
+        | (count < words.row_lengths())
         | (still_open > 0)
         | (kept_texts != texts)
     )
-    return Restored(kept_texts, repaired)
+    return kept_texts, repaired
 
 
 def _replace_all(texts: tf.Tensor, pattern: str, new: str) -> tf.Tensor:
@@ -167,34 +141,34 @@ def _replace_all(texts: tf.Tensor, pattern: str, new: str) -> tf.Tensor:
 
 def _written_words(pieces: tf.Tensor, is_symbol: tf.Tensor) -> tf.Tensor:
     """Returns what is written after the symbol before each piece, `[N, T]`."""
-    rows, columns = tf.unstack(tf.shape(pieces))
     number = tf.cumsum(tf.cast(is_symbol, tf.int32), axis=1, exclusive=True)
-    segments = number + tf.range(rows)[:, None] * columns
-    words = tf.strings.unsorted_segment_join(
-        tf.where(is_symbol, "", pieces), segments, rows * columns
+    words = _join_by_place(
+        tf.where(is_symbol, "", pieces), number, tf.shape(pieces)[1]
     )
-    return tf.gather(words, segments)
+    return tf.gather(words, number, batch_dims=1)
+
+
+def _join_by_place(
+    texts: tf.Tensor, places: tf.Tensor, count: tf.Tensor
+) -> tf.Tensor:
+    """Joins the texts of a row that have the same place; `[N, count]`."""
+    rows = tf.shape(texts)[0]
+    segments = places + tf.range(rows)[:, None] * count
+    joined = tf.strings.unsorted_segment_join(texts, segments, rows * count)
+    return tf.reshape(joined, [rows, count])
 
 
 def _align(
-    written: tf.Tensor,
-    is_tag: tf.Tensor,
-    words: tf.Tensor,
-    num_words: tf.Tensor,
+    written: tf.Tensor, is_tag: tf.Tensor, words: tf.RaggedTensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Aligns the words that a model wrote with those of the sentence.
 
-    Args:
-        written: String tensor `[N, T]`.
-        is_tag: Boolean `[N, T]`, True where a word is written.
-        words: String tensor `[N, W]`, padded.
-        num_words: Integers `[N]`.
-
-    Returns:
-        Integers `[N, T]`, how many words of the sentence are passed after
-        each piece; and boolean `[N, T]`, True where the last of them is the
-        word of this tag.
+    The written words `[N, T]` count where there is a tag. Returns integers
+    `[N, T]`, how many of the words `[N, (W)]` are passed after each piece; and
+    boolean `[N, T]`, True where the last of them is the word of this tag.
     """
+    num_words = tf.cast(words.row_lengths(), tf.int32)
+    words = words.to_tensor("")
     j = tf.range(tf.shape(words)[1] + 1)
     far = tf.reduce_sum(tf.shape(written)) + j[-1]  # more than any distance
     exists = j <= num_words[:, None]
@@ -240,16 +214,10 @@ def _tagged_words(
 ) -> tf.Tensor:
     """Returns the words that each piece adds, and those after all pieces.
 
-    Args:
-        words: String tensor `[N, W]`, padded.
-        labels: String tensor `[N, T]`.
-        used: From `_align`.
-        kept: From `_align`.
-
-    Returns:
-        String tensor `[N, T + 1]`.
+    Takes the words `[N, W]`, padded, and `used` and `kept` of `_align`;
+    returns texts `[N, T + 1]`.
     """
-    rows, columns = tf.unstack(tf.shape(labels))
+    columns = tf.shape(labels)[1]
     index = tf.broadcast_to(tf.range(tf.shape(words)[1]), tf.shape(words))
     place = tf.searchsorted(used, index, side="right")  # [N, W], T at most
     last = tf.minimum(place, columns - 1)
@@ -258,27 +226,14 @@ def _tagged_words(
     )
     tags = tf.where(kept & (used == index + 1), labels, UNKNOWN_TAG)
     texts = tf.strings.join([" (", tags, " ", words, ")"])
-    texts = tf.strings.unsorted_segment_join(
-        tf.where(words == "", "", texts),
-        place + tf.range(rows)[:, None] * (columns + 1),
-        rows * (columns + 1),
-    )
-    return tf.reshape(texts, [rows, columns + 1])
+    texts = tf.where(words == "", "", texts)
+    return _join_by_place(texts, place, columns + 1)
 
 
 def _count_closed(
     labels: tf.Tensor, is_open: tf.Tensor, is_close: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how many constituents each bracket closes, and the end.
-
-    Args:
-        labels: String tensor `[N, T]`.
-        is_open: Boolean `[N, T]`.
-        is_close: Boolean `[N, T]`.
-
-    Returns:
-        Integers `[N, T]` and `[N]`.
-    """
+    """Returns how many constituents each piece `[N, T]` closes, and the end."""
     shape = tf.shape(labels)
     ids = tf.reshape(tf.unique(tf.reshape(labels, [-1])).idx, shape)
     level = tf.range(shape[1])

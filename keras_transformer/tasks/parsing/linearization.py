@@ -106,13 +106,15 @@ def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
 
     from keras_transformer.tasks.parsing.graph import restore_texts
 
-    tagged = [Tree(UNKNOWN_TAG, word) for word in words]  # checks the words
-    pieces = tf.constant(list(sequence), tf.string)[None]
+    for word in words:
+        Tree(UNKNOWN_TAG, word)  # checks it
+    pieces = tf.constant([[*sequence]], tf.string)
+    ragged = tf.ragged.constant([[*words]], tf.string)
     (text,), (repaired,) = restore_texts(
         pieces,
         tf.strings.regex_full_match(pieces, r"[(/)][^()\s\v]+"),
-        tf.constant([" ".join(tree.children for tree in tagged)]),
-        lambda words: tf.strings.join([WORD, words]),
+        ragged,
+        tf.ragged.map_flat_values(lambda x: WORD + x, ragged),
     )
     return Tree.from_string(text.numpy().decode()), bool(repaired)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing import Tree, symbols
+from keras_transformer.tasks.parsing import Tree, bracketing_scores, symbols
 from keras_transformer.tasks.parsing.linearization import WORD
 from keras_transformer.tasks.task import Outputs, Task
 from keras_transformer.text import Tokenizer
@@ -91,9 +91,9 @@ class ParsingTask(Task):
     ) -> "tf.RaggedTensor":
         import tensorflow as tf
 
-        from keras_transformer.tasks.parsing.graph import linearize_texts
+        from keras_transformer.tasks.parsing import graph
 
-        parts = tf.strings.split(linearize_texts(targets))  # [B, (N)]
+        parts = tf.strings.split(graph.linearize_texts(targets))  # [B, (N)]
         is_word = tf.strings.regex_full_match(parts.values, f"{WORD}.*")
         words = tf.strings.regex_replace(parts.values, f"^{WORD}", "")
         symbols = tf.RaggedTensor.from_row_lengths(
@@ -110,30 +110,27 @@ class ParsingTask(Task):
     ) -> Outputs:
         import tensorflow as tf
 
-        from keras_transformer.tasks.parsing.graph import restore_texts
+        from keras_transformer.tasks.parsing import graph
 
-        sources = self._words(sources)
         shape = tf.shape(ids)  # B, n, T
         rows = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
         special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
         is_special = tf.reduce_any(rows[..., None] == special, axis=-1)
 
-        def spell(words: tf.Tensor) -> tf.Tensor:
-            pieces = tokenizer.tokenize(words)
-            pieces = pieces.with_values(
-                tokenizer.ops.id_to_string(pieces.values)
-            )
-            return tf.strings.reduce_join(pieces, axis=1)
-
-        restored = restore_texts(
+        words = tf.strings.split(tf.repeat(self._words(sources), shape[1]))
+        spelled = tokenizer.tokenize(words.values)
+        spelled = spelled.with_values(
+            tokenizer.ops.id_to_string(spelled.values)
+        )
+        texts, repaired = graph.restore_texts(
             tf.where(is_special, "", tokenizer.ops.id_to_string(rows)),
             tf.gather(tokenizer.are_symbols, rows),
-            tf.repeat(sources, shape[1]),
-            spell,
+            words,
+            words.with_values(tf.strings.reduce_join(spelled, axis=1)),
         )
-        texts, repaired = (tf.reshape(x, shape[:2]) for x in restored)
-        has_words = sources[:, None] != ""
-        return Outputs(tf.where(has_words, texts, ""), repaired & has_words)
+        has_words = words.row_lengths() > 0
+        outputs = tf.where(has_words, texts, ""), repaired & has_words
+        return Outputs(*(tf.reshape(x, shape[:2]) for x in outputs))
 
     def scores(
         self,
@@ -142,7 +139,5 @@ class ParsingTask(Task):
         language: str | None,
         metrics: Sequence[str],
     ) -> dict[str, Any]:
-        from keras_transformer.tasks.parsing.bracketing import bracketing_scores
-
         scores = bracketing_scores(hypotheses, references)
         return {name: scores[name] for name in metrics}

@@ -14,7 +14,6 @@ ROOT = "TOP"
 # Separators are those of ASCII. A no-break space is part of a word.
 _ATOM = re.compile(r"[^() \t\n\r\f\v]+")
 _TOKEN = re.compile(rf"[()]|{_ATOM.pattern}")
-_BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -87,9 +86,8 @@ class Tree:
     ) -> Iterator[tuple[Literal["open", "word", "close"], "Tree"]]:
         """Yields the tree in the order of its text.
 
-        Yields:
-            `"open"` and `"close"` with each constituent, and `"word"` with
-            each tagged word.
+        `"open"` and `"close"` come with each constituent, `"word"` with each
+        tagged word.
         """
         # A constituent whose children are on the stack is there twice.
         stack: list[tuple[bool, Tree]] = [(False, self)]
@@ -142,14 +140,9 @@ def read_bracketed(
 ) -> Iterator[tuple[int, Tree]]:
     """Yields each tree of a text, and the number of the line it begins in.
 
-    Args:
-        lines: Lines of text. A tree may take several lines, and a line may
-            have several trees. Lines that begin with `*x*` between trees are
-            comments, as in the Switchboard part of the Penn Treebank.
-        name: What the error messages call the text.
-
-    Raises:
-        InputError: If brackets are missing, or there is something else.
+    A tree may take several lines, and a line may have several trees. Lines
+    that begin with `*x*` between trees are comments, as in the Switchboard
+    part of the Penn Treebank. An InputError names the text and the line.
     """
     # What has been read of each open bracket: the label, then the children.
     stack: list[list[str | Tree]] = []
@@ -226,13 +219,9 @@ def pretty(tree: Tree, width: int = 80) -> str:
 
 def escape_brackets(word: str) -> str:
     """Returns a word with its round brackets as `-LRB-` and `-RRB-`."""
-    for bracket, name in _BRACKETS.items():
-        word = word.replace(bracket, name)
-    return word
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def unescape_brackets(word: str) -> str:
     """Returns a word with `-LRB-` and `-RRB-` as round brackets."""
-    for bracket, name in _BRACKETS.items():
-        word = word.replace(name, bracket)
-    return word
+    return word.replace("-LRB-", "(").replace("-RRB-", ")")

@@ -16,10 +16,6 @@ from keras_transformer.tasks.parsing import Tree, graph
 restore_in_graph = tf.function(graph.restore_texts, reduce_retracing=True)
 
 
-def spell(words):
-    return tf.strings.join(["▁", words])
-
-
 def restored(sequences, words):
     """Returns trees and flags of lists of symbols, padded and in one batch."""
     longest = max(map(len, sequences))
@@ -29,14 +25,15 @@ def restored(sequences, words):
         for row in pieces
     ]
     shape = [len(sequences), longest]
-    found = restore_in_graph(
+    words = tf.ragged.constant(words, tf.string, ragged_rank=1)
+    found, repaired = restore_in_graph(
         tf.constant(pieces, tf.string, shape),
         tf.constant(is_symbol, tf.bool, shape),
-        tf.constant([" ".join(row) for row in words]),
-        spell,
+        words,
+        words.with_values(tf.strings.join(["▁", words.values])),
     )
-    texts = [text.decode() for text in found.texts.numpy()]
-    return list(zip(texts, found.repaired.numpy().tolist(), strict=True))
+    texts = [text.decode() for text in found.numpy()]
+    return list(zip(texts, repaired.numpy().tolist(), strict=True))
 
 
 def random_sequences(count, generator):
@@ -189,10 +186,7 @@ def aligned(written, words):
             tf.constant([[p == "/X" for p in [*pieces, ""]]]),
         ),
         tf.constant([[p == "/X" for p in [*pieces, ""]]]),
-        tf.constant(
-            [[f"▁{word}" for word in words]], tf.string, [1, len(words)]
-        ),
-        tf.constant([len(words)]),
+        tf.ragged.constant([[f"▁{word}" for word in words]], tf.string),
     )
     return [
         int(one) - 1 if is_kept else None

@@ -1,0 +1,32 @@
+"""Every program among the benchmarks starts."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from documents import ROOT
+
+PROGRAMS = sorted(
+    path
+    for path in (ROOT / "benchmarks").rglob("*.py")
+    if '__name__ == "__main__"' in path.read_text("utf-8")
+)
+OTHER_LIBRARIES = "ctranslate2|keras_hub|opennmt|torch"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_help(program):
+    result = subprocess.run(
+        [sys.executable, program, "--help"], capture_output=True, text=True
+    )
+    missing = re.search(
+        f"^ModuleNotFoundError: No module named '({OTHER_LIBRARIES})",
+        result.stderr,
+        re.MULTILINE,
+    )
+    if missing:
+        pytest.skip(f"needs {missing[1]}")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(f"usage: {program.name} ")
