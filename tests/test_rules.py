@@ -109,7 +109,6 @@ def test_tensorflow_is_imported_in_few_places():
             "decoding/beam",
             "decoding/blocks",
             "decoding/parts",
-            "decoding/step",
             "decoding/loop",
             "decoding/sampling",
             "fit/distributed_fit",

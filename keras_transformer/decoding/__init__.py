@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         Candidates,
         beam_search,
     )
-    from keras_transformer.decoding.loop import SearchResult, Step
+    from keras_transformer.decoding.loop import SearchResult, StepFunction
     from keras_transformer.decoding.sampling import sample
     from keras_transformer.decoding.scoring import (
         length_penalty,
@@ -30,8 +30,8 @@ __all__ = [
     "Candidates",
     "DecoderCache",
     "SearchResult",
-    "Step",
     "StepDecoder",
+    "StepFunction",
     "beam_search",
     "length_penalty",
     "sample",

@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.decoding import blocks
-from keras_transformer.decoding.loop import (
-    Constraints,
-    SearchResult,
-    Step,
-    run_search,
-)
+from keras_transformer.decoding import blocks, loop
 from keras_transformer.decoding.scoring import length_penalty
 
 
@@ -30,7 +24,7 @@ class BeamState(NamedTuple):
     finished_ids: tf.Tensor  # [B, K, t] finished hypotheses, then padding
     finished_scores: tf.Tensor  # [B, K] best first; -inf in an empty slot
     finished_lengths: tf.Tensor  # [B, K]
-    constraints: Constraints  # what the hypotheses must satisfy
+    constraints: loop.Constraints  # what the hypotheses must satisfy
     sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
 
 
@@ -43,7 +37,7 @@ class Candidates(NamedTuple):
 
 
 def beam_search(
-    step: Step,
+    step: loop.StepFunction,
     cache: Any,
     max_lengths: tf.Tensor,
     beam_size: int | tf.Tensor,
@@ -54,7 +48,7 @@ def beam_search(
     pad_id: int,
     banned_ids: tuple[int, ...] = (),
     prefix: tf.Tensor | None = None,
-) -> SearchResult:
+) -> loop.SearchResult:
     """Searches for the best continuations of `bos_id`; see `BeamSearch`.
 
     Args:
@@ -87,25 +81,25 @@ def beam_search(
     search = BeamSearcher(
         step, beam_size, alpha, bos_id, eos_id, pad_id, banned_ids
     )
-    ids, scores, lengths = run_search(
+    ids, scores, lengths = loop.run_search(
         search.start(cache, max_lengths, prefix),
         search.extend,
         search.can_win,
-        lambda state: SearchResult(
+        lambda state: loop.SearchResult(
             state.finished_ids, state.finished_scores, state.finished_lengths
         ),
         pad_id,
     )
     lengths = tf.where(tf.math.is_inf(scores), 0, lengths)
     in_use = tf.range(tf.shape(ids)[2]) < lengths[:, :, None]
-    return SearchResult(tf.where(in_use, ids, pad_id), scores, lengths)
+    return loop.SearchResult(tf.where(in_use, ids, pad_id), scores, lengths)
 
 
 @dataclasses.dataclass(frozen=True)
 class BeamSearcher:
     """The steps of a beam search. The fields are arguments of `beam_search`."""
 
-    step: Step
+    step: loop.StepFunction
     beam_size: int | tf.Tensor
     alpha: float | tf.Tensor
     bos_id: int
@@ -116,14 +110,10 @@ class BeamSearcher:
     def start(
         self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor | None
     ) -> BeamState:
-        """Returns the state before the first step.
-
-        Arguments are those of `beam_search`.
-        """
-        constraints = Constraints.of(max_lengths, prefix, self.pad_id)
+        """Returns the state before the first step of a `beam_search`."""
+        constraints = loop.Constraints.of(max_lengths, prefix, self.pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
         beams = tf.stack([batch, self.beam_size])
-        empty = tf.fill(beams, -float("inf"))
         no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
         # All beams are the same at first, so only one of them is live.
         first = tf.one_hot(0, self.beam_size, 0.0, -float("inf"))
@@ -135,7 +125,7 @@ class BeamSearcher:
             last_ids=tf.fill(beams, self.bos_id),
             parents=tf.zeros(beams, tf.int32),
             finished_ids=no_ids,
-            finished_scores=empty,
+            finished_scores=tf.fill(beams, -float("inf")),
             finished_lengths=tf.zeros(beams, tf.int32),
             constraints=constraints,
             sentences=tf.range(batch),
@@ -154,49 +144,34 @@ class BeamSearcher:
         return tf.cast(log_probs, tf.float32), state._replace(cache=cache)
 
     def candidates(self, state: BeamState, log_probs: tf.Tensor) -> Candidates:
-        """Returns what the hypotheses of the next step are taken from."""
-        forced = state.constraints.forced(state.index, self.eos_id)
-        values, tokens = self._allowed(log_probs, forced)
-        count = tf.shape(values)[2]  # C
-        flat = [-1, self.beam_size * count]
-        values = tf.reshape(state.live_log_probs[:, :, None] + values, flat)
-        # At most K of the best 2K end here, so at least K stay live.
-        values, indices = tf.math.top_k(values, 2 * self.beam_size)
-        return Candidates(
-            tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1),
-            indices // count,
-            values,
-        )
-
-    def _allowed(
-        self, log_probs: tf.Tensor, forced: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns log P and ids of the best C allowed tokens, `[B, K, C]`.
+        """Returns what the hypotheses of the next step are taken from.
 
         Only operations over the vocabulary cost time, and this has one of
         them: what is banned is removed from the best tokens, by a log P of
         -inf.
         """
-        banned = tf.constant(self.banned_ids, tf.int32)
         # Of all hypotheses together, 2K will be needed.
         count = tf.minimum(
             2 * self.beam_size + len(self.banned_ids), tf.shape(log_probs)[-1]
         )
-        values, tokens = blocks.top_k(log_probs, count)
+        values, tokens = blocks.top_k(log_probs, count)  # [B, K, count]
+        banned = tf.constant(self.banned_ids, tf.int32)
         is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
         values = tf.where(is_banned, -float("inf"), values)
-        only = tf.concat(
-            [
-                tf.gather(log_probs, forced, axis=2, batch_dims=1)[..., None],
-                tf.fill(tf.shape(values[:, :, 1:]), -float("inf")),
-            ],
-            axis=2,
-        )
+        forced = state.constraints.forced(state.index, self.eos_id)
+        only = tf.gather(log_probs, forced, axis=2, batch_dims=1)[..., None]
+        only = tf.where(tf.range(count) == 0, only, -float("inf"))
         forced = forced[:, None, None]
-        return (
-            tf.where(forced != self.pad_id, only, values),
-            tf.where(forced != self.pad_id, forced, tokens),
-        )
+        is_forced = forced != self.pad_id
+        values = tf.where(is_forced, only, values)
+        tokens = tf.where(is_forced, forced, tokens)
+
+        flat = [-1, self.beam_size * count]
+        values = tf.reshape(state.live_log_probs[:, :, None] + values, flat)
+        # At most K of the best 2K end here, so at least K stay live.
+        values, indices = tf.math.top_k(values, 2 * self.beam_size)
+        tokens = tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1)
+        return Candidates(tokens, indices // count, values)
 
     def advance(self, state: BeamState, candidates: Candidates) -> BeamState:
         """Extends the live hypotheses by a token; some of them finish."""
@@ -212,10 +187,9 @@ class BeamSearcher:
             log_probs[:, :beam_size] / length_penalty(length, self.alpha),
             -float("inf"),
         )
+        paddings = [[0, 0], [0, 0], [0, 1]]
         frozen_ids = tf.pad(
-            state.finished_ids,
-            [[0, 0], [0, 0], [0, 1]],
-            constant_values=self.pad_id,
+            state.finished_ids, paddings, constant_values=self.pad_id
         )
         # Hypotheses that finished earlier come first, so that they win ties.
         scores = tf.concat([state.finished_scores, new_scores], axis=1)

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 # step(ids [B, K], parents [B, K], cache, index) -> (log_probs [B, K, V], cache)
-Step = Callable[[tf.Tensor, tf.Tensor, Any, tf.Tensor], tuple[tf.Tensor, Any]]
+StepFunction = Callable[
+    [tf.Tensor, tf.Tensor, Any, tf.Tensor], tuple[tf.Tensor, Any]
+]
 
 
 class SearchResult(NamedTuple):
@@ -68,60 +70,41 @@ def run_search(
     which sentence of the batch each row is. `is_live` returns where a sentence
     is not done, boolean `[B]`.
     """
-    as_state = type(state)._make
 
-    def most_are_live(*state: Any) -> tf.Tensor:
-        live = is_live(as_state(state))
+    def most_are_live(state: Any) -> tf.Tensor:
+        live = is_live(state)
         count = tf.reduce_sum(tf.cast(live, tf.int32))
         return 2 * count > tf.size(live)
 
-    def extend_most(state: tuple, results: tuple) -> tuple[Any, SearchResult]:
-        state = tf.while_loop(
+    def extend_most(state: Any, results: SearchResult) -> tuple:
+        (state,) = tf.while_loop(
             most_are_live,
-            lambda *state: extend(as_state(state)),
-            state,
-            shape_invariants=growing_shapes(state),
+            lambda state: (extend(state),),
+            (state,),
+            shape_invariants=growing_shapes((state,)),
         )
-        state = as_state(state)
-        results = _update_rows(
-            SearchResult(*results), found(state), state.sentences, pad_id
+        new = found(state)
+        longer = tf.shape(new.ids)[2] - tf.shape(results.ids)[2]
+        paddings = [[0, 0], [0, 0], [0, longer]]
+        ids = tf.pad(results.ids, paddings, constant_values=pad_id)
+        results = [
+            tf.tensor_scatter_nd_update(old, state.sentences[:, None], values)
+            for old, values in zip(results._replace(ids=ids), new, strict=True)
+        ]
+        rows = tf.where(is_live(state))[:, 0]
+        state = tf.nest.map_structure(
+            lambda x: tf.gather(x, rows) if x.shape.rank else x, state
         )
-        return _select_rows(state, is_live(state)), results
+        return state, SearchResult(*results)
 
-    results = found(state)
+    variables = state, found(state)
     _, results = tf.while_loop(
-        lambda state, _: tf.size(as_state(state).sentences) > 0,
+        lambda state, _: tf.size(state.sentences) > 0,
         extend_most,
-        (state, results),
-        shape_invariants=(growing_shapes(state), growing_shapes(results)),
+        variables,
+        shape_invariants=growing_shapes(variables),
     )
-    return SearchResult(*results)
-
-
-def _update_rows(
-    results: SearchResult, found: SearchResult, rows: tf.Tensor, pad_id: int
-) -> SearchResult:
-    """Returns the results with what was found for some of the rows."""
-    longer = tf.shape(found.ids)[2] - tf.shape(results.ids)[2]
-    ids = tf.pad(
-        results.ids, [[0, 0], [0, 0], [0, longer]], constant_values=pad_id
-    )
-    return SearchResult(
-        *(
-            tf.tensor_scatter_nd_update(all_rows, rows[:, None], values)
-            for all_rows, values in zip(
-                results._replace(ids=ids), found, strict=True
-            )
-        )
-    )
-
-
-def _select_rows(state: Any, chosen: tf.Tensor) -> Any:
-    """Returns the state of the sentences that are chosen, boolean `[B]`."""
-    rows = tf.where(chosen)[:, 0]
-    return tf.nest.map_structure(
-        lambda x: tf.gather(x, rows) if x.shape.rank else x, state
-    )
+    return results
 
 
 def growing_shapes(state: Any) -> Any:

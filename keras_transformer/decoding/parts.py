@@ -7,8 +7,11 @@ quantization. Others are called.
 Letters are those of `decoding/step.py`.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
 from keras import ops
@@ -25,6 +28,7 @@ from keras_transformer.layers import (
 _MASKED = -1e9  # exp() of it is exactly 0 in float32
 
 Pair = tuple[Any, Any]  # keys and values
+Append = Callable[[Pair, Pair], Pair]  # past and new ones -> those to attend to
 
 if keras.backend.backend() == "tensorflow":
     # keras.ops would add operations to each of these.
@@ -33,26 +37,26 @@ if keras.backend.backend() == "tensorflow":
     _take = tf.gather
     # A lookup in a variable would copy it.
     _tensor = tf.convert_to_tensor
-
-    def _products(query: Any, key: Any) -> Any:
-        return tf.matmul(query, key, transpose_b=True)
-
-    def _split(x: Any, sizes: list[int]) -> list[Any]:
-        return tf.split(x, sizes, axis=1)
+    of_parents = functools.partial(tf.gather, batch_dims=1)
+    _products = functools.partial(tf.matmul, transpose_b=True)
+    _split = functools.partial(tf.split, axis=1)
 
 else:
     _take, _tensor = ops.take, ops.convert_to_tensor
+
+    def of_parents(x: Any, parents: Any) -> Any:
+        """`[B, K, n]` and `[B, K]` -> `[B, K, n]`."""
+        return ops.take_along_axis(x, parents[..., None], axis=1)
 
     def _products(query: Any, key: Any) -> Any:
         """`[B, H, K, w]` and `[B, H, P, w]` -> `[B, H, K, P]`."""
         return ops.matmul(query, ops.swapaxes(key, -1, -2))
 
     def _split(x: Any, sizes: list[int]) -> list[Any]:
-        ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
-        return ops.split(x, ends, axis=1)
+        return ops.split(x, list(itertools.accumulate(sizes[:-1])), axis=1)
 
 
-class Rows(NamedTuple):
+class Rows:
     """The order of rows.
 
     Products with weights have two dimensions, `[N, n]`; layers that are
@@ -60,23 +64,15 @@ class Rows(NamedTuple):
     transpose takes several times as long.
     """
 
-    beam_size: Any
-    num_heads: int
-    to_heads: Any  # K, H -> H, K
-    to_joint: Any  # H, K -> K, H
-
-    @classmethod
-    def of(cls, beam_size: Any, num_heads: int) -> "Rows":
+    def __init__(self, beam_size: Any, num_heads: int) -> None:
         def transposed(*shape: Any) -> Any:
             rows = ops.reshape(ops.arange(beam_size * num_heads), shape)
             return ops.reshape(ops.transpose(rows), (-1,))
 
-        return cls(
-            beam_size,
-            num_heads,
-            transposed(beam_size, num_heads),
-            transposed(num_heads, beam_size),
-        )
+        self.beam_size = beam_size
+        self.num_heads = num_heads
+        self._to_heads = transposed(beam_size, num_heads)  # K, H -> H, K
+        self._to_joint = transposed(num_heads, beam_size)  # H, K -> K, H
 
     def of_hypotheses(self, x: Any) -> Any:
         """`[N, n]` -> `[B, K, n]`."""
@@ -94,14 +90,14 @@ class Rows(NamedTuple):
         """`[N, H*w]` -> `[B, H, K, w]`."""
         width = x.shape[1] // self.num_heads
         x = ops.reshape(x, (-1, self.beam_size * self.num_heads, width))
-        x = _take(x, self.to_heads, axis=1)
+        x = _take(x, self._to_heads, axis=1)
         return ops.reshape(x, (-1, self.num_heads, self.beam_size, width))
 
     def join(self, x: Any) -> Any:
         """`[B, H, K, w]` -> `[N, H*w]`."""
         width = x.shape[-1]
         x = ops.reshape(x, (-1, self.num_heads * self.beam_size, width))
-        x = _take(x, self.to_joint, axis=1)  # [B, K*H, w]
+        x = _take(x, self._to_joint, axis=1)  # [B, K*H, w]
         return ops.reshape(x, (-1, self.num_heads * width))
 
 
@@ -109,13 +105,8 @@ class LayerStep:
     """A decoder layer: its sub-layers in their residual connections."""
 
     def __init__(self, layer: DecoderLayer, rows: Rows, dtype: str) -> None:
-        def attention(layer: MultiHeadAttention) -> Any:
-            if _is_plain_attention(layer):
-                return _PlainAttention(layer, rows, dtype)
-            return _CalledAttention(layer, rows)
-
-        self.own = attention(layer.self_attention)
-        self.cross = attention(layer.cross_attention)
+        self.own = _attention(layer.self_attention, rows, dtype)
+        self.cross = _attention(layer.cross_attention, rows, dtype)
         self._own_residual = _residual(layer.self_attention_norm, rows)
         self._cross_residual = _residual(layer.cross_attention_norm, rows)
         self._residual = _residual(layer.feed_forward_norm, rows)
@@ -133,7 +124,7 @@ class LayerStep:
         mask: Any,
         memory: Pair,
         memory_mask: Any,
-        append: Callable[[Pair, Pair], Pair],
+        append: Append,
     ) -> tuple[Any, Pair]:
         """Returns the output `[N, d_model]`, and what `append` returned."""
         kept = None
@@ -153,58 +144,72 @@ class LayerStep:
         return self._residual(x, self._feed_forward), kept
 
 
-class _PlainAttention:
+@dataclasses.dataclass
+class _CalledAttention:
+    """An attention of which `project_memory` and `attend` are called."""
+
+    layer: MultiHeadAttention
+    rows: Rows
+    dtype: str
+
+    def project_memory(self, memory: Any) -> Pair:
+        """Returns keys and values of the memory, `[B, H, S, w]`."""
+        return self.layer.project_memory(memory.states)
+
+    def project_query(self, x: Any) -> Any:
+        return self.rows.of_hypotheses(x)  # `attend` projects it
+
+    def project(self, x: Any) -> list[Any]:
+        """Returns what `project_query` does, and keys and values."""
+        query = self.project_query(x)
+        return [query, *self.layer.project_memory(query)]
+
+    def attend(self, query: Any, pair: Pair, mask: Any) -> Any:
+        """Returns the output `[N, d_model]`."""
+        output, _ = self.layer.attend(query, *pair, mask[:, 0])
+        return self.rows.flat(output)
+
+
+@dataclasses.dataclass
+class _PlainAttention(_CalledAttention):
     """`MultiHeadAttention` in few operations.
 
     Queries, keys and values are one product, which also scales the scores.
     """
 
-    def __init__(
-        self, attention: MultiHeadAttention, rows: Rows, dtype: str
-    ) -> None:
-        self._attention = attention
-        self._rows = rows
-        self._dtype = dtype
-        query, key, value, output = _dense_layers(attention)
-        scale = (query.units // attention.num_heads) ** -0.5
-        kernels = [_in_dtype(d.kernel, dtype) for d in (query, key, value)]
-        kernels[0] = kernels[0] * scale
-        biases = [None, None]
-        if attention.use_bias:
-            parts = [_in_dtype(d.bias, dtype) for d in (query, key, value)]
-            parts[0] = parts[0] * scale
-            biases = [parts[0], ops.concatenate(parts)]
-        self._query = _linear(kernels[0], biases[0], dtype)
-        qkv = ops.concatenate(kernels, axis=1)
-        self._qkv = _linear(qkv, biases[1], dtype)
-        self._sizes = [query.units, key.units, value.units]
+    def __post_init__(self) -> None:
+        layer, dtype = self.layer, self.dtype
+        *inputs, output = _dense_layers(layer)
+        self._sizes = [dense.units for dense in inputs]
+        scale = (self._sizes[0] // layer.num_heads) ** -0.5
+
+        def scaled(variables: Iterable[Any]) -> list[Any]:
+            query, *others = (_in_dtype(x, dtype) for x in variables)
+            return [query * scale, *others]
+
+        query_bias = joint_bias = None
+        kernels = scaled(dense.kernel for dense in inputs)
+        if layer.use_bias:
+            biases = scaled(dense.bias for dense in inputs)
+            query_bias, joint_bias = biases[0], ops.concatenate(biases)
+        joint = ops.concatenate(kernels, axis=1)
+        self._query = _linear(kernels[0], query_bias, dtype)
+        self._joint = _linear(joint, joint_bias, dtype)
         self._output = _linear(output.kernel, output.bias, dtype)
 
-    def empty(self, memory: Any) -> Pair:
-        """Returns the keys and values of no position."""
-        batch, heads = ops.shape(memory.states)[0], self._rows.num_heads
-        widths = (self._sizes[1] // heads, self._sizes[2] // heads)
-        return tuple(
-            ops.zeros((batch, heads, 0, width), self._dtype) for width in widths
-        )
-
     def project_memory(self, memory: Any) -> Pair:
-        """Returns keys and values of the memory, `[B, H, S, w]`."""
-        key, value = self._attention.project_memory(memory.states)
+        key, value = super().project_memory(memory)
         # A source that is masked completely gives 0.
         return key, ops.where(memory.mask[:, :, :, None], value, 0)
 
-    def project(self, x: Any) -> list[Any]:
-        """Returns queries, keys and values, `[B, H, K, w]`."""
-        parts = _split(self._qkv(x), self._sizes)
-        return [self._rows.split(part) for part in parts]
-
     def project_query(self, x: Any) -> Any:
-        """Returns queries `[B, H, K, w]`."""
-        return self._rows.split(self._query(x))
+        return self.rows.split(self._query(x))
+
+    def project(self, x: Any) -> list[Any]:
+        parts = _split(self._joint(x), self._sizes)
+        return [self.rows.split(part) for part in parts]
 
     def attend(self, query: Any, pair: Pair, mask: Any) -> Any:
-        """Returns the output `[N, d_model]`."""
         key, value = pair
         scores = ops.cast(_products(query, key), "float32")
         scores = ops.where(mask, scores, _MASKED)
@@ -212,33 +217,26 @@ class _PlainAttention:
         # longer than all of them.
         scores = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
         scores = scores / ops.sum(scores, axis=-1, keepdims=True)
-        heads = ops.matmul(ops.cast(scores, self._dtype), value)
-        return self._output(self._rows.join(heads))
+        heads = ops.matmul(ops.cast(scores, self.dtype), value)
+        return self._output(self.rows.join(heads))
 
 
-class _CalledAttention:
-    """An attention of which `project_memory` and `attend` are called."""
+def _attention(
+    layer: MultiHeadAttention, rows: Rows, dtype: str
+) -> _CalledAttention:
+    is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
+    if is_plain and all(map(_is_plain_dense, _dense_layers(layer))):
+        return _PlainAttention(layer, rows, dtype)
+    return _CalledAttention(layer, rows, dtype)
 
-    def __init__(self, attention: MultiHeadAttention, rows: Rows) -> None:
-        self._attention = attention
-        self._rows = rows
 
-    def empty(self, memory: Any) -> Pair:
-        return tuple(x[:, :, :0] for x in self.project_memory(memory))
-
-    def project_memory(self, memory: Any) -> Pair:
-        return self._attention.project_memory(memory.states)
-
-    def project(self, x: Any) -> list[Any]:
-        query = self.project_query(x)
-        return [query, *self._attention.project_memory(query)]
-
-    def project_query(self, x: Any) -> Any:
-        return self._rows.of_hypotheses(x)  # `attend` projects it
-
-    def attend(self, query: Any, pair: Pair, mask: Any) -> Any:
-        output, _ = self._attention.attend(query, *pair, mask[:, 0])
-        return self._rows.flat(output)
+def _dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
+    return [
+        attention.query_projection,
+        attention.key_projection,
+        attention.value_projection,
+        attention.output_projection,
+    ]
 
 
 def embedding_step(model: Any, max_length: Any, rows: Rows) -> Callable:
@@ -282,8 +280,7 @@ def _residual(residual: keras.layers.Layer, rows: Rows) -> Callable:
             def of_hypotheses(x: Any) -> Any:
                 return rows.of_hypotheses(sublayer(rows.flat(x)))
 
-            x = rows.of_hypotheses(x)
-            return rows.flat(residual(x, sublayer=of_hypotheses))
+            return rows.called(lambda x: residual(x, sublayer=of_hypotheses))(x)
 
         return call
     norm = normalization_step(residual.norm)
@@ -306,22 +303,6 @@ def normalization_step(norm: keras.layers.Layer) -> Callable[[Any], Any]:
         return ops.cast(values * factor + (beta - mean * factor), x.dtype)
 
     return normalize
-
-
-def _is_plain_attention(attention: keras.layers.Layer) -> bool:
-    plain = (MultiHeadAttention, RestrictedSelfAttention)
-    return type(attention) in plain and all(
-        map(_is_plain_dense, _dense_layers(attention))
-    )
-
-
-def _dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
-    return [
-        attention.query_projection,
-        attention.key_projection,
-        attention.value_projection,
-        attention.output_projection,
-    ]
 
 
 def _is_plain_dense(layer: keras.layers.Layer) -> bool:

@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.decoding import blocks
-from keras_transformer.decoding.loop import (
-    Constraints,
-    SearchResult,
-    Step,
-    run_search,
-)
+from keras_transformer.decoding import blocks, loop
 from keras_transformer.decoding.scoring import length_penalty
 from keras_transformer.decoding.search import Sampling
 
@@ -32,13 +26,13 @@ class _State(NamedTuple):
     last_ids: tf.Tensor  # [B, K] the next input of the step function
     log_probs: tf.Tensor  # [B, K] log P
     lengths: tf.Tensor  # [B, K] end token included; 0 before it
-    constraints: Constraints
+    constraints: loop.Constraints
     keys: tf.Tensor  # [B] whose random numbers each sentence has
     sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
 
 
 def sample(
-    step: Step,
+    step: loop.StepFunction,
     cache: Any,
     max_lengths: tf.Tensor,
     keys: tf.Tensor,
@@ -49,7 +43,7 @@ def sample(
     pad_id: int,
     banned_ids: tuple[int, ...] = (),
     prefix: tf.Tensor | None = None,
-) -> SearchResult:
+) -> loop.SearchResult:
     """Draws continuations of `bos_id` at random; see `Sampling`.
 
     Arguments are those of `beam_search`, but for `settings`, whose fields may
@@ -63,7 +57,7 @@ def sample(
         probabilities, before temperature, top-k and top-p.
     """
     num_samples = settings.num_hypotheses
-    constraints = Constraints.of(max_lengths, prefix, pad_id)
+    constraints = loop.Constraints.of(max_lengths, prefix, pad_id)
     banned = tf.constant(banned_ids, tf.int32)
 
     def extend(state: _State) -> _State:
@@ -113,16 +107,18 @@ def sample(
         keys=keys,
         sentences=tf.range(batch),
     )
-    ids, log_probs, lengths = run_search(
+    ids, log_probs, lengths = loop.run_search(
         state,
         extend,
         lambda state: tf.reduce_any(state.lengths == 0, axis=1),
-        lambda state: SearchResult(state.ids, state.log_probs, state.lengths),
+        lambda state: loop.SearchResult(
+            state.ids, state.log_probs, state.lengths
+        ),
         pad_id,
     )
     scores = log_probs / length_penalty(lengths, settings.alpha)
     scores, order = tf.math.top_k(scores, num_samples)
-    return SearchResult(
+    return loop.SearchResult(
         tf.gather(ids, order, batch_dims=1),
         scores,
         tf.gather(lengths, order, batch_dims=1),
@@ -149,11 +145,7 @@ def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
 def _least_kept(
     logits: tf.Tensor, top_k: int | tf.Tensor, top_p: float | tf.Tensor
 ) -> tf.Tensor:
-    """Returns the smallest logit that top-k and then top-p keep, `[B, K, 1]`.
-
-    The nucleus is the smallest set of the most likely tokens whose
-    probabilities have at least the sum top_p.
-    """
+    """Returns the smallest logit kept by top-k and then top-p, `[B, K, 1]`."""
     vocab_size = tf.shape(logits)[-1]
     has_top_k = tf.greater(top_k, 0)
     everything = tf.reduce_sum(tf.exp(logits), axis=-1, keepdims=True)

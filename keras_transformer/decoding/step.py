@@ -7,20 +7,12 @@ S = source length, P = positions decoded so far, H = heads, w = width of a
 head, V = vocabulary.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
-from keras_transformer.decoding.parts import (
-    LayerStep,
-    Pair,
-    Rows,
-    embedding_step,
-    normalization_step,
-    output_step,
-)
+from keras_transformer.decoding import parts
 
 
 class DecoderCache(NamedTuple):
@@ -31,9 +23,9 @@ class DecoderCache(NamedTuple):
     are a hypothesis' own past. With an `attention_window`, P is at most that.
     """
 
-    layers: tuple[Pair, ...]  # of each layer, [B, H, P*K, w]
+    layers: tuple[parts.Pair, ...]  # of each layer, [B, H, P*K, w]
     ancestry: Any  # [B, K, P*K] boolean, True = own past
-    memory: tuple[Pair, ...]  # of each layer, [B, H, S, w]
+    memory: tuple[parts.Pair, ...]  # of each layer, [B, H, S, w]
     memory_mask: Any  # [B, 1, 1, S] boolean, True where there is no padding
 
 
@@ -61,16 +53,17 @@ class StepDecoder:
 
     def __init__(self, model: Any, max_length: Any, beam_size: Any) -> None:
         dtype = model.compute_dtype
-        rows = Rows.of(beam_size, model.config.decoder.num_heads)
+        rows = parts.Rows(beam_size, model.config.decoder.num_heads)
         self._rows = rows
         self._window = model.config.attention_window
-        self._embed = embedding_step(model, max_length, rows)
+        self._embed = parts.embedding_step(model, max_length, rows)
         self._layers = [
-            LayerStep(layer, rows, dtype) for layer in model.decoder.layers
+            parts.LayerStep(layer, rows, dtype)
+            for layer in model.decoder.layers
         ]
         norm = model.decoder.final_norm
-        self._finish = normalization_step(norm) if norm else lambda x: x
-        self._project = output_step(model, rows)
+        self._finish = parts.normalization_step(norm) if norm else lambda x: x
+        self._project = parts.output_step(model, rows)
 
     def init_cache(self, memory: Any) -> DecoderCache:
         """Returns the cache before the first step.
@@ -79,10 +72,11 @@ class StepDecoder:
             memory: The encoded sources, from `Transformer.encode`.
         """
         batch = ops.shape(memory.states)[0]
+        pairs = [layer.cross.project_memory(memory) for layer in self._layers]
         return DecoderCache(
-            tuple(layer.own.empty(memory) for layer in self._layers),
+            tuple(tuple(x[:, :, :0] for x in pair) for pair in pairs),
             ops.zeros((batch, self._rows.beam_size, 0), dtype="bool"),
-            tuple(layer.cross.project_memory(memory) for layer in self._layers),
+            tuple(pairs),
             memory.mask[:, None],
         )
 
@@ -111,11 +105,15 @@ class StepDecoder:
                 return x
             return x[:, :, -self._window * self._rows.beam_size :]
 
-        def append(past: Pair, new: Pair) -> Pair:
+        def append(past: parts.Pair, new: parts.Pair) -> parts.Pair:
             pairs = zip(past, new, strict=True)
             return tuple(last(ops.concatenate(p, axis=2)) for p in pairs)
 
-        ancestry = last(_grow_ancestry(cache.ancestry, parents))
+        past = parts.of_parents(cache.ancestry, parents)
+        slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
+        own = ops.zeros_like(parents)[:, :, None] + slots[:, None]
+        own = ops.equal(own, slots)  # [B, K, K]
+        ancestry = last(ops.concatenate([past, own], axis=2))
         logits, layers = self.step(
             ids, index, cache.layers, ancestry, cache, append
         )
@@ -125,11 +123,11 @@ class StepDecoder:
         self,
         ids: Any,
         index: Any,
-        past: Sequence[Pair],
+        past: Sequence[parts.Pair],
         mask: Any,
         cache: DecoderCache,
-        append: Callable[[Pair, Pair], Pair],
-    ) -> tuple[Any, tuple[Pair, ...]]:
+        append: parts.Append,
+    ) -> tuple[Any, tuple[parts.Pair, ...]]:
         """Decodes one more token, with keys and values that the caller keeps.
 
         Args:
@@ -153,16 +151,3 @@ class StepDecoder:
             kept.append(pair)
         logits = self._project(self._finish(x))
         return self._rows.of_hypotheses(logits), tuple(kept)
-
-
-def _grow_ancestry(ancestry: Any, parents: Any) -> Any:
-    """`[B, K, P*K]` -> `[B, K, (P+1)*K]`: adds this step to the parents'."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        past = tf.gather(ancestry, parents, batch_dims=1)
-    else:
-        past = ops.take_along_axis(ancestry, parents[..., None], axis=1)
-    slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
-    own = ops.equal(ops.zeros_like(parents)[:, :, None] + slots[:, None], slots)
-    return ops.concatenate([past, own], axis=2)

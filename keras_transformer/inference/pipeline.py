@@ -7,23 +7,15 @@ Letters: B = batch, K = hypotheses of a text, n = translations returned,
 S = source length, T = target length, p = prefix length, V = vocabulary.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer import decoding
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding import (
-    BeamSearcher,
-    BeamState,
-    SearchResult,
-    Step,
-    StepDecoder,
-    beam_search,
-    sample,
-    token_log_probs,
-)
 from keras_transformer.decoding.search import BeamSearch, Search
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
@@ -55,62 +47,52 @@ class Score(NamedTuple):
     perplexity: float  # exp(-log P / number of tokens), the end token included
 
 
+@dataclasses.dataclass(eq=False)
 class Pipeline:
     """Translates tensors of texts, or of ids, in a graph or eagerly.
 
-    Several models (an ensemble) are decoded side by side, and their
-    probabilities of the next token are averaged.
-
-    Args:
-        models: The Transformers. They share vocabulary and special ids.
-        vocabulary: The vocabulary that the models were trained with.
-        search: The search, unless a call has its own settings.
-        task: What the models were trained for.
-
-    Raises:
-        InputError: If there is no model, or the models or the vocabulary do
-            not fit together.
+    Several models (an ensemble) share vocabulary and special ids. They are
+    decoded side by side, and their probabilities of the next token are
+    averaged. Raises InputError if there is none, or they or the vocabulary do
+    not fit together.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        vocabulary: Vocabulary,
-        search: Search,
-        task: Task,
-    ) -> None:
-        if not models:
+    models: Sequence[Transformer]
+    vocabulary: Vocabulary
+    default_search: Search  # of calls without settings of their own
+    task: Task
+
+    def __post_init__(self) -> None:
+        if not self.models:
             raise InputError("A translator needs a model. Received: none")
-        found = {_shared_fields(model.config) for model in models}
+        found = {_shared_fields(model.config) for model in self.models}
         if len(found) > 1:
             raise InputError(
                 "Models that translate together must have the same "
                 f"{_SHARED_FIELDS}. Received: {sorted(found)}"
             )
         (expected,) = found
-        if _shared_fields(vocabulary) != expected:
+        given = _shared_fields(self.vocabulary)
+        if given != expected:
             raise InputError(
                 "The tokenizer must be the one that the model was trained "
                 f"with. Received: ({_SHARED_FIELDS}) = "
-                f"{_shared_fields(vocabulary)} of the tokenizer, {expected} of "
-                "the model"
+                f"{given} of the tokenizer, {expected} of the model"
             )
-        self.models = tuple(models)
-        self.vocabulary = vocabulary
-        self.default_search = search
-        self.task = task
+        config = self.config = self.models[0].config
+        # Of the longest source and the longest target that all models take.
+        self.max_length = min(model.config.max_length for model in self.models)
+        # The decoder may start with what is padding or the end elsewhere.
+        banned = {config.pad_id, config.bos_id, self.vocabulary.unk_id}
+        # What a search knows of ids, by the names of its arguments.
+        self.special_ids = dict(
+            bos_id=config.bos_id,
+            eos_id=config.eos_id,
+            pad_id=config.pad_id,
+            banned_ids=tuple(sorted(banned - {config.eos_id})),
+        )
 
     # === Ids ===
-
-    @property
-    def config(self) -> TransformerConfig:
-        """The configuration of the first model."""
-        return self.models[0].config
-
-    @property
-    def max_length(self) -> int:
-        """Longest source and longest target that all models take."""
-        return min(model.config.max_length for model in self.models)
 
     def max_lengths(
         self,
@@ -122,10 +104,7 @@ class Pipeline:
         settings = settings or self.default_search
         limit, extra = self.max_length, settings.extra_length
         # Neither a term nor the sum may exceed int32.
-        if tf.is_tensor(extra):
-            extra = tf.minimum(extra, limit)
-        else:
-            extra = min(extra, limit)
+        extra = (tf.minimum if tf.is_tensor(extra) else min)(extra, limit)
         tokens = tf.cast(self._count_tokens(source), tf.float32)
         lengths = tf.minimum(settings.length_factor * tokens, float(limit))
         # There is room for the end token, after the whole prefix.
@@ -140,7 +119,7 @@ class Pipeline:
         prefix: tf.Tensor | None = None,
         settings: Search | None = None,
         max_lengths: tf.Tensor | None = None,
-    ) -> SearchResult:
+    ) -> decoding.SearchResult:
         """Searches for translations of ids `[B, S]` with their end tokens.
 
         They begin with the prefix, padded ids `[B, p]`, by which their maximum
@@ -154,22 +133,21 @@ class Pipeline:
         step, caches = self._first_step(source, max_lengths, count)
         tokens = {**self.special_ids, "prefix": prefix}
         if isinstance(settings, BeamSearch):
-            return beam_search(
+            return decoding.beam_search(
                 step, caches, max_lengths, count, settings.alpha, **tokens
             )
         keys = self._keys(source)
-        return sample(step, caches, max_lengths, keys, settings, **tokens)
+        return decoding.sample(
+            step, caches, max_lengths, keys, settings, **tokens
+        )
 
     def beam_search_steps(
         self, source: tf.Tensor, settings: BeamSearch
-    ) -> tuple[BeamSearcher, BeamState]:
-        """Returns a beam search and the state before its first step.
-
-        `search` takes all steps at once.
-        """
+    ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
+        """Returns a beam search and the state before its first step."""
         max_lengths = self.max_lengths(source, None, settings)
         step, caches = self._first_step(source, max_lengths, settings.beam_size)
-        searcher = BeamSearcher(
+        searcher = decoding.BeamSearcher(
             step, settings.beam_size, settings.alpha, **self.special_ids
         )
         return searcher, searcher.start(caches, max_lengths, None)
@@ -185,7 +163,7 @@ class Pipeline:
         """
         inputs = {"source": source, "target": self.decoder_input(labels)}
         logits = _mean_log_probs([model(inputs) for model in self.models])
-        log_probs = token_log_probs(labels, logits, self.config.pad_id)
+        log_probs = decoding.token_log_probs(labels, logits, self.config.pad_id)
         has_tokens = self._count_tokens(source) > 1
         has_tokens |= self._count_tokens(labels) > 1
         return tf.where(has_tokens[:, None], log_probs, 0.0)
@@ -195,32 +173,19 @@ class Pipeline:
         bos = tf.fill([tf.shape(labels)[0], 1], self.config.bos_id)
         return tf.concat([bos, labels], axis=1)[:, :-1]
 
-    @property
-    def special_ids(self) -> dict[str, Any]:
-        """What a search knows of ids, by the names of its arguments."""
-        config = self.config
-        # The decoder may start with what is padding or the end elsewhere.
-        banned = {config.pad_id, config.bos_id, self.vocabulary.unk_id} - {
-            config.eos_id
-        }
-        return dict(
-            bos_id=config.bos_id,
-            eos_id=config.eos_id,
-            pad_id=config.pad_id,
-            banned_ids=tuple(sorted(banned)),
-        )
-
     def _count_tokens(self, ids: tf.Tensor) -> tf.Tensor:
         is_token = tf.cast(ids != self.config.pad_id, tf.int32)
         return tf.reduce_sum(is_token, axis=1)
 
     def _first_step(
         self, source: tf.Tensor, max_lengths: tf.Tensor, count: int | tf.Tensor
-    ) -> tuple[Step, Any]:
+    ) -> tuple[decoding.StepFunction, Any]:
         """Returns the step function of a search, and its cache."""
         # Of an empty batch the maximum is negative.
         longest = tf.maximum(tf.reduce_max(max_lengths), 0)
-        decoders = [StepDecoder(model, longest, count) for model in self.models]
+        decoders = [
+            decoding.StepDecoder(model, longest, count) for model in self.models
+        ]
         caches = tuple(
             decoder.init_cache(model.encode(source))
             for decoder, model in zip(decoders, self.models, strict=True)
@@ -229,13 +194,11 @@ class Pipeline:
         def step(
             ids: tf.Tensor, parents: tf.Tensor, caches: Any, index: tf.Tensor
         ) -> tuple[tf.Tensor, Any]:
-            logits, caches = zip(
-                *(
-                    decoder.decode_step(ids, parents, cache, index)
-                    for decoder, cache in zip(decoders, caches, strict=True)
-                ),
-                strict=True,
+            found = (
+                decoder.decode_step(ids, parents, cache, index)
+                for decoder, cache in zip(decoders, caches, strict=True)
             )
+            logits, caches = zip(*found, strict=True)
             return _mean_log_probs(logits), caches
 
         return step, caches
@@ -288,7 +251,7 @@ class Pipeline:
         settings: Search | None = None,
         source: tf.RaggedTensor | None = None,
         prefix: tf.RaggedTensor | None = None,
-    ) -> tuple[Translation, SearchResult]:
+    ) -> tuple[Translation, decoding.SearchResult]:
         """Translates a batch of texts `[B]`; returns `count` of each.
 
         The hypotheses of a source without tokens have no tokens and score 0.
@@ -306,7 +269,7 @@ class Pipeline:
         is_empty = lengths == 1  # nothing but the end token
         at_limit = (found.lengths[:, 0] >= limits) & ~is_empty
         is_empty = is_empty[:, None]
-        found = SearchResult(
+        found = decoding.SearchResult(
             tf.where(is_empty[..., None], self.config.pad_id, found.ids),
             tf.where(is_empty, 0.0, found.scores),
             tf.where(is_empty, 0, found.lengths),
@@ -314,10 +277,12 @@ class Pipeline:
         outputs = self.task.output_texts(
             self.vocabulary, found.ids[:, :count], text
         )
-        repaired = outputs.repaired[:, 0]
-        scores = found.scores[:, :count]
         translation = Translation(
-            outputs.texts, scores, cut, at_limit, repaired
+            outputs.texts,
+            found.scores[:, :count],
+            cut,
+            at_limit,
+            outputs.repaired[:, 0],
         )
         return translation, found
 

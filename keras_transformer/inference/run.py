@@ -72,21 +72,16 @@ class Run:
             raise InputError(
                 f"{file} is not valid JSON. Received: {error}"
             ) from error
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            found = values.get("format") if isinstance(values, dict) else None
+        found = values.get("format") if isinstance(values, dict) else None
+        if found != FORMAT:
             raise InputError(
                 f"{path} must be a run of format {FORMAT}. Received: "
                 f"format={found!r}. It was written by another "
                 "version: use that version, or train again."
             )
-        for name, kind in (
-            ("model", dict),
-            ("recipe", dict),
-            ("statistics", dict),
-            ("id", str),
-            ("task", str),
-            ("tokenizer", str),
-        ):
+        kinds = dict(model=dict, recipe=dict, statistics=dict)
+        kinds |= dict.fromkeys(("id", "task", "tokenizer"), str)
+        for name, kind in kinds.items():
             if not isinstance(values.get(name), kind):
                 raise InputError(
                     f"{file} must have the {kind.__name__} {name!r}. "
@@ -101,19 +96,16 @@ class Run:
                 f"{tokenizer.digest[:12]}. Restore the right file."
             )
         return cls(
-            path,
-            TransformerConfig.from_dict(values["model"]),
-            values["recipe"],
-            tokenizer,
-            values["statistics"],
-            values["id"],
-            find_task(values["task"]),
+            path=path,
+            config=TransformerConfig.from_dict(values["model"]),
+            tokenizer=tokenizer,
+            task=find_task(values["task"]),
+            **{name: values[name] for name in ("recipe", "statistics", "id")},
         )
 
     def checkpoints(self) -> list[Path]:
         """Returns the numbered checkpoints, oldest first."""
-        found = (self.path / "checkpoints").glob("step-[0-9]*.weights.h5")
-        return sorted(found)
+        return sorted(self.path.glob("checkpoints/step-[0-9]*.weights.h5"))
 
     @property
     def best_path(self) -> Path:
@@ -242,8 +234,7 @@ class Run:
     @property
     def step(self) -> int:
         """Updates of the newest checkpoint; 0 if there is none."""
-        checkpoints = self.checkpoints()
-        return step_of(checkpoints[-1]) if checkpoints else 0
+        return max(map(step_of, self.checkpoints()), default=0)
 
 
 def step_of(checkpoint: Path) -> int:

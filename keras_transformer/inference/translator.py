@@ -20,7 +20,7 @@ from keras_transformer.inference.pipeline import Pipeline, Score, Translation
 from keras_transformer.inference.run import Run
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts
 
@@ -185,11 +185,7 @@ class Translator:
             InputError: If a text is not a string of valid Unicode, `workers`
                 not a positive integer, or not each text has one prefix.
         """
-        if not POSITIVE_INTEGER.accepts(workers):
-            raise InputError(
-                f"workers must be {POSITIVE_INTEGER.expected}. Received: "
-                f"workers={workers!r}"
-            )
+        check_values(POSITIVE_INTEGER, workers=workers)
         texts, is_single = read_texts(texts)
         if prefixes is None:
             prefixes = [""] * len(texts)
@@ -212,11 +208,10 @@ class Translator:
             return translate(*columns)[0]
 
         batches = self._batches(source, batch_tokens, workers)
-        if workers == 1:
-            results = list(map(translate_batch, batches))
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                results = list(pool.map(translate_batch, batches))
+        with ThreadPoolExecutor(workers) as pool:
+            # A single worker is this thread.
+            run = map if workers == 1 else pool.map
+            results = list(run(translate_batch, batches))
         translations: list = [None] * len(texts)
         for rows, found in zip(batches, results, strict=True):
             columns = (column.numpy().tolist() for column in found)
@@ -379,15 +374,13 @@ class Translator:
         """Groups indices of texts of similar length, longest first."""
         lengths = np.minimum(ids.row_lengths().numpy() + 1, self.max_length)
         largest = min(_MAX_BATCH_SIZE, math.ceil(len(lengths) / workers))
-        batches: list[list[int]] = []
-        room = 0
-        for i in np.argsort(-lengths, kind="stable"):
-            if room < 1:
-                batches.append([])
-                # Each sentence needs K rows of V log-probabilities.
-                room = min(batch_tokens // int(lengths[i]), largest)
-            batches[-1].append(int(i))
-            room -= 1
+        rows = np.argsort(-lengths, kind="stable").tolist()
+        batches, start = [], 0
+        while start < len(rows):
+            # Each sentence needs K rows of V log-probabilities.
+            size = min(batch_tokens // lengths[rows[start]], largest)
+            batches.append(rows[start : start + max(size, 1)])
+            start += len(batches[-1])
         return batches
 
 
