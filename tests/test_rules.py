@@ -100,7 +100,7 @@ def test_tensorflow_is_imported_in_few_places():
             "fit/fused",
             "inference/pipeline",
             "inference/translator",
-            "showing/tracing/steps",
+            "showing/tracing",
             "support/startup",
             "tasks/parsing/graph",
             "tasks/parsing/linearization",

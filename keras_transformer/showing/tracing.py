@@ -1,9 +1,8 @@
-"""Records every step of a search, as plain Python values.
-
-`tables.py` and `page.py` show what is recorded here.
-"""
+"""Greedy and beam search, shown step by step."""
 
 import dataclasses
+import os
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,22 +16,26 @@ from keras_transformer.decoding import (
 )
 from keras_transformer.decoding.loop import growing_shapes
 from keras_transformer.decoding.search import BeamSearch
-from keras_transformer.inference.translator import Translator
-from keras_transformer.showing.pages import Page
+from keras_transformer.inference.translator import Translator, check_hypothesis
+from keras_transformer.showing.pages import Page, render
+from keras_transformer.showing.trace_tables import as_markdown, as_text
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.support.files import atomic_write, check_output
 
-Fate = Literal["live", "finished", "pruned"]
+__all__ = ["Trace", "check_trace_path", "save_trace", "trace"]
 
 
-class Token(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Token:
     """A token that the model may write next."""
 
     piece: str  # as in the vocabulary
     probability: float  # P(token | source, hypothesis)
 
 
-class Hypothesis(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
     """A live hypothesis, and what the model would add to it."""
 
     pieces: list[str]  # what the decoder reads, "<s>" first
@@ -40,17 +43,19 @@ class Hypothesis(NamedTuple):
     best: list[Token]  # the most probable next tokens
 
 
-class Continuation(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Continuation:
     """One of the 2K best hypotheses that are one token longer."""
 
     parent: int  # index of the hypothesis that it continues
     token: Token  # that it adds
     log_prob: float  # log P, with this token
     score: float  # log P / length penalty: what it would have if it ended
-    fate: Fate  # what became of it
+    fate: Literal["live", "finished", "pruned"]  # what became of it
 
 
-class Finished(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Finished:
     """A hypothesis with an end token."""
 
     pieces: list[str]  # the end token last
@@ -60,7 +65,8 @@ class Finished(NamedTuple):
     score: float  # log P / length penalty
 
 
-class TraceStep(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class TraceStep:
     """One step of a search."""
 
     length: int  # tokens of the hypotheses after this step
@@ -70,7 +76,8 @@ class TraceStep(NamedTuple):
     finished: list[Finished]  # the K best so far, best first
 
 
-class SearchTrace(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class SearchTrace:
     """All steps of a search."""
 
     search: BeamSearch  # its settings
@@ -110,14 +117,10 @@ class Trace:
     beam: SearchTrace
 
     def __str__(self) -> str:
-        from keras_transformer.showing.tracing.tables import as_text
-
         return as_text(self)
 
     def to_markdown(self) -> str:
         """Returns the trace as Markdown, with a table for each step."""
-        from keras_transformer.showing.tracing.tables import as_markdown
-
         return as_markdown(self)
 
     def to_html(self, hypothesis: int = 0) -> Page:
@@ -129,9 +132,42 @@ class Trace:
         Raises:
             InputError: If the search found no such translation.
         """
-        from keras_transformer.showing.tracing.writing import as_page
+        check_hypothesis(hypothesis, len(self.beam.finished))
+        data = {**dataclasses.asdict(self), "hypothesis": hypothesis}
+        return render("trace", f"Search: {self.source}", data)
 
-        return as_page(self, hypothesis)
+
+_FORMATS = {
+    ".html": Trace.to_html,
+    ".md": Trace.to_markdown,
+    ".txt": Trace.__str__,
+}
+
+
+def check_trace_path(path: str | os.PathLike) -> None:
+    """Raises what `save_trace` would raise for any trace.
+
+    Raises:
+        InputError: If the file's name has another ending, or its folder does
+            not exist.
+    """
+    check_output(path, _FORMATS)
+
+
+def save_trace(trace: Trace, path: str | os.PathLike) -> None:
+    """Writes a trace, atomically.
+
+    Args:
+        trace: From `keras_transformer.trace`.
+        path: A file ending in `.html`, `.md` or `.txt`.
+
+    Raises:
+        InputError: As `check_trace_path`.
+    """
+    check_trace_path(path)
+    text = _FORMATS[Path(path).suffix.lower()](trace)
+    with atomic_write(path) as partial:
+        partial.write_text(text, "utf-8")
 
 
 def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
@@ -165,15 +201,13 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
         )
     ids, text = translator.one_source(text, "A search is traced")
     ids, _, _ = translator.pipeline.with_end(ids)
-    greedy, beam = (
-        _record(translator, ids, text, num_tokens, search)
-        for search in (
-            dataclasses.replace(translator.search, beam_size=1),
-            translator.search,
-        )
-    )
     pieces = translator.tokenizer.source.pieces(ids[0].numpy())
-    return Trace(text, pieces, greedy, beam)
+    greedy = dataclasses.replace(translator.search, beam_size=1)
+    searches = (
+        _record(translator, ids, text, num_tokens, search)
+        for search in (greedy, translator.search)
+    )
+    return Trace(text, pieces, *searches)
 
 
 class _History(NamedTuple):
@@ -269,54 +303,54 @@ def _step(
     def penalty(length: Any) -> float:
         return float(length_penalty(length, searcher.alpha))
 
+    before, after = (
+        tf.nest.map_structure(np.asarray, state) for state in (before, after)
+    )
     length = int(after.index)
-    live_log_probs = before.live_log_probs[0].numpy()
     hypotheses = [
         Hypothesis(
             pieces([searcher.bos_id, *before.live_ids[0, slot]]),
-            float(live_log_probs[slot]),
+            float(before.live_log_probs[0, slot]),
             list(map(token, now.best[slot], now.best_log_probs[slot])),
         )
-        for slot in np.flatnonzero(np.isfinite(live_log_probs))
+        for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
     ]
-    continuations = [
-        Continuation(
-            int(now.parents[i]),
-            token(now.tokens[i], now.added[i]),
-            float(now.log_probs[i]),
-            float(now.log_probs[i]) / penalty(length),
-            fate,
+    is_live = np.isfinite(after.live_log_probs)
+    live = set(
+        zip(after.last_ids[is_live], after.parents[is_live], strict=True)
+    )
+    continuations = []
+    for rank, (token_id, parent, log_prob, added) in enumerate(
+        zip(*now[:4], strict=True)
+    ):
+        if not np.isfinite(log_prob):
+            continue
+        fate = "live" if (token_id, parent) in live else "pruned"
+        if token_id == searcher.eos_id and rank < searcher.beam_size:
+            fate = "finished"
+        continuations.append(
+            Continuation(
+                int(parent),
+                token(token_id, added),
+                float(log_prob),
+                float(log_prob) / penalty(length),
+                fate,
+            )
         )
-        for i, fate in enumerate(_fates(searcher, now, after))
-        if np.isfinite(now.log_probs[i])
-    ]
     finished = []
-    for slot in np.flatnonzero(np.isfinite(after.finished_scores[0])):
-        count = int(after.finished_lengths[0, slot])
-        ids = after.finished_ids[0, slot, :count]
-        score, divisor = float(after.finished_scores[0, slot]), penalty(count)
-        output = translator.pipeline.output_text(ids, text)
+    for slot in np.flatnonzero(np.isfinite(after.finished_scores)):
+        ids = after.finished_ids[0, slot, : after.finished_lengths[0, slot]]
+        score, divisor = after.finished_scores[0, slot], penalty(len(ids))
+        output = translator.pipeline.output_text(tf.constant(ids), text)
         finished.append(
-            Finished(pieces(ids), output, score * divisor, divisor, score)
+            Finished(
+                pieces(ids),
+                output,
+                float(score) * divisor,
+                divisor,
+                float(score),
+            )
         )
     return TraceStep(
         length, penalty(length), hypotheses, continuations, finished
     )
-
-
-def _fates(
-    searcher: BeamSearcher, now: _History, after: BeamState
-) -> list[Fate]:
-    """Returns what became of each candidate, best first."""
-    is_live = np.isfinite(after.live_log_probs[0])
-    last_ids, parents = (
-        x[0].numpy()[is_live] for x in (after.last_ids, after.parents)
-    )
-    live = set(zip(last_ids, parents, strict=True))
-    fates: list[Fate] = []
-    for rank, candidate in enumerate(zip(now.tokens, now.parents, strict=True)):
-        if candidate[0] == searcher.eos_id and rank < searcher.beam_size:
-            fates.append("finished")
-        else:
-            fates.append("live" if candidate in live else "pruned")
-    return fates
