@@ -263,15 +263,14 @@ def _over_seeds(values: Iterable[float | None]) -> str:
 def main() -> None:
     """Runs what is missing, and writes the table after every seed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_flags = flags(
+    flags(
         DATA,
         flag("--output PATH", "folder", type=Path, required=True),
         flag("--preset NAME", PRESET_NAMES, default="tiny"),
         flag("--rows NAME", "beside base (default: all)", nargs="+"),
         flag("--seeds N", "runs per row", default=3),
         fields(Recipe, without=("seed",)),
-    )
-    add_flags(parser)
+    )(parser)
     options = parser.parse_args()
     recipe = make_recipe(options.preset, **given_values(options, Recipe))
     corpus = kt.train.open_corpus(options.data, options.source, options.target)

@@ -39,8 +39,7 @@ _N_BEST = flag(
     SEARCH,
     flags(
         flag(
-            "--sample",
-            "draw translations at random, in place of beam search",
+            "--sample", "draw translations at random, in place of beam search"
         ),
         fields(Sampling, without=BeamSearch.__dataclass_fields__),
         title="sampling",
@@ -191,7 +190,9 @@ def export(options: argparse.Namespace) -> None:
             f"are named by a version number, such as {output / '1'}"
         )
     print(f"exporting {', '.join(options.runs)}")
-    path = kt.export.save(translator, output, include=options.signatures)
+    path = kt.export.save(
+        translator, options.output, include=options.signatures
+    )
     print(
         f"{path} holds a SavedModel, which was loaded in a new process and "
         "translates as the run does"
@@ -210,11 +211,7 @@ def export(options: argparse.Namespace) -> None:
     ),
     flag("--port N", "port to listen on, 0 for any", default=8000),
     flag("--n-best N", "outputs shown per text", default=4),
-    flag(
-        "--max-characters N",
-        "length of the longest text",
-        default=2_000,
-    ),
+    flag("--max-characters N", "length of the longest text", default=2_000),
     SEARCH,
 )
 def serve(options: argparse.Namespace) -> None:

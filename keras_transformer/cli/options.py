@@ -99,7 +99,10 @@ def positive_integer(text: str) -> int:
 
 
 def fields(
-    cls: type, names: Collection[str] = (), without: Collection[str] = ()
+    cls: type,
+    names: Collection[str] = (),
+    without: Collection[str] = (),
+    title: str | None = None,
 ) -> Flag:
     """Returns the flags of a dataclass, or of the fields with some names.
 
@@ -112,7 +115,8 @@ def fields(
             for field in dataclasses.fields(cls)
             if field.name in (names or value_types)
             and field.name not in without
-        )
+        ),
+        title=title,
     )
 
 

@@ -14,7 +14,6 @@ from keras_transformer.cli.options import (
     command,
     fields,
     flag,
-    flags,
     given_values,
     search_of,
 )
@@ -25,8 +24,11 @@ from keras_transformer.support.startup import decoding_workers
 from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
-# What a run takes from its tokenizer.
-_TOKENIZER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}
+# Fields that are not of the architecture: what a run takes from its tokenizer
+# and, as vocab_size, from its recipe.
+_OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
+    Recipe.__dataclass_fields__
+)
 
 
 @command(
@@ -82,14 +84,8 @@ def prepare(options: argparse.Namespace) -> None:
         "--init-from RUN",
         "start with the tokenizer and the newest weights of this run",
     ),
-    flags(fields(Recipe), title="training hyper-parameters"),
-    flags(
-        fields(
-            TransformerConfig,
-            without={*_TOKENIZER_FIELDS, *Recipe.__dataclass_fields__},
-        ),
-        title="architecture",
-    ),
+    fields(Recipe, title="training hyper-parameters"),
+    fields(TransformerConfig, without=_OTHER_FIELDS, title="architecture"),
 )
 def train(options: argparse.Namespace) -> None:
     """Train on a parallel corpus."""
@@ -123,9 +119,9 @@ def train(options: argparse.Namespace) -> None:
             f"  keras-transformer evaluate {run.path} "
             f"--data {shlex.join(options.data)} --split {split}"
         )
-    command = "translate" if run.task.targets_are_text else "parse"
+    use = "translate" if run.task.targets_are_text else "parse"
     print(
-        f"  keras-transformer {command} {run.path}\n"
+        f"  keras-transformer {use} {run.path}\n"
         f"  keras-transformer export {run.path} exported/1"
     )
 
@@ -168,13 +164,9 @@ def evaluate(options: argparse.Namespace) -> None:
     ((_, checkpoint),) = translator.checkpoints
     step = kt.run.step_of(checkpoint)  # training may replace it meanwhile
     print(f"decoding {options.split} of {corpus.name}")
+    workers = decoding_workers()
     results, hypotheses = evaluation.evaluate(
-        translator,
-        corpus,
-        options.split,
-        given[1],
-        decoding_workers(),
-        options.metric,
+        translator, corpus, options.split, given[1], workers, options.metric
     )
     results.update(evaluation.training_cost(run, step))
     # Before they are recorded, so that a full disk does not lose them.

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -210,17 +210,6 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     return Trace(text, pieces, *searches)
 
 
-class _History(NamedTuple):
-    """What the steps of a search have chosen from, for K hypotheses."""
-
-    tokens: tf.Tensor  # [1, t, 2K] of the candidates
-    parents: tf.Tensor  # [1, t, 2K]
-    log_probs: tf.Tensor  # [1, t, 2K] log P with the token
-    added: tf.Tensor  # [1, t, 2K] log P of the token alone
-    best: tf.Tensor  # [1, t, K, n] most probable tokens of each hypothesis
-    best_log_probs: tf.Tensor  # [1, t, K, n]
-
-
 def _record(
     translator: Translator,
     ids: tf.Tensor,
@@ -232,7 +221,7 @@ def _record(
     pipeline = translator.pipeline
     count = min(num_tokens, translator.tokenizer.vocab_size)
 
-    def run(source: tf.Tensor) -> tuple[_History, tf.Tensor]:
+    def run(source: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         searcher, state = pipeline.beam_search_steps(source, search)
         return _history(searcher, state, count), state.constraints.max_lengths
 
@@ -246,42 +235,47 @@ def _record(
     )
     state = searcher.start((), max_lengths, None)
     steps = []
-    for t in range(history.tokens.shape[1]):
-        before, now = state, _History(*(x[:, t] for x in history))
-        state = searcher.advance(before, Candidates(*now[:3]))
-        now = _History(*(x[0].numpy() for x in now))
-        steps.append(_step(translator, searcher, text, before, now, state))
+    columns = (tf.unstack(tensor, axis=1) for tensor in history)
+    for *found, values, tokens in zip(*columns, strict=True):
+        before, found = state, Candidates(*found)
+        state = searcher.advance(before, found)
+        arrays = tf.nest.map_structure(
+            np.asarray, (before, found, values, tokens, state)
+        )
+        steps.append(_step(translator, searcher, text, *arrays))
     return SearchTrace(search, int(max_lengths[0]), steps)
 
 
-def _history(searcher: BeamSearcher, state: BeamState, count: int) -> _History:
-    """Takes all steps of a search."""
+def _history(
+    searcher: BeamSearcher, state: BeamState, count: int
+) -> list[tf.Tensor]:
+    """Takes all steps of a search, of K hypotheses.
 
-    def extend(*variables: Any) -> tuple[BeamState, _History]:
+    Returns the fields of the `Candidates` of each step, `[1, t, 2K]`, then
+    log P and ids of the most probable tokens of each hypothesis,
+    `[1, t, K, count]`.
+    """
+
+    def extend(*variables: Any) -> tuple[BeamState, list[tf.Tensor]]:
         state, past = BeamState(*variables[0]), variables[1]
         log_probs, state = searcher.predict(state)
         found = searcher.candidates(state, log_probs)
-        places = tf.stack([found.parents, found.tokens], axis=-1)
-        added = tf.gather_nd(log_probs, places, batch_dims=1)
-        values, best = tf.math.top_k(log_probs, count)
-        now = (*found, added, best, values)
-        grown = [
-            tf.concat([x, y[:, None]], axis=1)
-            for x, y in zip(past, now, strict=True)
-        ]
-        return searcher.advance(state, found), _History(*grown)
+        now = [*found, *tf.math.top_k(log_probs, count)]
+        return searcher.advance(state, found), tf.nest.map_structure(
+            lambda x, y: tf.concat([x, y[:, None]], axis=1), past, now
+        )
 
     k = searcher.beam_size
-    shapes = [[1, 0, 2 * k]] * 4 + [[1, 0, k, count]] * 2
-    kinds = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32, tf.float32)
-    variables = state, _History(*map(tf.zeros, shapes, kinds))
+    shapes = [[1, 0, 2 * k]] * 3 + [[1, 0, k, count]] * 2
+    kinds = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32)
+    variables = state, list(map(tf.zeros, shapes, kinds))
     _, history = tf.while_loop(
         lambda state, _: searcher.can_win(BeamState(*state))[0],
         extend,
         variables,
         shape_invariants=growing_shapes(variables),
     )
-    return _History(*history)
+    return history
 
 
 def _step(
@@ -289,10 +283,12 @@ def _step(
     searcher: BeamSearcher,
     text: str,
     before: BeamState,
-    now: _History,
+    found: Candidates,
+    values: np.ndarray,
+    tokens: np.ndarray,
     after: BeamState,
 ) -> TraceStep:
-    """Describes a step by the states before and after it."""
+    """Describes a step by the states before and after it, and its history."""
 
     def pieces(ids: Any) -> list[str]:
         return translator.tokenizer.target.pieces(np.asarray(ids))
@@ -300,18 +296,15 @@ def _step(
     def token(token_id: int, log_prob: float) -> Token:
         return Token(pieces([token_id])[0], float(np.exp(log_prob)))
 
-    def penalty(length: Any) -> float:
+    def penalty(length: int) -> float:
         return float(length_penalty(length, searcher.alpha))
 
-    before, after = (
-        tf.nest.map_structure(np.asarray, state) for state in (before, after)
-    )
     length = int(after.index)
     hypotheses = [
         Hypothesis(
             pieces([searcher.bos_id, *before.live_ids[0, slot]]),
             float(before.live_log_probs[0, slot]),
-            list(map(token, now.best[slot], now.best_log_probs[slot])),
+            list(map(token, tokens[0, slot], values[0, slot])),
         )
         for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
     ]
@@ -320,36 +313,25 @@ def _step(
         zip(after.last_ids[is_live], after.parents[is_live], strict=True)
     )
     continuations = []
-    for rank, (token_id, parent, log_prob, added) in enumerate(
-        zip(*now[:4], strict=True)
-    ):
-        if not np.isfinite(log_prob):
-            continue
+    for rank in np.flatnonzero(np.isfinite(found.log_probs)):
+        token_id, parent, log_prob = (field[0, rank] for field in found)
         fate = "live" if (token_id, parent) in live else "pruned"
         if token_id == searcher.eos_id and rank < searcher.beam_size:
             fate = "finished"
+        added = token(token_id, log_prob - before.live_log_probs[0, parent])
+        log_prob = float(log_prob)
+        score = log_prob / penalty(length)
         continuations.append(
-            Continuation(
-                int(parent),
-                token(token_id, added),
-                float(log_prob),
-                float(log_prob) / penalty(length),
-                fate,
-            )
+            Continuation(int(parent), added, log_prob, score, fate)
         )
     finished = []
     for slot in np.flatnonzero(np.isfinite(after.finished_scores)):
         ids = after.finished_ids[0, slot, : after.finished_lengths[0, slot]]
-        score, divisor = after.finished_scores[0, slot], penalty(len(ids))
+        score = float(after.finished_scores[0, slot])
+        divisor = penalty(len(ids))
         output = translator.pipeline.output_text(tf.constant(ids), text)
         finished.append(
-            Finished(
-                pieces(ids),
-                output,
-                float(score) * divisor,
-                divisor,
-                float(score),
-            )
+            Finished(pieces(ids), output, score * divisor, divisor, score)
         )
     return TraceStep(
         length, penalty(length), hypotheses, continuations, finished
