@@ -1,7 +1,7 @@
 """The commands of `keras-transformer`.
 
-TensorFlow is imported by the commands that need it, so that `--help` and
-`presets` answer at once, and without the extra `tensorflow`.
+TensorFlow is imported by the commands that need it, with the names of `kt`, so
+that `--help` and `presets` answer at once, and without the extra `tensorflow`.
 """
 
 import argparse
@@ -11,13 +11,7 @@ import traceback
 from collections.abc import Sequence
 
 from keras_transformer import __version__
-from keras_transformer.cli import (
-    demo,
-    inference,
-    pictures,
-    terminal,
-    training,
-)
+from keras_transformer.cli import demo, inference, pictures, terminal, training
 from keras_transformer.cli.options import add_commands
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import (

@@ -49,13 +49,10 @@ def demo(options: argparse.Namespace) -> None:
     print("A new process loaded it and translated as the run does.")
 
     print("\n== 4/4 translate with the SavedModel in a new process")
-    held_out = list(itertools.islice(corpus.pairs("test"), 2))
-    sources = [_SENTENCE, *(source for source, _ in held_out)]
-    references = ["", *(reference for _, reference in held_out)]
-    translations = kt.export.translate_in_subprocess(exported, sources)
-    for source, translation, reference in zip(
-        sources, translations, references, strict=True
-    ):
+    pairs = [(_SENTENCE, ""), *itertools.islice(corpus.pairs("test"), 2)]
+    sources = [source for source, _ in pairs]
+    found = kt.export.translate_in_subprocess(exported, sources)
+    for (source, reference), translation in zip(pairs, found, strict=True):
         print(f"  {source}\n    -> {translation.texts[0]}")
         if reference:
             print(f"    reference: {reference}")

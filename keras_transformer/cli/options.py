@@ -20,8 +20,6 @@ from keras_transformer.tasks import ParsingTask, Task
 
 # Adds a flag, or several, or a positional argument.
 Flag = Callable[[argparse._ActionsContainer], typing.Any]
-
-
 Command = Callable[[argparse.Namespace], None]
 
 
