@@ -305,8 +305,7 @@ def check_command(words):
         script = read(arguments[0])
         shared = flags_of(["train"]) if "fields(Recipe" in script else ()
         for flag in filter(re.compile("--").match, arguments[1:]):
-            own = re.search(f'"{flag}[ "]', script)
-            assert own or flag in shared, words
+            assert re.search(f'"{flag}[ "]', script) or flag in shared, words
     elif program == "pip":
         for extra in re.findall(r"[\[,](\w+)(?=[,\]])", " ".join(arguments)):
             assert f'"{extra}": ' in read("setup.py"), words
