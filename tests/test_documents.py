@@ -22,7 +22,6 @@ from documents import (
 import keras_transformer as kt
 from keras_transformer.cli.commands import argument_parser
 from keras_transformer.presets import PRESETS
-from keras_transformer.train import trainer
 from keras_transformer.train.log import COLUMNS
 from keras_transformer.train.run import TrainingRun
 
@@ -222,7 +221,7 @@ def test_training_programs(readme, monkeypatch):
         calls.append((corpus.name, output, preset, recipe))
         return Trained()
 
-    monkeypatch.setattr(trainer, "train", train)
+    monkeypatch.setattr(kt.train, "train", train)
     of_program, of_fit = blocks("docs/training.md", "python")
     names = dict(made)
     exec(of_program, names)
