@@ -64,9 +64,6 @@ setup(
         "keras_transformer.inference",
         "keras_transformer.layers",
         "keras_transformer.showing",
-        "keras_transformer.showing.pages",
-        "keras_transformer.showing.plotting",
-        "keras_transformer.showing.tracing",
         "keras_transformer.support",
         "keras_transformer.tasks",
         "keras_transformer.tasks.parsing",
@@ -84,7 +81,7 @@ setup(
     package_data={
         "keras_transformer": ["py.typed"],
         "keras_transformer.export": ["templates/*"],
-        "keras_transformer.showing.pages": ["*.css", "*.html", "*.js"],
+        "keras_transformer.showing": ["templates/*"],
         "keras_transformer.train.data": ["demo/*"],
     },
     install_requires=[KERAS, "numpy>=1.26"],

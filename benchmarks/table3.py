@@ -27,9 +27,11 @@ from sacrebleu.significance import PairedTest
 
 import keras_transformer as kt
 from keras_transformer.cli.options import (
-    add_data,
-    add_field,
-    add_preset,
+    DATA,
+    PRESET_NAMES,
+    fields,
+    flag,
+    flags,
     given_values,
 )
 from keras_transformer.presets import PRESETS
@@ -261,14 +263,14 @@ def _over_seeds(values: Iterable[float | None]) -> str:
 def main() -> None:
     """Runs what is missing, and writes the table after every seed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_data(parser)
-    parser.add_argument("--output", type=Path, required=True, help="folder")
-    add_preset(parser, "tiny")
-    parser.add_argument("--rows", nargs="+", help="beside base (default: all)")
-    parser.add_argument("--seeds", type=int, default=3, help="runs per row")
-    for field in dataclasses.fields(Recipe):
-        if field.name != "seed":
-            add_field(parser, Recipe, field)
+    flags(
+        DATA,
+        flag("--output PATH", "folder", type=Path, required=True),
+        flag("--preset NAME", PRESET_NAMES, default="tiny"),
+        flag("--rows NAME", "beside base (default: all)", nargs="+"),
+        flag("--seeds N", "runs per row", default=3),
+        fields(Recipe, without=("seed",)),
+    )(parser)
     options = parser.parse_args()
     recipe = make_recipe(options.preset, **given_values(options, Recipe))
     corpus = kt.train.open_corpus(options.data, options.source, options.target)

@@ -1,36 +1,23 @@
-"""The commands of `keras-transformer`, in the order of its help.
+"""The commands of `keras-transformer`.
 
-TensorFlow is imported by the commands that need it, so that `--help` and
-`presets` answer at once, and without the extra `tensorflow`.
+TensorFlow is imported by the commands that need it, with the names of `kt`, so
+that `--help` and `presets` answer at once, and without the extra `tensorflow`.
 """
 
 import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
 
 from keras_transformer import __version__
-from keras_transformer.cli import inference, pictures, training
-
-# Module and summary of each command. The module has a function with its name,
-# and one that adds its flags.
-_COMMANDS = {
-    "prepare": (training, "tokenize a large corpus for training"),
-    "train": (training, "train on a parallel corpus"),
-    "evaluate": (training, "measure BLEU or F1 on a split"),
-    "average": (training, "average the last checkpoints of a run"),
-    "translate": (inference, "translate standard input line by line"),
-    "parse": (inference, "parse standard input line by line"),
-    "score": (inference, "score given translations"),
-    "export": (inference, "write a SavedModel"),
-    "serve": (inference, "start a web page to try a run"),
-    "presets": (training, "list the presets and their parameters"),
-    "trace": (pictures, "show a search step by step"),
-    "attention": (pictures, "show the attention during a translation"),
-    "curve": (pictures, "plot the training of a run"),
-    "plot": (pictures, "plot a learning rate or a corpus"),
-    "demo": (
-        training,
-        "train, evaluate, export and translate in a few minutes",
-    ),
-}
+from keras_transformer.cli import demo, inference, pictures, terminal, training
+from keras_transformer.cli.options import add_commands
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import (
+    explain_missing_packages,
+    import_tensorflow_quietly,
+)
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -41,10 +28,60 @@ def argument_parser() -> argparse.ArgumentParser:
         "export.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, (module, summary) in _COMMANDS.items():
-        command = commands.add_parser(name, help=summary, allow_abbrev=False)
-        if name != "presets":  # has no flags
-            getattr(module, f"add_{name}_options")(command)
-        command.set_defaults(command=getattr(module, name))
+    add_commands(
+        parser,
+        "COMMAND",
+        training.prepare,
+        training.train,
+        training.evaluate,
+        training.average,
+        inference.translate,
+        inference.parse,
+        inference.score,
+        inference.export,
+        inference.serve,
+        training.presets,
+        pictures.trace,
+        pictures.attention,
+        pictures.curve,
+        pictures.plot,
+        demo.demo,
+    )
     return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code; see `terminal.run`.
+
+    `argparse` raises SystemExit after `--help` and for invalid options, and
+    SIGTERM with code 143.
+    """
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if not os.environ.get("TF_CONFIG"):
+        return terminal.run(lambda: _run(arguments))
+    try:
+        code = terminal.run(lambda: _run(arguments))
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    if code:
+        # At exit TensorFlow waits, for minutes, for workers that have stopped;
+        # a supervisor is to restart this one at once.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> None:
+    terminal.check_arguments(arguments)
+    with explain_missing_packages(InputError):
+        options = argument_parser().parse_args(arguments)
+        name = options.command.__name__
+        if name in ("evaluate", "parse", "translate"):
+            # On CPU they translate a batch per core at the same time instead.
+            os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+        if name != "presets":
+            import_tensorflow_quietly()
+        options.command(options)

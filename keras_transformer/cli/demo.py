@@ -1,57 +1,58 @@
-"""Trains, evaluates, exports and translates in a few minutes."""
+"""The command that shows the others."""
 
+import argparse
 import itertools
-import os
 from pathlib import Path
 
-from keras_transformer.export import save, translate_in_subprocess
-from keras_transformer.inference.run import Run
-from keras_transformer.inference.translator import Translator
-from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.evaluation import (
-    describe,
-    evaluate,
-    record,
-    training_cost,
-)
-from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import check_free
-from keras_transformer.train.trainer import train
+import keras_transformer as kt
+from keras_transformer.cli.options import command, flag
 
 _PRESET = "tiny"
 _SENTENCE = "I am a student"
 
 
-def run_demo(output: str | os.PathLike | None = None) -> Run:
-    """Trains a small Transformer on the bundled corpus and uses it."""
-    output = output or _free_folder()
+@command(
+    flag(
+        "--output FOLDER",
+        "folder of the run (default: the first of runs/demo, runs/demo-2, ... "
+        "that does not exist)",
+    ),
+)
+def demo(options: argparse.Namespace) -> None:
+    """Train, evaluate, export and translate in a few minutes."""
+    from keras_transformer.train import evaluation
+    from keras_transformer.train.run import check_free
+
+    output = options.output or _free_folder()
     check_free(output)
-    corpus = open_corpus(["embedded"])
-    recipe = Recipe.from_preset(_PRESET, max_length=32, steps_per_epoch=250)
+    corpus = kt.train.open_corpus(["embedded"])
+    recipe = kt.train.Recipe.from_preset(
+        _PRESET, max_length=32, steps_per_epoch=250
+    )
 
     print("== 1/4 train on the bundled English-German corpus")
-    run = train(corpus, output, _PRESET, recipe)
+    run = kt.train.train(corpus, output, _PRESET, recipe)
 
     print("\n== 2/4 translate 500 held-out sentences with beam search")
-    translator = Translator.open(run.path)
-    results, hypotheses = evaluate(translator, corpus, "test", corpus.target)
-    results.update(training_cost(run, run.step))
-    record(run, run.find_checkpoint(), run.step, results, hypotheses)
-    print(describe(results))
+    translator = kt.Translator.open(run.path)
+    results, hypotheses = evaluation.evaluate(
+        translator, corpus, "test", corpus.target
+    )
+    results.update(evaluation.training_cost(run, run.step))
+    checkpoint = run.find_checkpoint()
+    evaluation.record(run, checkpoint, run.step, results, hypotheses)
+    print(evaluation.describe(results))
 
     exported = run.path / "exported" / "1"
     print(f"\n== 3/4 export a SavedModel to {exported} and check it")
-    save(translator, exported)
+    kt.export.save(translator, exported)
     print("A new process loaded it and translated as the run does.")
 
     print("\n== 4/4 translate with the SavedModel in a new process")
-    held_out = list(itertools.islice(corpus.pairs("test"), 2))
-    sources = [_SENTENCE, *(source for source, _ in held_out)]
-    references = ["", *(reference for _, reference in held_out)]
-    translations = translate_in_subprocess(exported, sources)
-    for source, translation, reference in zip(
-        sources, translations, references, strict=True
-    ):
+    pairs = [(_SENTENCE, ""), *itertools.islice(corpus.pairs("test"), 2)]
+    sources = [source for source, _ in pairs]
+    found = kt.export.translate_in_subprocess(exported, sources)
+    for (source, reference), translation in zip(pairs, found, strict=True):
         print(f"  {source}\n    -> {translation.texts[0]}")
         if reference:
             print(f"    reference: {reference}")
@@ -59,23 +60,18 @@ def run_demo(output: str | os.PathLike | None = None) -> Run:
         "\nThe corpus has simple sentences and a small vocabulary: the model "
         "cannot translate\nanything else."
     )
-    print(_next_steps(run.path))
-    return run
+    # `make demo` runs the command by its path, without activating .venv.
+    print(f"""
+The run is in {run.path}. Next, after `source .venv/bin/activate`:
+  echo "The old teacher reads a book." | keras-transformer translate {run.path}
+  keras-transformer serve {run.path}            a page to try it with
+  keras-transformer trace {run.path} "{_SENTENCE}." --output trace.html
+  keras-transformer attention {run.path} "{_SENTENCE}." --output attention.html
+  keras-transformer train --data FOLDER --source en --target de \\
+      --preset small --output runs/mine     with your own train.en, train.de""")
 
 
 def _free_folder() -> Path:
     numbered = (Path(f"runs/demo-{number}") for number in itertools.count(2))
     paths = itertools.chain([Path("runs/demo")], numbered)
     return next(path for path in paths if not path.exists())
-
-
-def _next_steps(path: Path) -> str:
-    # `make demo` runs the command by its path, without activating .venv.
-    return f"""
-The run is in {path}. Next, after `source .venv/bin/activate`:
-  echo "The old teacher reads a book." | keras-transformer translate {path}
-  keras-transformer serve {path}            a page to try it with
-  keras-transformer trace {path} "{_SENTENCE}." --output trace.html
-  keras-transformer attention {path} "{_SENTENCE}." --output attention.html
-  keras-transformer train --data FOLDER --source en --target de \\
-      --preset small --output runs/mine     with your own train.en, train.de"""

@@ -1,49 +1,54 @@
-"""The commands that use a run: their flags, and what they do."""
+"""The commands that use a run."""
 
 import argparse
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import keras_transformer as kt
 from keras_transformer.cli import terminal
 from keras_transformer.cli.options import (
-    add_integer,
-    add_model,
-    add_sampling,
-    add_search,
+    MODELS,
+    SEARCH,
+    command,
+    fields,
+    flag,
+    flags,
     open_translator,
 )
+from keras_transformer.decoding.search import BeamSearch, Sampling
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_new
 from keras_transformer.support.startup import available_cores, decoding_workers
 from keras_transformer.tasks import ParsingTask, TranslationTask
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.translator import Translation, Translator
+    from keras_transformer.inference.translator import Translation
 
-_N_BEST = (
+_N_BEST = flag(
+    "--n-best N",
     "print the N best outputs of each line, each in one line as line number, "
-    "score and output, separated by tabs"
+    "score and output, separated by tabs",
 )
 
 
-def add_translate_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of `translate`."""
-    add_model(parser)
-    add_search(parser)
-    add_sampling(parser)
-    add_integer(parser, "--n-best", None, _N_BEST)
-    parser.add_argument(
-        "--prefix",
-        default="",
-        metavar="TEXT",
-        help="what every translation must begin with",
-    )
-
-
+@command(
+    MODELS,
+    SEARCH,
+    flags(
+        flag(
+            "--sample", "draw translations at random, in place of beam search"
+        ),
+        fields(Sampling, without=BeamSearch.__dataclass_fields__),
+        title="sampling",
+    ),
+    _N_BEST,
+    flag("--prefix TEXT", "what every translation must begin with", default=""),
+)
 def translate(options: argparse.Namespace) -> None:
-    """Translates standard input line by line."""
+    """Translate standard input line by line."""
     translator = open_translator(options, TranslationTask())
     for number, found in _outputs(translator, options.prefix):
         # A model may spell line ends.
@@ -54,31 +59,20 @@ def translate(options: argparse.Namespace) -> None:
             _print_n_best(number, found.scores, texts)
 
 
-def add_parse_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of `parse`."""
-    add_model(parser)
-    add_search(parser)
-    parser.add_argument(
+@command(
+    MODELS,
+    SEARCH,
+    flag(
         "--tokenized",
-        action="store_true",
-        help="the words of a line are separated by spaces already, as in the "
-        "Penn Treebank",
-    )
-    parser.add_argument(
-        "--one-line", action="store_true", help="print each tree in one line"
-    )
-    add_integer(parser, "--n-best", None, _N_BEST)
-    parser.add_argument(
-        "--svg",
-        metavar="FOLDER",
-        help="also draw the best tree of line N into FOLDER/N.svg",
-    )
-
-
+        "the words of a line are separated by spaces already, as in the Penn "
+        "Treebank",
+    ),
+    flag("--one-line", "print each tree in one line"),
+    _N_BEST,
+    flag("--svg FOLDER", "also draw the best tree of line N into FOLDER/N.svg"),
+)
 def parse(options: argparse.Namespace) -> None:
-    """Parses standard input line by line."""
-    from keras_transformer.tasks.parsing import Tree, draw, pretty
-
+    """Parse standard input line by line."""
     translator = open_translator(
         options, ParsingTask(split_words=not options.tokenized)
     )
@@ -93,22 +87,21 @@ def parse(options: argparse.Namespace) -> None:
             )
     for number, found in _outputs(translator):
         text = found.texts[0]
-        tree = (
-            Tree.from_string(text) if text else None
-        )  # an empty line has no tree
+        # An empty line has no tree.
+        tree = kt.parsing.Tree.from_string(text) if text else None
         if options.n_best is not None:
             _print_n_best(number, found.scores, found.texts)
         elif tree is None or options.one_line:
             print(text)
         else:
-            print(f"{pretty(tree)}\n")
+            print(f"{kt.parsing.pretty(tree)}\n")
         if tree is not None and options.svg is not None:
             with atomic_write(folder / f"{number}.svg") as partial:
-                partial.write_text(draw(tree), "utf-8")
+                partial.write_text(kt.parsing.draw(tree), "utf-8")
 
 
 def _outputs(
-    translator: "Translator", prefix: str = ""
+    translator: "kt.Translator", prefix: str = ""
 ) -> Iterator[tuple[int, "Translation"]]:
     """Yields number and output of each line of standard input.
 
@@ -150,60 +143,45 @@ def _print_n_best(number: int, scores: list[float], texts: list[str]) -> None:
         print(f"{number}\t{score:.4f}\t{text}")
 
 
-def add_score_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of `score`."""
-    add_model(parser)
-    add_search(parser, "alpha")
-
-
+@command(MODELS, fields(BeamSearch, ("alpha",)))
 def score(options: argparse.Namespace) -> None:
-    """Scores the translations that standard input has beside their sources."""
+    """Score given translations."""
     translator = open_translator(options)
-    number = 0
+    numbers = itertools.count(1)
     for lines in terminal.read_lines():
-        pairs = []
-        for line in lines:
-            number += 1
-            pair = line.split("\t")
+        pairs = [line.split("\t") for line in lines]
+        for pair, number in zip(pairs, numbers, strict=False):
             if len(pair) != 2:
                 raise InputError(
                     "Each line must be a source, a tab and its translation. "
                     f"Received: line {number} with {len(pair) - 1} tabs"
                 )
-            pairs.append(pair)
         sources, targets = zip(*pairs, strict=True)
         for found in translator.score(sources, targets):
             print(f"{found.score:.4f}\t{found.perplexity:.4f}")
 
 
-def add_export_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of `export`."""
-    add_model(parser)
-    parser.add_argument("output", help="new folder, e.g. exported/1")
-    add_search(parser)
-    add_integer(parser, "--n-best", 1, "translations returned per text")
-    parser.add_argument(
-        "--signatures",
+@command(
+    MODELS,
+    flag("output", "new folder, e.g. exported/1"),
+    SEARCH,
+    flag("--n-best N", "translations returned per text", default=1),
+    flag(
+        "--signatures NAME",
+        "signatures to write; serving_default is needed (default: all)",
         nargs="+",
-        metavar="NAME",
-        help="signatures to write; serving_default is needed (default: all)",
-    )
-    parser.add_argument(
+    ),
+    flag(
         "--serving-kit",
-        action="store_true",
-        help="also write warm-up requests, settings and instructions for "
+        "also write warm-up requests, settings and instructions for "
         "TensorFlow Serving",
-    )
-
-
+    ),
+)
 def export(options: argparse.Namespace) -> None:
-    """Writes a SavedModel."""
+    """Write a SavedModel."""
     check_new(options.output)
-    from keras_transformer.export import save
-    from keras_transformer.export.serving_kit import check_kit, write_kit
-
     if options.serving_kit:
-        check_kit(options.output)
+        kt.export.serving_kit.check_kit(options.output)
     translator = open_translator(options)
     output = Path(options.output)
     if not output.name.isdecimal():
@@ -212,35 +190,33 @@ def export(options: argparse.Namespace) -> None:
             f"are named by a version number, such as {output / '1'}"
         )
     print(f"exporting {', '.join(options.runs)}")
-    path = save(translator, options.output, include=options.signatures)
+    path = kt.export.save(
+        translator, options.output, include=options.signatures
+    )
     print(
         f"{path} holds a SavedModel, which was loaded in a new process and "
         "translates as the run does"
     )
     if options.serving_kit:
-        for file in write_kit(path, available_cores()):
+        for file in kt.export.write_kit(path, available_cores()):
             print(f"wrote {file}")
 
 
-def add_serve_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of `serve`."""
-    add_model(parser)
-    parser.add_argument(
+@command(
+    MODELS,
+    flag(
         "--host",
+        "address to listen on (default: %(default)s, this computer)",
         default="127.0.0.1",
-        help="address to listen on (default: %(default)s, this computer)",
-    )
-    add_integer(parser, "--port", 8000, "port to listen on, 0 for any")
-    add_integer(parser, "--n-best", 4, "outputs shown per text")
-    add_integer(parser, "--max-characters", 2_000, "length of the longest text")
-    add_search(parser)
-
-
+    ),
+    flag("--port N", "port to listen on, 0 for any", default=8000),
+    flag("--n-best N", "outputs shown per text", default=4),
+    flag("--max-characters N", "length of the longest text", default=2_000),
+    SEARCH,
+)
 def serve(options: argparse.Namespace) -> None:
-    """Starts a web page to try the runs with."""
-    from keras_transformer.showing import web
-
+    """Start a web page to try a run."""
     name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
-    with web.listen(options.host, options.port) as listening:
+    with kt.web.listen(options.host, options.port) as listening:
         translator = open_translator(options)
-        web.serve(translator, name, listening, options.max_characters)
+        kt.web.serve(translator, name, listening, options.max_characters)

@@ -1,11 +1,12 @@
-"""Flags that several commands share, and what was given with them."""
+"""What commands are made of: flags, and what was given with them."""
 
 import argparse
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+import keras_transformer as kt
 from keras_transformer.decoding.search import (
     BeamSearch,
     Sampling,
@@ -17,81 +18,65 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, SEED
 from keras_transformer.tasks import ParsingTask, Task
 
-if typing.TYPE_CHECKING:
-    from keras_transformer.inference.run import Run
-    from keras_transformer.inference.translator import Translator
+# Adds a flag, or several, or a positional argument.
+Flag = Callable[[argparse._ActionsContainer], typing.Any]
+Command = Callable[[argparse.Namespace], None]
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Adds the folder of a run."""
-    parser.add_argument("run", help="folder that `train` wrote")
+def command(*several: Flag) -> Callable[[Command], Command]:
+    """Gives a command its flags; its docstring is its summary in the help."""
+
+    def with_flags(run: Command) -> Command:
+        run.add_flags = flags(*several)
+        return run
+
+    return with_flags
 
 
-def add_model(parser: argparse.ArgumentParser, several: bool = True) -> None:
-    """Adds the folder of a run or of several, `--checkpoint` and `--dtype`."""
-    text = "folder that `train` wrote"
-    if several:
-        text += (
-            "; the probabilities of several runs with the same tokenizer are "
-            "averaged"
-        )
-    nargs = "+" if several else 1
-    parser.add_argument("runs", nargs=nargs, metavar="run", help=text)
-    parser.add_argument(
-        "--checkpoint",
-        metavar="STEP",
-        help="a step, best (by validation score) or last (default: last)",
-    )
-    parser.add_argument(
-        "--dtype",
-        choices=("float32", "bfloat16", "float16"),
-        default="float32",
-        help="type of weights and computation; the 16-bit types take half the "
-        "space (default: %(default)s)",
-    )
-
-
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of a corpus."""
-    parser.add_argument(
-        "--data",
-        nargs="+",
-        required=True,
-        metavar="PATH",
-        help="one of: a folder of {train,valid,test}.LANGUAGE, of TFRecord "
-        "files or, for parsing, of {train,valid,test}.mrg; two text files; a "
-        ".tsv file; tfds:NAME/CONFIG; a folder that `prepare` wrote; embedded "
-        "(the bundled corpus)",
-    )
-    for name, example in (("source", "en"), ("target", "de")):
-        parser.add_argument(
-            f"--{name}",
-            metavar="LANGUAGE",
-            help=f"language code of the {name}, e.g. {example}",
-        )
-
-
-def add_split(parser: argparse.ArgumentParser, default: str, text: str) -> None:
-    """Adds the flag `--split`."""
-    text += " (default: %(default)s)"
-    parser.add_argument("--split", default=default, help=text)
-
-
-def add_output(parser: argparse.ArgumentParser, text: str) -> None:
-    """Adds the flag `--output`, which is required."""
-    parser.add_argument("--output", required=True, metavar="PATH", help=text)
-
-
-def add_preset(
-    parser: argparse.ArgumentParser, default: str | None, about: str = ""
+def add_commands(
+    parser: argparse.ArgumentParser, metavar: str, *commands: Command
 ) -> None:
-    """Adds `--preset`; `about` says what a default of None means."""
-    parser.add_argument(
-        "--preset",
-        default=default,
-        metavar="NAME",
-        help=f"one of {', '.join(PRESETS)} (default: {about or default})",
-    )
+    """Lets a parser choose a command, which is its option `command`."""
+    subparsers = parser.add_subparsers(required=True, metavar=metavar)
+    for run in commands:
+        summary = run.__doc__[0].lower() + run.__doc__[1:].rstrip(".")
+        subparser = subparsers.add_parser(
+            run.__name__, help=summary, allow_abbrev=False
+        )
+        run.add_flags(subparser)
+        subparser.set_defaults(command=run)
+
+
+# === Flags ===
+
+
+def flag(name: str, text: str, **keywords: typing.Any) -> Flag:
+    """Returns a flag, or a positional argument.
+
+    `--flag` is a boolean, `--flag VALUE` has a value, and `--flag N` an
+    integer. The help is the text and, unless the text says it, the default.
+    """
+    name, _, metavar = name.partition(" ")
+    if metavar:
+        keywords["metavar"] = metavar
+    if metavar == "N":
+        keywords.setdefault("type", integer)
+    if name.startswith("--") and not keywords:
+        keywords["action"] = "store_true"
+    if keywords.get("default") and "(default" not in text:
+        text += " (default: %(default)s)"
+    return lambda parser: parser.add_argument(name, help=text, **keywords)
+
+
+def flags(*several: Flag, title: str | None = None) -> Flag:
+    """Returns several flags as one, with a title of their own in the help."""
+
+    def add(parser: argparse._ActionsContainer) -> None:
+        group = parser if title is None else parser.add_argument_group(title)
+        for one in several:
+            one(group)
+
+    return add
 
 
 def integer(text: str) -> int:
@@ -111,46 +96,29 @@ def positive_integer(text: str) -> int:
     return int(text)
 
 
-def add_integer(
-    parser: argparse.ArgumentParser,
-    flag: str,
-    default: int | None,
-    text: str,
-    type: Callable[[str], int] = integer,
-) -> None:
-    """Adds a flag with an integer; `None` is explained in the text."""
-    if default is not None:
-        text += " (default: %(default)s)"
-    parser.add_argument(
-        flag, type=type, default=default, metavar="N", help=text
+def fields(
+    cls: type,
+    names: Collection[str] = (),
+    without: Collection[str] = (),
+    title: str | None = None,
+) -> Flag:
+    """Returns the flags of a dataclass, or of the fields with some names.
+
+    A flag that is not given has no value.
+    """
+    value_types = typing.get_type_hints(cls)
+    return flags(
+        *(
+            _field(cls, field, value_types[field.name])
+            for field in dataclasses.fields(cls)
+            if field.name in (names or value_types)
+            and field.name not in without
+        ),
+        title=title,
     )
 
 
-def add_search(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Adds the flags of the fields of `BeamSearch`, or of some of them."""
-    for field in dataclasses.fields(BeamSearch):
-        if field.name in names or not names:
-            add_field(parser, BeamSearch, field)
-
-
-def add_sampling(parser: argparse.ArgumentParser) -> None:
-    """Adds `--sample` and the flags of what only `Sampling` has."""
-    group = parser.add_argument_group("sampling")
-    group.add_argument(
-        "--sample",
-        action="store_true",
-        help="draw translations at random, in place of beam search",
-    )
-    shared = {field.name for field in dataclasses.fields(BeamSearch)}
-    for field in dataclasses.fields(Sampling):
-        if field.name not in shared:
-            add_field(group, Sampling, field)
-
-
-def add_field(
-    group: argparse._ActionsContainer, cls: type, field: dataclasses.Field
-) -> None:
-    """Adds the flag of a dataclass field; it has no value unless given."""
+def _field(cls: type, field: dataclasses.Field, value_type: typing.Any) -> Flag:
     default = str(field.default)
     if any(
         field.name in {"vocab_size", *preset.architecture, *preset.recipe}
@@ -161,23 +129,69 @@ def add_field(
         of_trees = getattr(ParsingTask.search, field.name)
         if of_trees != field.default:
             default += f"; of trees: {of_trees}"
-    value_type = typing.get_type_hints(cls)[field.name]
     if isinstance(value_type, types.UnionType):  # such as `int | None`
         value_type = typing.get_args(value_type)[0]
-    keywords: dict[str, typing.Any] = dict(
-        default=argparse.SUPPRESS,
-        help=f"{field.metadata['description']} (default: {default})",
-    )
-    if value_type is bool:
-        keywords.update(action="store_true")
-    else:
+    keywords: dict[str, typing.Any] = dict(action="store_true")
+    if value_type is not bool:
         rule = field.metadata["rule"]
-        keywords.update(
+        keywords = dict(
             type=integer if value_type is int and rule != SEED else value_type,
             choices=rule.choices or None,
             metavar=None if value_type is str else value_type.__name__.upper(),
         )
-    group.add_argument("--" + field.name.replace("_", "-"), **keywords)
+    return flag(
+        "--" + field.name.replace("_", "-"),
+        f"{field.metadata['description']} (default: {default})",
+        default=argparse.SUPPRESS,
+        **keywords,
+    )
+
+
+# === Flags that several commands have ===
+
+_FOLDER = "folder that `train` wrote"
+RUN = flag("run", _FOLDER)
+_LOADING = flags(
+    flag(
+        "--checkpoint STEP",
+        "a step, best (by validation score) or last (default: last)",
+    ),
+    flag(
+        "--dtype",
+        "type of weights and computation; the 16-bit types take half the space",
+        choices=("float32", "bfloat16", "float16"),
+        default="float32",
+    ),
+)
+MODEL = flags(flag("runs", _FOLDER, nargs=1, metavar="run"), _LOADING)
+MODELS = flags(
+    flag(
+        "runs",
+        f"{_FOLDER}; the probabilities of several runs with the same tokenizer "
+        "are averaged",
+        nargs="+",
+        metavar="run",
+    ),
+    _LOADING,
+)
+DATA = flags(
+    flag(
+        "--data PATH",
+        "one of: a folder of {train,valid,test}.LANGUAGE, of TFRecord files "
+        "or, for parsing, of {train,valid,test}.mrg; two text files; a .tsv "
+        "file; tfds:NAME/CONFIG; a folder that `prepare` wrote; embedded (the "
+        "bundled corpus)",
+        nargs="+",
+        required=True,
+    ),
+    flag("--source LANGUAGE", "language code of the source, e.g. en"),
+    flag("--target LANGUAGE", "language code of the target, e.g. de"),
+)
+PRESET_NAMES = f"one of {', '.join(PRESETS)}"
+SEARCH = fields(BeamSearch)
+
+
+# === What was given ===
 
 
 def given_values(options: argparse.Namespace, cls: type) -> dict:
@@ -189,12 +203,9 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 def open_translator(
     options: argparse.Namespace, task: Task | None = None
-) -> "Translator":
+) -> "kt.Translator":
     """Opens the runs, which must be for the task, with the search of flags."""
-    from keras_transformer.inference.run import Run
-    from keras_transformer.inference.translator import Translator
-
-    runs = [Run.open(path) for path in options.runs]
+    runs = [kt.Run.open(path) for path in options.runs]
     found = runs[0].task
     if task is not None and task.name != found.name:
         command = "translate" if found.targets_are_text else "parse"
@@ -203,7 +214,7 @@ def open_translator(
             f"which is for {found.name}. Use `keras-transformer {command}`."
         )
     n_best = getattr(options, "n_best", None)
-    return Translator.open(
+    return kt.Translator.open(
         runs,
         options.checkpoint,
         search_of(options, runs[0]),
@@ -213,7 +224,7 @@ def open_translator(
     )
 
 
-def search_of(options: argparse.Namespace, run: "Run") -> Search:
+def search_of(options: argparse.Namespace, run: "kt.Run") -> Search:
     """Returns the search; what was not given is the default of the task."""
     kind, other, problem = (
         (Sampling, BeamSearch, "Options of beam search exclude --sample.")

@@ -27,6 +27,20 @@ _MEMORY = (
     "a smaller --batch-tokens or --max-length, with "
     "--gradient-accumulation-steps or a mixed --dtype."
 )
+_WORKER = (
+    "Another worker has stopped or does not answer. If it printed no reason, "
+    "start the same commands again: they resume from the last checkpoint."
+)
+_FILE = "A file cannot be read or written."
+# By name: the errors of TensorFlow, which may not be imported, follow Python's.
+_ADVICE = {
+    "MemoryError": _MEMORY,
+    "ResourceExhaustedError": _MEMORY,
+    "UnavailableError": _WORKER,
+    "AbortedError": _WORKER,
+    "PermissionDeniedError": _FILE,
+    "NotFoundError": _FILE,
+}
 
 
 def run(command: Callable[[], None]) -> int:
@@ -155,15 +169,13 @@ def _describe(error: Exception) -> str | None:
     """Returns what to print of an error; None if it is a bug of ours."""
     if isinstance(error, InputError):
         return str(error)
-    # TensorFlow has no exception classes of its own for the first two.
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    advice = next((_ADVICE[kind] for kind in kinds if kind in _ADVICE), None)
+    # TensorFlow has no exception classes of its own for these.
     if "No space left" in str(error):
         advice = "The disk is full."
     elif "File too large" in str(error):
         advice = "A file exceeds the size limit; see `ulimit -f`."
-    elif isinstance(error, MemoryError):
-        advice = _MEMORY
-    else:
-        advice = _advice_on_tensorflow(error)
     # In a graph, TensorFlow's reason follows where it failed.
     lines = [line for line in str(error).splitlines() if line.strip()]
     reasons = [line for line in lines if not re.match(_PREAMBLE, line)]
@@ -171,22 +183,3 @@ def _describe(error: Exception) -> str | None:
     if advice:
         return f"{advice} Received: {reason}"
     return reason if isinstance(error, OSError) else None
-
-
-def _advice_on_tensorflow(error: Exception) -> str | None:
-    """Returns what to do about an error that the system caused, or None."""
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is None:
-        return None
-    errors = tensorflow.errors
-    if isinstance(error, errors.ResourceExhaustedError):
-        return _MEMORY
-    if isinstance(error, errors.UnavailableError | errors.AbortedError):
-        return (
-            "Another worker has stopped or does not answer. If it printed no "
-            "reason, start the same commands again: they resume from the "
-            "last checkpoint."
-        )
-    if isinstance(error, errors.PermissionDeniedError | errors.NotFoundError):
-        return "A file cannot be read or written."
-    return None

@@ -5,9 +5,10 @@ import itertools
 import pytest
 from commands import check_refused
 
-from keras_transformer.cli import demo
+import keras_transformer as kt
 from keras_transformer.inference.translator import Translation
 from keras_transformer.support.errors import InputError
+from keras_transformer.train import evaluation
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.run import TrainingRun
 
@@ -37,12 +38,12 @@ def calls(trained, monkeypatch):
     def record(run, checkpoint, step, results, hypotheses):
         calls.append(("record", run.path, checkpoint.name, step, hypotheses))
 
-    monkeypatch.setattr(demo, "train", train)
-    monkeypatch.setattr(demo, "save", save)
-    monkeypatch.setattr(demo, "translate_in_subprocess", translate)
-    monkeypatch.setattr(demo, "evaluate", evaluate)
-    monkeypatch.setattr(demo, "record", record)
-    monkeypatch.setattr(demo, "describe", lambda results: "the results")
+    monkeypatch.setattr(kt.train, "train", train)
+    monkeypatch.setattr(kt.export, "save", save)
+    monkeypatch.setattr(kt.export, "translate_in_subprocess", translate)
+    monkeypatch.setattr(evaluation, "evaluate", evaluate)
+    monkeypatch.setattr(evaluation, "record", record)
+    monkeypatch.setattr(evaluation, "describe", lambda _: "the results")
     return calls
 
 
@@ -80,7 +81,7 @@ def test_the_default_folder_is_the_first_free_one(
     def train(corpus, output, *_):
         raise InputError(f"output={output}")
 
-    monkeypatch.setattr(demo, "train", train)
+    monkeypatch.setattr(kt.train, "train", train)
     monkeypatch.chdir(tmp_path)
     for expected in ("runs/demo", "runs/demo-2", "runs/demo-3"):
         check_refused(run_cli("demo"), f"output={expected}\n")

@@ -6,8 +6,8 @@ import socket
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
+import keras_transformer as kt
 from keras_transformer.decoding.search import BeamSearch, Sampling
-from keras_transformer.export import serving_kit
 from keras_transformer.inference.translator import (
     Translator,
 )
@@ -254,7 +254,7 @@ def test_export_writes_all_signatures_and_no_kit_by_default(
         kits.append((path, cores))
         return ["a", "b"]
 
-    monkeypatch.setattr(serving_kit, "write_kit", write_kit)
+    monkeypatch.setattr(kt.export, "write_kit", write_kit)
     assert run_cli("export", trained.run, "exported/1").code == 0
     assert save_call["include"] is None  # all
     assert kits == []

@@ -68,7 +68,7 @@ def train_call(monkeypatch):
         call.update(keywords)
         return types.SimpleNamespace(path=output, task=TranslationTask())
 
-    monkeypatch.setattr("keras_transformer.train.trainer.train", train)
+    monkeypatch.setattr("keras_transformer.train.train", train)
     return call
 
 
@@ -129,9 +129,7 @@ def test_train_has_the_sizes_and_the_recipe_of_init_from(
 
 
 def test_train_is_silent_on_other_workers(run_cli, trained, monkeypatch):
-    monkeypatch.setattr(
-        "keras_transformer.train.trainer.train", lambda *_, **__: None
-    )
+    monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: None)
     arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
     result = run_cli("train", "--data", trained.data, *arguments)
     assert result == (0, "", "")

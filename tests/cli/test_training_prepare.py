@@ -37,7 +37,7 @@ def test_prepare_and_train(run_cli, data, tmp_path, monkeypatch):
         recipes.append(recipe)
         assert corpus.prepared.path == folder
 
-    monkeypatch.setattr("keras_transformer.train.trainer.train", train)
+    monkeypatch.setattr("keras_transformer.train.train", train)
     train_on = ("train", "--data", folder, "--output", tmp_path / "run")
     assert run_cli(*train_on, "--steps", 3).code == 0
     assert recipes[0] == Recipe.from_preset(
@@ -56,11 +56,9 @@ def test_train_names_the_next_commands_that_work(
     corpus.prepared = type("Prepared", (), {"recipe_values": lambda _: {}})()
     run = type("Run", (), {"path": "runs/x", "task": TranslationTask()})
     monkeypatch.setattr(
-        "keras_transformer.train.data.corpus.open_corpus", lambda *_: corpus
+        "keras_transformer.train.open_corpus", lambda *_: corpus
     )
-    monkeypatch.setattr(
-        "keras_transformer.train.trainer.train", lambda *_, **__: run
-    )
+    monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: run)
     arguments = ("train", "--data", data, "--output", "runs/x")
     assert "evaluate" not in run_cli(*arguments).out
     corpus.prepared = None

@@ -1,10 +1,9 @@
-"""Records every step of a search, as plain Python values.
-
-`tables.py` and `page.py` show what is recorded here.
-"""
+"""Greedy and beam search, shown step by step."""
 
 import dataclasses
-from typing import Any, Literal, NamedTuple
+import os
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -17,22 +16,26 @@ from keras_transformer.decoding import (
 )
 from keras_transformer.decoding.loop import growing_shapes
 from keras_transformer.decoding.search import BeamSearch
-from keras_transformer.inference.translator import Translator
-from keras_transformer.showing.pages import Page
+from keras_transformer.inference.translator import Translator, check_hypothesis
+from keras_transformer.showing.pages import Page, render
+from keras_transformer.showing.trace_tables import as_markdown, as_text
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.support.files import atomic_write, check_output
 
-Fate = Literal["live", "finished", "pruned"]
+__all__ = ["Trace", "check_trace_path", "save_trace", "trace"]
 
 
-class Token(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Token:
     """A token that the model may write next."""
 
     piece: str  # as in the vocabulary
     probability: float  # P(token | source, hypothesis)
 
 
-class Hypothesis(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
     """A live hypothesis, and what the model would add to it."""
 
     pieces: list[str]  # what the decoder reads, "<s>" first
@@ -40,17 +43,19 @@ class Hypothesis(NamedTuple):
     best: list[Token]  # the most probable next tokens
 
 
-class Continuation(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Continuation:
     """One of the 2K best hypotheses that are one token longer."""
 
     parent: int  # index of the hypothesis that it continues
     token: Token  # that it adds
     log_prob: float  # log P, with this token
     score: float  # log P / length penalty: what it would have if it ended
-    fate: Fate  # what became of it
+    fate: Literal["live", "finished", "pruned"]  # what became of it
 
 
-class Finished(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Finished:
     """A hypothesis with an end token."""
 
     pieces: list[str]  # the end token last
@@ -60,7 +65,8 @@ class Finished(NamedTuple):
     score: float  # log P / length penalty
 
 
-class TraceStep(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class TraceStep:
     """One step of a search."""
 
     length: int  # tokens of the hypotheses after this step
@@ -70,7 +76,8 @@ class TraceStep(NamedTuple):
     finished: list[Finished]  # the K best so far, best first
 
 
-class SearchTrace(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class SearchTrace:
     """All steps of a search."""
 
     search: BeamSearch  # its settings
@@ -110,14 +117,10 @@ class Trace:
     beam: SearchTrace
 
     def __str__(self) -> str:
-        from keras_transformer.showing.tracing.tables import as_text
-
         return as_text(self)
 
     def to_markdown(self) -> str:
         """Returns the trace as Markdown, with a table for each step."""
-        from keras_transformer.showing.tracing.tables import as_markdown
-
         return as_markdown(self)
 
     def to_html(self, hypothesis: int = 0) -> Page:
@@ -129,9 +132,42 @@ class Trace:
         Raises:
             InputError: If the search found no such translation.
         """
-        from keras_transformer.showing.tracing.writing import as_page
+        check_hypothesis(hypothesis, len(self.beam.finished))
+        data = {**dataclasses.asdict(self), "hypothesis": hypothesis}
+        return render("trace", f"Search: {self.source}", data)
 
-        return as_page(self, hypothesis)
+
+_FORMATS = {
+    ".html": Trace.to_html,
+    ".md": Trace.to_markdown,
+    ".txt": Trace.__str__,
+}
+
+
+def check_trace_path(path: str | os.PathLike) -> None:
+    """Raises what `save_trace` would raise for any trace.
+
+    Raises:
+        InputError: If the file's name has another ending, or its folder does
+            not exist.
+    """
+    check_output(path, _FORMATS)
+
+
+def save_trace(trace: Trace, path: str | os.PathLike) -> None:
+    """Writes a trace, atomically.
+
+    Args:
+        trace: From `keras_transformer.trace`.
+        path: A file ending in `.html`, `.md` or `.txt`.
+
+    Raises:
+        InputError: As `check_trace_path`.
+    """
+    check_trace_path(path)
+    text = _FORMATS[Path(path).suffix.lower()](trace)
+    with atomic_write(path) as partial:
+        partial.write_text(text, "utf-8")
 
 
 def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
@@ -165,26 +201,13 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
         )
     ids, text = translator.one_source(text, "A search is traced")
     ids, _, _ = translator.pipeline.with_end(ids)
-    greedy, beam = (
-        _record(translator, ids, text, num_tokens, search)
-        for search in (
-            dataclasses.replace(translator.search, beam_size=1),
-            translator.search,
-        )
-    )
     pieces = translator.tokenizer.source.pieces(ids[0].numpy())
-    return Trace(text, pieces, greedy, beam)
-
-
-class _History(NamedTuple):
-    """What the steps of a search have chosen from, for K hypotheses."""
-
-    tokens: tf.Tensor  # [1, t, 2K] of the candidates
-    parents: tf.Tensor  # [1, t, 2K]
-    log_probs: tf.Tensor  # [1, t, 2K] log P with the token
-    added: tf.Tensor  # [1, t, 2K] log P of the token alone
-    best: tf.Tensor  # [1, t, K, n] most probable tokens of each hypothesis
-    best_log_probs: tf.Tensor  # [1, t, K, n]
+    greedy = dataclasses.replace(translator.search, beam_size=1)
+    searches = (
+        _record(translator, ids, text, num_tokens, search)
+        for search in (greedy, translator.search)
+    )
+    return Trace(text, pieces, *searches)
 
 
 def _record(
@@ -198,7 +221,7 @@ def _record(
     pipeline = translator.pipeline
     count = min(num_tokens, translator.tokenizer.vocab_size)
 
-    def run(source: tf.Tensor) -> tuple[_History, tf.Tensor]:
+    def run(source: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         searcher, state = pipeline.beam_search_steps(source, search)
         return _history(searcher, state, count), state.constraints.max_lengths
 
@@ -212,42 +235,47 @@ def _record(
     )
     state = searcher.start((), max_lengths, None)
     steps = []
-    for t in range(history.tokens.shape[1]):
-        before, now = state, _History(*(x[:, t] for x in history))
-        state = searcher.advance(before, Candidates(*now[:3]))
-        now = _History(*(x[0].numpy() for x in now))
-        steps.append(_step(translator, searcher, text, before, now, state))
+    columns = (tf.unstack(tensor, axis=1) for tensor in history)
+    for *found, values, tokens in zip(*columns, strict=True):
+        before, found = state, Candidates(*found)
+        state = searcher.advance(before, found)
+        arrays = tf.nest.map_structure(
+            np.asarray, (before, found, values, tokens, state)
+        )
+        steps.append(_step(translator, searcher, text, *arrays))
     return SearchTrace(search, int(max_lengths[0]), steps)
 
 
-def _history(searcher: BeamSearcher, state: BeamState, count: int) -> _History:
-    """Takes all steps of a search."""
+def _history(
+    searcher: BeamSearcher, state: BeamState, count: int
+) -> list[tf.Tensor]:
+    """Takes all steps of a search, of K hypotheses.
 
-    def extend(*variables: Any) -> tuple[BeamState, _History]:
+    Returns the fields of the `Candidates` of each step, `[1, t, 2K]`, then
+    log P and ids of the most probable tokens of each hypothesis,
+    `[1, t, K, count]`.
+    """
+
+    def extend(*variables: Any) -> tuple[BeamState, list[tf.Tensor]]:
         state, past = BeamState(*variables[0]), variables[1]
         log_probs, state = searcher.predict(state)
         found = searcher.candidates(state, log_probs)
-        places = tf.stack([found.parents, found.tokens], axis=-1)
-        added = tf.gather_nd(log_probs, places, batch_dims=1)
-        values, best = tf.math.top_k(log_probs, count)
-        now = (*found, added, best, values)
-        grown = [
-            tf.concat([x, y[:, None]], axis=1)
-            for x, y in zip(past, now, strict=True)
-        ]
-        return searcher.advance(state, found), _History(*grown)
+        now = [*found, *tf.math.top_k(log_probs, count)]
+        return searcher.advance(state, found), tf.nest.map_structure(
+            lambda x, y: tf.concat([x, y[:, None]], axis=1), past, now
+        )
 
     k = searcher.beam_size
-    shapes = [[1, 0, 2 * k]] * 4 + [[1, 0, k, count]] * 2
-    kinds = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32, tf.float32)
-    variables = state, _History(*map(tf.zeros, shapes, kinds))
+    shapes = [[1, 0, 2 * k]] * 3 + [[1, 0, k, count]] * 2
+    kinds = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32)
+    variables = state, list(map(tf.zeros, shapes, kinds))
     _, history = tf.while_loop(
         lambda state, _: searcher.can_win(BeamState(*state))[0],
         extend,
         variables,
         shape_invariants=growing_shapes(variables),
     )
-    return _History(*history)
+    return history
 
 
 def _step(
@@ -255,10 +283,12 @@ def _step(
     searcher: BeamSearcher,
     text: str,
     before: BeamState,
-    now: _History,
+    found: Candidates,
+    values: np.ndarray,
+    tokens: np.ndarray,
     after: BeamState,
 ) -> TraceStep:
-    """Describes a step by the states before and after it."""
+    """Describes a step by the states before and after it, and its history."""
 
     def pieces(ids: Any) -> list[str]:
         return translator.tokenizer.target.pieces(np.asarray(ids))
@@ -266,57 +296,43 @@ def _step(
     def token(token_id: int, log_prob: float) -> Token:
         return Token(pieces([token_id])[0], float(np.exp(log_prob)))
 
-    def penalty(length: Any) -> float:
+    def penalty(length: int) -> float:
         return float(length_penalty(length, searcher.alpha))
 
     length = int(after.index)
-    live_log_probs = before.live_log_probs[0].numpy()
     hypotheses = [
         Hypothesis(
             pieces([searcher.bos_id, *before.live_ids[0, slot]]),
-            float(live_log_probs[slot]),
-            list(map(token, now.best[slot], now.best_log_probs[slot])),
+            float(before.live_log_probs[0, slot]),
+            list(map(token, tokens[0, slot], values[0, slot])),
         )
-        for slot in np.flatnonzero(np.isfinite(live_log_probs))
+        for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
     ]
-    continuations = [
-        Continuation(
-            int(now.parents[i]),
-            token(now.tokens[i], now.added[i]),
-            float(now.log_probs[i]),
-            float(now.log_probs[i]) / penalty(length),
-            fate,
+    is_live = np.isfinite(after.live_log_probs)
+    live = set(
+        zip(after.last_ids[is_live], after.parents[is_live], strict=True)
+    )
+    continuations = []
+    for rank in np.flatnonzero(np.isfinite(found.log_probs)):
+        token_id, parent, log_prob = (field[0, rank] for field in found)
+        fate = "live" if (token_id, parent) in live else "pruned"
+        if token_id == searcher.eos_id and rank < searcher.beam_size:
+            fate = "finished"
+        added = token(token_id, log_prob - before.live_log_probs[0, parent])
+        log_prob = float(log_prob)
+        score = log_prob / penalty(length)
+        continuations.append(
+            Continuation(int(parent), added, log_prob, score, fate)
         )
-        for i, fate in enumerate(_fates(searcher, now, after))
-        if np.isfinite(now.log_probs[i])
-    ]
     finished = []
-    for slot in np.flatnonzero(np.isfinite(after.finished_scores[0])):
-        count = int(after.finished_lengths[0, slot])
-        ids = after.finished_ids[0, slot, :count]
-        score, divisor = float(after.finished_scores[0, slot]), penalty(count)
-        output = translator.pipeline.output_text(ids, text)
+    for slot in np.flatnonzero(np.isfinite(after.finished_scores)):
+        ids = after.finished_ids[0, slot, : after.finished_lengths[0, slot]]
+        score = float(after.finished_scores[0, slot])
+        divisor = penalty(len(ids))
+        output = translator.pipeline.output_text(tf.constant(ids), text)
         finished.append(
             Finished(pieces(ids), output, score * divisor, divisor, score)
         )
     return TraceStep(
         length, penalty(length), hypotheses, continuations, finished
     )
-
-
-def _fates(
-    searcher: BeamSearcher, now: _History, after: BeamState
-) -> list[Fate]:
-    """Returns what became of each candidate, best first."""
-    is_live = np.isfinite(after.live_log_probs[0])
-    last_ids, parents = (
-        x[0].numpy()[is_live] for x in (after.last_ids, after.parents)
-    )
-    live = set(zip(last_ids, parents, strict=True))
-    fates: list[Fate] = []
-    for rank, candidate in enumerate(zip(now.tokens, now.parents, strict=True)):
-        if candidate[0] == searcher.eos_id and rank < searcher.beam_size:
-            fates.append("finished")
-        else:
-            fates.append("live" if candidate in live else "pruned")
-    return fates

@@ -1,5 +1,6 @@
 """A trace as text and as Markdown."""
 
+import dataclasses
 import re
 from html import unescape
 
@@ -76,9 +77,12 @@ def test_the_end_of_a_long_hypothesis_is_shown():
     table = table_of(a=-0.1, aa=-0.1, aaa=-0.1, aaa_=-0.1)
     found = traced(4, table)
     step = found.greedy.steps[3]
-    long = step.hypotheses[0]._replace(pieces=["<s>", *"abcdefghijklmnopqrst"])
-    steps = [*found.greedy.steps[:3], step._replace(hypotheses=[long])]
-    greedy = found.greedy._replace(steps=steps)
+    pieces = ["<s>", *"abcdefghijklmnopqrst"]
+    long = dataclasses.replace(step.hypotheses[0], pieces=pieces)
+    step = dataclasses.replace(step, hypotheses=[long])
+    greedy = dataclasses.replace(
+        found.greedy, steps=[*found.greedy.steps[:3], step]
+    )
     text = str(type(found)(found.source, ["a"], greedy, found.beam))
     assert "  4     …a b c d e f g h i j k l m n o p q r s t  " in text
 

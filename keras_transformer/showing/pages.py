@@ -1,0 +1,97 @@
+"""Pages for a browser: one HTML file each, which needs no network.
+
+A page is head.html with the shared script and style, another template after
+it, and data that the template's script reads.
+"""
+
+import base64
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import TranslationAttention
+
+__all__ = ["Page", "attention_page", "render"]
+
+# In a script element, "</" ends it and "<!--" changes how it is read.
+_ESCAPED = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+class Page(str):
+    """HTML that needs no network. A notebook shows it in a frame."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<page of {len(self):,} characters>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{html.escape(self)}" width="100%" height="640" '
+            'style="border: 1px solid #8888"></iframe>'
+        )
+
+
+def render(name: str, title: str, data: Any) -> Page:
+    """Returns a page.
+
+    Args:
+        name: Name of the template, without `.html`.
+        title: Title of the page, as plain text.
+        data: What the page shows, as values of JSON.
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    for character, escape in _ESCAPED.items():
+        text = text.replace(character, escape)
+    parts = {
+        "title": html.escape(title),
+        "script": _template("page.js"),
+        "style": _template("style.css"),
+        "data": text,
+    }
+    page = _template("head.html") + _template(f"{name}.html")
+    # In one pass: a title may look like a placeholder.
+    return Page(re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], page))
+
+
+def _template(name: str) -> str:
+    return (files(__package__) / "templates" / name).read_text("utf-8")
+
+
+def attention_page(attention: "TranslationAttention") -> Page:
+    """Returns a page with the attention of all layers and heads.
+
+    It shows each layer as lines between two columns of tokens, as the paper's
+    Figures 3 to 5, and as a heat map for each head. Scores are shown with a
+    precision of 1/255.
+
+    Args:
+        attention: From `Translator.attention`.
+    """
+    data = {
+        "source": attention.source,
+        "target": attention.output,
+        "source_tokens": attention.source_tokens,
+        "target_tokens": attention.target_tokens,
+        "source_words": attention.source_words,
+        "target_words": attention.target_words,
+        "num_layers": len(attention.encoder),
+        "num_heads": len(attention.encoder[0]),
+        "scores": {
+            kind: _encoded(getattr(attention, kind))
+            for kind in ("encoder", "decoder", "cross")
+        },
+    }
+    return render("attention", f"Attention: {attention.source}", data)
+
+
+def _encoded(layers: Sequence[np.ndarray]) -> str:
+    """Returns scores as bytes in base64, 255 for 1."""
+    scores = np.rint(255 * np.stack(layers)).astype(np.uint8)
+    return base64.b64encode(scores.tobytes()).decode("ascii")
