@@ -119,7 +119,7 @@ class Signatures(tf.Module):
             )
         return {
             name: tf.function(
-                getattr(self, f"_{name}"), input_signature=SIGNATURES[name]
+                getattr(self, f"_{name}"), SIGNATURES[name], autograph=False
             )
             for name in names
         }
@@ -250,7 +250,7 @@ class Signatures(tf.Module):
         )
         with tf.control_dependencies([check]):
             batch = tf.identity(sizes[0])
-        call = tf.function(function).get_concrete_function(
+        call = tf.function(function, autograph=False).get_concrete_function(
             *(tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in tensors)
         )
         count = tf.maximum(-(-batch // rows), 1)  # one, even of an empty batch

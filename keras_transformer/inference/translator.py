@@ -358,7 +358,8 @@ class Translator:
             self._traced_variables, self._compiled = variables, {}
         graphs = self._compiled
         if key not in graphs:
-            graphs[key] = tf.function(function, input_signature=signature)
+            # AutoGraph, which nothing here needs, takes longer than tracing.
+            graphs[key] = tf.function(function, signature, autograph=False)
         return graphs[key]
 
     def _check_targets_are_text(self, what: str) -> None:

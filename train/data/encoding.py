@@ -78,7 +78,10 @@ class Encoder:
         self._max_length = max_length
         self._dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.int32
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2)
+        @tf.function(
+            input_signature=[tf.TensorSpec([None], tf.string)] * 2,
+            autograph=False,
+        )
         def tokenize(sources: tf.Tensor, targets: tf.Tensor) -> tuple:
             sides = (
                 task.source_ids(tokenizer, sources),

@@ -129,6 +129,7 @@ class BatchStream:
     share: tuple[int, int] = (0, 1)  # (index, count): every count-th pair
     start: tuple[int, int] = (0, 0)  # position of the first batch
 
+    @tf.autograph.experimental.do_not_convert  # which takes seconds
     def __post_init__(self, shards: Sequence[Shard]) -> None:
         # Tokens of each pair's longer side, in one or two bytes as a rule.
         dtype = np.min_scalar_type(self.max_length)
@@ -181,6 +182,7 @@ class BatchStream:
         pool = int(np.searchsorted(ends, batches, side="right"))
         return pool, int(ends[pool - 1]) if pool else 0
 
+    @tf.autograph.experimental.do_not_convert
     def _count_batches(self, number: int) -> np.ndarray:
         """Returns how many batches each pool of a pass has, `[pools]`."""
         if number not in self._counts:
