@@ -20,7 +20,7 @@ from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.tasks import find_task
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.run import TrainingRun, locked
 
 _BATCH_TOKENS = 8_192
 
@@ -51,8 +51,7 @@ def evaluate(
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
     pairs = list(corpus.pairs(split))
-    sources = [source for source, _ in pairs]
-    references = [reference for _, reference in pairs]
+    sources, references = map(list, zip(*pairs, strict=True))
     start = time.monotonic()
     outputs = translator.translate(sources, workers=workers)
     seconds = time.monotonic() - start
@@ -151,7 +150,7 @@ def record(
     about = {"step": step, "checkpoint": checkpoint.name}
     text = run.path / f"{run.task.output}-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
-    with run.locked_results():
+    with locked(run.path, wait=True, name="results.lock"):
         write_json(path, [*_read_results(path), {**about, **results}])
         with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
