@@ -286,9 +286,8 @@ class Checkpoints(keras.callbacks.Callback):
         """Saves the state; then ends training if a signal was received."""
         positions = self.gather_positions()
         if self.run is not None:
-            path, step = self.run.state_path, self.counter.step
-            save_state(path, self.run.id, self.model, step, positions)
-            self.saved_step = step
+            save_state(self.run, self.model, self.counter.step, positions)
+            self.saved_step = self.counter.step
         if self._received == signal.SIGINT:
             raise KeyboardInterrupt
         if self._received:

@@ -88,14 +88,17 @@ def describe(results: dict[str, Any]) -> str:
         f"{results['split']}: {results['sentences']:,} sentences, "
         f"{search}, {results['seconds']} s",
     ]
+
+    def add(name: str, value: str, about: str) -> None:
+        lines.append(f"{name:<15} {value:>6}  {about}".rstrip())
+
     for metric, name in find_task(results["task"]).metrics.items():
         if metric in results:
             about = results.get(f"{metric}_signature", "")
-            line = f"{name:<15} {results[metric]:6.2f}  {about}"
-            lines.append(line.rstrip())
+            add(name, f"{results[metric]:.2f}", about)
     scored = results["perplexity_sentences"]
     if scored:
-        lines.append(f"perplexity      {results['perplexity']:6.2f}  per token")
+        add("perplexity", f"{results['perplexity']:.2f}", "per token")
     if scored < results["sentences"]:
         lines.append(
             f"perplexity is that of {scored:,} sentences: the others are empty "
@@ -104,14 +107,10 @@ def describe(results: dict[str, Any]) -> str:
     for name in ("truncated", "repaired"):
         if results[name]:
             share = results[name] / results["sentences"]
-            lines.append(
-                f"{name:<15} {results[name]:6,}  of the sentences, {share:.1%}"
-            )
+            add(name, f"{results[name]:,}", f"of the sentences, {share:.1%}")
     if "training_flops" in results:
-        lines.append(
-            f"training cost   {results['training_flops']:.1e}  floating-point "
-            "operations, estimated"
-        )
+        operations = f"{results['training_flops']:.1e}"
+        add("training cost", operations, "floating-point operations, estimated")
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transformer.inference.run import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
@@ -19,37 +20,31 @@ FORMAT = 2
 
 
 def save_state(
-    path: Path,
-    run_id: str,
-    model: keras.Model,
-    step: int,
-    positions: np.ndarray,
+    run: Run, model: keras.Model, step: int, positions: np.ndarray
 ) -> None:
     """Writes the state of a compiled model after an update atomically.
 
     `positions`, `[workers, 2]`, are the next batches of each worker's data.
     """
     variables = model_variables(model)
-    header = dict(format=FORMAT, run=run_id, step=step, names=list(variables))
+    header = dict(format=FORMAT, run=run.id, step=step, names=list(variables))
     arrays = {
         f"{i:06d}": variable.numpy()
         for i, variable in enumerate(variables.values())
     }
-    with atomic_write(path) as partial, open(partial, "wb") as file:
+    with atomic_write(run.state_path) as partial, open(partial, "wb") as file:
         np.savez(file, header=json.dumps(header), position=positions, **arrays)
 
 
-def load_state(
-    path: Path, run_id: str, model: keras.Model
-) -> tuple[int, np.ndarray]:
+def load_state(run: Run, model: keras.Model) -> tuple[int, np.ndarray]:
     """Assigns what `save_state` wrote for this run; returns step, positions."""
     variables = model_variables(model)
-    with _open_state(path) as (header, file):
-        if header["run"] != run_id:
+    with _open_state(run.state_path) as (header, file):
+        if header["run"] != run.id:
             raise InputError(
-                f"{path} must be the state of run {run_id[:8]}, in whose "
-                f"folder it is. Received: that of run {header['run'][:8]}. "
-                "Restore the right file."
+                f"{run.state_path} must be the state of run {run.id[:8]}, in "
+                "whose folder it is. Received: that of run "
+                f"{header['run'][:8]}. Restore the right file."
             )
         names = header["names"]
         values = [file[f"{i:06d}"] for i in range(len(names))]

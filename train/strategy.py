@@ -205,15 +205,17 @@ def broadcast_from_chief(
 def gather_from_workers(
     strategy: tf.distribute.Strategy, value: np.ndarray
 ) -> np.ndarray:
-    """Returns the numbers of all workers, `[workers, ...]`.
+    """Returns the integers of all workers, `[workers, ...]`.
 
     All workers must call it, with values of one shape and dtype.
     """
-    _, workers = worker(strategy)
+    index, workers = worker(strategy)
+    values = np.zeros((workers, *value.shape), value.dtype)
+    values[index] = value
     if workers == 1:
-        return value[None]
-    replicas = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(value[None])
+        return values
+    copies = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values)  # on each replica of this worker
     )
-    values = strategy.gather(replicas, axis=0).numpy()
-    return values[:: len(values) // workers]
+    total = strategy.reduce("SUM", copies, axis=None).numpy()
+    return total // (strategy.num_replicas_in_sync // workers)

@@ -181,7 +181,7 @@ def _restore(
     step, positions = 0, np.zeros((job.workers, 2), np.int64)
     is_resumed = run.state_path.exists()
     if job.is_chief and is_resumed:
-        step, positions = state.load_state(run.state_path, run.id, model)
+        step, positions = state.load_state(run, model)
         print(f"training: resumed after step {step:,}")
     elif job.is_chief and job.init_from is not None:
         past = TrainingRun.open(job.init_from)
@@ -198,7 +198,7 @@ def _restore(
             variable.assign(broadcast(variable.numpy()))
     if job.is_chief and not is_resumed:
         # From now on there is a state to resume from.
-        state.save_state(run.state_path, run.id, model, step, positions)
+        state.save_state(run, model, step, positions)
     return step, positions
 
 

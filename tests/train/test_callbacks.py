@@ -212,7 +212,7 @@ def test_a_signal_saves_the_state_and_ends_training(
 ):
     saved = []
     monkeypatch.setattr(callbacks, "save_state", lambda *v: saved.append(v))
-    run = types.SimpleNamespace(state_path="state", id="id")
+    run = object()
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     counter = StepCounter(12, 40)
     checkpoints = Checkpoints(run, 5, counter, lambda: "positions")
@@ -226,7 +226,7 @@ def test_a_signal_saves_the_state_and_ends_training(
     assert "saving after this step" in capfd.readouterr().err
     with pytest.raises(error) as raised:
         checkpoints.on_train_batch_end(1, {})
-    assert saved == [("state", "id", model, 12, "positions")]
+    assert saved == [(run, model, 12, "positions")]
     assert checkpoints.saved_step == 12
     assert getattr(raised.value, "code", 143) == 143
     checkpoints.on_train_end()

@@ -99,7 +99,7 @@ for limit in (size // 2, 2 * size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, 2 * size))
     for save in (
         lambda: run.save_checkpoint(model, 2, max_to_keep=5),
-        lambda: save_state(run.state_path, run.id, model, 0, positions),
+        lambda: save_state(run, model, 0, positions),
     ):
         try:
             save()

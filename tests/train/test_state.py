@@ -1,4 +1,5 @@
 import json
+import types
 
 import digits
 import keras
@@ -33,18 +34,22 @@ def model():
     return compiled_model(0)
 
 
+@pytest.fixture
+def run(tmp_path):
+    return types.SimpleNamespace(state_path=tmp_path / "state.npz", id="a" * 32)
+
+
 def values_of(model):
     return {k: v.numpy() for k, v in model_variables(model).items()}
 
 
-def test_a_saved_state_is_restored(model, tmp_path):
+def test_a_saved_state_is_restored(model, run):
     model.optimizer.iterations.assign(7)
-    path = tmp_path / "state.npz"
-    save_state(path, "an id", model, 7, POSITIONS)
-    assert load_step(path) == 7
+    save_state(run, model, 7, POSITIONS)
+    assert load_step(run.state_path) == 7
 
     other = compiled_model(1)
-    step, positions = load_state(path, "an id", other)
+    step, positions = load_state(run, other)
     assert (step, positions.tolist()) == (7, [[3, 4]])
     np.testing.assert_equal(values_of(other), values_of(model))
     assert other.optimizer.iterations.numpy() == 7
@@ -63,12 +68,12 @@ def test_the_state_has_weights_moments_and_seeds_but_no_metrics(model):
     assert seeds and not any("gradient_norm" in name for name in names)
 
 
-def test_a_state_of_another_model_is_refused(model, tmp_path, monkeypatch):
-    path, before = tmp_path / "state.npz", values_of(model)
-    save_state(path, "id", compiled_model(0, d_ff=8), 0, POSITIONS)
+def test_a_state_of_another_model_is_refused(model, run, monkeypatch):
+    before = values_of(model)
+    save_state(run, compiled_model(0, d_ff=8), 0, POSITIONS)
     with pytest.raises(InputError, match=r"\(16, 8\)\) instead of .*16, 16"):
-        load_state(path, "id", model)
-    save_state(path, "id", model, 0, POSITIONS)
+        load_state(run, model)
+    save_state(run, model, 0, POSITIONS)
     variables = list(model_variables(model).items())
     query = next(i for i, (n, _) in enumerate(variables) if "query" in n)
     places = slice(query, query + 2)
@@ -77,21 +82,21 @@ def test_a_state_of_another_model_is_refused(model, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(state, "model_variables", lambda _: swapped)
         with pytest.raises(InputError, match="query/.* instead of .*key/kern"):
-            load_state(path, "id", model)
+            load_state(run, model)
     np.testing.assert_equal(values_of(model), before)
 
 
-def test_a_state_of_another_run_is_refused(model, tmp_path):
-    path = tmp_path / "state.npz"
-    save_state(path, "a" * 32, model, 0, POSITIONS)
+def test_a_state_of_another_run_is_refused(model, run):
+    save_state(run, model, 0, POSITIONS)
+    run.id = "b" * 32
     with pytest.raises(InputError, match="state of run bbbbbbbb.*run aaaaaaaa"):
-        load_state(path, "b" * 32, model)
+        load_state(run, model)
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "missing"])
-def test_a_damaged_state_is_refused(model, tmp_path, damage):
-    path = tmp_path / "state.npz"
-    save_state(path, "id", model, 0, POSITIONS)
+def test_a_damaged_state_is_refused(model, run, damage):
+    path = run.state_path
+    save_state(run, model, 0, POSITIONS)
     content = path.read_bytes()
     contents = {"cut": content[:-100], "empty": b"", "text": b"no archive"}
     if damage == "missing":
@@ -99,7 +104,7 @@ def test_a_damaged_state_is_refused(model, tmp_path, damage):
     else:
         path.write_bytes(contents[damage])
     with pytest.raises(InputError, match="must be a training state"):
-        load_state(path, "id", model)
+        load_state(run, model)
 
 
 def test_a_state_of_another_version_is_refused(tmp_path):
@@ -111,9 +116,8 @@ def test_a_state_of_another_version_is_refused(tmp_path):
         load_step(path)
 
 
-def test_a_failure_leaves_the_previous_state(model, tmp_path, monkeypatch):
-    path = tmp_path / "state.npz"
-    save_state(path, "id", model, 3, POSITIONS)
+def test_a_failure_leaves_the_previous_state(model, run, monkeypatch):
+    save_state(run, model, 3, POSITIONS)
 
     def fill(file, **arrays):
         file.write(b"half")
@@ -121,6 +125,7 @@ def test_a_failure_leaves_the_previous_state(model, tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "savez", fill)
     with pytest.raises(OSError, match="No space left on device: .*state.npz"):
-        save_state(path, "id", model, 4, POSITIONS)
-    assert load_step(path) == 3
-    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
+        save_state(run, model, 4, POSITIONS)
+    assert load_step(run.state_path) == 3
+    names = [file.name for file in run.state_path.parent.iterdir()]
+    assert names == ["state.npz"]

@@ -225,7 +225,7 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
     # Earlier versions wrote the optimizer into checkpoints too.
     single = open_strategy("single")
     model = trainer._compiled_model(run.config, digits.recipe(), single)
-    state.load_state(run.state_path, run.id, model)
+    state.load_state(run, model)
     checkpoint = run.find_checkpoint()
     model.save_weights(checkpoint, overwrite=True)
     with h5py.File(checkpoint, "a") as file:
