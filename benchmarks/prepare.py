@@ -58,7 +58,7 @@ def open_stream(
     Returns:
         The stream of batches, and the tokenizer of the run.
     """
-    from keras_transformer.train import Recipe, open_corpus, state
+    from keras_transformer.train import Recipe, open_corpus
     from keras_transformer.train.data.pipeline import BatchStream
     from keras_transformer.train.resume import Job, open_run
 
@@ -70,11 +70,8 @@ def open_stream(
         batch_tokens=_BATCH_TOKENS,
         seed=1,
     )
-    job = Job(corpus, folder / run, "small", recipe, {}, None, 1)
-    with open_run(job) as (opened, prepared):
-        if not opened.state_path.exists():  # as before the first update
-            empty = state.State(0, [[0, 0]], [], [])
-            state.save_state(opened.state_path, empty, opened.id)
+    job = Job(corpus, folder / run, "small", recipe, {}, None)
+    with open_run(job) as (_, prepared):
         stream = BatchStream(
             prepared.shards,
             prepared.tokenizer,

@@ -3,7 +3,6 @@
 The first ones add values to the logs of an epoch; the last ones write them.
 """
 
-import dataclasses
 import math
 import os
 import signal
@@ -20,10 +19,9 @@ from tqdm import tqdm
 
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import Task
-from keras_transformer.text import Tokenizer
+from keras_transformer.train.log import CSVLog
 from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.state import get_state, save_state
+from keras_transformer.train.state import save_state
 from keras_transformer.train.strategy import worker
 
 _SAMPLES = 3
@@ -36,40 +34,38 @@ _SECONDS_BETWEEN_LINES = 60
 class StepCounter(keras.callbacks.Callback):
     """Counts updates, ends training after the last, adds values to the logs.
 
-    Keras counts epochs, and starts at 0 when training is resumed. Adds
-    `step`, `perplexity`, `val_perplexity`, `learning_rate` and
-    `tokens_per_second` (target tokens, without the first update of an epoch,
-    in which TensorFlow may trace the graph).
+    Keras counts epochs, and starts at 0 when training is resumed. Adds `step`
+    and `tokens_per_second` (target tokens, without the first update of an
+    epoch, in which TensorFlow may trace the graph) after every update, and
+    `perplexity`, `val_perplexity` and `learning_rate` after an epoch.
     """
 
     def __init__(self, step: int, last_step: int) -> None:
         super().__init__()
         self.step = step  # updates so far
         self.last_step = last_step
-        # Of this epoch; None before its second update.
-        self.tokens_per_second: float | None = None
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self.tokens_per_second = None
         self._first: tuple[float, float] | None = None
+        self._added: dict[str, float] = {}
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self.step += 1
+        self._added["step"] = self.step
         loss = next(m for m in self.model.metrics if m.name == "loss")
         tokens, now = float(loss.count.numpy()), time.monotonic()
         if self._first is None:
             self._first = tokens, now
         elif now > self._first[1]:
             rate = (tokens - self._first[0]) / (now - self._first[1])
-            self.tokens_per_second = rate
+            self._added["tokens_per_second"] = rate
+        logs.update(self._added)
         if self.step >= self.last_step:
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
-        logs["step"] = self.step
+        logs.update(self._added)
         logs["learning_rate"] = float(self.model.optimizer.learning_rate)
-        if self.tokens_per_second is not None:
-            logs["tokens_per_second"] = self.tokens_per_second
         for prefix in ("", "val_"):
             if f"{prefix}nll" in logs:
                 nll = min(logs[f"{prefix}nll"], 700.0)  # exp(710) overflows
@@ -83,89 +79,84 @@ class CheckFinite(keras.callbacks.Callback):
     neither at gradients nor at the validation loss.
     """
 
-    def __init__(self, counter: StepCounter) -> None:
-        super().__init__()
-        self.counter = counter
-
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
-        for name in ("loss", "gradient_norm"):
-            self._check(name.replace("_", " "), logs[name])
+        self._check("loss", logs["loss"], logs)
+        self._check("gradient norm", logs["gradient_norm"], logs)
         scale = getattr(self.model.optimizer, "dynamic_scale", None)
         if scale is not None and scale.numpy() < _LOWEST_LOSS_SCALE:
-            self._check("gradient", math.inf)
+            self._check("gradient", math.inf, logs)
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
-        self._check("validation loss", logs.get("val_loss", 0.0))
+        self._check("validation loss", logs.get("val_loss", 0.0), logs)
 
-    def _check(self, name: str, value: float) -> None:
+    def _check(self, name: str, value: float, logs: dict) -> None:
         if not math.isfinite(value):
             raise InputError(
                 f"The {name} must be finite. Received: {value} at step "
-                f"{self.counter.step}. Train into another folder with more "
+                f"{logs['step']}. Train into another folder with more "
                 "warm-up steps, larger batches or a clip norm; instead of "
                 "mixed_float16 use mixed_bfloat16 or float32."
             )
 
 
-class EarlyStopping(keras.callbacks.EarlyStopping):
+class EarlyStopping(keras.callbacks.Callback):
     """Ends training when the validation loss does not fall any more.
 
-    Keras' own forgets the epochs before training was resumed: it gets their
-    losses here.
+    Keras' own forgets the epochs before training was resumed; the log has
+    them. Without `patience` it never ends training.
     """
 
-    def __init__(self, patience: int, past_losses: Sequence[float]) -> None:
-        super().__init__(monitor="val_loss", mode="min", patience=patience)
-        self.losses = list(past_losses)
+    def __init__(self, patience: int | None, log: CSVLog) -> None:
+        super().__init__()
+        self.patience = patience
+        self.log = log
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
-        super().on_train_begin(logs)
-        for epoch, loss in enumerate(self.losses):
-            super().on_epoch_end(epoch, {"val_loss": loss})
-
-    def on_epoch_end(self, epoch: int, logs: dict) -> None:
-        self.losses.append(logs["val_loss"])
-        super().on_epoch_end(epoch, logs)
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if self.is_exhausted():
+            self.model.stop_training = True
 
     def is_exhausted(self) -> bool:
         """Returns whether the epochs so far end training."""
-        before = self.losses[: -self.patience]
-        return bool(before) and min(self.losses) >= min(before)
+        rows = self.log.rows
+        losses = [row["val_loss"] for row in rows if "val_loss" in row]
+        before = losses[: -self.patience] if self.patience else []
+        return bool(before) and min(losses) >= min(before)
 
 
 class ValidationScore(keras.callbacks.Callback):
-    """Adds `val_score`, the task's score of greedy outputs, to the logs."""
+    """Adds `val_score`, the task's score of the outputs, to the logs.
+
+    With `samples`, a folder, it writes some outputs there for TensorBoard:
+    Keras' `TensorBoard`, which writes the logs, does not write texts.
+    """
 
     def __init__(
         self,
-        task: Task,
-        tokenizer: Tokenizer,
+        translator: Translator,
         pairs: Sequence[tuple[str, str]],
         target: str | None,
+        samples: Path | None,
     ) -> None:
         super().__init__()
-        self.task = task
-        self.tokenizer = tokenizer
+        self.translator = translator
         self.sources, self.references = map(list, zip(*pairs, strict=True))
         self.target = target
-        # Source, output and reference of some sentences.
-        self.samples: list[tuple[str, str, str]] = []
-        self._translator: Translator | None = None
+        self._writer = samples and tf.summary.create_file_writer(str(samples))
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
-        if self._translator is None:
-            greedy = dataclasses.replace(self.task.search, beam_size=1)
-            self._translator = Translator(
-                self.model, self.tokenizer, greedy, task=self.task
-            )
-        hypotheses = self._translator(self.sources)
-        metric = self.task.watched_metric
-        scores = self.task.scores(
-            hypotheses, self.references, self.target, [metric]
-        )
+        hypotheses = self.translator(self.sources)
+        task = self.translator.task
+        metric = task.watched_metric
+        scores = task.scores(hypotheses, self.references, self.target, [metric])
         logs["val_score"] = scores[metric]
+        if self._writer is None:
+            return
         texts = zip(self.sources, hypotheses, self.references, strict=True)
-        self.samples = list(texts)[:_SAMPLES]
+        with self._writer.as_default(epoch):
+            for number, sample in enumerate(list(texts)[:_SAMPLES], start=1):
+                text = "**source** {}\n\n**output** {}\n\n**reference** {}"
+                tf.summary.text(f"sample_{number}", text.format(*sample))
+        self._writer.flush()
 
 
 class Progress(keras.callbacks.Callback):
@@ -194,12 +185,12 @@ class Progress(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self._bar.update()
-        rate = self.counter.tokens_per_second
         if not self._bar.disable:
-            text = f"loss {logs['loss']:.3f}, {rate or 0.0:,.0f} tokens/s"
+            rate = logs.get("tokens_per_second", 0.0)
+            text = f"loss {logs['loss']:.3f}, {rate:,.0f} tokens/s"
             self._bar.set_postfix_str(text, refresh=False)
         elif time.monotonic() >= self._last_line + _SECONDS_BETWEEN_LINES:
-            self._print({**logs, "tokens_per_second": rate})
+            self._print(logs)
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         self._print(logs)
@@ -215,40 +206,19 @@ class Progress(keras.callbacks.Callback):
             ("val_score", self.score, ".2f"),
             ("tokens_per_second", "tokens/s", ",.0f"),
         ):
-            if logs.get(name) is not None:
+            if name in logs:
                 words.append(f"{label} {logs[name]:{form}}")
         now = time.monotonic()
         if step < last_step:
             seconds = (now - self._start) / max(step - self._first_step, 1)
-            left = tqdm.format_interval(seconds * (last_step - step))
-            words.append(f"left {left}")
+            seconds *= last_step - step
+            words.append(f"left {tqdm.format_interval(seconds)}")
         tqdm.write("  ".join(words))
         sys.stdout.flush()
         self._last_line = now
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._bar.close()
-
-
-class SampleTexts(keras.callbacks.Callback):
-    """Writes sample outputs for TensorBoard.
-
-    Keras' `TensorBoard`, which writes the logs, does not write texts.
-    """
-
-    def __init__(self, path: Path, validation: ValidationScore) -> None:
-        super().__init__()
-        self.validation = validation
-        self._writer = tf.summary.create_file_writer(str(path))
-
-    def on_epoch_end(self, epoch: int, logs: dict) -> None:
-        with self._writer.as_default(epoch):
-            for number, texts in enumerate(self.validation.samples, start=1):
-                names = ("source", "output", "reference")
-                lines = zip(names, texts, strict=True)
-                text = "\n\n".join(f"**{name}** {text}" for name, text in lines)
-                tf.summary.text(f"sample_{number}", text)
-        self._writer.flush()
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -303,7 +273,6 @@ class Checkpoints(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if self._received:
             self._save_state()
-            self._end_training()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         step = self.counter.step
@@ -312,20 +281,17 @@ class Checkpoints(keras.callbacks.Callback):
             if "val_score" in logs:
                 self.run.save_best(self.model, step, logs["val_score"])
         self._save_state()
-        if self._received:
-            self._end_training()
-
-    def _end_training(self) -> None:
-        if self._received == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise SystemExit(128 + signal.SIGTERM)
 
     def _save_state(self) -> None:
+        """Saves the state; then ends training if a signal was received."""
         positions = self.gather_positions()
         if self.run is not None:
-            state = get_state(self.model, self.counter.step, positions)
-            save_state(self.run.state_path, state, self.run.id)
+            save_state(self.run, self.model, self.counter.step, positions)
             self.saved_step = self.counter.step
+        if self._received == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self._received:
+            raise SystemExit(128 + signal.SIGTERM)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         while self._handlers:

@@ -20,7 +20,7 @@ from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.tasks import find_task
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.run import TrainingRun, locked
 
 _BATCH_TOKENS = 8_192
 
@@ -51,8 +51,7 @@ def evaluate(
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
     pairs = list(corpus.pairs(split))
-    sources = [source for source, _ in pairs]
-    references = [reference for _, reference in pairs]
+    sources, references = map(list, zip(*pairs, strict=True))
     start = time.monotonic()
     outputs = translator.translate(sources, workers=workers)
     seconds = time.monotonic() - start
@@ -89,14 +88,17 @@ def describe(results: dict[str, Any]) -> str:
         f"{results['split']}: {results['sentences']:,} sentences, "
         f"{search}, {results['seconds']} s",
     ]
+
+    def add(name: str, value: str, about: str) -> None:
+        lines.append(f"{name:<15} {value:>6}  {about}".rstrip())
+
     for metric, name in find_task(results["task"]).metrics.items():
         if metric in results:
             about = results.get(f"{metric}_signature", "")
-            line = f"{name:<15} {results[metric]:6.2f}  {about}"
-            lines.append(line.rstrip())
+            add(name, f"{results[metric]:.2f}", about)
     scored = results["perplexity_sentences"]
     if scored:
-        lines.append(f"perplexity      {results['perplexity']:6.2f}  per token")
+        add("perplexity", f"{results['perplexity']:.2f}", "per token")
     if scored < results["sentences"]:
         lines.append(
             f"perplexity is that of {scored:,} sentences: the others are empty "
@@ -105,14 +107,10 @@ def describe(results: dict[str, Any]) -> str:
     for name in ("truncated", "repaired"):
         if results[name]:
             share = results[name] / results["sentences"]
-            lines.append(
-                f"{name:<15} {results[name]:6,}  of the sentences, {share:.1%}"
-            )
+            add(name, f"{results[name]:,}", f"of the sentences, {share:.1%}")
     if "training_flops" in results:
-        lines.append(
-            f"training cost   {results['training_flops']:.1e}  floating-point "
-            "operations, estimated"
-        )
+        operations = f"{results['training_flops']:.1e}"
+        add("training cost", operations, "floating-point operations, estimated")
     return "\n".join(lines)
 
 
@@ -151,7 +149,7 @@ def record(
     about = {"step": step, "checkpoint": checkpoint.name}
     text = run.path / f"{run.task.output}-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
-    with run.locked_results():
+    with locked(run.path, wait=True, name="results.lock"):
         write_json(path, [*_read_results(path), {**about, **results}])
         with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")

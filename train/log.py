@@ -1,7 +1,6 @@
 """The log of a run, `log.csv`: a row per epoch."""
 
 import csv
-import io
 from pathlib import Path
 
 import keras
@@ -29,23 +28,28 @@ class CSVLog(keras.callbacks.Callback):
 
     Keeps the rows until `step`, after which the run was resumed. Keras'
     `CSVLogger` appends: the epochs that a resumed run repeats would be there
-    twice, and a run that is killed may leave half a row.
+    twice, and a run that is killed may leave half a row. Every worker has the
+    rows; the chief alone writes them.
     """
 
-    def __init__(self, path: Path, step: int) -> None:
+    def __init__(self, path: Path, step: int, is_chief: bool = True) -> None:
         super().__init__()
         self.path = path
+        self.is_chief = is_chief
         self.rows = [row for row in read_log(path) if row["step"] <= step]
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         self.rows.append({name: logs[name] for name in COLUMNS if name in logs})
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for row in self.rows:
-            writer.writerow({**row, "step": int(row["step"])})
-        with atomic_write(self.path) as partial:
-            partial.write_text(text.getvalue(), "utf-8")
+        if not self.is_chief:
+            return
+        with (
+            atomic_write(self.path) as partial,
+            open(partial, "w", encoding="utf-8", newline="") as file,
+        ):
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            for row in self.rows:
+                writer.writerow({**row, "step": int(row["step"])})
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
@@ -53,17 +57,16 @@ def read_log(path: Path) -> list[dict[str, float]]:
     if not path.exists():
         return []
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            if "step" not in (reader.fieldnames or ()):
-                raise ValueError(f"columns {reader.fieldnames} without step")
-            rows = [
-                {name: float(row[name]) for name in COLUMNS if row.get(name)}
-                for row in reader
-            ]
-            if not all("step" in row for row in rows):
-                raise ValueError("a row without step")
-            return rows
+        reader = csv.DictReader(path.read_text("utf-8").splitlines())
+        if "step" not in (reader.fieldnames or ()):
+            raise ValueError(f"columns {reader.fieldnames} without step")
+        rows = [
+            {name: float(row[name]) for name in COLUMNS if row.get(name)}
+            for row in reader
+        ]
+        if not all("step" in row for row in rows):
+            raise ValueError("a row without step")
+        return rows
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{path} must be a training log. Received: {error}. Move it away: "

@@ -2,14 +2,19 @@
 
 import contextlib
 import dataclasses
+import json
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from keras_transformer.config import TransformerConfig
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Vocabulary
 from keras_transformer.train import state
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import Encoder
@@ -18,6 +23,7 @@ from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.preparation import Preparation, tokenizer_of
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import TrainingRun, check_free, locked
+from keras_transformer.train.strategy import broadcast_from_chief
 
 # What may differ when a run is resumed: its length, what it keeps, and where
 # its data are. Checksums tell whether they are the same data.
@@ -29,33 +35,28 @@ _PREPARED_FOLDER = "prepared-corpora"
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The arguments of `train`.
-
-    Args:
-        corpus: The data.
-        output: Folder of the run.
-        preset: Name of the architecture and of the recipe.
-        recipe: How to train.
-        architecture: Arguments of `TransformerConfig` that differ from the
-            preset's.
-        init_from: The run whose tokenizer and weights a new run starts with.
-        workers: Number of workers.
-        keeps_architecture: Whether the architecture is that of `init_from`,
-            rather than the preset's.
-    """
+    """The arguments of `train`, and the worker that has them."""
 
     corpus: Corpus
-    output: Path
-    preset: str
+    output: Path  # folder of the run
+    preset: str  # of the recipe, and of the architecture unless it is kept
     recipe: Recipe
-    architecture: dict[str, Any]
-    init_from: Path | None
-    workers: int
-    keeps_architecture: bool = False
+    architecture: dict[str, Any]  # values that differ from the preset's
+    init_from: Path | None  # whose tokenizer and weights a new run starts with
+    workers: int = 1
+    keeps_architecture: bool = False  # that of `init_from`
+    index: int = 0  # of this worker
 
-    def settings(self) -> dict[str, Any]:
-        """Returns what a run records, as plain values."""
-        return {
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker writes the run."""
+        return self.index == 0
+
+    def settings(
+        self, config: TransformerConfig | None = None
+    ) -> dict[str, Any]:
+        """Returns what a run of an architecture records, as plain values."""
+        settings = {
             "preset": self.preset,
             "data": self.corpus.name,
             "source": self.corpus.source,
@@ -63,9 +64,12 @@ class Job:
             "init_from": self.init_from and str(self.init_from.resolve()),
             **dataclasses.asdict(self.recipe),
         }
+        if config and self.init_from:  # whose vocabulary the run has
+            settings["vocab_size"] = config.vocab_size
+        return settings
 
     def config(
-        self, tokenizer: Tokenizer, past: TransformerConfig | None
+        self, tokenizer: Vocabulary, past: TransformerConfig | None
     ) -> TransformerConfig:
         """Returns the architecture with the ids of a tokenizer.
 
@@ -85,16 +89,29 @@ class Job:
         )
 
     def checksums(self) -> dict[str, str | None]:
-        """Returns what identifies the pairs of train and valid.
-
-        It is None for a missing split.
-        """
+        """Returns what identifies the pairs of train and valid, if any."""
         return {
             split: self.corpus.digest(split)[:16]
             if split in self.corpus.splits
             else None
             for split in ("train", "valid")
         }
+
+    def prepare(
+        self, tokenizer: Vocabulary | None, name: str | None = None
+    ) -> tuple[Prepared, str | None]:
+        """Returns the training data, and the folder that has them as ids.
+
+        Its default name says what it contains. It is None if the corpus was
+        prepared before.
+        """
+        if self.corpus.prepared is not None:
+            return self.corpus.prepared, None
+        sizes = self.recipe.vocab_size, self.recipe.max_length
+        preparation = Preparation(self.corpus, *sizes, tokenizer)
+        name = name or preparation.name()
+        folder = self.output.absolute().parent / _PREPARED_FOLDER / name
+        return preparation.write_once(folder), name
 
 
 def default_values(
@@ -105,12 +122,8 @@ def default_values(
 ) -> tuple[str, dict[str, int]]:
     """Returns the preset, and what differs from its recipe by default.
 
-    Args:
-        corpus: The data. If they are prepared, that fixes some values.
-        output: Folder of the run.
-        preset: Name of the preset. Default: that of the run to start from,
-            whose architecture is kept then, or else small.
-        init_from: The run to start from.
+    Without a preset they are those of the run to start from, whose
+    architecture is kept then. A prepared corpus fixes its own values.
     """
     values = {}
     if preset is None:
@@ -132,44 +145,81 @@ def default_values(
 
 @contextlib.contextmanager
 def open_run(job: Job) -> Iterator[tuple[TrainingRun, Prepared | None]]:
-    """Opens the run of a job for training, and locks it.
+    """Opens the run of a job and its training data, and locks the folder.
 
-    Yields:
-        The run, and its training data; None if there is nothing to train.
-
-    Raises:
-        InputError: If the folder has a run with other settings or data, or
-            another process trains in it, or the input is invalid.
+    The data are None if there is nothing to train. Refuses other settings or
+    data than the run was started with, and a folder that is in use.
     """
     if (job.output / "config.json").exists():
         with locked(job.output):
-            run = TrainingRun.open(job.output)
-            prepared = None
+            run, prepared = TrainingRun.open(job.output), None
             if _can_be_resumed(run, job):
-                prepared = open_data(run, job)
+                prepared = _open_data(run, job)
+                run = run.with_recipe(job.settings(run.config))
             yield run, prepared
-    else:
-        check_free(job.output)
-        config, prepared, statistics = _start(job)
-        # Another process may have started the same run meanwhile.
-        with locked(job.output):
-            run = TrainingRun.create(
-                job.output,
-                config,
-                job.settings(),
-                prepared.tokenizer,
-                statistics,
-                task=job.corpus.task,
-            )
-            yield run, prepared
+        return
+    check_free(job.output)
+    config, prepared, statistics = _start(job)
+    # Another process may have started the same run meanwhile.
+    with locked(job.output):
+        run = TrainingRun.create(
+            job.output,
+            config,
+            job.settings(config),
+            prepared.tokenizer,
+            statistics,
+            task=job.corpus.task,
+        )
+        yield run, prepared
 
 
-def open_data(run: TrainingRun, job: Job) -> Prepared:
-    """Returns the training data of a run that is resumed, or of the chief.
+def open_shared_run(
+    strategy: tf.distribute.Strategy,
+    job: Job,
+    run: TrainingRun | None,
+    prepared: Prepared | None,
+) -> tuple[TrainingRun, Prepared | None]:
+    """Returns the run and the training data, which the chief has opened.
 
-    Raises:
-        InputError: If the corpus has changed.
+    The other workers wait for it, and read them from the same folder. They
+    would train another model, or wait for ever, if their settings or their
+    validation data differed.
+
+    Every worker must call this function. `run` and `prepared` are what
+    `open_run` yields on the chief, and None on the others.
     """
+    settings = job.settings() | job.architecture
+    # Paths may differ from machine to machine.
+    del settings["data"], settings["init_from"]
+    text = json.dumps(settings, sort_keys=True)
+    own = [
+        zlib.crc32(text.encode()),
+        zlib.crc32(run.id.encode()) if run else 0,
+        int(prepared is not None),
+    ]
+    received = broadcast_from_chief(strategy, np.array(own, np.int64))
+    expected, run_id, trains = received.tolist()
+    if own[0] != expected:
+        raise InputError(
+            "Every worker must have the settings of worker 0. Received: "
+            f"worker {job.index} with other settings"
+        )
+    if run is not None:
+        return run, prepared
+    if (job.output / "config.json").exists():
+        run = TrainingRun.open(job.output)
+    if run is None or zlib.crc32(run.id.encode()) != run_id:
+        raise InputError(
+            "Every worker must see the folder of the run that worker 0 writes, "
+            "and the one beside it with the prepared corpus. Received: "
+            f"{job.output} on worker {job.index}, which is another folder. "
+            "Choose an output that all machines share."
+        )
+    return run, _open_data(run, job) if trains else None
+
+
+def _open_data(run: TrainingRun, job: Job) -> Prepared:
+    """Returns the training data of a run; refuses a corpus that has changed."""
     known = run.statistics
     if "prepared" not in known:
         raise InputError(
@@ -181,37 +231,25 @@ def open_data(run: TrainingRun, job: Job) -> Prepared:
         f"{run.path} was started with other data. Choose another output, or "
         f"use the same data. Checksums of {job.corpus.name} differ."
     )
-    _refuse_differences(refused, known["checksums"], job.checksums(), ())
-    prepared = job.corpus.prepared
-    if prepared is None:
-        preparation = Preparation(
-            job.corpus,
-            run.tokenizer.vocab_size,
-            run.config.max_length,
-            run.tokenizer,
-        )
-        prepared = preparation.write_once(_folder_of(job, known["prepared"]))
+    _refuse_differences(refused, known["checksums"], job.checksums())
+    prepared, _ = job.prepare(run.tokenizer, known["prepared"])
     ids = {"ids": prepared.checksum}
-    _refuse_differences(refused, {"ids": known["ids"]}, ids, ())
+    _refuse_differences(refused, {"ids": known["ids"]}, ids)
     return prepared
-
-
-def _folder_of(job: Job, name: str) -> Path:
-    return job.output.absolute().parent / _PREPARED_FOLDER / name
 
 
 def _can_be_resumed(run: TrainingRun, job: Job) -> bool:
     """Returns whether there is something to train; refuses other settings."""
-    free = set(_MAY_CHANGE)
-    if job.init_from is not None:
-        free.add("vocab_size")  # it is that of the tokenizer
-        if _started_from(run, job.init_from):
+    free, settings = set(_MAY_CHANGE), job.settings(run.config)
+    # The other run may have been moved, or removed since.
+    if job.init_from and settings["init_from"] != run.recipe["init_from"]:
+        if TrainingRun.open(job.init_from).id == run.statistics["init_from"]:
             free.add("init_from")
     _refuse_differences(
         f"{run.path} was started with other values. Choose another output, "
         "use the same values, or remove it first.",
         {**run.recipe, **run.config.to_dict()},
-        {**job.config(run.tokenizer, run.config).to_dict(), **job.settings()},
+        {**job.config(run.tokenizer, run.config).to_dict(), **settings},
         free,
     )
     if not run.state_path.exists():
@@ -230,16 +268,6 @@ def _can_be_resumed(run: TrainingRun, job: Job) -> bool:
             f"a part of the data. Received: {job.workers} workers"
         )
     return True
-
-
-def _started_from(run: TrainingRun, init_from: Path) -> bool:
-    """Returns whether `run` was started with the weights of `init_from`.
-
-    That run may have been moved, or removed since.
-    """
-    if str(init_from.resolve()) == run.recipe["init_from"]:
-        return True
-    return TrainingRun.open(init_from).id == run.statistics["init_from"]
 
 
 def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
@@ -261,23 +289,17 @@ def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
             config.to_dict(),
             free,
         )
-    name, prepared = None, corpus.prepared
-    if prepared is None:
-        preparation = Preparation(
-            corpus, recipe.vocab_size, recipe.max_length, tokenizer
-        )
-        name = preparation.name()
-        prepared = preparation.write_once(_folder_of(job, name))
-    elif tokenizer is None:
+    prepared, name = job.prepare(tokenizer)
+    if tokenizer is None and corpus.prepared is not None:
         size = prepared.tokenizer.vocab_size
         print(f"tokenizer: {size:,} tokens, from {prepared.path}")
-    elif tokenizer.digest != prepared.tokenizer.digest:
+    elif tokenizer and tokenizer.digest != prepared.tokenizer.digest:
         raise InputError(
             f"{prepared.path} was prepared with another tokenizer than that of "
             f"{past.path}. Prepare the corpus with --init-from {past.path}."
         )
     # Also refuses files that are damaged.
-    pairs = sum(shard.offsets.size // 2 for shard in prepared.shards)
+    pairs = sum(shard.pairs for shard in prepared.shards)
     check_pairs(pairs, recipe.max_length, job.workers)
     _report(job, prepared)
     statistics = {
@@ -317,7 +339,7 @@ def _refuse_differences(
     message: str,
     recorded: dict[str, Any],
     given: dict[str, Any],
-    free: Collection[str],
+    free: Collection[str] = (),
 ) -> None:
     differences = [
         f"{name}={given.get(name)!r} instead of {recorded.get(name)!r}"

@@ -106,20 +106,11 @@ class TrainingRun(Run):
         )
 
     def with_recipe(self, recipe: dict[str, Any]) -> "TrainingRun":
-        """Records another recipe in the folder, and returns the run with it."""
+        """Returns the run with a recipe, which is recorded in the folder."""
         run = dataclasses.replace(self, recipe=recipe)
-        run._write_config()
+        if run != self:
+            run._write_config()
         return run
-
-    @contextlib.contextmanager
-    def locked_results(self) -> Iterator[None]:
-        """Waits until no other process writes results into this folder."""
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            _lock(folder, fcntl.LOCK_EX, self.path)
-            yield
-        finally:
-            os.close(folder)
 
     def save_checkpoint(
         self, model: keras.Model, step: int, max_to_keep: int
@@ -174,42 +165,42 @@ class TrainingRun(Run):
 
 
 @contextlib.contextmanager
-def locked(path: str | os.PathLike, wait: bool = False) -> Iterator[None]:
+def locked(
+    path: str | os.PathLike, wait: bool = False, name: str = "lock"
+) -> Iterator[None]:
     """Creates a folder and keeps other processes from writing to it.
 
-    It may be moved or removed while it is locked.
+    It may be moved or removed while it is locked. The lock is a file, because
+    NFS locks only what is open for writing.
     """
-    path, lock = Path(path), Path(path) / "lock"
+    path, lock = Path(path), Path(path) / name
     while True:
         path.mkdir(parents=True, exist_ok=True)
         with open(lock, "a") as file:
             try:
-                operation = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
-                _lock(file.fileno(), operation, path)
+                fcntl.flock(
+                    file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
+                )
             except BlockingIOError as error:
                 raise InputError(
                     f"Another process is writing to {path}. Wait until it has "
                     "finished, or choose another output."
                 ) from error
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                print(
+                    f"Warning: the file system of {path} does not support "
+                    "locks. Make sure that no other process writes to this "
+                    "folder.",
+                    file=sys.stderr,
+                )
             # Whoever had it may have moved or removed the folder.
             if lock.exists() and os.path.samestat(
                 os.fstat(file.fileno()), lock.stat()
             ):
                 yield
                 return
-
-
-def _lock(file: int, operation: int, path: Path) -> None:
-    try:
-        fcntl.flock(file, operation)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        print(
-            f"Warning: the file system of {path} does not support locks. Make "
-            "sure that no other process writes to this folder.",
-            file=sys.stderr,
-        )
 
 
 def check_free(path: str | os.PathLike) -> None:
@@ -234,10 +225,8 @@ def check_free(path: str | os.PathLike) -> None:
             f"{path} cannot be created: {parent} {problem}. Choose another "
             "output."
         )
-    if not path.exists():
-        return
     is_run = (path / "config.json").exists()
-    if path.is_dir() and not is_run:
+    if not is_run and (path.is_dir() or not path.exists()):
         # `glob` finds hidden files too.
         names = {entry.name for entry in path.glob("*")} - {"lock"}
         if _UNFINISHED in names:

@@ -1,91 +1,65 @@
 """The training state in `state.npz`: everything that training resumes from."""
 
 import contextlib
+import itertools
 import json
 import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 
+from keras_transformer.inference.run import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
 FORMAT = 2
 
 
-class State(NamedTuple):
-    """Training after an update."""
+def save_state(
+    run: Run, model: keras.Model, step: int, positions: np.ndarray
+) -> None:
+    """Writes the state of a compiled model after an update atomically.
 
-    step: int  # updates so far
-    position: np.ndarray  # [workers, 2], the next batch of each worker's data
-    names: list[str]  # of the variables
-    # Weights, dropout seeds and the optimizer's variables.
-    variables: list[np.ndarray]
-
-
-def get_state(model: keras.Model, step: int, position: np.ndarray) -> State:
-    """Returns the state of a compiled model."""
-    names, variables = _named_variables(model)
-    values = [variable.numpy() for variable in variables]
-    return State(step, position, names, values)
-
-
-def set_state(model: keras.Model, state: State) -> None:
-    """Assigns a state to a compiled model of the same variables."""
-    names, variables = _named_variables(model)
-    expected = [
-        (name, tuple(variable.shape))
-        for name, variable in zip(names, variables, strict=True)
-    ]
-    received = [
-        (name, value.shape)
-        for name, value in zip(state.names, state.variables, strict=True)
-    ]
-    if expected != received:
-        differences = [
-            f"{found} instead of {wanted}"
-            for found, wanted in zip(received, expected, strict=False)
-            if found != wanted
-        ]
-        raise InputError(
-            f"The training state must have the model's {len(expected)} "
-            f"variables. Received: {len(received)} variables"
-            + (f", {differences[0]}" if differences else "")
-        )
-    for variable, value in zip(variables, state.variables, strict=True):
-        variable.assign(value)
+    `positions`, `[workers, 2]`, are the next batches of each worker's data.
+    """
+    variables = model_variables(model)
+    header = dict(format=FORMAT, run=run.id, step=step, names=list(variables))
+    arrays = {
+        f"{i:06d}": variable.numpy()
+        for i, variable in enumerate(variables.values())
+    }
+    with atomic_write(run.state_path) as partial, open(partial, "wb") as file:
+        np.savez(file, header=json.dumps(header), position=positions, **arrays)
 
 
-def save_state(path: Path, state: State, run_id: str) -> None:
-    """Writes the state of a run atomically."""
-    header = dict(format=FORMAT, run=run_id, step=state.step, names=state.names)
-    arrays = {f"{i:06d}": value for i, value in enumerate(state.variables)}
-    with atomic_write(path) as partial, open(partial, "wb") as file:
-        np.savez(
-            file, header=json.dumps(header), position=state.position, **arrays
-        )
-
-
-def load_state(path: Path, run_id: str) -> State:
-    """Reads what `save_state` wrote for this run."""
-    with _open_state(path) as (header, file):
-        if header["run"] != run_id:
+def load_state(run: Run, model: keras.Model) -> tuple[int, np.ndarray]:
+    """Assigns what `save_state` wrote for this run; returns step, positions."""
+    variables = model_variables(model)
+    with _open_state(run.state_path) as (header, file):
+        if header["run"] != run.id:
             raise InputError(
-                f"{path} must be the state of run {run_id[:8]}, in whose "
-                f"folder it is. Received: that of run {header['run'][:8]}. "
-                "Restore the right file."
+                f"{run.state_path} must be the state of run {run.id[:8]}, in "
+                "whose folder it is. Received: that of run "
+                f"{header['run'][:8]}. Restore the right file."
             )
         names = header["names"]
-        return State(
-            header["step"],
-            file["position"],
-            names,
-            [file[f"{i:06d}"] for i in range(len(names))],
-        )
+        values = [file[f"{i:06d}"] for i in range(len(names))]
+        received = zip(names, (value.shape for value in values), strict=True)
+        expected = ((name, tuple(v.shape)) for name, v in variables.items())
+        for found, wanted in itertools.zip_longest(received, expected):
+            if found != wanted:
+                raise InputError(
+                    "The training state must have the model's "
+                    f"{len(variables)} variables. Received: {len(names)} "
+                    f"variables, {found} instead of {wanted}"
+                )
+        for name, value in zip(names, values, strict=True):
+            variables[name].assign(value)
+        return header["step"], file["position"]
 
 
 def load_step(path: Path) -> int:
@@ -117,11 +91,13 @@ def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
         ) from error
 
 
-def _named_variables(model: keras.Model) -> tuple[list[str], list[Any]]:
-    """Returns the variables, and names that are the same in every process."""
+def model_variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns weights, dropout seeds and the optimizer's variables by name.
+
+    The names are the same in every process.
+    """
     metrics = {id(variable) for variable in model.metrics_variables}
     variables = [v for v in model.variables if id(v) not in metrics]
     variables += model.optimizer.variables
     # Keras numbers the seed generators of a process.
-    names = [re.sub(r"generator_\d+", "generator", v.path) for v in variables]
-    return names, variables
+    return {re.sub(r"generator_\d+", "generator", v.path): v for v in variables}

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,10 @@ import tensorflow as tf
 from keras_transformer.support.errors import InputError
 
 _PREFETCHED = 4  # batches per replica
+
+# TensorFlow confuses the collective reductions of a second strategy on the same
+# devices with those of the first, and rejects their shapes.
+_mirrored = functools.cache(tf.distribute.MirroredStrategy)
 
 _TF_CONFIG = (
     '{"cluster": {"worker": ["a:2222", "b:2222"]}, '
@@ -43,38 +46,23 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             f"strategy must be one of {', '.join(STRATEGIES)}. Received: "
             f"strategy={name!r}"
         )
-    if name == "auto":
-        if workers_of_tf_config() > 1:
-            name = "multiworker"
-        else:
-            gpus = len(tf.config.list_logical_devices("GPU"))
-            name = "mirrored" if gpus > 1 else "single"
-    if name == "mirrored":
-        kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-        devices = [d.name for d in tf.config.list_logical_devices(kind)]
-        return _mirrored(*devices)
-    if name == "multiworker":
-        if not workers_of_tf_config():
-            raise InputError(
-                "The strategy multiworker needs the environment variable "
-                f"TF_CONFIG, such as {_TF_CONFIG}. Received: no TF_CONFIG"
-            )
+    is_auto = name == "auto"
+    if name == "multiworker" or (is_auto and workers_of_tf_config() > 1):
         return _join_workers()
+    gpus = tf.config.list_logical_devices("GPU")
+    if name == "mirrored" or (is_auto and len(gpus) > 1):
+        devices = gpus or tf.config.list_logical_devices("CPU")
+        return _mirrored(tuple(device.name for device in devices))
     return tf.distribute.get_strategy()
-
-
-@functools.cache
-def _mirrored(*devices: str) -> tf.distribute.Strategy:
-    """Returns the only strategy of these devices in this process.
-
-    TensorFlow confuses the collective reductions of a second one with those
-    of the first, and rejects their shapes.
-    """
-    return tf.distribute.MirroredStrategy(devices)
 
 
 def _join_workers() -> tf.distribute.Strategy:
     """Returns the strategy of `TF_CONFIG` when all workers are connected."""
+    if not workers_of_tf_config():
+        raise InputError(
+            "The strategy multiworker needs the environment variable "
+            f"TF_CONFIG, such as {_TF_CONFIG}. Received: no TF_CONFIG"
+        )
     config = json.loads(os.environ["TF_CONFIG"])
     workers = config["cluster"]["worker"]
     own = workers.pop(config["task"]["index"])
@@ -97,23 +85,19 @@ def _join_workers() -> tf.distribute.Strategy:
 
 
 def workers_of_tf_config() -> int:
-    """Returns the number of workers in `TF_CONFIG`; 0 without it.
-
-    Raises:
-        InputError: If it is invalid.
-    """
+    """Returns the workers in `TF_CONFIG`, which is checked; 0 without it."""
     text = os.environ.get("TF_CONFIG")
     if not text:
         return 0
     try:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
-        workers = list(range(len(cluster["worker"])))
+        workers = cluster["worker"]
         if (
             list(cluster) == ["worker"]
-            and isinstance(cluster["worker"], list)
+            and isinstance(workers, list)
             and task["type"] == "worker"
-            and task["index"] in workers
+            and task["index"] in range(len(workers))
         ):
             return len(workers)
     except (ValueError, KeyError, TypeError):
@@ -126,11 +110,7 @@ def workers_of_tf_config() -> int:
 
 
 def check_one_worker(command: str) -> None:
-    """Refuses several workers for a command that only one may run.
-
-    Raises:
-        InputError: If `TF_CONFIG` has several workers, or is invalid.
-    """
+    """Refuses several workers for a command that only one may run."""
     workers = workers_of_tf_config()
     if workers > 1:
         raise InputError(
@@ -150,7 +130,7 @@ def describe(strategy: tf.distribute.Strategy) -> str:
         gpus = tf.config.list_logical_devices("GPU")
         return f"single, on {'GPU:0' if gpus else 'CPU'}"
     devices = ", ".join(
-        device.partition("device:")[2] or device
+        device.rpartition("device:")[2]
         for device in strategy.extended.worker_devices
     )
     index, count = worker(strategy)
@@ -189,8 +169,9 @@ def distribute(
     if workers == 1:
         return batches
     replicas = strategy.num_replicas_in_sync // workers
-    parts = strategy.num_replicas_in_sync if among_workers else replicas
-    first = index * replicas if among_workers else 0
+    if not among_workers:
+        index, workers = 0, 1
+    first, parts = index * replicas, workers * replicas
 
     def shares(*batch: Any) -> tf.data.Dataset:
         rows = tf.shape(batch[1])[0]
@@ -209,66 +190,32 @@ def distribute(
 
 
 def broadcast_from_chief(
-    strategy: tf.distribute.Strategy, value: Any
+    strategy: tf.distribute.Strategy, value: np.ndarray
 ) -> np.ndarray:
-    """Returns the chief's numbers, of at most six dimensions, on every worker.
+    """Returns the chief's numbers on every worker.
 
-    All workers must call it; the value of the others is ignored.
+    All workers must call it, with values of one shape and dtype.
     """
-    index, workers = worker(strategy)
-    value = np.asarray(value)
-    if workers == 1:
+    if worker(strategy)[1] == 1:
         return value
-    # The shape, then the number of dimensions and the dtype.
-    header = np.zeros(8, np.int64)
-    if index == 0:
-        header[: value.ndim] = value.shape
-        header[-2:] = value.ndim, ord(value.dtype.char)
-    *shape, dimensions, kind = _sum_workers(strategy, header).astype(np.int64)
-    shape = shape[:dimensions]
-    value = value if index == 0 else np.zeros(shape)
-    if value.size:
-        value = _sum_workers(strategy, value)
-    return value.reshape(shape).astype(chr(kind))
+    with strategy.scope():  # a new variable has the chief's value everywhere
+        return tf.Variable(value).numpy()
 
 
 def gather_from_workers(
-    strategy: tf.distribute.Strategy, value: Any
-) -> np.ndarray:
-    """Returns the numbers of all workers, `[workers, ...]`.
-
-    All workers must call it, with values of one shape.
-    """
-    index, workers = worker(strategy)
-    value = np.asarray(value)
-    if workers == 1:
-        return value[None]
-    values = np.zeros((workers, *value.shape))
-    values[index] = value
-    return _sum_workers(strategy, values).astype(value.dtype)
-
-
-def _sum_workers(
     strategy: tf.distribute.Strategy, value: np.ndarray
 ) -> np.ndarray:
-    """Returns the sum of every worker's value, in float64."""
-    total = _sum_function(strategy)(value.astype(np.float64).ravel())
-    local = strategy.experimental_local_results(total)[0]
-    return local.numpy().reshape(value.shape)
+    """Returns the integers of all workers, `[workers, ...]`.
 
-
-@functools.cache  # or it would be traced for each of many variables
-def _sum_function(strategy: tf.distribute.Strategy) -> Callable:
-    replicas = strategy.num_replicas_in_sync // worker(strategy)[1]
-
-    def add(value: tf.Tensor) -> tf.Tensor:
-        context = tf.distribute.get_replica_context()
-        # All replicas of a worker have its value: only one of them counts.
-        if context.replica_id_in_sync_group % replicas != 0:
-            value = tf.zeros_like(value)
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
-
-    return tf.function(
-        lambda value: strategy.run(add, args=(value,)),
-        [tf.TensorSpec([None], tf.float64)],
+    All workers must call it, with values of one shape and dtype.
+    """
+    index, workers = worker(strategy)
+    values = np.zeros((workers, *value.shape), value.dtype)
+    values[index] = value
+    if workers == 1:
+        return values
+    copies = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values)  # on each replica of this worker
     )
+    total = strategy.reduce("SUM", copies, axis=None).numpy()
+    return total // (strategy.num_replicas_in_sync // workers)

@@ -1,7 +1,11 @@
 """The training program: `Transformer.fit` on a corpus, into a run folder."""
 
 import contextlib
+import dataclasses
+import functools
+import importlib.util
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +15,20 @@ import tensorflow as tf
 
 from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
+from keras_transformer.inference.translator import Translator
 from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import callbacks, state
+from keras_transformer.train import callbacks, resume, state
+from keras_transformer.train import strategy as strategies
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
-from keras_transformer.train.log import CSVLog, read_log
+from keras_transformer.train.log import CSVLog
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.resume import Job, default_values, open_run
+from keras_transformer.train.resume import Job
 from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.strategy import (
-    broadcast_from_chief,
-    describe,
-    distribute,
-    gather_from_workers,
-    open_strategy,
-    worker,
-)
-from keras_transformer.train.workers import open_shared_run
 
 
 def train(
@@ -77,44 +74,42 @@ def train(
     Raises:
         InputError: If the input is invalid, or training diverges.
     """
+    output = Path(output)
     keeps_architecture = preset is None and init_from is not None
-    preset, values = default_values(corpus, Path(output), preset, init_from)
-    if recipe is None:
-        recipe = Recipe.from_preset(preset, **values)
-    strategy = strategy or open_strategy("single")
+    preset, values = resume.default_values(corpus, output, preset, init_from)
+    recipe = recipe or Recipe.from_preset(preset, **values)
+    strategy = strategy or strategies.open_strategy("single")
+    index, workers = strategies.worker(strategy)
     job = Job(
         corpus,
-        Path(output),
+        output,
         preset,
         recipe,
         architecture or {},
         init_from and Path(init_from),
-        worker(strategy)[1],
+        workers,
         keeps_architecture,
+        index,
     )
     _check(job)
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
-    print(f"strategy: {describe(strategy)}")
+    print(f"strategy: {strategies.describe(strategy)}")
     with contextlib.ExitStack() as stack:
         run = prepared = None
-        if worker(strategy)[0] == 0:
-            run, prepared = stack.enter_context(open_run(job))
+        if job.is_chief:
+            run, prepared = stack.enter_context(resume.open_run(job))
             print(f"model: {preset}, {run.config.num_parameters:,} parameters")
-        shared = run
-        if job.workers > 1:
-            shared, prepared = open_shared_run(strategy, job, run, prepared)
-        model = _compiled_model(shared.config, recipe, strategy)
-        resumed = _restore(model, job, run, strategy)
-        if run and resumed.step < recipe.steps:
-            # With init_from the vocabulary is that of the other run.
-            vocab_size = run.config.vocab_size
-            settings = job.settings() | {"vocab_size": vocab_size}
-            if run.recipe != settings:
-                run = run.with_recipe(settings)
-        _fit(model, job, prepared, run, strategy, resumed)
-    return run
+        if workers > 1:
+            run, prepared = resume.open_shared_run(strategy, job, run, prepared)
+        model = _compiled_model(run.config, recipe, strategy)
+        step, positions = _restore(model, job, run)
+        if step < recipe.steps:
+            _fit(model, job, run, prepared, step, positions)
+        else:
+            print(f"training: all {recipe.steps:,} steps are done")
+    return run if job.is_chief else None
 
 
 def _check(job: Job) -> None:
@@ -141,14 +136,11 @@ def _check(job: Job) -> None:
     if corpus.prepared is not None:
         corpus.prepared.check_recipe(recipe.vocab_size, recipe.max_length)
     pipeline.check_budget(recipe.batch_tokens, recipe.max_length, job.workers)
-    if recipe.tensorboard:
-        try:
-            import tensorboard  # noqa: F401
-        except ImportError as error:
-            raise InputError(
-                "TensorBoard is not installed. Run "
-                'pip install "keras-transformer-nmt[tensorboard]"'
-            ) from error
+    if recipe.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise InputError(
+            "TensorBoard is not installed. Run "
+            'pip install "keras-transformer-nmt[tensorboard]"'
+        )
     if recipe.scored_sentences and "valid" in corpus.splits:
         task = corpus.task
         task.check_metrics(corpus.target, [task.watched_metric])
@@ -180,89 +172,76 @@ def _compiled_model(
 
 
 def _restore(
-    model: Transformer,
-    job: Job,
-    run: TrainingRun | None,
-    strategy: tf.distribute.Strategy,
-) -> state.State:
-    """Assigns the state of the chief's run on every worker.
+    model: Transformer, job: Job, run: TrainingRun
+) -> tuple[int, np.ndarray]:
+    """Gives the model of every worker the state of the chief's run.
 
-    Returns:
-        The state without its variables, which would stay in memory.
+    Returns the updates so far, and the next batch of each worker's data.
     """
-    resumed = state.get_state(model, 0, np.zeros((job.workers, 2), np.int64))
-    if run is not None and run.state_path.exists():
-        resumed = state.load_state(run.state_path, run.id)
-        print(f"training: resumed after step {resumed.step:,}")
-    elif run is not None and job.init_from is not None:
+    step, positions = 0, np.zeros((job.workers, 2), np.int64)
+    is_resumed = run.state_path.exists()
+    if job.is_chief and is_resumed:
+        step, positions = state.load_state(run, model)
+        print(f"training: resumed after step {step:,}")
+    elif job.is_chief and job.init_from is not None:
         past = TrainingRun.open(job.init_from)
         checkpoint = past.find_checkpoint()
         # The weights alone: the optimizer starts anew, with its warm-up.
         model.set_weights(past.load_model(checkpoint).get_weights())
         print(f"weights: {checkpoint}")
-        resumed = state.get_state(model, 0, resumed.position)
-    resumed = state.State(
-        int(broadcast_from_chief(strategy, resumed.step)),
-        broadcast_from_chief(strategy, resumed.position),
-        resumed.names,
-        [broadcast_from_chief(strategy, v) for v in resumed.variables],
-    )
-    state.set_state(model, resumed)
-    if run is not None and not run.state_path.exists():
+    if job.workers > 1:
+        broadcast = functools.partial(
+            strategies.broadcast_from_chief, model.distribute_strategy
+        )
+        step, positions = int(broadcast(np.array(step))), broadcast(positions)
+        for variable in state.model_variables(model).values():
+            variable.assign(broadcast(variable.numpy()))
+    if job.is_chief and not is_resumed:
         # From now on there is a state to resume from.
-        state.save_state(run.state_path, resumed, run.id)
-    return resumed._replace(names=[], variables=[])
+        state.save_state(run, model, step, positions)
+    return step, positions
 
 
 def _fit(
     model: Transformer,
     job: Job,
-    prepared: Prepared | None,
-    run: TrainingRun | None,
-    strategy: tf.distribute.Strategy,
-    resumed: state.State,
+    run: TrainingRun,
+    prepared: Prepared,
+    step: int,
+    positions: np.ndarray,
 ) -> None:
-    recipe = job.recipe
-    if resumed.step >= recipe.steps:
-        print(f"training: all {recipe.steps:,} steps are done")
-        return
-    counter = callbacks.StepCounter(resumed.step, recipe.steps)
-    training_data = _TrainingData(job, prepared, strategy, counter, resumed)
+    recipe, strategy = job.recipe, model.distribute_strategy
     valid = _validation_batches(job, prepared)
-    chain = [counter, callbacks.CheckFinite(counter)]
-    stopping = None
-    if valid is not None:
-        valid = distribute(valid, strategy, among_workers=True)
-    if valid is not None and recipe.patience is not None:
-        rows = read_log(run.log_path) if run is not None else []
-        losses = [
-            row["val_loss"]
-            for row in rows
-            if row["step"] <= resumed.step and "val_loss" in row
-        ]
-        losses = broadcast_from_chief(strategy, losses).tolist()
-        stopping = callbacks.EarlyStopping(recipe.patience, losses)
-        chain.append(stopping)
-    if run is not None:
-        chain += _chief_callbacks(job, run, counter, valid is not None)
+    counter = callbacks.StepCounter(step, recipe.steps)
+    log = CSVLog(run.log_path, step, job.is_chief)
+    stopping = callbacks.EarlyStopping(recipe.patience, log)
+
+    def gather_positions() -> np.ndarray:
+        position = stream.position(counter.step - first_step)
+        return strategies.gather_from_workers(strategy, np.array(position))
+
     checkpoints = callbacks.Checkpoints(
-        run, recipe.max_to_keep, counter, training_data.gather_positions
+        run if job.is_chief else None,
+        recipe.max_to_keep,
+        counter,
+        gather_positions,
     )
-    chain.append(checkpoints)
-
-    def is_done() -> bool:
-        if stopping is not None and stopping.is_exhausted():
-            print(f"training: no better loss for {recipe.patience} epochs")
-            return True
-        return counter.step >= recipe.steps
-
+    chain = [counter, callbacks.CheckFinite()]
+    if job.is_chief:
+        chain += _reports(model, job, run, counter, valid is not None)
+    chain += [log, stopping, checkpoints]
+    if valid is not None:
+        valid = strategies.distribute(valid, strategy, among_workers=True)
+    position = positions[job.index].tolist()
     try:
         # Twice if training was stopped in the middle of an epoch.
-        while not is_done():
-            epoch, done = divmod(counter.step, recipe.steps_per_epoch)
+        while counter.step < recipe.steps and not stopping.is_exhausted():
+            first_step = counter.step
+            stream = _training_stream(job, prepared, position)
+            epoch, done = divmod(first_step, recipe.steps_per_epoch)
             epochs = math.ceil(recipe.steps / recipe.steps_per_epoch)
             model.fit(
-                training_data.batches(),
+                strategies.distribute(stream.dataset, strategy),
                 validation_data=valid,
                 steps_per_epoch=recipe.steps_per_epoch - done,
                 initial_epoch=epoch,
@@ -271,6 +250,7 @@ def _fit(
                 verbose=0,  # `Progress` prints
                 callbacks=chain,
             )
+            position = stream.position(counter.step - first_step)
     except BaseException as error:
         for callback in chain:  # Keras does not, and a bar would stay open
             callback.on_train_end()
@@ -281,49 +261,23 @@ def _fit(
                 f"resumes after step {checkpoints.saved_step:,}"
             )
         raise
+    if stopping.is_exhausted():
+        print(f"training: no better loss for {recipe.patience} epochs")
 
 
-class _TrainingData:
-    """The training batches of this worker, and the position in them."""
-
-    def __init__(
-        self,
-        job: Job,
-        prepared: Prepared,
-        strategy: tf.distribute.Strategy,
-        counter: callbacks.StepCounter,
-        resumed: state.State,
-    ) -> None:
-        index, workers = share = worker(strategy)
-        self._stream_arguments = dict(
-            shards=prepared.shards,
-            tokenizer=prepared.tokenizer,
-            batch_tokens=job.recipe.batch_tokens // workers,
-            max_length=prepared.max_length,
-            seed=job.recipe.seed,
-            share=share,
-        )
-        self._strategy = strategy
-        self._counter = counter
-        self._position = tuple(resumed.position[index].tolist())
-        self._stream = None
-
-    def batches(self) -> Any:
-        """Returns the batches after those of the steps so far."""
-        if self._stream is not None:
-            self._position = self._current_position()
-        self._first_step = self._counter.step
-        self._stream = pipeline.BatchStream(
-            **self._stream_arguments, start=self._position
-        )
-        return distribute(self._stream.dataset, self._strategy)
-
-    def gather_positions(self) -> np.ndarray:
-        """Returns every worker's position, `[workers, 2]`."""
-        return gather_from_workers(self._strategy, self._current_position())
-
-    def _current_position(self) -> tuple[int, int]:
-        return self._stream.position(self._counter.step - self._first_step)
+def _training_stream(
+    job: Job, prepared: Prepared, position: Sequence[int]
+) -> pipeline.BatchStream:
+    """Returns the training batches of this worker from a position on."""
+    return pipeline.BatchStream(
+        prepared.shards,
+        prepared.tokenizer,
+        batch_tokens=job.recipe.batch_tokens // job.workers,
+        max_length=prepared.max_length,
+        seed=job.recipe.seed,
+        share=(job.index, job.workers),
+        start=position,
+    )
 
 
 def _validation_batches(job: Job, prepared: Prepared) -> tf.data.Dataset | None:
@@ -345,29 +299,29 @@ def _validation_batches(job: Job, prepared: Prepared) -> tf.data.Dataset | None:
     return batches if int(batches.cardinality()) else None
 
 
-def _chief_callbacks(
+def _reports(
+    model: Transformer,
     job: Job,
     run: TrainingRun,
     counter: callbacks.StepCounter,
     validates: bool,
 ) -> list[keras.callbacks.Callback]:
-    """Returns what translates, prints and logs, in order."""
+    """Returns what scores, prints and plots, in this order."""
     recipe, corpus = job.recipe, job.corpus
-    chain: list[keras.callbacks.Callback] = [
-        CSVLog(run.log_path, counter.step),
-        callbacks.Progress(counter, run.task.watched_label),
-    ]
+    chain: list[keras.callbacks.Callback] = []
     folder = run.path / "tensorboard"
+    if validates and recipe.scored_sentences:
+        greedy = dataclasses.replace(corpus.task.search, beam_size=1)
+        score = callbacks.ValidationScore(
+            Translator(model, run.tokenizer, greedy, task=corpus.task),
+            corpus.sample("valid", recipe.scored_sentences, recipe.seed),
+            corpus.target,
+            folder / "samples" if recipe.tensorboard else None,
+        )
+        chain.append(score)
+    chain.append(callbacks.Progress(counter, run.task.watched_label))
     if recipe.tensorboard:
         chain.append(
             keras.callbacks.TensorBoard(str(folder), write_graph=False)
         )
-    if validates and recipe.scored_sentences:
-        pairs = corpus.sample("valid", recipe.scored_sentences, recipe.seed)
-        score = callbacks.ValidationScore(
-            corpus.task, run.tokenizer, pairs, corpus.target
-        )
-        chain.insert(0, score)
-        if recipe.tensorboard:
-            chain.append(callbacks.SampleTexts(folder / "samples", score))
     return chain

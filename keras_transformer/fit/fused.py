@@ -19,29 +19,21 @@ def fused_linear_cross_entropy(
     bias: Any = None,
     label_smoothing: float = 0.0,
 ) -> tuple[Any, Any]:
-    """Returns the cross-entropy of logits z = states matrix^T, and z.
+    """Returns the cross-entropy of logits z = states matrix^T + bias, and z.
 
-    The losses are those of `losses.smoothed_cross_entropy`. Their gradient
-    is found without that of the logits: with p = softmax(z), one-hot labels
-    y, weights u from above, e = `label_smoothing`, other = e / (V - 1) and
-    excess = 1 - e - other,
+    Of labels `[B, T]`, states `[B, T, d_model]` in any float dtype, a matrix
+    `[V, d_model]` and a bias `[V]`. The losses, float32 `[B, T]`, are those
+    of `losses.smoothed_cross_entropy`; the logits `[B, T, V]`, in the dtype
+    of the states, have no gradient. That of the losses is found without that
+    of the logits: with p = softmax(z), one-hot labels y, weights u from
+    above, e = `label_smoothing`, other = e / (V - 1) and excess = 1 - e -
+    other,
 
         states:  u (p - excess y) matrix      - u other sum(matrix)
         matrix:  (p - excess y)^T (u states)  - other sum(u states)
 
     where excess y + other is the smoothed target. This saves half of the
     passes over `[B, T, V]` values: a tenth of a training step on a CPU.
-
-    Args:
-        labels: Integer ids `[B, T]`.
-        states: `[B, T, d_model]`, of any float dtype; the logits have it too.
-        matrix: `[V, d_model]`.
-        bias: `[V]`, or None.
-        label_smoothing: Label-smoothing ε, in [0, 1).
-
-    Returns:
-        The losses in nats per token, float32 `[B, T]`; and the logits
-        `[B, T, V]`, which have no gradient.
     """
     import tensorflow as tf
 
@@ -131,12 +123,9 @@ class FusedAdam(keras.optimizers.Adam):
             super().update_step(gradient, variable, learning_rate)
             return
         first, second = adam_moments(self, variable)
+        given = gradient, learning_rate, self.iterations + 1
         gradient, rate, step, beta_1, beta_2 = (
-            ops.cast(value, first.dtype)
-            for value in (
-                *(gradient, learning_rate, self.iterations + 1),
-                *(self.beta_1, self.beta_2),
-            )
+            ops.cast(x, first.dtype) for x in (*given, self.beta_1, self.beta_2)
         )
         if variable.dtype == first.dtype:
             tf.raw_ops.ResourceApplyAdam(

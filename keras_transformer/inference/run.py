@@ -5,7 +5,7 @@ tokenizer.model          the vocabulary, which may have several files
 checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
 state.npz                what training resumes from
 log.csv                  one row per epoch
-lock                     held by the process that trains
+lock, results.lock       held by the process that trains, that evaluates
 tensorboard/             the same figures, and samples, for TensorBoard
 results.json             what `evaluate` measured
 

@@ -113,9 +113,9 @@ def main(output, replicas):
 
     strategy = open_strategy("auto" if int(replicas) == 1 else "mirrored")
     index, workers = worker(strategy)
-    # Several shapes and dtypes, one empty; the other workers' are ignored.
-    for value in (np.arange(6).reshape(2, 3), np.float32(0.5), np.zeros(0)):
-        received = broadcast_from_chief(strategy, value if index == 0 else 7)
+    # Several shapes and dtypes; the other workers' values are ignored.
+    for value in (np.arange(6).reshape(2, 3), np.array(2**33), np.float32(0.5)):
+        received = broadcast_from_chief(strategy, value - index)
         np.testing.assert_array_equal(received, value)
         assert received.dtype == value.dtype and received.shape == value.shape
     gathered = gather_from_workers(strategy, np.array([index, 7 + index]))

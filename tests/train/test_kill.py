@@ -11,9 +11,10 @@ import digits
 import numpy as np
 import pytest
 from helpers import free_ports
+from states import read_state
 
 from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.state import load_state, load_step
+from keras_transformer.train.state import load_step
 
 STEPS = 12
 
@@ -38,15 +39,9 @@ def folder(tmp_path):
 
 
 def assert_same_state(found, expected):
-    states = []
-    for path in (found, expected):
-        run = TrainingRun.open(path)
-        states.append(load_state(run.state_path, run.id))
-    assert states[0].step == states[1].step == STEPS
-    np.testing.assert_array_equal(states[0].position, states[1].position)
-    pairs = zip(states[0].variables, states[1].variables, strict=True)
-    for ours, theirs in pairs:
-        np.testing.assert_array_equal(ours, theirs)
+    states = [read_state(TrainingRun.open(path)) for path in (found, expected)]
+    np.testing.assert_equal(*states)
+    assert states[0]["step"] == STEPS
     return states[0]
 
 
@@ -154,7 +149,7 @@ def test_two_workers_that_were_killed_are_resumed(folder):
         text = process.communicate(timeout=300)[0]
         assert process.returncode == 0, text
     state = assert_same_state(killed, whole)
-    assert (state.position.sum(axis=1) > 0).all()  # of both workers
+    assert (state["position"].sum(axis=1) > 0).all()  # of both workers
 
 
 @pytest.mark.slow

@@ -41,6 +41,7 @@ def write_texts(folder, **lines):
 
 
 def test_the_same_arguments_resume(corpus, run):
+    assert open_and_close(corpus, run.path).recipe["steps"] == 2
     before = {p: p.stat().st_mtime_ns for p in run.path.rglob("*.*")}
     assert open_and_close(corpus, run.path).id == run.id
     assert {p: p.stat().st_mtime_ns for p in run.path.rglob("*.*")} == before
@@ -239,10 +240,11 @@ def test_the_run_of_init_from_may_move_but_not_change(corpus, run, tmp_path):
     for init_from in (other.path, None):
         with pytest.raises(InputError, match="init_from=.* instead of '.*run'"):
             open_and_close(corpus, new.path, init_from=init_from)
-    moved = tmp_path / "moved"
-    assert open_and_close(corpus, new.path, init_from=moved).id == new.id
     # The path that is recorded needs not exist any more.
     assert open_and_close(corpus, new.path, init_from=run.path).id == new.id
+    moved = tmp_path / "moved"
+    assert open_and_close(corpus, new.path, init_from=moved).id == new.id
+    assert TrainingRun.open(new.path).recipe["init_from"] == str(moved)
 
 
 def test_patience_needs_a_validation_pair(tmp_path):

@@ -87,19 +87,19 @@ import dataclasses, resource, sys
 import numpy as np
 import keras_transformer as kt
 from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.state import get_state, save_state
+from keras_transformer.train.state import save_state
 
 run = TrainingRun.open(sys.argv[1])
 model = kt.Transformer(dataclasses.replace(run.config, d_ff=16_384))
 model.compile(kt.optimizers.adam(16), kt.LabelSmoothedCrossEntropy())
 model.optimizer.build(model.trainable_variables)
-state = get_state(model, 0, np.zeros((1, 2)))
+positions = np.zeros((1, 2))
 size = 4 * model.count_params()
 for limit in (size // 2, 2 * size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, 2 * size))
     for save in (
         lambda: run.save_checkpoint(model, 2, max_to_keep=5),
-        lambda: save_state(run.state_path, state, run.id),
+        lambda: save_state(run, model, 0, positions),
     ):
         try:
             save()
@@ -231,7 +231,7 @@ def test_a_file_system_without_locks(run, monkeypatch, capsys, error):
         raise OSError(error, "not supported")
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with locked(run.path), run.locked_results():
+    with locked(run.path):
         pass
     assert "does not support locks" in capsys.readouterr().err
 

@@ -1,4 +1,5 @@
 import json
+import types
 
 import digits
 import keras
@@ -7,13 +8,15 @@ import pytest
 
 import keras_transformer as kt
 from keras_transformer.support.errors import InputError
+from keras_transformer.train import state
 from keras_transformer.train.state import (
-    get_state,
     load_state,
     load_step,
+    model_variables,
     save_state,
-    set_state,
 )
+
+POSITIONS = np.array([[3, 4]])
 
 
 def compiled_model(seed, **config):
@@ -31,28 +34,32 @@ def model():
     return compiled_model(0)
 
 
+@pytest.fixture
+def run(tmp_path):
+    return types.SimpleNamespace(state_path=tmp_path / "state.npz", id="a" * 32)
+
+
 def values_of(model):
-    return get_state(model, 0, np.zeros((1, 2))).variables
+    return {k: v.numpy() for k, v in model_variables(model).items()}
 
 
-def test_a_saved_state_is_restored(model, tmp_path):
+def test_a_saved_state_is_restored(model, run):
     model.optimizer.iterations.assign(7)
-    state = get_state(model, 7, np.array([[3, 4]]))
-    save_state(tmp_path / "state.npz", state, "an id")
-    found = load_state(tmp_path / "state.npz", "an id")
-    assert (found.step, found.position.tolist()) == (7, [[3, 4]])
-    assert load_step(tmp_path / "state.npz") == 7
+    save_state(run, model, 7, POSITIONS)
+    assert load_step(run.state_path) == 7
 
     other = compiled_model(1)
-    set_state(other, found)
-    for ours, theirs in zip(values_of(other), values_of(model), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    step, positions = load_state(run, other)
+    assert (step, positions.tolist()) == (7, [[3, 4]])
+    np.testing.assert_equal(values_of(other), values_of(model))
     assert other.optimizer.iterations.numpy() == 7
 
 
 def test_the_state_has_weights_moments_and_seeds_but_no_metrics(model):
-    names = get_state(model, 0, np.zeros((1, 2))).names
-    assert len(set(names)) == len(names)
+    names = list(model_variables(model))
+    metrics = {id(v) for v in model.metrics_variables}
+    variables = [v for v in model.variables if id(v) not in metrics]
+    assert len(names) == len(variables + model.optimizer.variables)
     weights = len(model.trainable_variables)
     optimizer = len(model.optimizer.variables)
     assert optimizer == 2 * weights + 1  # moments and iterations
@@ -61,29 +68,35 @@ def test_the_state_has_weights_moments_and_seeds_but_no_metrics(model):
     assert seeds and not any("gradient_norm" in name for name in names)
 
 
-def test_a_state_of_another_model_is_refused(model):
-    state = get_state(compiled_model(0, d_ff=8), 0, np.zeros((1, 2)))
+def test_a_state_of_another_model_is_refused(model, run, monkeypatch):
+    before = values_of(model)
+    save_state(run, compiled_model(0, d_ff=8), 0, POSITIONS)
     with pytest.raises(InputError, match=r"\(16, 8\)\) instead of .*16, 16"):
-        set_state(model, state)
-    query = next(i for i, n in enumerate(state.names) if "query" in n)
-    names = list(get_state(model, 0, np.zeros((1, 2))).names)
-    names[query], names[query + 1] = names[query + 1], names[query]
-    swapped = get_state(model, 0, np.zeros((1, 2)))._replace(names=names)
-    with pytest.raises(InputError, match="key/kernel.* instead of .*query/"):
-        set_state(model, swapped)
+        load_state(run, model)
+    save_state(run, model, 0, POSITIONS)
+    variables = list(model_variables(model).items())
+    query = next(i for i, (n, _) in enumerate(variables) if "query" in n)
+    places = slice(query, query + 2)
+    variables[places] = variables[places][::-1]
+    swapped = dict(variables)
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "model_variables", lambda _: swapped)
+        with pytest.raises(InputError, match="query/.* instead of .*key/kern"):
+            load_state(run, model)
+    np.testing.assert_equal(values_of(model), before)
 
 
-def test_a_state_of_another_run_is_refused(model, tmp_path):
-    path = tmp_path / "state.npz"
-    save_state(path, get_state(model, 0, np.zeros((1, 2))), "a" * 32)
+def test_a_state_of_another_run_is_refused(model, run):
+    save_state(run, model, 0, POSITIONS)
+    run.id = "b" * 32
     with pytest.raises(InputError, match="state of run bbbbbbbb.*run aaaaaaaa"):
-        load_state(path, "b" * 32)
+        load_state(run, model)
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "missing"])
-def test_a_damaged_state_is_refused(model, tmp_path, damage):
-    path = tmp_path / "state.npz"
-    save_state(path, get_state(model, 0, np.zeros((1, 2))), "id")
+def test_a_damaged_state_is_refused(model, run, damage):
+    path = run.state_path
+    save_state(run, model, 0, POSITIONS)
     content = path.read_bytes()
     contents = {"cut": content[:-100], "empty": b"", "text": b"no archive"}
     if damage == "missing":
@@ -91,7 +104,7 @@ def test_a_damaged_state_is_refused(model, tmp_path, damage):
     else:
         path.write_bytes(contents[damage])
     with pytest.raises(InputError, match="must be a training state"):
-        load_state(path, "id")
+        load_state(run, model)
 
 
 def test_a_state_of_another_version_is_refused(tmp_path):
@@ -103,9 +116,8 @@ def test_a_state_of_another_version_is_refused(tmp_path):
         load_step(path)
 
 
-def test_a_failure_leaves_the_previous_state(model, tmp_path, monkeypatch):
-    path = tmp_path / "state.npz"
-    save_state(path, get_state(model, 3, np.zeros((1, 2))), "id")
+def test_a_failure_leaves_the_previous_state(model, run, monkeypatch):
+    save_state(run, model, 3, POSITIONS)
 
     def fill(file, **arrays):
         file.write(b"half")
@@ -113,6 +125,7 @@ def test_a_failure_leaves_the_previous_state(model, tmp_path, monkeypatch):
 
     monkeypatch.setattr(np, "savez", fill)
     with pytest.raises(OSError, match="No space left on device: .*state.npz"):
-        save_state(path, get_state(model, 4, np.zeros((1, 2))), "id")
-    assert load_step(path) == 3
-    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
+        save_state(run, model, 4, POSITIONS)
+    assert load_step(run.state_path) == 3
+    names = [file.name for file in run.state_path.parent.iterdir()]
+    assert names == ["state.npz"]

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from digits import TINY
+from states import read_state
 
 from keras_transformer.inference.run import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.train import callbacks, state, trainer
+from keras_transformer.train import callbacks, resume, state, trainer
 from keras_transformer.train.callbacks import StepCounter
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import open_corpus
@@ -19,7 +20,6 @@ from keras_transformer.train.log import read_log
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job
 from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.state import load_state
 from keras_transformer.train.strategy import open_strategy
 from keras_transformer.train.trainer import train
 
@@ -36,13 +36,9 @@ def train_digits(corpus, path, strategy="single", init_from=None, **values):
     )
 
 
-def variables(run):
-    return load_state(run.state_path, run.id).variables
-
-
 def assert_same_run(found, expected, rows_from=0):
     assert found.step == expected.step
-    np.testing.assert_equal(variables(found), variables(expected))
+    np.testing.assert_equal(read_state(found), read_state(expected))
     names = [[p.name for p in run.checkpoints()] for run in (found, expected)]
     assert names[0] == names[1]
     kept = ("step", "loss", "val_nll", "val_score", "learning_rate")
@@ -118,7 +114,7 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     assert (state.load_step(run.state_path), run.step) == (14, 12)
 
     resumed = train_digits(corpus, stopped, steps=20, **settings)
-    np.testing.assert_equal(variables(resumed), variables(whole))
+    np.testing.assert_equal(read_state(resumed), read_state(whole))
     ours, theirs = (
         {row["step"]: row["val_nll"] for row in rows}
         for rows in (read_log(resumed.log_path), read_log(whole.log_path))
@@ -225,11 +221,11 @@ def test_patience_ends_training(corpus, tmp_path, capsys):
 def test_init_from_starts_with_the_weights_and_a_new_optimizer(
     corpus, run, tmp_path, monkeypatch
 ):
-    past = load_state(run.state_path, run.id)
+    past = read_state(run)
     # Earlier versions wrote the optimizer into checkpoints too.
     single = open_strategy("single")
     model = trainer._compiled_model(run.config, digits.recipe(), single)
-    state.set_state(model, past)
+    state.load_state(run, model)
     checkpoint = run.find_checkpoint()
     model.save_weights(checkpoint, overwrite=True)
     with h5py.File(checkpoint, "a") as file:
@@ -240,12 +236,12 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
         corpus, tmp_path / "new", init_from=run.path, steps=1, vocab_size=290
     )
     assert TrainingRun.open(run.path).recipe["vocab_size"] == 300
-    found = load_state(run.state_path, run.id)
-    assert found.step == 0 and found.names == past.names
+    found = read_state(run)
+    assert found.pop("step") == 0 and not found.pop("position").any()
+    assert {"step", "position", *found} == past.keys()
     compared = set()
-    for name, ours, theirs in zip(
-        found.names, found.variables, past.variables, strict=True
-    ):
+    for name, ours in found.items():
+        theirs = past[name]
         if name.startswith("adam") and not name.endswith("learning_rate"):
             # Iterations and moments. The former set the learning rate.
             assert not ours.any() and theirs.any(), name
@@ -319,7 +315,7 @@ def test_seed_and_determinism_are_set_first(
     def stop(job):
         raise Stop
 
-    monkeypatch.setattr(trainer, "open_run", stop)
+    monkeypatch.setattr(resume, "open_run", stop)
     with pytest.raises(Stop):
         train_digits(
             corpus, run.path, steps=1, deterministic=deterministic, seed=7
@@ -330,10 +326,11 @@ def test_seed_and_determinism_are_set_first(
 def test_the_state_does_not_stay_in_memory(corpus, run, monkeypatch):
     resumed = []
     monkeypatch.setattr(
-        trainer, "_fit", lambda *arguments: resumed.append(arguments[-1])
+        trainer, "_fit", lambda *arguments: resumed.append(arguments[-2:])
     )
     train_digits(corpus, run.path, steps=2)
-    assert (resumed[0].step, resumed[0].variables) == (1, [])
+    ((step, positions),) = resumed  # and no variables
+    assert (step, positions.tolist()) == (1, [[0, 1]])
 
 
 def test_validation_takes_no_more_memory_than_a_part(corpus, run, monkeypatch):
@@ -347,7 +344,7 @@ def test_validation_takes_no_more_memory_than_a_part(corpus, run, monkeypatch):
     monkeypatch.setattr(pipeline, "evaluation_batches", spy)
     for parts in (4, 20):
         recipe = digits.recipe(gradient_accumulation_steps=parts)
-        job = Job(corpus, run.path, "tiny", recipe, TINY, None, 1)
+        job = Job(corpus, run.path, "tiny", recipe, TINY, None)
         trainer._validation_batches(job, run)
     assert sizes == [128, 48]  # at least a pair of max_length, 24
 
@@ -383,7 +380,7 @@ def test_a_language_without_validation_needs_no_package(tmp_path):
         (tmp_path / f"train.{code}").write_text("a b\n")
     corpus = open_corpus([str(tmp_path)], "en", "ja")
     recipe = Recipe.from_preset("tiny", scored_sentences=5)
-    trainer._check(Job(corpus, tmp_path / "run", "tiny", recipe, {}, None, 1))
+    trainer._check(Job(corpus, tmp_path / "run", "tiny", recipe, {}, None))
 
 
 def test_an_error_before_the_first_update_is_reported_as_it_is(

@@ -6,15 +6,12 @@ import pytest
 from digits import TINY
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import trainer
-from keras_transformer.train.callbacks import StepCounter
+from keras_transformer.train import resume, trainer
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.pipeline import BatchStream
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job, open_run
-from keras_transformer.train.state import State
-from keras_transformer.train.strategy import open_strategy
 
 
 @pytest.fixture(scope="module")
@@ -32,29 +29,26 @@ def open_and_close(corpus, output, init_from=None, workers=1, **values):
 
 
 def test_the_batches_of_training_and_their_position(prepared, tmp_path):
-    job = Job(prepared, tmp_path, "tiny", digits.recipe(), TINY, None, 1)
-    resumed = State(5, np.array([[1, 3]]), [], [])
-    counter = StepCounter(5, 100)
-    data = trainer._TrainingData(
-        job,
-        prepared.prepared,
-        open_strategy("single"),
-        counter,
-        resumed,
+    """Each worker has its part of a batch."""
+    job = Job(
+        *(prepared, tmp_path, "tiny", digits.recipe(), TINY, None),
+        workers=2,
+        index=1,
     )
-    stream = BatchStream(
+    ours = trainer._training_stream(job, prepared.prepared, [1, 3])
+    expected = BatchStream(
         prepared.prepared.shards,
         prepared.prepared.tokenizer,
-        batch_tokens=512,
+        batch_tokens=256,
         max_length=24,
         seed=1,
+        share=(1, 2),
         start=(1, 3),
     )
-    pairs = zip(data.batches().take(4), stream.dataset, strict=False)
-    for (_, ours), (_, expected) in pairs:
-        np.testing.assert_array_equal(ours, expected)
-    counter.step = 8
-    assert data.gather_positions().tolist() == [[1, 6]]
+    pairs = zip(ours.dataset.take(4), expected.dataset, strict=False)
+    for (_, labels), (_, theirs) in pairs:
+        np.testing.assert_array_equal(labels, theirs)
+    assert ours.position(3) == (1, 6)
 
 
 def test_a_run_on_texts_has_the_same_ids(prepared, corpus, tmp_path, capsys):
@@ -103,7 +97,7 @@ def test_the_recipe_must_agree(prepared, tmp_path):
 def test_the_default_recipe_agrees(prepared, tmp_path, monkeypatch):
     jobs = []
     monkeypatch.setattr(trainer, "_check", jobs.append)
-    monkeypatch.setattr(trainer, "open_run", lambda job: 1 / 0)
+    monkeypatch.setattr(resume, "open_run", lambda job: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         trainer.train(prepared, tmp_path / "run", "tiny")
     assert jobs[0].recipe == Recipe.from_preset(

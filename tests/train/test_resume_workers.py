@@ -1,19 +1,20 @@
 """What workers other than the chief take from its run."""
 
+import dataclasses
+
 import digits
 import numpy as np
 import pytest
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import workers
-from keras_transformer.train.resume import Job, open_run
+from keras_transformer.train import resume
+from keras_transformer.train.resume import Job, open_run, open_shared_run
 from keras_transformer.train.strategy import open_strategy
-from keras_transformer.train.workers import open_shared_run
 
 
 def make_job(corpus, output, **values):
     recipe = digits.recipe(scored_sentences=0, steps=3, **values)
-    return Job(corpus, output, "tiny", recipe, digits.TINY, None, 1)
+    return Job(corpus, output, "tiny", recipe, digits.TINY, None)
 
 
 @pytest.fixture
@@ -27,17 +28,17 @@ def chief(corpus, tmp_path, monkeypatch):
 
     job = make_job(corpus, tmp_path / "run")
     with monkeypatch.context() as patched, open_run(job) as opened:
-        patched.setattr(workers, "broadcast_from_chief", send)
+        patched.setattr(resume, "broadcast_from_chief", send)
         strategy = open_strategy("single")
         assert open_shared_run(strategy, job, *opened) == opened
     monkeypatch.setattr(
-        workers, "broadcast_from_chief", lambda *_: np.array(sent)
+        resume, "broadcast_from_chief", lambda *_: np.array(sent)
     )
     return opened
 
 
 def open_on_another_worker(corpus, output, **values):
-    job = make_job(corpus, output, **values)
+    job = dataclasses.replace(make_job(corpus, output, **values), index=1)
     return open_shared_run(open_strategy("single"), job, None, None)
 
 
@@ -58,7 +59,7 @@ def test_a_worker_reads_the_run_and_the_ids_of_the_chief(
 
 
 def test_a_worker_with_other_settings_is_refused(chief, corpus, tmp_path):
-    with pytest.raises(InputError, match="worker 0 with other settings$"):
+    with pytest.raises(InputError, match="worker 1 with other settings$"):
         open_on_another_worker(corpus, tmp_path / "run", seed=2)
 
 
