@@ -154,7 +154,8 @@ def test_the_log_the_best_checkpoint_and_tensorboard(
     corpus, tmp_path, monkeypatch
 ):
     """One training of three epochs, with scores of the test's own."""
-    scores = iter([1.0, 3.0, 2.0])
+    # First it is checked that the metric can be computed.
+    scores = iter([0.0, 1.0, 3.0, 2.0])
     references = []
 
     def task_scores(self, hypotheses, given, target, metrics):
@@ -181,7 +182,7 @@ def test_the_log_the_best_checkpoint_and_tensorboard(
         assert row["val_loss"] != pytest.approx(row["val_nll"])
     # A seeded sample, not the first ones.
     sample = corpus.sample("valid", 5, seed=1)
-    assert list(references[0]) == [target for _, target in sample]
+    assert list(references[1]) == [target for _, target in sample]
 
     assert step_of(run.best_path) == 30
     expected = run.load_model(run.find_checkpoint(30))
