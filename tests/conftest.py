@@ -14,6 +14,9 @@ import pytest
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
+    from keras.src.trainers.data_adapters.array_data_adapter import (
+        ArrayDataAdapter,
+    )
     from translation_fixtures import (  # noqa: F401
         exported,
         model,
@@ -22,10 +25,19 @@ if keras.backend.backend() == "tensorflow":
         translator,
     )
 
+    from keras_transformer.train.data.reading import without_tuning
+
     # Two replicas for what trains under `mirrored`.
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0],
         [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
+
+    # Deleting an iterator joins its tuning thread, which sleeps on for up to
+    # a minute.
+    get_dataset = ArrayDataAdapter.get_tf_dataset
+    ArrayDataAdapter.get_tf_dataset = lambda self: without_tuning(
+        get_dataset(self)
     )
 
 
