@@ -146,6 +146,7 @@ def test_weights_that_are_not_finite_are_refused(
     assert listing(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_quantized_model(small_translator, tmp_path, monkeypatch):
     model = small_translator.model
     model.quantize("int8")
