@@ -91,7 +91,7 @@ class SearchTrace:
 
     @property
     def at_max_length(self) -> bool:
-        """Whether it ended there; if not, no live hypothesis could win."""
+        """Whether the search ended there; if not, no live one could win."""
         return self.steps[-1].length == self.max_length
 
 
