@@ -29,7 +29,7 @@ import keras_transformer as kt
 from keras_transformer.cli.options import (
     DATA,
     PRESET_NAMES,
-    fields,
+    field_flags,
     flag,
     flags,
     given_values,
@@ -269,7 +269,7 @@ def main() -> None:
         flag("--preset NAME", PRESET_NAMES, default="tiny"),
         flag("--rows NAME", "beside base (default: all)", nargs="+"),
         flag("--seeds N", "runs per row", default=3),
-        fields(Recipe, without=("seed",)),
+        field_flags(Recipe, without=("seed",)),
     )(parser)
     options = parser.parse_args()
     recipe = make_recipe(options.preset, **given_values(options, Recipe))

@@ -1,8 +1,8 @@
 """Adds the fields of records to the API reference, for mkdocstrings.
 
-The fields of a NamedTuple or of an interface are explained by the comments
-beside them. Those of a dataclass are explained by `document_fields`, and the
-arguments that layers share by `document_arguments`, when the module is
+The fields of a NamedTuple, a frozen dataclass or an interface are explained by
+the comments beside them. Those of settings are explained by `document_fields`,
+and the arguments that layers share by `document_arguments`, when the module is
 imported.
 """
 
@@ -26,14 +26,18 @@ class Fields(griffe.Extension):
             return
         names = {ast.unparse(expression) for expression in node.bases}
         names |= {ast.unparse(expression) for expression in node.decorator_list}
-        if names & {"NamedTuple", "abc.ABC"}:
-            cls.docstring.value += _commented_fields(cls, node)
-        elif names & {"document_arguments", "document_fields"}:
+        if names & {"document_arguments", "document_fields"}:
             module = importlib.import_module(cls.module.path)
             imported = getattr(module, cls.name)
             cls.docstring.value = inspect.getdoc(imported)
             if "document_fields" in names:
                 _default_values(cls, imported)
+        elif names & {
+            "NamedTuple",
+            "abc.ABC",
+            "dataclasses.dataclass(frozen=True)",
+        }:
+            cls.docstring.value += _commented_fields(cls, node)
 
 
 def _default_values(cls: griffe.Class, record: type) -> None:

@@ -78,7 +78,7 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
     )
     (path / WARMUP_FILE).parent.mkdir(exist_ok=True)
     written = []
-    for file in (path / WARMUP_FILE, *(path.parent / name for name in _FILES)):
+    for file in (path / WARMUP_FILE, *map(path.parent.joinpath, _FILES)):
         if file.exists():
             continue
         with atomic_write(file) as partial:

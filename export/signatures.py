@@ -76,8 +76,6 @@ def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
         if tf.is_tensor(value):
             message = f"{field.name} must be {rule.expected}. Received:"
             valid = rule.in_range(value)
-            if value.dtype.is_floating:
-                valid &= tf.math.is_finite(value)
             assertions.append(tf.debugging.Assert(valid, [message, value]))
     return tuple(assertions)
 
@@ -140,15 +138,16 @@ class Signatures(tf.Module):
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
     ) -> Tensors:
-        settings = self._with_options(BeamSearch, options)
+        settings = self._with_options(
+            "translate_with_options", BeamSearch, options
+        )
         return self._translate(settings, settings.beam_size, text)
 
     def _sample(self, text: tf.Tensor, *options: tf.Tensor) -> Tensors:
-        settings = self._with_options(Sampling, options)
+        settings = self._with_options("sample", Sampling, options)
         return self._translate(settings, settings.num_samples, text)
 
-    def _with_options(self, kind: type, options: tuple) -> Search:
-        name = "sample" if kind is Sampling else "translate_with_options"
+    def _with_options(self, name: str, kind: type, options: tuple) -> Search:
         names = (spec.name for spec in SIGNATURES[name][1:])
         given = dict(zip(names, options, strict=True))
         return dataclasses.replace(converted(self._search, kind), **given)

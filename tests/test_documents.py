@@ -302,7 +302,7 @@ def check_command(words):
             assert re.search(pattern, read("Makefile"), re.M), words
     elif program == "python":
         script = read(arguments[0])
-        shared = flags_of(["train"]) if "fields(Recipe" in script else ()
+        shared = flags_of(["train"]) if "field_flags(Recipe" in script else ()
         for flag in filter(re.compile("--").match, arguments[1:]):
             assert re.search(f'"{flag}[ "]', script) or flag in shared, words
     elif program == "pip":

@@ -165,6 +165,24 @@ def test_the_package_is_marked_as_typed():
     assert Path(kt.__file__).with_name("py.typed").exists()
 
 
+def test_every_public_name_can_be_imported_without_the_extras():
+    code = """
+import importlib, sys
+for package in ("fastapi", "uvicorn", "pydantic", "matplotlib"):
+    sys.modules[package] = None
+from keras_transformer import *
+import keras_transformer as kt
+assert web is kt.web
+for package in ("", ".decoding", ".train"):
+    module = importlib.import_module(f"keras_transformer{package}")
+    for name in module.__all__:
+        value = getattr(module, name)
+        # It is found without `__getattr__` from now on.
+        assert vars(module)[name] is value
+"""
+    run_python(code, KERAS_BACKEND="tensorflow")
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'keras_transformer'.*'Bert'"):
         kt.Bert  # noqa: B018

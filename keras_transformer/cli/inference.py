@@ -13,7 +13,7 @@ from keras_transformer.cli.options import (
     MODELS,
     SEARCH,
     command,
-    fields,
+    field_flags,
     flag,
     flags,
     open_translator,
@@ -41,7 +41,7 @@ _N_BEST = flag(
         flag(
             "--sample", "draw translations at random, in place of beam search"
         ),
-        fields(Sampling, without=BeamSearch.__dataclass_fields__),
+        field_flags(Sampling, without=BeamSearch.__dataclass_fields__),
         title="sampling",
     ),
     _N_BEST,
@@ -107,7 +107,7 @@ def _outputs(
 
     What may be wrong with an output is reported after it.
     """
-    name, tokens, flags = (
+    name, tokens, hint = (
         ("translation", "tokens", "--extra-length, --length-factor")
         if translator.task.targets_are_text
         else ("tree", "symbols", "--extra-length")
@@ -129,7 +129,7 @@ def _outputs(
                 terminal.report(
                     f"the {name} of line {number} may be incomplete: it has "
                     f"as many {tokens} as it may have, {limit} or fewer "
-                    f"({flags})"
+                    f"({hint})"
                 )
             elif found.repaired:
                 terminal.report(
@@ -143,7 +143,7 @@ def _print_n_best(number: int, scores: list[float], texts: list[str]) -> None:
         print(f"{number}\t{score:.4f}\t{text}")
 
 
-@command(MODELS, fields(BeamSearch, ("alpha",)))
+@command(MODELS, field_flags(BeamSearch, ("alpha",)))
 def score(options: argparse.Namespace) -> None:
     """Score given translations."""
     translator = open_translator(options)
@@ -216,6 +216,7 @@ def export(options: argparse.Namespace) -> None:
 )
 def serve(options: argparse.Namespace) -> None:
     """Start a web page to try a run."""
+    kt.web.check_installed()  # before the model is loaded
     name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
     with kt.web.listen(options.host, options.port) as listening:
         translator = open_translator(options)

@@ -26,9 +26,9 @@ Command = Callable[[argparse.Namespace], None]
 def command(*several: Flag) -> Callable[[Command], Command]:
     """Gives a command its flags; its docstring is its summary in the help."""
 
-    def with_flags(run: Command) -> Command:
-        run.add_flags = flags(*several)
-        return run
+    def with_flags(function: Command) -> Command:
+        function.add_flags = flags(*several)
+        return function
 
     return with_flags
 
@@ -38,13 +38,15 @@ def add_commands(
 ) -> None:
     """Lets a parser choose a command, which is its option `command`."""
     subparsers = parser.add_subparsers(required=True, metavar=metavar)
-    for run in commands:
-        summary = run.__doc__[0].lower() + run.__doc__[1:].rstrip(".")
+    for function in commands:
+        text = function.__doc__
         subparser = subparsers.add_parser(
-            run.__name__, help=summary, allow_abbrev=False
+            function.__name__,
+            help=text[0].lower() + text[1:].rstrip("."),
+            allow_abbrev=False,
         )
-        run.add_flags(subparser)
-        subparser.set_defaults(command=run)
+        function.add_flags(subparser)
+        subparser.set_defaults(command=function)
 
 
 # === Flags ===
@@ -96,7 +98,7 @@ def positive_integer(text: str) -> int:
     return int(text)
 
 
-def fields(
+def field_flags(
     cls: type,
     names: Collection[str] = (),
     without: Collection[str] = (),
@@ -109,7 +111,7 @@ def fields(
     value_types = typing.get_type_hints(cls)
     return flags(
         *(
-            _field(cls, field, value_types[field.name])
+            _field_flag(cls, field, value_types[field.name])
             for field in dataclasses.fields(cls)
             if field.name in (names or value_types)
             and field.name not in without
@@ -118,33 +120,41 @@ def fields(
     )
 
 
-def _field(cls: type, field: dataclasses.Field, value_type: typing.Any) -> Flag:
-    default = str(field.default)
-    if any(
-        field.name in {"vocab_size", *preset.architecture, *preset.recipe}
-        for preset in PRESETS.values()
-    ):
-        default = f"the preset's; base: {default}"
-    if cls is BeamSearch:
-        of_trees = getattr(ParsingTask.search, field.name)
-        if of_trees != field.default:
-            default += f"; of trees: {of_trees}"
+def _field_flag(
+    cls: type, field: dataclasses.Field, value_type: typing.Any
+) -> Flag:
     if isinstance(value_type, types.UnionType):  # such as `int | None`
         value_type = typing.get_args(value_type)[0]
     keywords: dict[str, typing.Any] = dict(action="store_true")
     if value_type is not bool:
         rule = field.metadata["rule"]
         keywords = dict(
+            # Seeds go up to 2^32 - 1, which `integer` refuses.
             type=integer if value_type is int and rule != SEED else value_type,
             choices=rule.choices or None,
             metavar=None if value_type is str else value_type.__name__.upper(),
         )
+    description = field.metadata["description"]
     return flag(
         "--" + field.name.replace("_", "-"),
-        f"{field.metadata['description']} (default: {default})",
+        f"{description} (default: {_default_text(cls, field)})",
         default=argparse.SUPPRESS,
         **keywords,
     )
+
+
+def _default_text(cls: type, field: dataclasses.Field) -> str:
+    text = str(field.default)
+    if any(
+        field.name in {"vocab_size", *preset.architecture, *preset.recipe}
+        for preset in PRESETS.values()
+    ):
+        text = f"the preset's; base: {text}"
+    if cls is BeamSearch:
+        of_trees = getattr(ParsingTask.search, field.name)
+        if of_trees != field.default:
+            text += f"; of trees: {of_trees}"
+    return text
 
 
 # === Flags that several commands have ===
@@ -188,7 +198,7 @@ DATA = flags(
     flag("--target LANGUAGE", "language code of the target, e.g. de"),
 )
 PRESET_NAMES = f"one of {', '.join(PRESETS)}"
-SEARCH = fields(BeamSearch)
+SEARCH = field_flags(BeamSearch)
 
 
 # === What was given ===
@@ -208,10 +218,10 @@ def open_translator(
     runs = [kt.Run.open(path) for path in options.runs]
     found = runs[0].task
     if task is not None and task.name != found.name:
-        command = "translate" if found.targets_are_text else "parse"
+        program = "translate" if found.targets_are_text else "parse"
         raise InputError(
             f"The runs must be for {task.name}. Received: {runs[0].path}, "
-            f"which is for {found.name}. Use `keras-transformer {command}`."
+            f"which is for {found.name}. Use `keras-transformer {program}`."
         )
     n_best = getattr(options, "n_best", None)
     return kt.Translator.open(

@@ -169,4 +169,5 @@ def corpus(options: argparse.Namespace) -> None:
 
 @command(lambda parser: add_commands(parser, "WHAT", schedule, corpus))
 def plot(options: argparse.Namespace) -> None:
-    """Plot a learning rate or a corpus."""  # which its own commands do
+    """Plot a learning rate or a corpus."""
+    # Never called: a subcommand is required.

@@ -32,7 +32,7 @@ _WORKER = (
     "start the same commands again: they resume from the last checkpoint."
 )
 _FILE = "A file cannot be read or written."
-# By name: the errors of TensorFlow, which may not be imported, follow Python's.
+# By class name, since TensorFlow may not be imported.
 _ADVICE = {
     "MemoryError": _MEMORY,
     "ResourceExhaustedError": _MEMORY,
@@ -136,7 +136,7 @@ def _read_encoded_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def _prepare_streams() -> None:
-    """Makes the standard streams fit for any text."""
+    """Sets UTF-8 and line buffering."""
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")
         os.dup2(sys.stderr.fileno(), 2)  # native code writes there

@@ -12,7 +12,7 @@ from keras_transformer.cli.options import (
     RUN,
     SEARCH,
     command,
-    fields,
+    field_flags,
     flag,
     given_values,
     search_of,
@@ -39,7 +39,7 @@ _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
         "--init-from RUN",
         "use the tokenizer of this run, as `train --init-from` needs",
     ),
-    fields(Recipe, ("vocab_size", "max_length")),
+    field_flags(Recipe, ("vocab_size", "max_length")),
 )
 def prepare(options: argparse.Namespace) -> None:
     """Tokenize a large corpus for training."""
@@ -84,8 +84,8 @@ def prepare(options: argparse.Namespace) -> None:
         "--init-from RUN",
         "start with the tokenizer and the newest weights of this run",
     ),
-    fields(Recipe, title="training hyper-parameters"),
-    fields(TransformerConfig, without=_OTHER_FIELDS, title="architecture"),
+    field_flags(Recipe, title="training hyper-parameters"),
+    field_flags(TransformerConfig, without=_OTHER_FIELDS, title="architecture"),
 )
 def train(options: argparse.Namespace) -> None:
     """Train on a parallel corpus."""

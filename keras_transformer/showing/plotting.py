@@ -1,4 +1,8 @@
-"""Functions that return a matplotlib figure, and `save_figure`."""
+"""Functions that return a matplotlib figure, and `save_figure`.
+
+The figures belong to no window. All functions need matplotlib, and raise an
+InputError without it.
+"""
 
 import os
 import unicodedata
@@ -36,8 +40,10 @@ _POINTS = 500  # of a curve
 _BINS = 40  # at most, in a histogram
 
 # Of figures of attention. Sizes are in inches.
-_CELL = (0.16, 0.5)  # a line of text, and the largest cell
-_MAP = (1.2, 2.0)  # the smallest, and what cells are to add up to
+_SMALLEST_CELL = 0.16  # a line of text
+_LARGEST_CELL = 0.5
+_SMALLEST_MAP = 1.2
+_TARGET_MAP = 2.0  # what cells are to add up to
 _GAP = 0.35  # between maps, with the titles of heads
 _BORDERS = (1.5, 0.9)  # names of axes, the color bar, the title
 _LONGEST_LABEL = 20  # characters
@@ -75,7 +81,7 @@ def _new_figure(width: float, height: float, title: str) -> "Figure":
 
 
 def _style_axes(axes: Any, x: str, y: str) -> None:
-    """Names the axes of a plot and makes it quiet."""
+    """Names the axes of a plot and removes frame lines."""
     axes.set_xlabel(x, fontsize=_FONT_POINTS)
     axes.set_ylabel(y, fontsize=_FONT_POINTS)
     axes.tick_params(labelsize=_FONT_POINTS)
@@ -101,11 +107,8 @@ def training_figure(
         title: Title, such as the name of the run.
         score: What the score is called, the task's `watched_label`.
 
-    Returns:
-        A figure that belongs to no window.
-
     Raises:
-        InputError: If there are no rows, or matplotlib is not installed.
+        InputError: If there are no rows.
     """
     if not rows:
         raise InputError(
@@ -140,12 +143,8 @@ def schedule_figure(
             `WarmupInverseSquareRoot`.
         steps: Number of steps, at least 2.
 
-    Returns:
-        A figure that belongs to no window.
-
     Raises:
-        InputError: If there is no schedule or only one step, or matplotlib
-            is not installed.
+        InputError: If there is no schedule or only one step.
     """
     if not schedules or steps < 2:
         raise InputError(
@@ -182,11 +181,8 @@ def corpus_figure(
         tokenizer: The tokenizer.
         task: What the pairs are for. Default: translation.
 
-    Returns:
-        A figure that belongs to no window.
-
     Raises:
-        InputError: If there are no pairs, or matplotlib is not installed.
+        InputError: If there are no pairs.
     """
     sides = list(zip(*pairs, strict=True))
     if not sides:
@@ -300,12 +296,12 @@ def attention_figure(
         axis_labels: Names of the rows and of the columns.
 
     Returns:
-        A figure that belongs to no window. Its first axes are the heads, in
+        The figure. Its first axes are the heads, in
         order; the last one is the color bar.
 
     Raises:
-        InputError: If the shape of the scores does not fit the tokens, if
-            there are more than 80 tokens, or if matplotlib is not installed.
+        InputError: If the shape of the scores does not fit the tokens, or
+            there are more than 80 tokens.
     """
     figure = _new_figure(1, 1, title)  # its size depends on the labels
     scores = np.asarray(scores, dtype="float32")
@@ -326,11 +322,16 @@ def attention_figure(
     heads = len(scores)
     grid_columns = min(heads, 2 if heads <= 4 else 4)
     grid_rows = -(-heads // grid_columns)
-    cell = min(max(_MAP[1] / max(expected), _CELL[0]), _CELL[1])
+    cell = max(_TARGET_MAP / max(expected), _SMALLEST_CELL)
+    cell = min(cell, _LARGEST_CELL)
     # The engine places the maps, if the figure is large enough for them.
     width, height = (
         count
-        * (max(size * cell, _MAP[0]) + max(map(_text_width, labels)) + _GAP)
+        * (
+            max(size * cell, _SMALLEST_MAP)
+            + max(map(_text_width, labels))
+            + _GAP
+        )
         + border
         for count, size, labels, border in (
             (grid_columns, len(columns), rows, _BORDERS[0]),

@@ -91,10 +91,7 @@ class SearchTrace:
 
     @property
     def at_max_length(self) -> bool:
-        """Whether the search ended at the maximum length.
-
-        Otherwise no live hypothesis could win any more.
-        """
+        """Whether the search ended there; if not, no live one could win."""
         return self.steps[-1].length == self.max_length
 
 
@@ -103,18 +100,12 @@ class Trace:
     """A text's greedy search and beam search, step by step.
 
     `str(trace)` shows them as text.
-
-    Args:
-        source: The text.
-        source_pieces: What the encoder reads, the end token last.
-        greedy: The greedy search.
-        beam: The beam search of the translator.
     """
 
-    source: str
-    source_pieces: list[str]
-    greedy: SearchTrace
-    beam: SearchTrace
+    source: str  # the text
+    source_pieces: list[str]  # what the encoder reads, the end token last
+    greedy: SearchTrace  # the same search with one hypothesis
+    beam: SearchTrace  # the search of the translator
 
     def __str__(self) -> str:
         return as_text(self)
@@ -145,12 +136,7 @@ _FORMATS = {
 
 
 def check_trace_path(path: str | os.PathLike) -> None:
-    """Raises what `save_trace` would raise for any trace.
-
-    Raises:
-        InputError: If the file's name has another ending, or its folder does
-            not exist.
-    """
+    """Raises the InputError that `save_trace` would raise for any trace."""
     check_output(path, _FORMATS)
 
 
@@ -162,7 +148,8 @@ def save_trace(trace: Trace, path: str | os.PathLike) -> None:
         path: A file ending in `.html`, `.md` or `.txt`.
 
     Raises:
-        InputError: As `check_trace_path`.
+        InputError: If the file's name has another ending, or its folder does
+            not exist.
     """
     check_trace_path(path)
     text = _FORMATS[Path(path).suffix.lower()](trace)
@@ -256,8 +243,9 @@ def _history(
     `[1, t, K, count]`.
     """
 
-    def extend(*variables: Any) -> tuple[BeamState, list[tf.Tensor]]:
-        state, past = BeamState(*variables[0]), variables[1]
+    def extend(
+        state: BeamState, past: list[tf.Tensor]
+    ) -> tuple[BeamState, list[tf.Tensor]]:
         log_probs, state = searcher.predict(state)
         found = searcher.candidates(state, log_probs)
         now = [*found, *tf.math.top_k(log_probs, count)]
@@ -270,7 +258,7 @@ def _history(
     kinds = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32)
     variables = state, list(map(tf.zeros, shapes, kinds))
     _, history = tf.while_loop(
-        lambda state, _: searcher.can_win(BeamState(*state))[0],
+        lambda state, _: searcher.can_win(state)[0],
         extend,
         variables,
         shape_invariants=growing_shapes(variables),

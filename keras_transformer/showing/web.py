@@ -1,14 +1,13 @@
 """A small web page to try a model with. It is not made for production.
 
 The JSON endpoints have the shape of TensorFlow Serving's REST API, so that a
-program that was tried here can be pointed at a real server. Importing this
-module raises an InputError unless FastAPI and Uvicorn are installed.
+program that was tried here can be pointed at a real server.
 """
 
 import ipaddress
 import re
 import socket
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.pipeline import Translation
@@ -18,24 +17,35 @@ from keras_transformer.showing.tracing import trace
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 
-try:
-    import pydantic
-    import uvicorn
-    from fastapi import FastAPI, HTTPException, Query, Request
-    from fastapi.concurrency import run_in_threadpool
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import HTMLResponse, JSONResponse
-    from starlette.requests import ClientDisconnect
-except ImportError as error:
-    raise InputError(
-        "The page needs FastAPI and Uvicorn, which are not installed. "
-        'Install them with: pip install "keras-transformer-nmt[web]"'
-    ) from error
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request
 
 _MOST_TEXTS = 32  # of a request
 _BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
 _BYTES_AROUND = 2**16  # names, brackets and spaces around the texts
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+# What requests must be.
+_QUERY = (
+    "The address must have a text, and may have a number as hypothesis: "
+    "?text=...&hypothesis=0."
+)
+_BODY = (
+    'A request must be {"instances": ["...", ...]} or '
+    '{"inputs": {"text": ["...", ...]}}.'
+)
+
+
+def check_installed() -> None:
+    """Raises an InputError unless FastAPI and Uvicorn are installed."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "The page needs FastAPI and Uvicorn, which are not installed. "
+            'Install them with: pip install "keras-transformer-nmt[web]"'
+        ) from error
 
 
 def make_app(
@@ -43,7 +53,7 @@ def make_app(
     name: str,
     max_characters: int,
     hosts: tuple[str, ...] = _LOOPBACK_NAMES,
-) -> FastAPI:
+) -> "FastAPI":
     """Returns the web application of a translator.
 
     It answers `GET /`, the page; `GET /trace` and `GET /attention`, the pages
@@ -61,8 +71,17 @@ def make_app(
         hosts: Names that requests may use for this computer, or `()` for any.
 
     Raises:
-        InputError: If `max_characters` is not a positive integer.
+        InputError: If `max_characters` is not a positive integer, or FastAPI
+            or Uvicorn is not installed.
     """
+    check_installed()
+    import pydantic
+    from fastapi import FastAPI, HTTPException, Query, Request
+    from fastapi.concurrency import run_in_threadpool
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, JSONResponse
+    from starlette.requests import ClientDisconnect
+
     check_values(POSITIVE_INTEGER, max_characters=max_characters)
     most_bytes = (
         _MOST_TEXTS * max_characters * _BYTES_PER_CHARACTER + _BYTES_AROUND
@@ -92,24 +111,28 @@ def make_app(
 
     app = FastAPI(title=name, openapi_url=None)
 
+    def refusal(status: int, message: str) -> JSONResponse:
+        return JSONResponse({"error": message}, status)
+
     @app.exception_handler(InputError)
     def refuse(request: Request, error: InputError) -> JSONResponse:
-        return _refusal(400, str(error))
+        return refusal(400, str(error))
 
     @app.exception_handler(pydantic.ValidationError)
     @app.exception_handler(RequestValidationError)
     def refuse_invalid(request: Request, error: Any) -> JSONResponse:
+        expected = _QUERY if request.method == "GET" else _BODY
         problems = [
             f"{'.'.join(map(str, problem['loc'])) or 'request'}: "
             f"{problem['msg']}. Received: {problem['input']!r:.100}"
             for problem in error.errors()
         ]
-        return _refusal(400, "\n".join(problems[:3]))
+        return refusal(400, "\n".join([expected, *problems[:3]]))
 
     @app.exception_handler(404)
     @app.exception_handler(405)
     def not_found(request: Request, error: HTTPException) -> JSONResponse:
-        return _refusal(
+        return refusal(
             error.status_code,
             f"This page answers GET /, /trace, /attention and /v1/models/{name}"
             f", and POST /v1/models/{name}:predict. Received: "
@@ -119,7 +142,7 @@ def make_app(
     @app.middleware("http")
     async def refuse_foreign(request: Request, answer: Any) -> Any:
         problem = _foreign(request, hosts)
-        return _refusal(403, problem) if problem else await answer(request)
+        return refusal(403, problem) if problem else await answer(request)
 
     @app.get("/", response_class=HTMLResponse)
     def page() -> str:
@@ -155,13 +178,13 @@ def make_app(
             async for part in request.stream():
                 content += part
                 if len(content) > most_bytes:
-                    return _refusal(
+                    return refusal(
                         413,
                         f"A request may have at most {most_bytes:,} bytes. "
                         "Received: more",
                     )
         except ClientDisconnect:
-            return _refusal(400, "The request is incomplete.")  # nobody reads
+            return refusal(400, "The request is incomplete.")  # nobody reads
         body = Body.model_validate_json(bytes(content))
         by_row = body.inputs is None
         texts = body.instances if by_row else body.inputs
@@ -178,11 +201,7 @@ def make_app(
     return app
 
 
-def _refusal(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"error": message}, status)
-
-
-def _foreign(request: Request, hosts: tuple[str, ...]) -> str | None:
+def _foreign(request: "Request", hosts: tuple[str, ...]) -> str | None:
     """Returns why a request may come from the page of another site."""
     host = request.headers.get("host", "")
     names = "|".join(re.escape(f"[{h}]" if ":" in h else h) for h in hosts)
@@ -259,6 +278,8 @@ def serve(
         hosts = ()  # whatever names this computer has
         print("The page has no password: the whole network can use it.")
     app = make_app(translator, name, max_characters, hosts)
+    import uvicorn
+
     shown = f"[{host}]" if ":" in host else host
     print(
         f"{name} is at http://{shown}:{port}; press Ctrl-C to stop", flush=True

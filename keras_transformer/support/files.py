@@ -70,7 +70,7 @@ def check_new(path: str | os.PathLike) -> None:
 
 
 def _exists(path: str | os.PathLike) -> bool:
-    # Other than `Path.exists`, it reports what makes a name unusable.
+    # Unlike `Path.exists`, it reports what makes a name unusable.
     try:
         os.lstat(path)
     except FileNotFoundError:

@@ -19,14 +19,16 @@ def lazy_names(
     """Returns the lazy names of a package, its `__getattr__` and its `__dir__`.
 
     The names are what the package's block `if TYPE_CHECKING` imports, which
-    editors and type checkers read: classes, functions and modules. The modules
-    in `first`, below the package, are imported before a class or a function.
+    editors and type checkers read: classes, functions and modules. The source
+    must be there to read it. The modules in `first`, below the package, are
+    imported before a class or a function: they register classes with Keras.
     """
     this = sys.modules[package]
     homes = {
         alias.name: statement.module
         for block in ast.parse(this.__spec__.loader.get_source(package)).body
         if isinstance(block, ast.If)
+        and ast.unparse(block.test) == "TYPE_CHECKING"
         for statement in block.body
         for alias in statement.names
     }
@@ -40,10 +42,11 @@ def lazy_names(
             home = importlib.import_module(homes[name])
             path = f"{homes[name]}.{name}"
             if hasattr(home, "__path__") and importlib.util.find_spec(path):
-                return importlib.import_module(path)
-            for module in first:
-                importlib.import_module(f"{package}.{module}")
-        value = getattr(home, name)
+                value = importlib.import_module(path)
+            else:
+                for module in first:
+                    importlib.import_module(f"{package}.{module}")
+                value = getattr(home, name)
         setattr(this, name, value)  # found faster from now on
         return value
 

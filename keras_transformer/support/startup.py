@@ -1,4 +1,4 @@
-"""Imports TensorFlow quietly, and knows the machine."""
+"""Imports TensorFlow quietly; cores and devices."""
 
 import contextlib
 import os
@@ -11,9 +11,8 @@ from keras_transformer.support.errors import InputError
 
 # What the extra `tensorflow` installs.
 _TENSORFLOW_EXTRA = (
-    *("sacrebleu", "sacremoses", "sentencepiece"),
-    *("tensorflow", "tensorflow_text", "tqdm"),
-)
+    "sacrebleu sacremoses sentencepiece tensorflow tensorflow_text tqdm"
+).split()
 # Exists where the NVIDIA driver is installed.
 _NVIDIA_DRIVER = "/proc/driver/nvidia/version"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TranslationTask(Task):
-    """Text to text, with one vocabulary for both, scored by BLEU."""
+    """Text to text, scored by BLEU."""
 
     name = "translation"
     output = "translations"
@@ -31,6 +31,7 @@ class TranslationTask(Task):
     def train_tokenizer(
         self, pairs: Iterable[tuple[str, str]], vocab_size: int
     ) -> Tokenizer:
+        # One vocabulary for both sides, as in the paper (section 5.1).
         return Tokenizer.train(itertools.chain.from_iterable(pairs), vocab_size)
 
     def output_texts(

@@ -3,7 +3,6 @@
 import concurrent.futures
 import contextlib
 import http.client
-import importlib
 import json
 import logging
 import socket
@@ -111,8 +110,13 @@ def test_columns(address, several, inputs):
 def test_bad_requests_get_a_message(address, body, message):
     status, found = predict(address, body)
     assert status == 400
-    assert message in found["error"] and "Received: " in found["error"]
-    assert len(found["error"]) < 200
+    expected, problems = found["error"].split("\n", 1)
+    assert expected == (
+        'A request must be {"instances": ["...", ...]} or '
+        '{"inputs": {"text": ["...", ...]}}.'
+    )
+    assert message in problems and "Received: " in problems
+    assert len(problems) < 200
 
 
 def test_large_bodies_are_not_read(address):
@@ -167,6 +171,7 @@ def test_any_content_type_as_of_tensorflow_serving(address):
         ("/trace", 400, "query.text: Field required"),
         (f"/trace?text={'x' * 101}", 400, "at most 100 characters"),
         ("/attention?text=dog&hypothesis=x", 400, "valid integer"),
+        ("/attention", 400, "The address must have a text, and may have a num"),
         ("/other", 404, "Received: GET /other"),
         (PREDICT, 405, f"Received: GET {PREDICT}"),
     ],
@@ -330,11 +335,10 @@ def test_errors_in_a_browser(address):
 
 
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
-def test_without_the_packages_the_extra_is_named(monkeypatch, package):
+def test_without_the_packages_the_extra_is_named(several, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, web.__name__)
     with pytest.raises(kt.InputError, match=r"keras-transformer-nmt\[web\]"):
-        importlib.import_module(web.__name__)
+        web.make_app(several, "demo", 100)
 
 
 @pytest.mark.parametrize("max_characters", [0, -1, "x"])

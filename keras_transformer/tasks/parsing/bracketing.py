@@ -3,8 +3,8 @@
 The rules are those of evalb with its parameters COLLINS.prm (Sekine and
 Collins, 1997), by which parsers are compared on the Penn Treebank:
 
-- A bracket is a constituent's label, first word and last word. Tags are no
-  brackets. Brackets that are there several times count so often.
+- A bracket is a constituent's label, first word and last word. Tags are not
+  brackets. A bracket that occurs several times is counted each time.
 - Words with a tag of punctuation (`PUNCTUATION`) are removed first, and
   then constituents without words.
 - Roots are not counted, and neither are the functions of labels: `NP-SBJ` is

@@ -55,8 +55,8 @@ def draw(tree: Tree) -> str:
         file, which browsers show, or be part of an HTML document. Its colors
         follow the reader's choice of a light or a dark scheme.
     """
-    # A tree object may be there several times, so nodes are numbered. What is
-    # inside of a node has higher numbers.
+    # The same `Tree` object may occur several times, so nodes are numbered;
+    # children after parents.
     nodes, children = [tree], []
     for node in nodes:  # and those that are added
         inside = () if isinstance(node.children, str) else node.children

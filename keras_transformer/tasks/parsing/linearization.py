@@ -16,6 +16,7 @@ writes symbols has to count how many words it has passed.
 from collections.abc import Iterable, Sequence
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.tasks.parsing.trees import ROOT, Tree
 
 # What a word begins with, as in SentencePiece.
@@ -40,9 +41,10 @@ def linearize(tree: Tree) -> str:
     # "(NP ▁the /DT ▁dog /NN )NP"
     ```
     """
-    import tensorflow as tf
+    with explain_missing_packages():
+        import tensorflow as tf
 
-    from keras_transformer.tasks.parsing.graph import linearize_texts
+        from keras_transformer.tasks.parsing.graph import linearize_texts
 
     _check_root(tree)
     return linearize_texts(tf.constant([str(tree)])).numpy()[0].decode()
@@ -102,9 +104,10 @@ def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     Raises:
         InputError: If a word is empty or contains brackets or whitespace.
     """
-    import tensorflow as tf
+    with explain_missing_packages():
+        import tensorflow as tf
 
-    from keras_transformer.tasks.parsing.graph import restore_texts
+        from keras_transformer.tasks.parsing.graph import restore_texts
 
     for word in words:
         Tree(UNKNOWN_TAG, word)  # checks it

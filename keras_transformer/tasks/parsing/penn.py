@@ -19,8 +19,8 @@ def read_trees(
 
     - The root is `TOP`: it replaces `S1`, `ROOT` and an outer bracket without
       a label, and is put over a tree that has none of them.
-    - Empty elements (`-NONE-`) are removed, with the constituents that only
-      contain such. A tree without words is left out.
+    - Empty elements (`-NONE-`) are removed, with the constituents that
+      contain nothing else. A tree without words is left out.
     - Functions and indices of labels are removed: `NP-SBJ-1` becomes `NP`,
       and so does `NP=2`. Of several labels the first is taken: `ADVP|PRT`
       becomes `ADVP`. Labels that begin with a hyphen (`-LRB-`) stay.

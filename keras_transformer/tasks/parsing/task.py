@@ -22,9 +22,6 @@ class ParsingTask(Task):
     in the vocabulary. What it writes is repaired by the rule of `restore`, so
     that every output is a tree over exactly the words of the sentence.
 
-    A model writes the words of the sentence, too, which tell where in the
-    sentence it is, but does not choose them.
-
     Args:
         split_words: Whether sources are text, which is split into words as in
             the Penn Treebank. If False they are words, separated by spaces,
@@ -62,11 +59,14 @@ class ParsingTask(Task):
         sentences = (sentence for sentence, _ in pairs)
         return Tokenizer.train(sentences, vocab_size, symbols=found)
 
+    # The vocabulary of a parser is always a single `Tokenizer`: only this has
+    # symbols.
+
     def check_tokenizer(
-        self, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]
+        self, vocabulary: Tokenizer, pairs: Iterable[tuple[str, str]]
     ) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
-        missing = sorted(set(needed) - set(tokenizer.symbols))
+        missing = sorted(set(needed) - set(vocabulary.symbols))
         if missing:
             raise InputError(
                 "A parser can only be trained further on trees with the labels "
@@ -75,9 +75,9 @@ class ParsingTask(Task):
             )
 
     def source_ids(
-        self, tokenizer: Tokenizer, sources: "tf.Tensor"
+        self, vocabulary: Tokenizer, sources: "tf.Tensor"
     ) -> "tf.RaggedTensor":
-        return tokenizer.tokenize(self._words(sources))
+        return vocabulary.tokenize(self._words(sources))
 
     def _words(self, sources: "tf.Tensor") -> "tf.Tensor":
         """Returns the words of sentences `[B]`, separated by spaces."""
@@ -87,7 +87,7 @@ class ParsingTask(Task):
         return split(sources)
 
     def target_ids(
-        self, tokenizer: Tokenizer, targets: "tf.Tensor"
+        self, vocabulary: Tokenizer, targets: "tf.Tensor"
     ) -> "tf.RaggedTensor":
         import tensorflow as tf
 
@@ -97,16 +97,16 @@ class ParsingTask(Task):
         is_word = tf.strings.regex_full_match(parts.values, f"{WORD}.*")
         words = tf.strings.regex_replace(parts.values, f"^{WORD}", "")
         symbols = tf.RaggedTensor.from_row_lengths(
-            tokenizer.ops.string_to_id(tf.boolean_mask(words, ~is_word)),
+            vocabulary.ops.string_to_id(tf.boolean_mask(words, ~is_word)),
             tf.cast(~is_word, tf.int64),
         )
         # Either is empty.
-        pieces = tokenizer.tokenize(tf.where(is_word, words, ""))
+        pieces = vocabulary.tokenize(tf.where(is_word, words, ""))
         ids = tf.concat([pieces, symbols], axis=1)  # [B N, (pieces)]
         return parts.with_values(ids).merge_dims(1, 2)
 
     def output_texts(
-        self, tokenizer: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
+        self, vocabulary: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
     ) -> Outputs:
         import tensorflow as tf
 
@@ -114,17 +114,17 @@ class ParsingTask(Task):
 
         shape = tf.shape(ids)  # B, n, T
         rows = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
-        special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
+        special = (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id)
         is_special = tf.reduce_any(rows[..., None] == special, axis=-1)
 
         words = tf.strings.split(tf.repeat(self._words(sources), shape[1]))
-        spelled = tokenizer.tokenize(words.values)
+        spelled = vocabulary.tokenize(words.values)
         spelled = spelled.with_values(
-            tokenizer.ops.id_to_string(spelled.values)
+            vocabulary.ops.id_to_string(spelled.values)
         )
         texts, repaired = graph.restore_texts(
-            tf.where(is_special, "", tokenizer.ops.id_to_string(rows)),
-            tf.gather(tokenizer.are_symbols, rows),
+            tf.where(is_special, "", vocabulary.ops.id_to_string(rows)),
+            tf.gather(vocabulary.are_symbols, rows),
             words,
             words.with_values(tf.strings.reduce_join(spelled, axis=1)),
         )
