@@ -234,6 +234,14 @@ def test_a_signal_saves_the_state_and_ends_training(
     assert found == handlers
 
 
+def test_a_worker_that_is_not_the_chief_knows_the_step_that_was_saved():
+    counter = StepCounter(12, 40)
+    checkpoints = Checkpoints(None, 5, counter, lambda: "positions")
+    counter.step = 20
+    checkpoints.on_epoch_end(0, {})
+    assert checkpoints.saved_step == 20
+
+
 def test_a_second_ctrl_c_ends_training_at_once(ctrl_c):
     checkpoints = Checkpoints(None, 5, StepCounter(12, 40), None)
     checkpoints.set_model(FakeModel())
