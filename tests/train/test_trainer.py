@@ -384,26 +384,6 @@ def test_a_language_without_validation_needs_no_package(tmp_path):
     trainer._check(Job(corpus, tmp_path / "run", "tiny", recipe, {}, None))
 
 
-def test_all_callbacks_end_if_one_of_them_fails(
-    corpus, run, monkeypatch, capsys, ctrl_c
-):
-    handler = signal.getsignal(signal.SIGINT)
-
-    def fail(self, logs=None):
-        raise RuntimeError("of a callback")
-
-    def stop(self, batch, logs=None):
-        assert signal.getsignal(signal.SIGINT) != handler
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(callbacks.Progress, "on_train_end", fail)
-    monkeypatch.setattr(callbacks.CheckFinite, "on_train_batch_end", stop)
-    with pytest.raises(RuntimeError, match="of a callback"):
-        train_digits(corpus, run.path, steps=2, scored_sentences=0)
-    assert signal.getsignal(signal.SIGINT) == handler
-    assert "resumes after step 1\n" in capsys.readouterr().out
-
-
 def test_an_error_before_the_first_update_is_reported_as_it_is(
     corpus, run, monkeypatch
 ):
