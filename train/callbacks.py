@@ -230,9 +230,9 @@ class Checkpoints(keras.callbacks.Callback):
     the latter repeats the whole epoch.
 
     Ctrl-C saves the state after the current update, and then raises
-    `KeyboardInterrupt`. SIGTERM (preemption) does the same, and exits with code
-    143. A second Ctrl-C ends training at once. With several workers, which can
-    only save together, both signals end training at once.
+    `KeyboardInterrupt`. SIGTERM (preemption) saves it too, and then exits with
+    code 143. A second Ctrl-C ends training at once. With several workers, which
+    can only save together, both signals end training at once.
 
     `gather_positions`, which all workers call together, returns the data
     positions `[workers, 2]` after the updates so far.
