@@ -30,7 +30,9 @@ def average(
             f"{run.path} has {len(found)} checkpoints. Received: last={last}. "
             "Choose fewer, with --last on the command line."
         )
-    paths = found[-(last or run.recipe["max_to_keep"]) :]
+    # A run may have a recipe of its own.
+    count = last or run.recipe.get("max_to_keep", len(found))
+    paths = found[-count:]
     _warn_of_early_checkpoints(run, [step_of(path) for path in paths])
     model, sums = Transformer(run.config), None
     for path in paths:

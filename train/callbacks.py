@@ -229,11 +229,13 @@ class Checkpoints(keras.callbacks.Callback):
     `BackupAndRestore` write neither atomically nor the data position, and
     the latter repeats the whole epoch.
 
-    Ctrl-C and SIGTERM (preemption) save the state after the current update
-    and then end training with `KeyboardInterrupt` and exit code 143. A second
-    Ctrl-C ends it at once. So does each of them with several workers, which
-    can only save together. `gather_positions`, which all workers call together,
-    returns the data positions `[workers, 2]` after the updates so far.
+    Ctrl-C saves the state after the current update, and then raises
+    `KeyboardInterrupt`. SIGTERM (preemption) saves it too, and then exits with
+    code 143. A second Ctrl-C ends training at once. With several workers, which
+    can only save together, both signals end training at once.
+
+    `gather_positions`, which all workers call together, returns the data
+    positions `[workers, 2]` after the updates so far.
     """
 
     def __init__(
@@ -248,7 +250,7 @@ class Checkpoints(keras.callbacks.Callback):
         self.max_to_keep = max_to_keep
         self.counter = counter
         self.gather_positions = gather_positions
-        self.saved_step = counter.step  # of the state
+        self.saved_step = counter.step  # of the state, on every worker
         self._received: int | None = None
         self._handlers: dict[int, Any] = {}
 
@@ -287,7 +289,7 @@ class Checkpoints(keras.callbacks.Callback):
         positions = self.gather_positions()
         if self.run is not None:
             save_state(self.run, self.model, self.counter.step, positions)
-            self.saved_step = self.counter.step
+        self.saved_step = self.counter.step
         if self._received == signal.SIGINT:
             raise KeyboardInterrupt
         if self._received:

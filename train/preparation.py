@@ -3,6 +3,7 @@
 `train/data/prepared.py` lists the files and reads them.
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -33,7 +34,7 @@ from keras_transformer.train.data.prepared import (
     update_checksum,
 )
 from keras_transformer.train.run import TrainingRun, check_free, locked
-from keras_transformer.train.strategy import workers_of_tf_config
+from keras_transformer.train.strategy import check_one_worker
 
 # As many as the tokenizer is trained on are in memory anyway.
 _MOST_IN_MEMORY = 1_000_000
@@ -59,34 +60,31 @@ def prepare(
             f"{corpus.name} is prepared already. Give it to `train`, or "
             "prepare the corpus that it was prepared from."
         )
-    workers = workers_of_tf_config()
-    if workers > 1:
-        raise InputError(
-            "A corpus is prepared by one process. Received: TF_CONFIG with "
-            f"{workers} workers. Unset it here, and set it for `train`."
-        )
+    check_one_worker("prepare")
     tokenizer = None
     if init_from is not None:
         tokenizer = tokenizer_of(TrainingRun.open(init_from), corpus)
+    check_train_split(corpus)
+    pipeline.check_max_length(max_length)
+    others = tuple(split for split in corpus.splits if split != "train")
+    preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
+    check_free(output, for_run=False)
+    with _new_folder(output) as folder:
+        # Another process may have written it meanwhile.
+        check_free(output, for_run=False)
+        preparation.write(folder)
+    prepared = Prepared.open(output)
+    print(f"train: {prepared.statistics.describe(max_length)}")
+    return prepared
+
+
+def check_train_split(corpus: Corpus) -> None:
+    """Raises InputError if there is nothing to train on."""
     if "train" not in corpus.splits:
         raise InputError(
             f"Training needs a split train. Received: {corpus.name} with "
             f"{', '.join(corpus.splits)}"
         )
-    pipeline.check_max_length(max_length)
-    others = tuple(split for split in corpus.splits if split != "train")
-    preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
-    check_free(output)
-    with _new_folder(output) as folder:
-        if folder is None or any(output.glob("*")):
-            raise InputError(
-                f"{output} already contains other files. Choose another "
-                "output, or remove it first."
-            )
-        preparation.write(folder)
-    prepared = Prepared.open(output)
-    print(f"train: {prepared.statistics.describe(max_length)}")
-    return prepared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,15 +97,12 @@ class Preparation:
     tokenizer: Vocabulary | None  # None: one of `vocab_size` is trained
     text_splits: tuple[str, ...] = ()  # whose texts are copied
 
-    def name(self) -> str:
-        """Returns a name for what is written.
-
-        It depends on the content of the files, not on where they are.
-        """
+    def name(self, digest: str) -> str:
+        """Returns a name for what is written of pairs with this digest."""
         content = (
             FORMAT,
             self.corpus.task.name,
-            self.corpus.digest("train"),
+            digest,
             self.tokenizer.digest if self.tokenizer else self.vocab_size,
             self.max_length,
         )
@@ -119,7 +114,6 @@ class Preparation:
         If another process prepares it at this moment, this one waits.
         """
         if not is_prepared(folder):
-            check_free(folder)
             print(f"preparing: {self.corpus.name}", flush=True)
             with _new_folder(folder, wait=True) as partial:
                 if partial is not None:
@@ -130,19 +124,24 @@ class Preparation:
     def write(self, folder: Path) -> None:
         """Writes the files of a prepared corpus."""
         corpus, tokenizer = self.corpus, self.tokenizer
+        # First: a damaged text is found before the hours that train may take.
+        for split in self.text_splits:
+            _write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
         pairs = _ReadOnce(corpus.pairs("train"))
         source, target = map(_shorten, pairs.first)
         print(f"first pair: {source} → {target}", flush=True)
         progress = functools.partial(
             tqdm, unit="pair", unit_scale=True, disable=None
         )
+        reading = progress(pairs, desc="reading")
         if tokenizer is None:
             size = self.vocab_size
             print(f"tokenizer: training with {size:,} tokens", flush=True)
-            reading = progress(pairs, desc="reading")
             tokenizer = corpus.task.train_tokenizer(reading, size)
         else:
-            corpus.task.check_tokenizer(tokenizer, pairs)
+            corpus.task.check_tokenizer(tokenizer, reading)
+        if pairs.total is None:  # the check needs no pairs of some tasks
+            collections.deque(reading, maxlen=0)
         tokenizer.save_files(folder)
 
         encoder = Encoder(tokenizer, self.max_length, corpus.task)
@@ -155,11 +154,8 @@ class Preparation:
                     np.save(partial, array)
             sizes.append(shard.pairs)
             checksum = update_checksum(checksum, shard)
-            if pairs.total is not None:
-                _check_disk(folder, pairs.total / statistics.read)
+            _check_disk(folder, pairs.total / statistics.read)
         pipeline.check_pairs(statistics.pairs, self.max_length)
-        for split in self.text_splits:
-            _write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
         # Last: a folder is prepared as soon as it has this file.
         files.write_json(
             folder / "prepared.json",

@@ -1,7 +1,9 @@
 """Starts a new run, or resumes the run that the same arguments started."""
 
+import collections
 import contextlib
 import dataclasses
+import functools
 import json
 import zlib
 from collections.abc import Collection, Iterator
@@ -19,7 +21,7 @@ from keras_transformer.train import state
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import Encoder
 from keras_transformer.train.data.pipeline import check_pairs
-from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.prepared import Prepared, is_prepared
 from keras_transformer.train.preparation import Preparation, tokenizer_of
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import TrainingRun, check_free, locked
@@ -69,11 +71,12 @@ class Job:
         return settings
 
     def config(
-        self, tokenizer: Vocabulary, past: TransformerConfig | None
+        self, tokenizer: Vocabulary, base_config: TransformerConfig | None
     ) -> TransformerConfig:
         """Returns the architecture with the ids of a tokenizer.
 
-        `past` is that of `init_from`, or of the run itself if it is resumed.
+        `base_config`, from which it may be kept, is that of `init_from`, or of
+        the run itself if it is resumed.
         """
         ids = dict(
             vocab_size=tokenizer.vocab_size,
@@ -83,34 +86,44 @@ class Job:
             eos_id=tokenizer.eos_id,
         )
         if self.keeps_architecture:
-            return dataclasses.replace(past, **ids, **self.architecture)
+            return dataclasses.replace(base_config, **ids, **self.architecture)
         return TransformerConfig.from_preset(
             self.preset, **ids, **self.architecture
         )
 
-    def checksums(self) -> dict[str, str | None]:
-        """Returns what identifies the pairs of train and valid, if any."""
-        return {
-            split: self.corpus.digest(split)[:16]
-            if split in self.corpus.splits
-            else None
-            for split in ("train", "valid")
-        }
+    @functools.cached_property
+    def digests(self) -> dict[str, str]:
+        """What identifies the pairs of train, and of valid if there is one."""
+        splits = [s for s in ("train", "valid") if s in self.corpus.splits]
+        return {split: self.corpus.digest(split) for split in splits}
+
+    def checksums(self) -> dict[str, str]:
+        """Returns the digests as a run records them."""
+        return {split: digest[:16] for split, digest in self.digests.items()}
 
     def prepare(
         self, tokenizer: Vocabulary | None, name: str | None = None
     ) -> tuple[Prepared, str | None]:
         """Returns the training data, and the folder that has them as ids.
 
-        Its default name says what it contains. It is None if the corpus was
+        Its default name is a hash of its content. It is None if the corpus was
         prepared before.
         """
         if self.corpus.prepared is not None:
             return self.corpus.prepared, None
         sizes = self.recipe.vocab_size, self.recipe.max_length
         preparation = Preparation(self.corpus, *sizes, tokenizer)
-        name = name or preparation.name()
-        folder = self.output.absolute().parent / _PREPARED_FOLDER / name
+        name = name or preparation.name(self.digests["train"])
+        output = self.output.absolute()
+        folder = output.parent / _PREPARED_FOLDER / name
+        try:
+            if not is_prepared(folder):
+                check_free(folder)
+        except InputError as error:
+            raise InputError(
+                f"The corpus is prepared beside the run. {error} A folder in "
+                f"the given one will do, such as --output {output / 'run'}."
+            ) from error
         return preparation.write_once(folder), name
 
 
@@ -129,7 +142,7 @@ def default_values(
     if preset is None:
         preset = "small"
         if init_from is not None:
-            # A run that is resumed needs the other one no more.
+            # A run that is resumed no longer needs the other run.
             is_resumed = (output / "config.json").exists()
             past = TrainingRun.open(output if is_resumed else init_from)
             if past.recipe.get("preset") in PRESETS:
@@ -139,7 +152,10 @@ def default_values(
                 "max_length": past.config.max_length,
             }
     if corpus.prepared is not None:
-        values = corpus.prepared.recipe_values()
+        values = {
+            "vocab_size": corpus.prepared.tokenizer.vocab_size,
+            "max_length": corpus.prepared.max_length,
+        }
     return preset, values
 
 
@@ -221,12 +237,6 @@ def open_shared_run(
 def _open_data(run: TrainingRun, job: Job) -> Prepared:
     """Returns the training data of a run; refuses a corpus that has changed."""
     known = run.statistics
-    if "prepared" not in known:
-        raise InputError(
-            f"{run.path} was started by an earlier version, which trained in "
-            "another order. Finish it with that version, or train into "
-            "another folder, perhaps with --init-from this run."
-        )
     refused = (
         f"{run.path} was started with other data. Choose another output, or "
         f"use the same data. Checksums of {job.corpus.name} differ."
@@ -242,7 +252,7 @@ def _can_be_resumed(run: TrainingRun, job: Job) -> bool:
     """Returns whether there is something to train; refuses other settings."""
     free, settings = set(_MAY_CHANGE), job.settings(run.config)
     # The other run may have been moved, or removed since.
-    if job.init_from and settings["init_from"] != run.recipe["init_from"]:
+    if job.init_from and settings["init_from"] != run.recipe.get("init_from"):
         if TrainingRun.open(job.init_from).id == run.statistics["init_from"]:
             free.add("init_from")
     _refuse_differences(
@@ -289,6 +299,9 @@ def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
             config.to_dict(),
             free,
         )
+    if "valid" in corpus.splits:
+        # A damaged text is found before the hours that train may take.
+        collections.deque(corpus.pairs("valid"), maxlen=0)
     prepared, name = job.prepare(tokenizer)
     if tokenizer is None and corpus.prepared is not None:
         size = prepared.tokenizer.vocab_size
@@ -304,11 +317,11 @@ def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
     _report(job, prepared)
     statistics = {
         **dataclasses.asdict(prepared.statistics),
-        "checksums": job.checksums(),
+        "checksums": job.checksums(),  # of the texts by split
         "ids": prepared.checksum,
-        "prepared": name,
+        "prepared": name,  # of the folder beside the run, or None
         "workers": job.workers,
-        "init_from": past and past.id,
+        "init_from": past and past.id,  # the id of that run
     }
     return config or job.config(prepared.tokenizer, None), prepared, statistics
 

@@ -55,15 +55,9 @@ class TrainingRun(Run):
     ) -> "TrainingRun":
         """Creates the folder of a new run.
 
-        Args:
-            path: The folder.
-            config: The architecture.
-            recipe: How it is trained.
-            tokenizer: The tokenizer.
-            statistics: What is known of the training data.
-            model: If given, its weights are written as a checkpoint.
-            step: Updates of that checkpoint.
-            task: What the model is trained for. Default: translation.
+        If a model is given, its weights are written as the checkpoint of
+        `step`. The other arguments are those of `Run`; the task is translation
+        by default.
 
         Raises:
             InputError: If the folder exists and is not empty.
@@ -176,7 +170,11 @@ def locked(
     path, lock = Path(path), Path(path) / name
     while True:
         path.mkdir(parents=True, exist_ok=True)
-        with open(lock, "a") as file:
+        try:
+            file = open(lock, "a")
+        except FileNotFoundError:
+            continue  # whoever has it has moved or removed the folder
+        with file:
             try:
                 fcntl.flock(
                     file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
@@ -195,19 +193,25 @@ def locked(
                     "folder.",
                     file=sys.stderr,
                 )
-            # Whoever had it may have moved or removed the folder.
-            if lock.exists() and os.path.samestat(
-                os.fstat(file.fileno()), lock.stat()
-            ):
+            try:
+                is_there = os.path.samestat(
+                    os.fstat(file.fileno()), lock.stat()
+                )
+            except FileNotFoundError:
+                is_there = False
+            if is_there:
                 yield
                 return
 
 
-def check_free(path: str | os.PathLike) -> None:
-    """Raises InputError if a run cannot be created at `path`."""
+def check_free(path: str | os.PathLike, for_run: bool = True) -> None:
+    """Raises InputError if a folder cannot be created at `path`.
+
+    That of a run may have what a training leaves that was stopped early.
+    """
     path = Path(path)
     parent = path.resolve()
-    # `exists` raises OSError or returns False, as the version of Python is.
+    # Depending on the Python version, `exists` raises OSError or returns False.
     if any(len(os.fsencode(name)) > 255 for name in parent.parts):
         raise InputError(
             "The output and its folders must have names of at most 255 bytes. "
@@ -228,10 +232,13 @@ def check_free(path: str | os.PathLike) -> None:
     is_run = (path / "config.json").exists()
     if not is_run and (path.is_dir() or not path.exists()):
         # `glob` finds hidden files too.
-        names = {entry.name for entry in path.glob("*")} - {"lock"}
-        if _UNFINISHED in names:
-            names -= {"checkpoints", *VOCABULARY_FILES}
-        if all(name.startswith(".partial-") for name in names):
+        names = {entry.name for entry in path.glob("*")}
+        if for_run:
+            if _UNFINISHED in names:
+                names -= {"checkpoints", *VOCABULARY_FILES}
+            names = {n for n in names if not n.startswith(".partial-")}
+            names.discard("lock")
+        if not names:
             return
     content = "a run" if is_run else "other files"
     raise InputError(

@@ -26,6 +26,7 @@ from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.log import CSVLog
+from keras_transformer.train.preparation import check_train_split
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job
 from keras_transformer.train.run import TrainingRun
@@ -81,15 +82,15 @@ def train(
     strategy = strategy or strategies.open_strategy("single")
     index, workers = strategies.worker(strategy)
     job = Job(
-        corpus,
-        output,
-        preset,
-        recipe,
-        architecture or {},
-        init_from and Path(init_from),
-        workers,
-        keeps_architecture,
-        index,
+        corpus=corpus,
+        output=output,
+        preset=preset,
+        recipe=recipe,
+        architecture=architecture or {},
+        init_from=init_from and Path(init_from),
+        workers=workers,
+        keeps_architecture=keeps_architecture,
+        index=index,
     )
     _check(job)
     keras.utils.set_random_seed(recipe.seed)
@@ -122,16 +123,11 @@ def _check(job: Job) -> None:
             max_length=recipe.max_length,
             **job.architecture,
         )
-    splits = ", ".join(corpus.splits)
-    if "train" not in corpus.splits:
-        raise InputError(
-            f"Training needs a split train. Received: {corpus.name} with "
-            f"{splits}"
-        )
+    check_train_split(corpus)
     if recipe.patience is not None and "valid" not in corpus.splits:
         raise InputError(
             "patience needs a split valid, whose loss it monitors. Received: "
-            f"patience={recipe.patience}, splits {splits}"
+            f"patience={recipe.patience}, splits {', '.join(corpus.splits)}"
         )
     if corpus.prepared is not None:
         corpus.prepared.check_recipe(recipe.vocab_size, recipe.max_length)
@@ -215,8 +211,14 @@ def _fit(
     counter = callbacks.StepCounter(step, recipe.steps)
     log = CSVLog(run.log_path, step, job.is_chief)
     stopping = callbacks.EarlyStopping(recipe.patience, log)
+    chain = [counter, callbacks.CheckFinite()]
+    if job.is_chief:
+        chain += _reports(model, job, run, counter, valid is not None)
+    if valid is not None:
+        valid = strategies.distribute(valid, strategy, among_workers=True)
 
     def gather_positions() -> np.ndarray:
+        # Of the stream of the loop below, which began with `first_step`.
         position = stream.position(counter.step - first_step)
         return strategies.gather_from_workers(strategy, np.array(position))
 
@@ -226,12 +228,7 @@ def _fit(
         counter,
         gather_positions,
     )
-    chain = [counter, callbacks.CheckFinite()]
-    if job.is_chief:
-        chain += _reports(model, job, run, counter, valid is not None)
     chain += [log, stopping, checkpoints]
-    if valid is not None:
-        valid = strategies.distribute(valid, strategy, among_workers=True)
     position = positions[job.index].tolist()
     try:
         # Twice if training was stopped in the middle of an epoch.
@@ -252,14 +249,18 @@ def _fit(
             )
             position = stream.position(counter.step - first_step)
     except BaseException as error:
-        for callback in chain:  # Keras does not, and a bar would stay open
-            callback.on_train_end()
         expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
-        if isinstance(error, expected):
-            print(
-                f"training: stopped at step {counter.step:,}; the same command "
-                f"resumes after step {checkpoints.saved_step:,}"
-            )
+        # The stack runs all, the last one first, even if one of them fails.
+        with contextlib.ExitStack() as stack:
+            if isinstance(error, expected):
+                stack.callback(
+                    print,
+                    f"training: stopped at step {counter.step:,}; the same "
+                    f"command resumes after step {checkpoints.saved_step:,}",
+                )
+            # Keras does not end them, and a bar would stay open.
+            for callback in reversed(chain):
+                stack.callback(callback.on_train_end)
         raise
     if stopping.is_exhausted():
         print(f"training: no better loss for {recipe.patience} epochs")
@@ -275,7 +276,7 @@ def _training_stream(
         batch_tokens=job.recipe.batch_tokens // job.workers,
         max_length=prepared.max_length,
         seed=job.recipe.seed,
-        share=(job.index, job.workers),
+        worker_share=(job.index, job.workers),
         start=position,
     )
 

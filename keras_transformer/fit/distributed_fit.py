@@ -7,7 +7,7 @@ V = vocabulary.
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -134,9 +134,9 @@ class DistributedFit(BuiltWithoutData):
             )
         with strategy.scope():
             # Keras scales the loss of mixed_float16 only.
-            if self.dtype_policy.name == "float16" and inner is optimizer:
-                if auto_scale_loss:
-                    optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+            is_float16 = self.dtype_policy.name == "float16"
+            if auto_scale_loss and is_float16 and inner is optimizer:
+                optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
             super().compile(
                 optimizer,
                 loss,
@@ -212,19 +212,16 @@ class DistributedFit(BuiltWithoutData):
         del results["gradient_norm"]
         return results
 
-    def _weighted(self, data: Any) -> tuple[tuple, tf.Tensor]:
-        """Returns a batch and its weight, a sum over all replicas.
-
-        The batch is (inputs, labels, token weights, their shares of the sum).
-        """
+    def _weighted(self, data: Any) -> tuple["_Batch", tf.Tensor]:
+        """Returns a batch, and the sum of its weights over all replicas."""
         inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
         weights = token_weights(labels, self.config.pad_id, weights)
         total = _all_reduce(tf.reduce_sum(weights))
         shares = tf.math.divide_no_nan(weights, total)
-        return (inputs, labels, weights, shares), total
+        return _Batch(inputs, labels, weights, shares), total
 
     def _loss(
-        self, batch: tuple, training: bool = False, parts: int = 1
+        self, batch: "_Batch", training: bool = False, parts: int = 1
     ) -> tf.Tensor:
         """Returns this replica's part of the loss, and updates the metrics."""
         inputs, labels, weights, shares = batch
@@ -235,12 +232,12 @@ class DistributedFit(BuiltWithoutData):
         times = parts * self.distribute_strategy.num_replicas_in_sync
         return tf.reduce_sum(losses * shares) + sum(added) / times
 
-    def _gradients(self, batch: tuple) -> tuple[list[tf.Tensor], tf.Tensor]:
+    def _gradients(self, batch: "_Batch") -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns this replica's part of the gradients and of the loss."""
         parts = self.gradient_accumulation_steps
         if parts == 1:
             return self._part_gradients(batch)
-        rows = tf.shape(batch[1])[0]
+        rows = tf.shape(batch.labels)[0]
 
         def add_part(part: tf.Tensor, *total: Any) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
@@ -251,7 +248,8 @@ class DistributedFit(BuiltWithoutData):
 
         variables = self.trainable_variables
         _, gradients, loss = tf.while_loop(
-            # Empty parts too: every replica draws as much dropout.
+            # Empty parts run too, so that every replica draws the same number
+            # of dropout seeds.
             lambda part, *_: part < parts,
             add_part,
             (
@@ -264,11 +262,12 @@ class DistributedFit(BuiltWithoutData):
         return gradients, loss
 
     def _part_gradients(
-        self, batch: tuple
+        self, batch: "_Batch"
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         variables = self.trainable_variables
         with tf.GradientTape() as tape:
-            loss = self._loss(batch, True, self.gradient_accumulation_steps)
+            parts = self.gradient_accumulation_steps
+            loss = self._loss(batch, training=True, parts=parts)
             scaled = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(
             scaled,
@@ -299,6 +298,15 @@ class DistributedFit(BuiltWithoutData):
             # Keras averages them over their first axis, which scalars lack.
             results = {k: v[tf.newaxis] for k, v in results.items()}
         return results
+
+
+class _Batch(NamedTuple):
+    """A replica's share of a batch."""
+
+    inputs: Any
+    labels: tf.Tensor  # [B, T]
+    weights: tf.Tensor  # of tokens, [B, T]
+    shares: tf.Tensor  # the weights over their sum over all replicas, [B, T]
 
 
 class _States(keras.layers.Layer):
@@ -341,11 +349,9 @@ def _token_loss(loss: Any, pad_id: int) -> Callable:
             "The loss and the model must have the same pad_id. Received: "
             f"{loss.pad_id} of the loss, {pad_id} of the model"
         )
-    from_logits = inspect.signature(loss).parameters.get("from_logits")
-    if False in (
-        getattr(loss, "from_logits", None),
-        getattr(from_logits, "default", None),
-    ):
+    argument = inspect.signature(loss).parameters.get("from_logits")
+    default = getattr(argument, "default", None)
+    if getattr(loss, "from_logits", None) is False or default is False:
         raise ValueError(
             "The model gives logits, and the loss expects probabilities. "
             f"Received: loss={loss}; give it from_logits=True."

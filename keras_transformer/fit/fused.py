@@ -21,13 +21,13 @@ def fused_linear_cross_entropy(
 ) -> tuple[Any, Any]:
     """Returns the cross-entropy of logits z = states matrix^T + bias, and z.
 
-    Of labels `[B, T]`, states `[B, T, d_model]` in any float dtype, a matrix
-    `[V, d_model]` and a bias `[V]`. The losses, float32 `[B, T]`, are those
-    of `losses.smoothed_cross_entropy`; the logits `[B, T, V]`, in the dtype
-    of the states, have no gradient. That of the losses is found without that
-    of the logits: with p = softmax(z), one-hot labels y, weights u from
-    above, e = `label_smoothing`, other = e / (V - 1) and excess = 1 - e -
-    other,
+    The labels are `[B, T]`, the states `[B, T, d_model]` in any float dtype,
+    the matrix `[V, d_model]` and the bias `[V]`. The losses, float32 `[B, T]`,
+    are those of `losses.smoothed_cross_entropy`; the logits `[B, T, V]`, in
+    the dtype of the states, have no gradient. That of the losses is found
+    without that of the logits. With p = softmax(z), one-hot labels y, weights
+    u from above, e = `label_smoothing`, other = e / (V - 1) and
+    excess = 1 - e - other, it is
 
         states:  u (p - excess y) matrix      - u other sum(matrix)
         matrix:  (p - excess y)^T (u states)  - other sum(u states)
@@ -50,16 +50,16 @@ def fused_linear_cross_entropy(
     dtype = states.dtype
 
     @ops.custom_gradient
-    def losses_and_logits(states: Any, rows: Any) -> tuple[Any, Any]:
-        matrix = ops.cast(rows, dtype)
-        logits = ops.matmul(states, ops.transpose(matrix))  # [N, V]
+    def losses_and_logits(states: Any, kernel: Any) -> tuple[Any, Any]:
+        cast_kernel = ops.cast(kernel, dtype)  # [V, width]
+        logits = ops.matmul(states, ops.transpose(cast_kernel))  # [N, V]
         highest = ops.cast(ops.max(logits, axis=-1, keepdims=True), "float32")
         exps = ops.exp(ops.cast(logits, "float32") - highest)
         total = ops.sum(exps, axis=-1, keepdims=True)  # [N, 1]
         label_logits = ops.take_along_axis(logits, labels[:, None], axis=-1)
         label_logits = ops.cast(label_logits, "float32")  # [N, 1]
         losses = highest + ops.log(total) - excess * label_logits
-        column_sums = ops.sum(ops.cast(matrix, "float32"), axis=0)
+        column_sums = ops.sum(ops.cast(cast_kernel, "float32"), axis=0)
         x = ops.cast(states, "float32")
         if label_smoothing:
             # The sum of the logits, without reading them again.
@@ -77,15 +77,16 @@ def fused_linear_cross_entropy(
             weight = upstream[0][:, None]  # [N, 1]
             # Divided by the total where there are fewer values.
             share = weight / total
-            to_states = ops.cast(ops.matmul(residuals, matrix), "float32")
-            to_states = share * to_states
+            to_states = ops.matmul(residuals, cast_kernel)
+            to_states = share * ops.cast(to_states, "float32")
             shared = ops.cast(share * x, dtype)
-            to_rows = ops.matmul(ops.transpose(residuals), shared)
-            to_rows = ops.cast(to_rows, "float32")
+            to_kernel = ops.matmul(ops.transpose(residuals), shared)
+            to_kernel = ops.cast(to_kernel, "float32")
             if label_smoothing:
                 to_states = to_states - other * weight * column_sums
-                to_rows = to_rows - other * ops.sum(weight * x, axis=0)
-            return ops.cast(to_states, dtype), ops.cast(to_rows, rows.dtype)
+                to_kernel = to_kernel - other * ops.sum(weight * x, axis=0)
+            to_kernel = ops.cast(to_kernel, kernel.dtype)
+            return ops.cast(to_states, dtype), to_kernel
 
         return (losses[:, 0], logits), gradient
 
@@ -123,10 +124,11 @@ class FusedAdam(keras.optimizers.Adam):
             super().update_step(gradient, variable, learning_rate)
             return
         first, second = adam_moments(self, variable)
-        given = gradient, learning_rate, self.iterations + 1
-        gradient, rate, step, beta_1, beta_2 = (
-            ops.cast(x, first.dtype) for x in (*given, self.beta_1, self.beta_2)
-        )
+        gradient = ops.cast(gradient, first.dtype)
+        rate = ops.cast(learning_rate, first.dtype)
+        step = ops.cast(self.iterations + 1, first.dtype)
+        beta_1 = ops.cast(self.beta_1, first.dtype)
+        beta_2 = ops.cast(self.beta_2, first.dtype)
         if variable.dtype == first.dtype:
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,

@@ -1,5 +1,7 @@
 """`prepare`, and `train` on what it wrote."""
 
+import types
+
 import pytest
 from commands import check_refused, write_corpus
 
@@ -53,7 +55,8 @@ def test_train_names_the_next_commands_that_work(
 ):
     """A prepared corpus without other splits has no texts to evaluate on."""
     corpus = open_corpus([str(data)], "en", "de")
-    corpus.prepared = type("Prepared", (), {"recipe_values": lambda _: {}})()
+    sizes = types.SimpleNamespace(vocab_size=300)
+    corpus.prepared = types.SimpleNamespace(tokenizer=sizes, max_length=23)
     run = type("Run", (), {"path": "runs/x", "task": TranslationTask()})
     monkeypatch.setattr(
         "keras_transformer.train.open_corpus", lambda *_: corpus

@@ -52,6 +52,15 @@ def test_by_default_as_many_as_training_keeps(run, model, tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_by_default_all_checkpoints_of_a_run_with_another_recipe(
+    run, model, tmp_path
+):
+    for step in (12, 13):
+        run.save_checkpoint(model, step, max_to_keep=7)
+    averaged = average(run.with_recipe({}), tmp_path / "averaged")
+    assert len(averaged.recipe["averaged"]) == 2
+
+
 def test_fewer_checkpoints_than_training_keeps_are_averaged(
     run, model, tmp_path, capsys
 ):

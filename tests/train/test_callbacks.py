@@ -1,4 +1,4 @@
-"""The callbacks, with a clock and a model of the test's own."""
+"""The callbacks, most with a clock and a model of the test's own."""
 
 import io
 import os
@@ -6,6 +6,7 @@ import signal
 import sys
 import types
 
+import digits
 import numpy as np
 import pytest
 
@@ -18,6 +19,7 @@ from keras_transformer.train.callbacks import (
     Progress,
     StepCounter,
 )
+from keras_transformer.train.trainer import train
 
 
 @pytest.fixture
@@ -234,6 +236,14 @@ def test_a_signal_saves_the_state_and_ends_training(
     assert found == handlers
 
 
+def test_a_worker_that_is_not_the_chief_knows_the_step_that_was_saved():
+    counter = StepCounter(12, 40)
+    checkpoints = Checkpoints(None, 5, counter, lambda: "positions")
+    counter.step = 20
+    checkpoints.on_epoch_end(0, {})
+    assert checkpoints.saved_step == 20
+
+
 def test_a_second_ctrl_c_ends_training_at_once(ctrl_c):
     checkpoints = Checkpoints(None, 5, StepCounter(12, 40), None)
     checkpoints.set_model(FakeModel())
@@ -255,3 +265,24 @@ def test_ctrl_c_that_a_shell_has_switched_off_stays_so(monkeypatch):
         checkpoints.on_train_end()
     finally:
         signal.signal(signal.SIGINT, handler)
+
+
+def test_all_callbacks_end_if_one_of_them_fails(
+    corpus, run, monkeypatch, capsys, ctrl_c
+):
+    handler = signal.getsignal(signal.SIGINT)
+
+    def fail(self, logs=None):
+        raise RuntimeError("of a callback")
+
+    def stop(self, batch, logs=None):
+        assert signal.getsignal(signal.SIGINT) != handler
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(callbacks.Progress, "on_train_end", fail)
+    monkeypatch.setattr(callbacks.CheckFinite, "on_train_batch_end", stop)
+    recipe = digits.recipe(steps=2, scored_sentences=0)
+    with pytest.raises(RuntimeError, match="of a callback"):
+        train(corpus, run.path, "tiny", recipe, architecture=digits.TINY)
+    assert signal.getsignal(signal.SIGINT) == handler
+    assert "resumes after step 1\n" in capsys.readouterr().out

@@ -165,6 +165,17 @@ def test_several_workers_are_refused(texts, tmp_path, monkeypatch):
         prepare(texts, tmp_path / "new", 300, 24)
 
 
+def test_a_damaged_split_is_found_first(tmp_path, capsys):
+    write_sides(tmp_path, "train", PAIRS)
+    write_lines(tmp_path / "valid.en", ["a", "b"])
+    write_lines(tmp_path / "valid.de", ["a"])
+    corpus = open_corpus([str(tmp_path)], "en", "de")
+    with pytest.raises(InputError, match="the same number of lines"):
+        prepare(corpus, tmp_path / "new", 300, 24)
+    assert "tokenizer" not in capsys.readouterr().out
+    assert not (tmp_path / "new").exists()
+
+
 # === Reading once ===
 
 
@@ -228,15 +239,19 @@ def test_the_name_depends_on_the_content(texts, prepared, tmp_path):
     write_sides(tmp_path, "train", PAIRS)
     copy = open_corpus([str(tmp_path)], "en", "de")
     write_sides(tmp_path, "train", PAIRS)
-    name = Preparation(texts, 300, 24, None).name()
-    assert Preparation(copy, 300, 24, None).name() == name
+
+    def name_of(corpus, *values):
+        return Preparation(corpus, *values).name(corpus.digest("train"))
+
+    name = name_of(texts, 300, 24, None)
+    assert name_of(copy, 300, 24, None) == name
     write_sides(tmp_path, "train", PAIRS[::-1])
     names = {
         name,
-        Preparation(copy, 300, 24, None).name(),
-        Preparation(texts, 301, 24, None).name(),
-        Preparation(texts, 300, 25, None).name(),
-        Preparation(texts, 300, 24, prepared.tokenizer).name(),
+        name_of(copy, 300, 24, None),
+        name_of(texts, 301, 24, None),
+        name_of(texts, 300, 25, None),
+        name_of(texts, 300, 24, prepared.tokenizer),
     }
     assert len(names) == 5
 
@@ -306,7 +321,7 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(preparation, "_write_texts", interrupt)
+        patched.setattr(preparation.pipeline, "check_pairs", interrupt)
         prepare(texts, tmp_path / "new", 300, 24)
     assert list(tmp_path.iterdir()) == []
     # What a process leaves that was killed is removed by the next one.
@@ -324,7 +339,11 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
 
 
-def test_a_disk_that_is_too_small(texts, tmp_path, monkeypatch):
+@pytest.mark.parametrize("tokenizer_is_given", [False, True])
+def test_a_disk_that_is_too_small(
+    texts, one_step_run, tmp_path, monkeypatch, tokenizer_is_given
+):
+    past = one_step_run.path if tokenizer_is_given else None
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
 
@@ -334,9 +353,9 @@ def test_a_disk_that_is_too_small(texts, tmp_path, monkeypatch):
             "disk_usage",
             lambda _: preparation.shutil._ntuple_diskusage(10**9, 0, free),
         )
-        prepare(texts, tmp_path / "new", 300, 24)
+        prepare(texts, tmp_path / "new", 300, 24, past)
 
     with pytest.raises(InputError, match="take about .* Received: a disk"):
-        prepare_with(free=5_000)
+        prepare_with(free=500)
     assert list(tmp_path.iterdir()) == []
     prepare_with(free=30_000)

@@ -11,6 +11,7 @@ from digits import TINY
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import resume
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.reading import Split
 from keras_transformer.train.resume import Job, default_values, open_run
 from keras_transformer.train.run import TrainingRun, locked
 
@@ -196,14 +197,36 @@ def test_what_was_prepared_may_be_removed_but_not_changed(
     assert not (tmp_path / "other").exists()
 
 
-def test_a_run_of_an_earlier_version_is_refused(corpus, run):
-    config = run.path / "config.json"
-    values = json.loads(config.read_text())
-    del values["statistics"]["prepared"]
-    config.write_text(json.dumps(values))
-    with pytest.raises(InputError, match="earlier version.*--init-from"):
-        open_and_close(corpus, run.path)
-    assert open_and_close(corpus, run.path, steps=1).id == run.id
+def test_the_folder_beside_the_run_is_read_only(corpus, tmp_path, monkeypatch):
+    """As it is if the output is what a container has mounted."""
+    output = tmp_path / "out"
+    output.mkdir()
+    # Root may write anywhere.
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    message = f"prepared beside the run.*{tmp_path} is read-only.*out/run"
+    with pytest.raises(InputError, match=message):
+        open_and_close(corpus, output)
+    assert open_and_close(corpus, output / "run").path == output / "run"
+
+
+def test_a_damaged_valid_split_is_found_before_train_is_read(tmp_path, capsys):
+    corpus = write_texts(tmp_path / "data", train=["a b"] * 9, valid=["a"])
+    (tmp_path / "data" / "valid.en").write_text("a\nb\n")
+    with pytest.raises(InputError, match="the same number of lines"):
+        open_and_close(corpus, tmp_path / "run", vocab_size=267)
+    assert "preparing" not in capsys.readouterr().out
+
+
+def test_each_file_is_hashed_once(corpus, tmp_path, monkeypatch):
+    digest, hashed = Split.digest, []
+
+    def count(split):
+        hashed.append(split.name)
+        return digest(split)
+
+    monkeypatch.setattr(Split, "digest", count)
+    open_and_close(corpus, tmp_path / "run")
+    assert len(hashed) == len(set(hashed)) == 2
 
 
 def test_more_workers_than_pairs(tmp_path):
@@ -261,6 +284,12 @@ def test_data_without_a_pair_of_the_length_are_refused(corpus, tmp_path):
     with pytest.raises(InputError, match="No pair is left.*max_length=2"):
         open_and_close(corpus, tmp_path / "run", max_length=2)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_with_a_recipe_of_its_own_is_refused(corpus, run):
+    run.with_recipe({})
+    with pytest.raises(InputError, match="init_from='.*' instead of None"):
+        open_and_close(corpus, run.path, init_from=run.path)
 
 
 def test_two_processes_in_a_folder(corpus, run):

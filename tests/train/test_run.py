@@ -1,9 +1,12 @@
 """Writing of run folders; tests/inference/test_run.py reads them."""
 
 import errno
+import fcntl
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import keras
@@ -234,6 +237,27 @@ def test_a_file_system_without_locks(run, monkeypatch, capsys, error):
     with locked(run.path):
         pass
     assert "does not support locks" in capsys.readouterr().err
+
+
+def test_a_folder_that_moves_before_it_is_locked(tmp_path, monkeypatch):
+    folder, mkdir, flock = tmp_path / "new", Path.mkdir, fcntl.flock
+    moves = [folder.rmdir, lambda: shutil.rmtree(folder)]
+
+    def mkdir_and_move(path, **options):
+        mkdir(path, **options)
+        if len(moves) == 2:
+            moves.pop(0)()
+
+    def flock_and_move(*arguments):
+        flock(*arguments)
+        if moves:
+            moves.pop()()
+
+    monkeypatch.setattr(Path, "mkdir", mkdir_and_move)
+    monkeypatch.setattr("fcntl.flock", flock_and_move)
+    with locked(folder):
+        assert [file.name for file in folder.iterdir()] == ["lock"]
+    assert not moves
 
 
 def test_another_error_of_a_lock_is_raised(run, monkeypatch):

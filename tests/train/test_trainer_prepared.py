@@ -42,7 +42,7 @@ def test_the_batches_of_training_and_their_position(prepared, tmp_path):
         batch_tokens=256,
         max_length=24,
         seed=1,
-        share=(1, 2),
+        worker_share=(1, 2),
         start=(1, 3),
     )
     pairs = zip(ours.dataset.take(4), expected.dataset, strict=False)

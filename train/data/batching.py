@@ -8,7 +8,7 @@ import math
 
 import tensorflow as tf
 
-from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.text import Vocabulary
 
 # Each bucket length is about 15% above the previous one. Measured with a
 # vocabulary of 8k, 12% to 14% of a batch is padding. A ratio of 1.25 gives
@@ -30,7 +30,7 @@ def bucket_lengths(max_length: int) -> list[int]:
 
 
 def padded_rows(
-    ids: tf.RaggedTensor, tokenizer: Tokenizer, max_length: int
+    ids: tf.RaggedTensor, tokenizer: Vocabulary, max_length: int
 ) -> tf.Tensor:
     """Returns int32 `[N, (T)]` with end tokens, padded to `[N, max_length]`.
 
@@ -42,7 +42,7 @@ def padded_rows(
 
 
 def make_batch(
-    source: tf.Tensor, labels: tf.Tensor, tokenizer: Tokenizer
+    source: tf.Tensor, labels: tf.Tensor, tokenizer: Vocabulary
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Returns what the model is trained on from padded rows, `[B, L]` each."""
     # The decoder's input is the labels shifted right by one position. The end
@@ -69,8 +69,8 @@ def cut_pool(
         `[batches, 2]`.
     """
     buckets = tf.constant(bucket_lengths(max_length), tf.int64)
-    order = tf.argsort(lengths, direction="DESCENDING", stable=True)
-    bucket = tf.searchsorted(buckets, tf.gather(lengths, order))
+    longest_first = tf.argsort(lengths, direction="DESCENDING", stable=True)
+    bucket = tf.searchsorted(buckets, tf.gather(lengths, longest_first))
     padded = tf.gather(buckets, bucket)
     rows = tf.size(lengths, tf.int64)
 
@@ -87,4 +87,4 @@ def cut_pool(
     )
     ends = ends.stack()
     cuts = tf.stack([tf.concat([[0], ends[:-1]], axis=0), ends], axis=1)
-    return order, padded, cuts
+    return longest_first, padded, cuts

@@ -66,18 +66,11 @@ class Corpus:
         self._splits = dict(splits)
 
     def pairs(self, split: str) -> Split:
-        """Returns source and target of each pair, in file order.
+        """Returns an iterable of pairs of strings, in the order of the files.
 
-        Args:
-            split: Name of the split.
-
-        Returns:
-            An iterable of pairs of strings. Each iteration reads the files,
-            and raises `InputError` where they are damaged, and if there are
-            no pairs at all.
-
-        Raises:
-            InputError: If there is no such split.
+        Each iteration reads the files. It raises `InputError` where they are
+        damaged and if there are no pairs, as this method does if there is no
+        such split.
         """
         if split not in self._splits:
             raise InputError(
@@ -95,15 +88,8 @@ class Corpus:
     ) -> list[tuple[str, str]]:
         """Returns pairs drawn at random without replacement, in file order.
 
-        The split is read once, and every pair is equally likely to be drawn.
-
-        Args:
-            split: Name of the split.
-            count: Number of pairs. A split with fewer is returned entirely.
-            seed: The same seed draws the same pairs.
-
-        Raises:
-            InputError: As `pairs`.
+        The split is read once. One with fewer than `count` pairs is returned
+        entirely. Raises as `pairs` does.
         """
         drawn = sample(enumerate(self.pairs(split)), count, seed)
         return [pair for _, pair in sorted(drawn)]
@@ -111,11 +97,8 @@ class Corpus:
     def digest(self, split: str) -> str:
         """Returns what identifies the pairs of a split and their order.
 
-        It does not depend on where the files are. Of the split `train` of a
-        prepared corpus, it identifies the ids.
-
-        Raises:
-            InputError: If there is no such split, or it cannot be read.
+        It does not depend on where the files are. It identifies the ids if the
+        split has no texts. Raises as `pairs` does.
         """
         return self.pairs(split).digest()
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Vocabulary
 
 # Pairs that are tokenized at once.
 BATCH = 1024
@@ -71,12 +71,14 @@ class Encoder:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, max_length: int, task: Task | None = None
+        self, tokenizer: Vocabulary, max_length: int, task: Task | None = None
     ) -> None:
         task = task or TranslationTask()
         self.statistics = Statistics()
         self._max_length = max_length
-        self._dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.int32
+        sides = tokenizer.source, tokenizer.target
+        size = max(side.vocab_size for side in sides)
+        self._dtype = np.uint16 if size <= 2**16 else np.int32
 
         @tf.function(
             input_signature=[tf.TensorSpec([None], tf.string)] * 2,

@@ -1,7 +1,7 @@
 """Batches of the token ids of a corpus, in an order that is global.
 
 A pass over the corpus is a random permutation of all pairs. It is computed
-where it is needed and never stored, so that any place in it is found at once.
+where it is needed and never stored, so seeking is immediate.
 The next pairs of the permutation form a pool, whose batches batching.py makes.
 
 A pool is read in the order of the files, from the first to the last. If the
@@ -18,7 +18,7 @@ import tensorflow as tf
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task
-from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.text import Vocabulary
 from keras_transformer.train.data.batching import (
     cut_pool,
     make_batch,
@@ -39,7 +39,7 @@ _ROUNDS = 16
 
 def training_batches(
     pairs: Iterable[tuple[str, str]] | tf.data.Dataset,
-    tokenizer: Tokenizer,
+    tokenizer: Vocabulary,
     *,
     batch_tokens: int,
     max_length: int,
@@ -59,7 +59,7 @@ def training_batches(
     Args:
         pairs: Source and target texts, such as `corpus.pairs("train")`; or a
             finite dataset of such pairs of scalar strings.
-        tokenizer: The `Tokenizer`.
+        tokenizer: The `Vocabulary` of both sides, such as a `Tokenizer`.
         batch_tokens: Maximum number of tokens in a batch, counting source,
             target and their padding: a batch of length `L` has
             `batch_tokens // (2 * L)` pairs.
@@ -88,7 +88,7 @@ def training_batches(
 
 def evaluation_batches(
     pairs: Iterable[tuple[str, str]] | tf.data.Dataset,
-    tokenizer: Tokenizer,
+    tokenizer: Vocabulary,
     *,
     batch_tokens: int,
     max_length: int,
@@ -122,11 +122,11 @@ class BatchStream:
     """
 
     shards: dataclasses.InitVar[Sequence[Shard]]  # without overlong texts
-    tokenizer: Tokenizer
+    tokenizer: Vocabulary
     batch_tokens: int
     max_length: int
     seed: int | None  # None: one pass, which is not shuffled
-    share: tuple[int, int] = (0, 1)  # (index, count): every count-th pair
+    worker_share: tuple[int, int] = (0, 1)  # (index, count of workers)
     start: tuple[int, int] = (0, 0)  # position of the first batch
 
     @tf.autograph.experimental.do_not_convert  # which takes seconds
@@ -135,20 +135,21 @@ class BatchStream:
         dtype = np.min_scalar_type(self.max_length)
         sides = (np.diff(shard.offsets).reshape(-1, 2) + 1 for shard in shards)
         lengths = np.concatenate([s.max(axis=1).astype(dtype) for s in sides])
+        index, count = self.worker_share  # every count-th pair
         with tf.device("/CPU:0"):
             self._shards = [tuple(map(_as_tensor, shard)) for shard in shards]
-            self._lengths = tf.constant(lengths[self.share[0] :: self.share[1]])
+            self._lengths = tf.constant(lengths[index::count])
         self._first_pairs = np.cumsum([0, *(s.pairs for s in shards)])
         self._pool_size = max(_POOL_IDS // self.max_length, 1)
         self._pools = -(-self._lengths.shape[0] // self._pool_size)
         self._counts: dict[int, np.ndarray] = {}  # of `_count_batches`
 
-        number, done = self.start
-        pool, before = self._seek(number, done)
+        pass_number, done = self.start
+        pool, before = self._seek(pass_number, done)
         last = self._pools if self.seed is None else 2**62
         batches = (
             # The pools of all passes.
-            tf.data.Dataset.range(number * self._pools + pool, last)
+            tf.data.Dataset.range(pass_number * self._pools + pool, last)
             .map(self._read_pool)
             .prefetch(1)  # prepares a pool while the previous one is in use
             .flat_map(self._batches_of_pool)
@@ -165,88 +166,89 @@ class BatchStream:
 
         It is computed: how many batches were prefetched does not matter.
         """
-        number, done = self.start
+        pass_number, done = self.start
         done += batches
-        while done > (size := int(self._count_batches(number).sum())):
-            number, done = number + 1, done - size
-        return number, done
+        while done > (size := int(self._count_batches(pass_number).sum())):
+            pass_number, done = pass_number + 1, done - size
+        return pass_number, done
 
-    def _seek(self, number: int, batches: int) -> tuple[int, int]:
+    def _seek(self, pass_number: int, batches: int) -> tuple[int, int]:
         """Returns the pool of a position, and the batches before that pool.
 
         The pool is that after the last if the pass has fewer batches.
         """
         if not batches:
             return 0, 0
-        ends = np.cumsum(self._count_batches(number))
+        ends = np.cumsum(self._count_batches(pass_number))
         pool = int(np.searchsorted(ends, batches, side="right"))
         return pool, int(ends[pool - 1]) if pool else 0
 
     @tf.autograph.experimental.do_not_convert
-    def _count_batches(self, number: int) -> np.ndarray:
+    def _count_batches(self, pass_number: int) -> np.ndarray:
         """Returns how many batches each pool of a pass has, `[pools]`."""
-        if number not in self._counts:
+        if pass_number not in self._counts:
             counts = tf.data.Dataset.range(self._pools).map(
-                lambda pool: tf.shape(self._cut(number, pool)[-1])[0],
+                lambda pool: tf.shape(self._cut(pass_number, pool)[-1])[0],
                 available_cores(),
             )
             found = list(without_tuning(counts).as_numpy_iterator())
-            self._counts[number] = np.array(found, np.int64)
-        return self._counts[number]
+            self._counts[pass_number] = np.array(found, np.int64)
+        return self._counts[pass_number]
 
-    def _draw(self, number: int | tf.Tensor, pool: tf.Tensor) -> tf.Tensor:
+    def _draw(self, pass_number: int | tf.Tensor, pool: tf.Tensor) -> tf.Tensor:
         """Returns the pairs of a pool as places among this worker's, `[P]`."""
-        pairs = self._lengths.shape[0]
+        num_pairs = self._lengths.shape[0]
         first = pool * self._pool_size
-        places = tf.range(first, tf.minimum(first + self._pool_size, pairs))
+        places = tf.range(first, tf.minimum(first + self._pool_size, num_pairs))
         if self.seed is None:
             return places
         return tf.random_index_shuffle(
-            places, self._key(number), pairs - 1, rounds=_ROUNDS
+            places, self._key(pass_number), num_pairs - 1, rounds=_ROUNDS
         )
 
-    def _key(self, number: int | tf.Tensor) -> tf.Tensor:
+    def _key(self, pass_number: int | tf.Tensor) -> tf.Tensor:
         """Returns the key of the permutation of a pass, uint32 `[3]`."""
+        seed = [self.seed, pass_number]
         return tf.random.stateless_uniform(
-            [3], [self.seed, number], minval=None, maxval=None, dtype=tf.uint32
+            [3], seed, minval=None, maxval=None, dtype=tf.uint32
         )
 
-    def _cut(self, number: int | tf.Tensor, pool: tf.Tensor) -> tuple:
+    def _cut(self, pass_number: int | tf.Tensor, pool: tf.Tensor) -> tuple:
         """Returns what `_draw` does, and how `cut_pool` cuts these pairs."""
-        places = self._draw(number, pool)
+        places = self._draw(pass_number, pool)
         lengths = tf.cast(tf.gather(self._lengths, places), tf.int64)
         return places, *cut_pool(lengths, self.batch_tokens, self.max_length)
 
     def _read_pool(self, at: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns what `_batches_of_pool` takes of a pool of all passes."""
-        number, pool = at // self._pools, at % self._pools
-        places, order, padded, cuts = self._cut(number, pool)
+        pass_number, pool = at // self._pools, at % self._pools
+        places, longest_first, padded, cuts = self._cut(pass_number, pool)
         if self.seed is not None:
-            seed = [tf.cast(self._key(number)[0], tf.int64), pool]
+            seed = [tf.cast(self._key(pass_number)[0], tf.int64), pool]
             cuts = tf.random.experimental.stateless_shuffle(cuts, seed=seed)
-        index, count = self.share
+        index, count = self.worker_share
         drawn = index + count * places
         # In the order of the files: read forwards.
         forwards = tf.argsort(drawn)
         source, labels = self._read(tf.gather(drawn, forwards))
-        rows = tf.gather(tf.argsort(forwards), order)
+        rows = tf.gather(tf.argsort(forwards), longest_first)
         return source, labels, rows, padded, cuts
 
-    def _read(self, pairs: tf.Tensor) -> list[tf.Tensor]:
+    def _read(self, pair_ids: tf.Tensor) -> list[tf.Tensor]:
         """Returns sources and targets, int32 `[P, max_length]` each.
 
-        `pairs` are numbers of the whole corpus, `[P]`, ascending.
+        `pair_ids` are places in the whole corpus, `[P]`, ascending.
         """
-        bounds = tf.searchsorted(pairs, self._first_pairs)  # [shards + 1]
+        bounds = tf.searchsorted(pair_ids, self._first_pairs)  # [shards + 1]
         sides = []
         for side in range(2):
             parts = []
-            for number, (ids, offsets) in enumerate(self._shards):
+            for shard_number, (ids, offsets) in enumerate(self._shards):
                 rows = tf.RaggedTensor.from_row_splits(
                     ids(), offsets(), validate=False
                 )
-                own = pairs[bounds[number] : bounds[number + 1]]
-                own -= self._first_pairs[number]
+                own = pair_ids[bounds[shard_number] : bounds[shard_number + 1]]
+                own -= self._first_pairs[shard_number]
                 parts.append(tf.gather(rows, 2 * own + side))
             ids = tf.cast(tf.concat(parts, axis=0), tf.int32)
             ids = ids.with_row_splits_dtype(tf.int64)
@@ -272,7 +274,7 @@ class BatchStream:
 
 
 def check_max_length(max_length: int) -> None:
-    """Raises InputError if no text can be so short."""
+    """Raises InputError if it is less than 2."""
     if max_length < 2:
         raise InputError(
             "max_length must be at least 2, one token and the end token. "

@@ -99,13 +99,6 @@ class Prepared(Split):
             )
         return prepared
 
-    def recipe_values(self) -> dict[str, int]:
-        """Returns the fields of `Recipe` that the preparation has fixed."""
-        return {
-            "vocab_size": self.tokenizer.vocab_size,
-            "max_length": self.max_length,
-        }
-
     def check_recipe(self, vocab_size: int, max_length: int) -> None:
         """Raises InputError if a recipe has other values."""
         given = f"vocab_size={vocab_size}, max_length={max_length}"
@@ -139,55 +132,44 @@ class Prepared(Split):
     @functools.cached_property
     def shards(self) -> list[Shard]:
         """The ids, mapped into memory, and read once for their checksum."""
-        shards, checksum = [], 0
-        for number, pairs in enumerate(self.shard_pairs):
-            shards.append(self._open_shard(number, pairs))
-            checksum = update_checksum(checksum, shards[-1])
+        shards = [
+            Shard(*map(_map_array, shard_paths(self.path, number)))
+            for number in range(len(self.shard_pairs))
+        ]
+        checksum = functools.reduce(update_checksum, shards, 0)
         if checksum != self.checksum:
             raise InputError(
                 f"The ids of {self.path} must have the checksum "
                 f"{self.checksum}. Received: {checksum}: files were changed. "
                 f"{_ADVICE}"
             )
+        # Nothing protects prepared.json.
+        sizes = tuple(shard.pairs for shard in shards)
+        longest = max(int(np.diff(shard.offsets).max()) + 1 for shard in shards)
+        if sizes != self.shard_pairs or longest > self.max_length:
+            raise InputError(
+                f"{self.path} must have texts of at most {self.max_length} "
+                f"tokens, in shards of {self.shard_pairs} pairs. Received: "
+                f"texts of up to {longest} tokens, in shards of {sizes} pairs: "
+                f"files were changed. {_ADVICE}"
+            )
         return shards
 
-    def _open_shard(self, number: int, pairs: int) -> Shard:
-        arrays = []
-        for path in shard_paths(self.path, number):
-            try:
-                # DLPack does not take what is read-only; "c" never writes.
-                arrays.append(np.load(path, mmap_mode="c"))
-            except (OSError, ValueError, EOFError) as error:
-                raise InputError(
-                    f"{path} must be an array of NumPy. Received: {error}. "
-                    f"{_ADVICE}"
-                ) from error
-        ids, offsets = arrays
-        vocab_size = self.tokenizer.vocab_size
-        found = f"{ids.dtype} {ids.shape} and {offsets.dtype} {offsets.shape}"
-        # TensorFlow does not check them: it would read other memory.
-        if (
-            ids.dtype in (np.uint16, np.int32)
-            and offsets.dtype == np.int32
-            and offsets.shape == (2 * pairs + 1,)
-            and ids.shape == (offsets[-1],)
-        ):
-            lengths = np.diff(offsets)
-            if (
-                offsets[0] == 0
-                and 0 < lengths.min() <= lengths.max() < self.max_length
-                and 0 <= ids.min() <= ids.max() < vocab_size
-            ):
-                return Shard(ids, offsets)
-            found = (
-                f"{lengths.min():,} to {lengths.max():,} ids from "
-                f"{ids.min():,} to {ids.max():,}, the first at {offsets[0]:,}"
-            )
+
+def _map_array(path: Path) -> np.ndarray:
+    """Maps an array of a shard into memory."""
+    try:
+        # DLPack does not take what is read-only; "c" never writes.
+        array = np.load(path, mmap_mode="c")
+        # The checksum is that of the bytes, whatever they stand for.
+        if array.dtype not in (np.uint16, np.int32) or array.ndim != 1:
+            raise ValueError(f"{array.dtype} {array.shape}: it was changed")
+    except (OSError, ValueError, EOFError) as error:
         raise InputError(
-            f"Shard {number} of {self.path} must have {pairs:,} pairs of "
-            f"texts of 1 to {self.max_length - 1:,} ids below "
-            f"{vocab_size:,}. Received: {found}. {_ADVICE}"
-        )
+            f"{path} must be an array of ids or offsets. Received: {error}. "
+            f"{_ADVICE}"
+        ) from error
+    return array
 
 
 def update_checksum(checksum: int, shard: Shard) -> int:

@@ -30,12 +30,13 @@ class Tsv(Split):
     """A file whose first two tab-separated columns are source and target."""
 
     def read(self) -> Iterator[tuple[str, str]]:
-        for number, line in enumerate(_read_lines(self.name), start=1):
+        (path,) = self.paths
+        for number, line in enumerate(_read_lines(path), start=1):
             source, *others = line.split("\t", 2)
             if not others:
                 raise InputError(
                     "A line of a .tsv corpus must be source, tab, target. "
-                    f"Received: {self.name}, line {number}, without a tab"
+                    f"Received: {path}, line {number}, without a tab"
                 )
             yield source, others[0]
 
@@ -78,7 +79,7 @@ def open_folder(
 def _read_lines(path: str) -> Iterator[str]:
     """Yields the lines without CR and without a leading byte order mark.
 
-    A last line without LF of which nothing is left then is none.
+    An empty last line without LF is not a line.
     """
     with open_file(path) as file:
         for number, line in enumerate(file, start=1):

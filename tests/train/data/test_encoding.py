@@ -85,8 +85,9 @@ def test_shards(tokenizer, monkeypatch):
     assert len(list(Encoder(tokenizer, 20).shards(PAIRS))) == 20
 
 
-def test_any_task_may_give_the_ids():
-    """Of targets that are not texts, with more than 2^16 ids."""
+@pytest.mark.parametrize("firsts", [(0, 70_000), (70_000, 0)])
+def test_any_task_may_give_the_ids(firsts):
+    """Of sides that are not texts, one of them with more than 2^16 ids."""
 
     def lengths(first):
         def ids(tokenizer, texts):
@@ -95,13 +96,18 @@ def test_any_task_may_give_the_ids():
 
         return ids
 
-    task = types.SimpleNamespace(
-        source_ids=lengths(0), target_ids=lengths(70_000)
+    source, target = map(lengths, firsts)
+    task = types.SimpleNamespace(source_ids=source, target_ids=target)
+    source, target = (
+        types.SimpleNamespace(vocab_size=first + 10_000) for first in firsts
     )
-    tokenizer = types.SimpleNamespace(vocab_size=80_000)
+    tokenizer = types.SimpleNamespace(
+        source=source, target=target, vocab_size=target.vocab_size
+    )
     (shard,) = Encoder(tokenizer, 9, task).shards(PAIRS)
-    assert shard.ids.tolist()[::2] == [len(source) for source, _ in PAIRS]
-    assert shard.ids.tolist()[1::2] == [len(t) + 70_000 for _, t in PAIRS]
+    for side, first in enumerate(firsts):
+        expected = [len(pair[side]) + first for pair in PAIRS]
+        assert shard.ids.tolist()[side::2] == expected
 
 
 def test_an_error_of_the_reader_is_raised_as_it_is(tokenizer):

@@ -242,17 +242,20 @@ def test_a_start_behind_the_end_of_a_pass(small_pools):
 def test_workers_share_the_pairs(small_pools):
     found = []
     for index in range(3):
-        stream = make_stream(share=(index, 3))
+        stream = make_stream(worker_share=(index, 3))
         own = numbers(read_pass(stream))
         assert sorted(own) == list(range(15 + index, 300, 3))
         found += own
-        resumed = make_stream(share=(index, 3), start=(0, 9))
+        resumed = make_stream(worker_share=(index, 3), start=(0, 9))
         assert take(resumed, 3) == take(stream, 12)[9:]
     assert sorted(found) == list(range(15, 300))
 
 
 def test_too_few_pairs():
-    assert len(take(make_stream([ids.shard(PAIRS[:2])], share=(1, 2)), 3)) == 3
+    assert (
+        len(take(make_stream([ids.shard(PAIRS[:2])], worker_share=(1, 2)), 3))
+        == 3
+    )
     check_pairs(2, MAX_LENGTH, workers=2)
     with pytest.raises(InputError, match="Received: 2 pairs for 3 workers"):
         check_pairs(2, MAX_LENGTH, workers=3)

@@ -94,7 +94,6 @@ def test_the_training_split_has_no_texts(prepared):
 
 
 def test_the_recipe_must_agree(prepared):
-    assert prepared.recipe_values() == {"vocab_size": 270, "max_length": 20}
     prepared.check_recipe(270, 20)
     message = "vocab_size=270, max_length=20, .*vocab_size=270, max_length=21$"
     with pytest.raises(InputError, match=message):
@@ -148,22 +147,25 @@ def test_missing_and_damaged_shards_are_refused(prepared):
     path.unlink()
     refuse(prepared, "00001.ids.npy must .*No such file")
     np.save(path, np.zeros(7, np.uint16))
-    refuse(prepared, r"Shard 1 .*20 pairs.*uint16 \(7,\) and int32 \(41,\)")
+    refuse(prepared, "files were changed")
     path.write_bytes(content)
     print(Prepared.open(prepared.path).shards)
     change_json(prepared, shards=[20, 19, 10])
-    refuse(prepared, "19 pairs of texts .*Received:")
+    refuse(prepared, r"\(20, 19, 10\) pairs.*\(20, 20, 10\).*were changed")
+    change_json(prepared, shards=[20, 20])
+    refuse(prepared, "files were changed")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda ids: ids[::-1], "must have the checksum .* were changed"),
-        (lambda ids: ids * 0 + 270, "ids below 270. Received: .* to 270"),
-        (lambda ids: ids.astype(np.float32), "Received: float32"),
-        (lambda ids: ids.view(np.float16), "Received: float16"),
-        (lambda ids: ids.astype(np.int32) * 0 - 1, "from -1 to -1"),
-        (lambda ids: ids[:, None], "Received: uint16 .*, 1"),
+        (lambda ids: ids * 0 + 270, "files were changed"),
+        (lambda ids: ids.astype(np.int32) * 0 - 1, "files were changed"),
+        (lambda ids: ids.astype(np.float32), "Received: float32.* changed"),
+        # The same bytes.
+        (lambda ids: ids.view(np.float16), "Received: float16.* changed"),
+        (lambda ids: ids[:, None], "Received: uint16 .*, 1.* changed"),
     ],
 )
 def test_changed_ids_are_refused(prepared, change, message):
@@ -173,22 +175,20 @@ def test_changed_ids_are_refused(prepared, change, message):
 
 
 @pytest.mark.parametrize(
-    ("at", "offset", "message"),
+    ("at", "offset"),
     [
-        (0, 1, "the first at 1"),
-        (3, 500, "-4[0-9][0-9] to"),  # beyond the next one
-        (3, -500, "-4[0-9][0-9] to"),  # before the last one
-        (-1, 2, "uint16"),
+        (0, 1),
+        (3, 500),  # beyond the next one
+        (3, -500),  # before the last one
+        (-1, 2),
     ],
 )
-def test_damaged_offsets_are_refused(prepared, at, offset, message):
+def test_damaged_offsets_are_refused(prepared, at, offset):
     path = prepared.path / "train-00001.offsets.npy"
     offsets = np.load(path)
     offsets[at] += offset
     np.save(path, offsets)
-    refuse(
-        prepared, f"Received{message if message[0] == ':' else '.*' + message}"
-    )
+    refuse(prepared, "files were changed")
 
 
 def test_texts_that_are_too_long_are_refused(prepared):
@@ -196,4 +196,4 @@ def test_texts_that_are_too_long_are_refused(prepared):
     change_json(prepared, max_length=longest + 1)
     print(Prepared.open(prepared.path).shards)
     change_json(prepared, max_length=longest)
-    refuse(prepared, f"1 to {longest - 1} ids .* to {longest} ids")
+    refuse(prepared, f"at most {longest} tokens.*up to {longest + 1} tokens")
