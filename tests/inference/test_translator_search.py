@@ -173,3 +173,12 @@ def test_texts_are_tokenized_once(translator, pairs, monkeypatch):
     monkeypatch.setattr(translator.task, "source_ids", watch)
     translator.translate(list(pairs), batch_tokens=24)
     assert len(texts) == len(pairs)
+
+
+def test_another_search_is_used_from_now_on(model, tokenizer):
+    translator = kt.Translator(model, tokenizer, kt.BeamSearch(1, 0.0))
+    before = translator.translate("dog").scores
+    translator.search = kt.BeamSearch(1, 1.0)
+    after = translator.translate("dog").scores
+    assert after[0] > before[0]  # the length penalty divides a negative number
+    assert after[0] == pytest.approx(translator.score("dog", "Hund").score)
