@@ -155,10 +155,10 @@ def test_other_values_of_weights_need_no_new_graph(model, tokenizer):
     changed = copied(model)
     translator = kt.Translator(changed, tokenizer)
     before = translator.translate("dog")
-    graph = translator._compiled["translate"]
+    graph = translator._translate_graph()
     changed.set_weights([weight * 0.9 for weight in model.get_weights()])
     assert translator.translate("dog").scores != before.scores
-    assert translator._compiled["translate"] is graph
+    assert translator._translate_graph() is graph
     assert graph.experimental_get_tracing_count() == 1
 
 
