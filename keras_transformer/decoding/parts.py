@@ -181,7 +181,7 @@ class _PlainAttention(_CalledAttention):
     values in the same product.
     """
 
-    is_self_attention: bool  # else `project_query` is used
+    is_self_attention: bool  # if `project` is used, not `project_query`
 
     def __post_init__(self) -> None:
         layer, dtype = self.layer, self.dtype

@@ -48,8 +48,8 @@ def scaled_dot_product_attention(
     """Returns softmax(Q K^T / sqrt(d_k)) V and the softmax (equation 1).
 
     Args:
-        query: As in `attention_scores`, and so are `key` and `mask`.
-        key: `[B, H, S, d_k]`.
+        query: As in `attention_scores`.
+        key: As in `attention_scores`.
         value: `[B, H, S, d_v]`.
         mask: As in `attention_scores`.
 
