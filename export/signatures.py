@@ -160,8 +160,9 @@ class Signatures(tf.Module):
         def translate(text: tf.Tensor, prefix: Any = None) -> Tensors:
             if prefix is not None:
                 prefix = self._pipeline.target_ids(prefix)
+            source = self._pipeline.source_ids(text)
             found, _ = self._pipeline.translate(
-                text, count, settings, None, prefix
+                text, count, settings, source, prefix
             )
             return self._task.columns(found)
 
@@ -173,7 +174,10 @@ class Signatures(tf.Module):
         count = self._search.num_hypotheses
 
         def translate(text: tf.Tensor) -> Tensors:
-            found, result = self._pipeline.translate(text, count)
+            source = self._pipeline.source_ids(text)
+            found, result = self._pipeline.translate(
+                text, count, self._search, source
+            )
             columns = self._task.columns(found)
             columns.pop("repaired", None)
             pieces = self._vocabulary.target.joined_pieces(result.ids)
@@ -205,7 +209,7 @@ class Signatures(tf.Module):
     def _attention(self, text: tf.Tensor) -> Tensors:
         pipeline = self._pipeline
         source, _, _ = pipeline.with_end(pipeline.source_ids(text))
-        found = pipeline.search(source)
+        found = pipeline.search(source, self._search)
         # The search may take more steps than its best hypothesis has tokens.
         longest = tf.reduce_max(found.lengths[:, 0])
         best = found.ids[:, 0, : tf.maximum(longest, 0)]
@@ -218,10 +222,11 @@ class Signatures(tf.Module):
         }
 
     def _tokenize(self, text: tf.Tensor) -> Tensors:
-        ids = self._pipeline.source_ids(text)
+        ragged = self._pipeline.source_ids(text)
+        ids = ragged.to_tensor(self._vocabulary.pad_id)
         return {
-            "ids": ids.to_tensor(self._vocabulary.pad_id),
-            "lengths": tf.cast(ids.row_lengths(), tf.int32),
+            "ids": ids,
+            "lengths": tf.cast(ragged.row_lengths(), tf.int32),
             "pieces": self._vocabulary.source.joined_pieces(ids),
         }
 

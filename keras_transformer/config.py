@@ -227,20 +227,24 @@ class TransformerConfig:
         )
 
     @classmethod
-    def from_preset(cls, name: str, **overrides: Any) -> "TransformerConfig":
+    def from_preset(
+        cls, name: str, vocab_size: int | None = None, **overrides: Any
+    ) -> "TransformerConfig":
         """Returns the architecture of a preset, e.g. `"base"`.
 
         Args:
             name: A key of `keras_transformer.presets.PRESETS`.
-            **overrides: Arguments of `TransformerConfig` that replace the
-                preset's, most often `vocab_size`.
+            vocab_size: Size of the vocabulary. Default: the preset's.
+            **overrides: Other arguments of `TransformerConfig` that replace
+                the preset's.
 
         Raises:
             InputError: If there is no such preset, or a value is invalid.
         """
         preset = find_preset(name)
-        values = {"vocab_size": preset.vocab_size, **preset.architecture}
-        return cls(**{**values, **overrides})
+        if vocab_size is None:
+            vocab_size = preset.vocab_size
+        return cls(vocab_size=vocab_size, **preset.architecture | overrides)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TransformerConfig":
@@ -273,7 +277,7 @@ class TransformerConfig:
             widths = sizes.num_heads * (sizes.d_k + sizes.d_v)
             attention = 2 * d_model * widths
             if self.attention_bias:
-                # Of queries and keys, of values, and of the output.
+                # Of queries, of keys and values, and of the output.
                 attention += sizes.num_heads * sizes.d_k + widths + d_model
             feed_forward = 2 * d_model * sizes.d_ff + sizes.d_ff + d_model
             norms = (attentions + 1) * norm

@@ -72,7 +72,7 @@ def window_reach(window: int, causal: bool = False) -> tuple[int, int]:
 def combine_masks(*masks: Any) -> Any:
     """Returns a mask that is True where every given mask is.
 
-    None stands for a mask that hides nothing; of no other masks it is None.
+    None hides nothing. Returns None if every mask is None.
     """
     given = [mask for mask in masks if mask is not None]
     return functools.reduce(ops.logical_and, given) if given else None

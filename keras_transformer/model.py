@@ -12,6 +12,7 @@ from keras import ops
 from keras_transformer.config import TransformerConfig
 from keras_transformer.layers import (
     Decoder,
+    DecoderLayer,
     Encoder,
     FeedForward,
     LearnedPositionalEncoding,
@@ -20,13 +21,14 @@ from keras_transformer.layers import (
     SinusoidalPositionalEncoding,
     TiedEmbedding,
 )
+from keras_transformer.layers.positional_encoding import PositionalEncoding
 from keras_transformer.masks import causal_mask, padding_mask
 
 # On JAX and PyTorch training is plain Keras.
 if keras.backend.backend() == "tensorflow":
-    from keras_transformer.fit.distributed_fit import DistributedFit
+    from keras_transformer.fit.distributed_fit import DistributedFit as _Model
 else:
-    DistributedFit = keras.Model
+    _Model = keras.Model
 
 
 class Memory(NamedTuple):
@@ -45,7 +47,7 @@ class AttentionScores(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Transformer(DistributedFit):
+class Transformer(_Model):
     """Encoder and decoder: ids in, logits out.
 
     `keras_transformer.decoding.StepDecoder` decodes one token after the
@@ -58,7 +60,7 @@ class Transformer(DistributedFit):
         feed_forward_class: The feed-forward network of every layer:
             `FeedForward` or a layer with its arguments.
         residual_class: What wraps every sub-layer: `Residual` or a subclass,
-            e.g. for pre-norm.
+            e.g. for another order of normalization and dropout.
         **kwargs: Arguments of `keras.Model`, e.g. `dtype="mixed_bfloat16"`.
 
     Call arguments:
@@ -198,6 +200,34 @@ class Transformer(DistributedFit):
         ours = (Transformer.logits, Transformer.call, TiedEmbedding)
         is_ours = (model.logits, model.call, type(layer)) == ours
         return (layer.embeddings, layer.bias) if is_ours else None
+
+    def check_step_by_step(self) -> None:
+        """Raises a ValueError if decoding step by step would be wrong.
+
+        It leaves out the methods that decode all positions at once: `call`,
+        `states` and `decode` of the model, and `call` of the decoder, its
+        layers and the target's positions. None may be overridden.
+        """
+        parts = [
+            (self, Transformer),
+            (self.decoder, Decoder),
+            (self.target_positions, PositionalEncoding),
+        ]
+        layers = getattr(self.decoder, "layers", ())
+        parts += [(layer, DecoderLayer) for layer in layers]
+        for part, ours in parts:
+            for name in ("call", "states", "decode"):
+                method = getattr(type(part), name, None)
+                if method is not getattr(ours, name, None):
+                    raise ValueError(
+                        "Decoding step by step leaves out "
+                        f"`{ours.__name__}.{name}`, which must not be "
+                        "overridden. Override a sub-layer, and pass it as "
+                        "attention_class, feed_forward_class or "
+                        "residual_class; `logits` of the model; or `vectors` "
+                        "of its positions. Received: another "
+                        f"`{name}` of {type(part).__name__}"
+                    )
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
         """Encodes the source.

@@ -61,6 +61,11 @@ def test_a_preset_can_be_changed():
     assert config.d_model == TransformerConfig.from_preset("tiny").d_model
 
 
+def test_no_vocabulary_size_is_that_of_the_preset():
+    config = TransformerConfig.from_preset("tiny", vocab_size=None)
+    assert config == TransformerConfig.from_preset("tiny")
+
+
 def test_an_unknown_preset_is_refused():
     with pytest.raises(InputError, match="no preset 'tny'.* mean 'tiny'"):
         TransformerConfig.from_preset("tny")

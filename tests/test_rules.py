@@ -120,10 +120,10 @@ def test_tensorflow_is_imported_in_few_places():
         f"keras_transformer/{name}.py"
         for name in (
             "decoding/beam",
-            "decoding/blocks",
             "decoding/parts",
             "decoding/loop",
             "decoding/sampling",
+            "decoding/top_k",
             "fit/distributed_fit",
             "fit/fused",
             "inference/pipeline",

@@ -56,8 +56,9 @@ def main() -> None:
             length_factor=0,
             extra_length=length,
         )
+        pipeline = Pipeline([model], vocabulary, task)
         find = tf.function(
-            Pipeline([model], vocabulary, search, task).search,
+            lambda source: pipeline.search(source, search),
             input_signature=[tf.TensorSpec([None, None], tf.int32)],
         )
 

@@ -9,34 +9,23 @@ from typing import TYPE_CHECKING
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_transformer.decoding.beam import (
-        BeamSearcher,
-        BeamState,
-        Candidates,
-        beam_search,
-    )
-    from keras_transformer.decoding.loop import SearchResult, StepFunction
-    from keras_transformer.decoding.sampling import sample
+    from keras_transformer.decoding.beam import BeamSearcher as BeamSearcher
+    from keras_transformer.decoding.beam import BeamState as BeamState
+    from keras_transformer.decoding.beam import Candidates as Candidates
+    from keras_transformer.decoding.beam import beam_search as beam_search
+    from keras_transformer.decoding.loop import SearchResult as SearchResult
+    from keras_transformer.decoding.loop import StepFunction as StepFunction
+    from keras_transformer.decoding.sampling import sample as sample
     from keras_transformer.decoding.scoring import (
-        length_penalty,
-        sequence_scores,
-        token_log_probs,
+        length_penalty as length_penalty,
     )
-    from keras_transformer.decoding.step import DecoderCache, StepDecoder
+    from keras_transformer.decoding.scoring import (
+        sequence_scores as sequence_scores,
+    )
+    from keras_transformer.decoding.scoring import (
+        token_log_probs as token_log_probs,
+    )
+    from keras_transformer.decoding.step import DecoderCache as DecoderCache
+    from keras_transformer.decoding.step import StepDecoder as StepDecoder
 
-__all__ = [
-    "BeamSearcher",
-    "BeamState",
-    "Candidates",
-    "DecoderCache",
-    "SearchResult",
-    "StepDecoder",
-    "StepFunction",
-    "beam_search",
-    "length_penalty",
-    "sample",
-    "sequence_scores",
-    "token_log_probs",
-]
-
-_, __getattr__, __dir__ = lazy_names(__name__)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.decoding import blocks, loop
+from keras_transformer.decoding import loop
 from keras_transformer.decoding.scoring import length_penalty
+from keras_transformer.decoding.top_k import top_k
 
 
 class BeamState(NamedTuple):
@@ -146,15 +147,14 @@ class BeamSearcher:
     def candidates(self, state: BeamState, log_probs: tf.Tensor) -> Candidates:
         """Returns what the hypotheses of the next step are taken from.
 
-        Only operations over the vocabulary cost time, and this has one of
-        them: what is banned is removed from the best tokens, by a log P of
-        -inf.
+        Operations over the vocabulary dominate the time. Banned tokens are
+        therefore masked after the top-k, by a log P of -inf.
         """
         # Of all hypotheses together, 2K will be needed.
         count = tf.minimum(
             2 * self.beam_size + len(self.banned_ids), tf.shape(log_probs)[-1]
         )
-        values, tokens = blocks.top_k(log_probs, count)  # [B, K, count]
+        values, tokens = top_k(log_probs, count)  # [B, K, count]
         banned = tf.constant(self.banned_ids, tf.int32)
         is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
         values = tf.where(is_banned, -float("inf"), values)

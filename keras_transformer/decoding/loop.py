@@ -24,7 +24,7 @@ class SearchResult(NamedTuple):
 
 
 class Constraints(NamedTuple):
-    """What every hypothesis of a sentence must be; part of a state."""
+    """Maximum length and forced prefix of each sentence; part of a state."""
 
     max_lengths: tf.Tensor  # [B] int32, at least 1
     prefix: tf.Tensor  # [B, p + 1] forced tokens, then padding
@@ -59,7 +59,7 @@ def run_search(
     state: Any,
     extend: Callable[[Any], Any],
     is_live: Callable[[Any], tf.Tensor],
-    found: Callable[[Any], SearchResult],
+    result_of: Callable[[Any], SearchResult],
     pad_id: int,
 ) -> SearchResult:
     """Extends the hypotheses of a batch until all sentences are done.
@@ -83,7 +83,7 @@ def run_search(
             (state,),
             shape_invariants=growing_shapes((state,)),
         )
-        new = found(state)
+        new = result_of(state)
         longer = tf.shape(new.ids)[2] - tf.shape(results.ids)[2]
         paddings = [[0, 0], [0, 0], [0, longer]]
         ids = tf.pad(results.ids, paddings, constant_values=pad_id)
@@ -97,7 +97,7 @@ def run_search(
         )
         return state, SearchResult(*results)
 
-    variables = state, found(state)
+    variables = state, result_of(state)
     _, results = tf.while_loop(
         lambda state, _: tf.size(state.sentences) > 0,
         extend_most,

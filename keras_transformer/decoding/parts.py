@@ -1,7 +1,7 @@
 """The parts of a decoder, prepared to compute one position at a time.
 
-Those that are the paper's become few operations on its weights: a part is
-plain if its class is ours, and its dense layers are Keras' without LoRA and
+Plain parts become a few operations on their weights. A part is plain if its
+class is this library's and its dense layers are Keras' own, without LoRA and
 quantization. Others are called.
 
 Letters are those of `decoding/step.py`.
@@ -24,8 +24,7 @@ from keras_transformer.layers import (
     RestrictedSelfAttention,
     TiedEmbedding,
 )
-
-_MASKED = -1e9  # exp() of it is exactly 0 in float32
+from keras_transformer.layers.attention import MASKED
 
 Pair = tuple[Any, Any]  # keys and values
 Append = Callable[[Pair, Pair], Pair]  # past and new ones -> those to attend to
@@ -57,7 +56,7 @@ else:
 
 
 class Rows:
-    """The order of rows.
+    """Converts between `[N, n]`, `[B, K, n]` and heads `[B, H, K, w]`.
 
     Products with weights have two dimensions, `[N, n]`; layers that are
     called get three. Heads are ordered by an index that is made once: a
@@ -105,9 +104,13 @@ class LayerStep:
     """A decoder layer: its sub-layers in their residual connections."""
 
     def __init__(self, layer: DecoderLayer, rows: Rows, dtype: str) -> None:
-        self.own = _attention(layer.self_attention, rows, dtype)
-        self.cross = _attention(layer.cross_attention, rows, dtype)
-        self._own_residual = _residual(layer.self_attention_norm, rows)
+        self.self_attention = _attention(
+            layer.self_attention, rows, dtype, is_self_attention=True
+        )
+        self.cross_attention = _attention(
+            layer.cross_attention, rows, dtype, is_self_attention=False
+        )
+        self._self_residual = _residual(layer.self_attention_norm, rows)
         self._cross_residual = _residual(layer.cross_attention_norm, rows)
         self._residual = _residual(layer.feed_forward_norm, rows)
         network = layer.feed_forward
@@ -131,15 +134,15 @@ class LayerStep:
 
         def attend_to_self(x: Any) -> Any:
             nonlocal kept
-            query, *new = self.own.project(x)
+            query, *new = self.self_attention.project(x)
             kept = append(past, new)
-            return self.own.attend(query, kept, mask)
+            return self.self_attention.attend(query, kept, mask)
 
         def attend_to_memory(x: Any) -> Any:
-            query = self.cross.project_query(x)
-            return self.cross.attend(query, memory, memory_mask)
+            query = self.cross_attention.project_query(x)
+            return self.cross_attention.attend(query, memory, memory_mask)
 
-        x = self._own_residual(x, attend_to_self)
+        x = self._self_residual(x, attend_to_self)
         x = self._cross_residual(x, attend_to_memory)
         return self._residual(x, self._feed_forward), kept
 
@@ -174,27 +177,27 @@ class _CalledAttention:
 class _PlainAttention(_CalledAttention):
     """`MultiHeadAttention` in few operations.
 
-    Queries, keys and values are one product, which also scales the scores.
+    Queries are scaled by their projection, which for `project` gives keys and
+    values in the same product.
     """
+
+    is_self_attention: bool  # if `project` is used, not `project_query`
 
     def __post_init__(self) -> None:
         layer, dtype = self.layer, self.dtype
         *inputs, output = _dense_layers(layer)
+        if not self.is_self_attention:
+            inputs = inputs[:1]  # keys and values are `project_memory`'s
         self._sizes = [dense.units for dense in inputs]
         scale = (self._sizes[0] // layer.num_heads) ** -0.5
 
-        def scaled(variables: Iterable[Any]) -> list[Any]:
+        def joined(variables: Iterable[Any]) -> Any:
             query, *others = (_in_dtype(x, dtype) for x in variables)
-            return [query * scale, *others]
+            return ops.concatenate([query * scale, *others], axis=-1)
 
-        query_bias = joint_bias = None
-        kernels = scaled(dense.kernel for dense in inputs)
-        if layer.use_bias:
-            biases = scaled(dense.bias for dense in inputs)
-            query_bias, joint_bias = biases[0], ops.concatenate(biases)
-        joint = ops.concatenate(kernels, axis=1)
-        self._query = _linear(kernels[0], query_bias, dtype)
-        self._joint = _linear(joint, joint_bias, dtype)
+        kernel = joined(dense.kernel for dense in inputs)
+        bias = joined(x.bias for x in inputs) if layer.use_bias else None
+        self._project = _linear(kernel, bias, dtype)
         self._output = _linear(output.kernel, output.bias, dtype)
 
     def project_memory(self, memory: Any) -> Pair:
@@ -203,16 +206,16 @@ class _PlainAttention(_CalledAttention):
         return key, ops.where(memory.mask[:, :, :, None], value, 0)
 
     def project_query(self, x: Any) -> Any:
-        return self.rows.split(self._query(x))
+        return self.rows.split(self._project(x))
 
     def project(self, x: Any) -> list[Any]:
-        parts = _split(self._joint(x), self._sizes)
+        parts = _split(self._project(x), self._sizes)
         return [self.rows.split(part) for part in parts]
 
     def attend(self, query: Any, pair: Pair, mask: Any) -> Any:
         key, value = pair
         scores = ops.cast(_products(query, key), "float32")
-        scores = ops.where(mask, scores, _MASKED)
+        scores = ops.where(mask, scores, MASKED)
         # Softmax as five operations: oneDNN's one wakes a thread, which takes
         # longer than all of them.
         scores = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
@@ -222,11 +225,11 @@ class _PlainAttention(_CalledAttention):
 
 
 def _attention(
-    layer: MultiHeadAttention, rows: Rows, dtype: str
+    layer: MultiHeadAttention, rows: Rows, dtype: str, is_self_attention: bool
 ) -> _CalledAttention:
     is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
     if is_plain and all(map(_is_plain_dense, _dense_layers(layer))):
-        return _PlainAttention(layer, rows, dtype)
+        return _PlainAttention(layer, rows, dtype, is_self_attention)
     return _CalledAttention(layer, rows, dtype)
 
 

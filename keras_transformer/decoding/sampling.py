@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.decoding import blocks, loop
+from keras_transformer.decoding import loop
 from keras_transformer.decoding.scoring import length_penalty
 from keras_transformer.decoding.search import Sampling
+from keras_transformer.decoding.top_k import block_size, top_k
 
 # Most nuclei have fewer tokens; to sort a whole vocabulary takes longer than
 # the rest of a step.
@@ -27,7 +28,7 @@ class _State(NamedTuple):
     log_probs: tf.Tensor  # [B, K] log P
     lengths: tf.Tensor  # [B, K] end token included; 0 before it
     constraints: loop.Constraints
-    keys: tf.Tensor  # [B] whose random numbers each sentence has
+    keys: tf.Tensor  # [B] key of the random numbers of each sentence
     sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
 
 
@@ -132,27 +133,26 @@ def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
     """
     logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
     logits /= settings.temperature
-    top_k, top_p = settings.top_k, settings.top_p
     return tf.cond(
-        tf.logical_or(tf.greater(top_k, 0), tf.less(top_p, 1.0)),
+        tf.logical_or(
+            tf.greater(settings.top_k, 0), tf.less(settings.top_p, 1.0)
+        ),
         lambda: tf.where(
-            logits >= _least_kept(logits, top_k, top_p), logits, -float("inf")
+            logits >= _least_kept(logits, settings), logits, -float("inf")
         ),
         lambda: logits,
     )
 
 
-def _least_kept(
-    logits: tf.Tensor, top_k: int | tf.Tensor, top_p: float | tf.Tensor
-) -> tf.Tensor:
+def _least_kept(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
     """Returns the smallest logit kept by top-k and then top-p, `[B, K, 1]`."""
     vocab_size = tf.shape(logits)[-1]
-    has_top_k = tf.greater(top_k, 0)
+    top_p, has_top_k = settings.top_p, tf.greater(settings.top_k, 0)
     everything = tf.reduce_sum(tf.exp(logits), axis=-1, keepdims=True)
 
     def least(count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Looks at the best `count` tokens; also returns if they suffice."""
-        best, _ = blocks.top_k(logits, count)
+        best, _ = top_k(logits, count)
         weights = tf.exp(best)
         total = tf.where(
             has_top_k,
@@ -165,9 +165,9 @@ def _least_kept(
         suffices = has_top_k | ~tf.reduce_any(is_kept[..., -1])
         return tf.reduce_min(kept, axis=-1, keepdims=True), suffices
 
-    count = tf.minimum(tf.where(has_top_k, top_k, _NUCLEUS), vocab_size)
-    found, suffices = least(count)
-    return tf.cond(suffices, lambda: found, lambda: least(vocab_size)[0])
+    count = tf.where(has_top_k, settings.top_k, _NUCLEUS)
+    result, suffices = least(tf.minimum(count, vocab_size))
+    return tf.cond(suffices, lambda: result, lambda: least(vocab_size)[0])
 
 
 def _random_numbers(
@@ -195,7 +195,7 @@ def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     The first of the random numbers, `[B, K]`, chooses a block, and the second
     one of its tokens.
     """
-    size = blocks.block_size(logits.shape[-1]) or tf.shape(logits)[-1]
+    size = block_size(logits.shape[-1]) or tf.shape(logits)[-1]
     batch, samples = tf.unstack(tf.shape(logits)[:2])
     weights = tf.reshape(tf.exp(logits), [batch, samples, -1, size])
     block = _choose(tf.reduce_sum(weights, axis=-1), first)

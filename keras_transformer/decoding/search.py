@@ -61,17 +61,18 @@ class _Settings:
         Raises:
             InputError: If they find fewer.
         """
-        found = self
+        settings = self
         is_valid = POSITIVE_INTEGER.accepts(num_translations)
         if is_valid and getattr(self, self._count) is None:
-            found = dataclasses.replace(self, **{self._count: num_translations})
-        if not is_valid or num_translations > found.num_hypotheses:
+            count = {self._count: num_translations}
+            settings = dataclasses.replace(self, **count)
+        if not is_valid or num_translations > settings.num_hypotheses:
             raise InputError(
                 f"num_translations must be an integer from 1 to {self._count}. "
                 f"Received: num_translations={num_translations}, "
-                f"{self._count}={getattr(found, self._count)}"
+                f"{self._count}={getattr(settings, self._count)}"
             )
-        return found
+        return settings
 
 
 @document_fields

@@ -38,6 +38,10 @@ class StepDecoder:
             a scalar tensor.
         beam_size: K, likewise.
 
+    Raises:
+        ValueError: If a class of the model overrides what steps leave out;
+            see `Transformer.check_step_by_step`.
+
     Example:
 
     >>> import numpy as np, keras_transformer as kt
@@ -52,6 +56,7 @@ class StepDecoder:
     """
 
     def __init__(self, model: Any, max_length: Any, beam_size: Any) -> None:
+        model.check_step_by_step()
         dtype = model.compute_dtype
         rows = parts.Rows(beam_size, model.config.decoder.num_heads)
         self._rows = rows
@@ -62,7 +67,9 @@ class StepDecoder:
             for layer in model.decoder.layers
         ]
         norm = model.decoder.final_norm
-        self._finish = parts.normalization_step(norm) if norm else lambda x: x
+        self._normalize = (
+            parts.normalization_step(norm) if norm else lambda x: x
+        )
         self._project = parts.output_step(model, rows)
 
     def init_cache(self, memory: Any) -> DecoderCache:
@@ -72,7 +79,10 @@ class StepDecoder:
             memory: The encoded sources, from `Transformer.encode`.
         """
         batch = ops.shape(memory.states)[0]
-        pairs = [layer.cross.project_memory(memory) for layer in self._layers]
+        pairs = [
+            layer.cross_attention.project_memory(memory)
+            for layer in self._layers
+        ]
         return DecoderCache(
             tuple(tuple(x[:, :, :0] for x in pair) for pair in pairs),
             ops.zeros((batch, self._rows.beam_size, 0), dtype="bool"),
@@ -112,8 +122,8 @@ class StepDecoder:
         past = parts.of_parents(cache.ancestry, parents)
         slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
         own = ops.zeros_like(parents)[:, :, None] + slots[:, None]
-        own = ops.equal(own, slots)  # [B, K, K]
-        ancestry = last(ops.concatenate([past, own], axis=2))
+        is_own = ops.equal(own, slots)  # [B, K, K]
+        ancestry = last(ops.concatenate([past, is_own], axis=2))
         logits, layers = self.step(
             ids, index, cache.layers, ancestry, cache, append
         )
@@ -144,10 +154,10 @@ class StepDecoder:
             Logits `[B, K, V]`, and what `append` returned for each layer.
         """
         x, mask, kept = self._embed(ids, index), mask[:, None], []
-        for layer, own, memory in zip(
+        for layer, pair, memory in zip(
             self._layers, past, cache.memory, strict=True
         ):
-            x, pair = layer(x, own, mask, memory, cache.memory_mask, append)
+            x, pair = layer(x, pair, mask, memory, cache.memory_mask, append)
             kept.append(pair)
-        logits = self._project(self._finish(x))
+        logits = self._project(self._normalize(x))
         return self._rows.of_hypotheses(logits), tuple(kept)

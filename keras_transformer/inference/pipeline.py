@@ -29,7 +29,8 @@ _SHARED_FIELDS = "vocab_size, pad_id, bos_id, eos_id, source_vocab_size"
 class Translation(NamedTuple):
     """The translations of one source text.
 
-    In graphs, those of a batch: tensors whose first axis is the batch.
+    In graphs, those of a batch: tensors of shape `[B, n]` for the lists, of
+    strings and float32, and boolean `[B]` for the others.
     """
 
     texts: list[str]  # best first
@@ -59,19 +60,18 @@ class Pipeline:
 
     models: Sequence[Transformer]
     vocabulary: Vocabulary
-    default_search: Search  # of calls without settings of their own
     task: Task
 
     def __post_init__(self) -> None:
         if not self.models:
             raise InputError("A translator needs a model. Received: none")
-        found = {_shared_fields(model.config) for model in self.models}
-        if len(found) > 1:
+        shared = {_shared_fields(model.config) for model in self.models}
+        if len(shared) > 1:
             raise InputError(
                 "Models that translate together must have the same "
-                f"{_SHARED_FIELDS}. Received: {sorted(found)}"
+                f"{_SHARED_FIELDS}. Received: {sorted(shared)}"
             )
-        (expected,) = found
+        (expected,) = shared
         given = _shared_fields(self.vocabulary)
         if given != expected:
             raise InputError(
@@ -97,11 +97,10 @@ class Pipeline:
     def max_lengths(
         self,
         source: tf.Tensor,
+        settings: Search,
         prefix: tf.Tensor | None = None,
-        settings: Search | None = None,
     ) -> tf.Tensor:
         """Returns maximum lengths `[B]` for the arguments of `search`."""
-        settings = settings or self.default_search
         limit, extra = self.max_length, settings.extra_length
         # Neither a term nor the sum may exceed int32.
         extra = (tf.minimum if tf.is_tensor(extra) else min)(extra, limit)
@@ -116,8 +115,8 @@ class Pipeline:
     def search(
         self,
         source: tf.Tensor,
+        settings: Search,
         prefix: tf.Tensor | None = None,
-        settings: Search | None = None,
         max_lengths: tf.Tensor | None = None,
     ) -> decoding.SearchResult:
         """Searches for translations of ids `[B, S]` with their end tokens.
@@ -126,11 +125,10 @@ class Pipeline:
         length is longer. In a graph, fields of the settings may be scalar
         tensors.
         """
-        settings = settings or self.default_search
         if max_lengths is None:
-            max_lengths = self.max_lengths(source, prefix, settings)
+            max_lengths = self.max_lengths(source, settings, prefix)
         count = settings.num_hypotheses
-        step, caches = self._first_step(source, max_lengths, count)
+        step, caches = self._step_and_cache(source, max_lengths, count)
         tokens = {**self.special_ids, "prefix": prefix}
         if isinstance(settings, BeamSearch):
             return decoding.beam_search(
@@ -145,8 +143,10 @@ class Pipeline:
         self, source: tf.Tensor, settings: BeamSearch
     ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
         """Returns a beam search and the state before its first step."""
-        max_lengths = self.max_lengths(source, None, settings)
-        step, caches = self._first_step(source, max_lengths, settings.beam_size)
+        max_lengths = self.max_lengths(source, settings)
+        step, caches = self._step_and_cache(
+            source, max_lengths, settings.beam_size
+        )
         searcher = decoding.BeamSearcher(
             step, settings.beam_size, settings.alpha, **self.special_ids
         )
@@ -177,7 +177,7 @@ class Pipeline:
         is_token = tf.cast(ids != self.config.pad_id, tf.int32)
         return tf.reduce_sum(is_token, axis=1)
 
-    def _first_step(
+    def _step_and_cache(
         self, source: tf.Tensor, max_lengths: tf.Tensor, count: int | tf.Tensor
     ) -> tuple[decoding.StepFunction, Any]:
         """Returns the step function of a search, and its cache."""
@@ -194,11 +194,11 @@ class Pipeline:
         def step(
             ids: tf.Tensor, parents: tf.Tensor, caches: Any, index: tf.Tensor
         ) -> tuple[tf.Tensor, Any]:
-            found = (
+            results = (
                 decoder.decode_step(ids, parents, cache, index)
                 for decoder, cache in zip(decoders, caches, strict=True)
             )
-            logits, caches = zip(*found, strict=True)
+            logits, caches = zip(*results, strict=True)
             return _mean_log_probs(logits), caches
 
         return step, caches
@@ -248,43 +248,42 @@ class Pipeline:
         self,
         text: tf.Tensor,
         count: int | tf.Tensor,
-        settings: Search | None = None,
-        source: tf.RaggedTensor | None = None,
+        settings: Search,
+        source: tf.RaggedTensor,
         prefix: tf.RaggedTensor | None = None,
     ) -> tuple[Translation, decoding.SearchResult]:
         """Translates a batch of texts `[B]`; returns `count` of each.
 
-        The hypotheses of a source without tokens have no tokens and score 0.
+        Source and prefix are from `source_ids` and `target_ids`. The
+        hypotheses of a source without tokens have no tokens and score 0.
         """
-        if source is None:
-            source = self.source_ids(text)
         source, lengths, cut = self.with_end(source)
         if prefix is not None:
             # There is room for a token and the end token after it.
             limit = max(self.max_length - 2, 0)
             cut |= prefix.row_lengths() > limit
             prefix = prefix[:, :limit].to_tensor(self.config.pad_id)
-        limits = self.max_lengths(source, prefix, settings)
-        found = self.search(source, prefix, settings, limits)
+        limits = self.max_lengths(source, settings, prefix)
+        result = self.search(source, settings, prefix, limits)
         is_empty = lengths == 1  # nothing but the end token
-        at_limit = (found.lengths[:, 0] >= limits) & ~is_empty
+        at_limit = (result.lengths[:, 0] >= limits) & ~is_empty
         is_empty = is_empty[:, None]
-        found = decoding.SearchResult(
-            tf.where(is_empty[..., None], self.config.pad_id, found.ids),
-            tf.where(is_empty, 0.0, found.scores),
-            tf.where(is_empty, 0, found.lengths),
+        result = decoding.SearchResult(
+            tf.where(is_empty[..., None], self.config.pad_id, result.ids),
+            tf.where(is_empty, 0.0, result.scores),
+            tf.where(is_empty, 0, result.lengths),
         )
         outputs = self.task.output_texts(
-            self.vocabulary, found.ids[:, :count], text
+            self.vocabulary, result.ids[:, :count], text
         )
         translation = Translation(
             outputs.texts,
-            found.scores[:, :count],
+            result.scores[:, :count],
             cut,
             at_limit,
             outputs.repaired[:, 0],
         )
-        return translation, found
+        return translation, result
 
 
 def _shared_fields(one: TransformerConfig | Vocabulary) -> tuple[int, ...]:

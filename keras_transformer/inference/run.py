@@ -123,14 +123,13 @@ class Run:
         return self.path / "log.csv"
 
     def metadata(self, checkpoint: Path) -> dict[str, Any]:
-        """Returns what a reader of an exported checkpoint wants to know.
+        """Returns the provenance of a checkpoint, for an export.
+
+        Its run, step, languages and recipe, and the newest figures of
+        `results.json` for it, by split.
 
         Args:
             checkpoint: From `find_checkpoint`.
-
-        Returns:
-            Its run, step, languages and recipe, and the newest figures of
-            `results.json` for it, by split.
 
         Raises:
             InputError: If `results.json` is damaged.
@@ -217,12 +216,13 @@ class Run:
         try:
             with h5py.File(checkpoint) as file:
                 owner = file.attrs["run"]
-            model.load_weights(checkpoint)
+            if owner == self.id:
+                model.load_weights(checkpoint)
         except (OSError, ValueError, KeyError) as error:
             raise InputError(
                 f"{checkpoint} must contain the weights of the model in "
-                f"config.json. Received: {str(error).splitlines()[0]} It may "
-                "be damaged: delete it to use the one before."
+                f"config.json. Received: {error!s:.200}. It may be damaged: "
+                "delete it to use the one before."
             ) from error
         if owner != self.id:
             raise InputError(

@@ -1,7 +1,7 @@
 """Translates texts, in batches of similar length.
 
 Letters: n = translations returned, S = source length, T = target length,
-H = attention heads.
+H = attention heads, K = hypotheses of a text, V = vocabulary.
 """
 
 import math
@@ -24,7 +24,7 @@ from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts
 
-_MAX_BATCH_SIZE = 128
+_MAX_BATCH_SIZE = 128  # each text needs K rows of V log-probabilities
 _IDS = tf.RaggedTensorSpec([None, None], tf.int32)
 
 
@@ -88,7 +88,7 @@ class Translator:
         task = task or TranslationTask()
         search = (search or task.search).returning(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)
-        self.pipeline = Pipeline(models, tokenizer, search, task)
+        self.pipeline = Pipeline(models, tokenizer, task)
         self.model = models[0]
         self.models = models
         self.tokenizer = tokenizer
@@ -213,8 +213,8 @@ class Translator:
             run = map if workers == 1 else pool.map
             results = list(run(translate_batch, batches))
         translations: list = [None] * len(texts)
-        for rows, found in zip(batches, results, strict=True):
-            columns = (column.numpy().tolist() for column in found)
+        for rows, result in zip(batches, results, strict=True):
+            columns = (column.numpy().tolist() for column in result)
             for i, best, *rest in zip(rows, *columns, strict=True):
                 # A model may spell bytes that are not UTF-8.
                 best = [text.decode("utf-8", "replace") for text in best]
@@ -262,7 +262,7 @@ class Translator:
                 "tokens. Received: a longer source or target at index "
                 f"{too_long[0]}"
             )
-        found: list = [None] * len(sources)
+        scored: list = [None] * len(sources)
         for rows in self._batches(labels, batch_tokens):
             (source_ids, _, _), (label_ids, counts, _) = (
                 self.pipeline.with_end(tf.gather(x, rows))
@@ -272,8 +272,8 @@ class Translator:
             scores = sequence_scores(log_probs, counts, self.search.alpha)
             columns = (column.numpy().tolist() for column in scores)
             for i, *row in zip(rows, *columns, strict=True):
-                found[i] = Score(*row)
-        return found[0] if is_single else found
+                scored[i] = Score(*row)
+        return scored[0] if is_single else scored
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.
@@ -337,10 +337,11 @@ class Translator:
 
     def _translate_graph(self) -> Callable:
         """Returns the graph of `Pipeline.translate`."""
+        settings = (self.num_translations, self.search)
         return self.compiled(
-            "translate",
+            ("translate", *settings),
             lambda text, source, prefix: self.pipeline.translate(
-                text, self.num_translations, None, source, prefix
+                text, *settings, source, prefix
             ),
             [tf.TensorSpec([None], tf.string), _IDS, _IDS],
         )
@@ -378,7 +379,6 @@ class Translator:
         rows = np.argsort(-lengths, kind="stable").tolist()
         batches, start = [], 0
         while start < len(rows):
-            # Each sentence needs K rows of V log-probabilities.
             size = min(batch_tokens // lengths[rows[start]], largest)
             batches.append(rows[start : start + max(size, 1)])
             start += len(batches[-1])

@@ -13,7 +13,7 @@ from keras import ops
 from keras_transformer.layers.base import SameShape, arguments_of, check_sizes
 from keras_transformer.masks import combine_masks
 
-_MASKED = -1e9  # exp() of it is exactly 0 in float32
+MASKED = -1e9  # exp() of it is exactly 0 in float32
 
 
 def attention_scores(query: Any, key: Any, mask: Any = None) -> Any:
@@ -37,7 +37,7 @@ def attention_scores(query: Any, key: Any, mask: Any = None) -> Any:
         return _softmax(scores)
     # Selected, not added: on CPU TensorFlow fuses a product and the addition
     # of a mask into one kernel that is twenty times slower than both.
-    scores = _softmax(ops.where(mask, scores, _MASKED))
+    scores = _softmax(ops.where(mask, scores, MASKED))
     any_key = ops.any(mask, axis=-1, keepdims=True)
     return scores * ops.cast(any_key, "float32")
 
@@ -48,10 +48,10 @@ def scaled_dot_product_attention(
     """Returns softmax(Q K^T / sqrt(d_k)) V and the softmax (equation 1).
 
     Args:
-        query: `[B, H, T, d_k]`.
-        key: `[B, H, S, d_k]`.
+        query: As in `attention_scores`.
+        key: As in `attention_scores`.
         value: `[B, H, S, d_v]`.
-        mask: Boolean, broadcastable to `[B, H, T, S]`; True = attend.
+        mask: As in `attention_scores`.
 
     Returns:
         The output `[B, H, T, d_v]` in the dtype of `value`, and the attention
@@ -73,8 +73,8 @@ class MultiHeadAttention(SameShape):
 
     The kernels of the first three projections are initialized like the
     columns of one Glorot-uniform matrix `[d_model, 3 d_model]`, that is with
-    half the variance of three separate matrices: training finds out sooner
-    what to attend to (docs/results.md).
+    half the variance of three separate matrices: the attention is learned
+    in fewer steps (docs/results.md).
 
     Args:
         num_heads: Number of heads, h.

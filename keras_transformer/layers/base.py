@@ -29,6 +29,9 @@ def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
 
 
 def check_sizes(optional: dict[str, Any] | None = None, **sizes: Any) -> None:
-    """Raises a ValueError unless sizes are positive integers, or optional."""
+    """Raises a ValueError unless sizes are positive integers.
+
+    Those in `optional` may be None.
+    """
     given = {k: x for k, x in (optional or {}).items() if x is not None}
     check_values(POSITIVE_INTEGER, **sizes, **given)

@@ -215,9 +215,41 @@ class Block(SameShape):
 class Stack(Block):
     """Layers one after the other, all with the same arguments."""
 
-    def __init__(self, num_layers: int, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_layers: int,
+        num_heads: int,
+        d_ff: int,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        dropout: float = 0.1,
+        attention_window: int | None = None,
+        attention_bias: bool = False,
+        activation: str = "relu",
+        norm_first: bool = False,
+        epsilon: float = 1e-6,
+        attention_class: type | str = MultiHeadAttention,
+        feed_forward_class: type | str = FeedForward,
+        residual_class: type | str = Residual,
+        **kwargs: Any,
+    ) -> None:
         check_sizes(num_layers=num_layers)
-        super().__init__(*args, **kwargs)
+        super().__init__(
+            num_heads,
+            d_ff,
+            d_k,
+            d_v,
+            dropout,
+            attention_window,
+            attention_bias,
+            activation,
+            norm_first,
+            epsilon,
+            attention_class,
+            feed_forward_class,
+            residual_class,
+            **kwargs,
+        )
         self.num_layers = num_layers
 
     def _build_layers(self, layer_class: type[Block], *shapes: tuple) -> None:
@@ -235,18 +267,17 @@ class Stack(Block):
             self.final_norm.build(shapes[0])
 
     def call_with_scores(self, x: Any, *inputs: Any, **masks: Any) -> tuple:
-        """Computes what `call` does, and returns the attention scores too.
+        """As in a layer of the stack, but the scores are lists.
 
-        It returns what a layer of the stack returns, but lists of scores,
-        with one entry per layer.
+        They have one entry per layer.
         """
         scores = []
         for layer in self.layers:
             x, *found = layer.call_with_scores(x, *inputs, **masks)
             scores.append(found)
-        return self._finish(x), *map(list, zip(*scores, strict=True))
+        return self._normalize(x), *map(list, zip(*scores, strict=True))
 
-    def _finish(self, x: Any) -> Any:
+    def _normalize(self, x: Any) -> Any:
         return x if self.final_norm is None else self.final_norm(x)
 
     def get_config(self) -> dict[str, Any]:
@@ -255,9 +286,10 @@ class Stack(Block):
 
 def document_arguments(cls: type) -> type:
     """Writes the arguments of `Block` into a docstring, for `{arguments}`."""
-    _, _, arguments = inspect.getdoc(Block).partition("Args:\n    ")
-    documentation = inspect.cleandoc(cls.__doc__)
-    cls.__doc__ = documentation.replace("{arguments}", arguments)
+    if cls.__doc__:  # not with python -OO
+        _, _, arguments = inspect.getdoc(Block).partition("Args:\n    ")
+        documentation = inspect.cleandoc(cls.__doc__)
+        cls.__doc__ = documentation.replace("{arguments}", arguments)
     return cls
 
 

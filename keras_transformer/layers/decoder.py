@@ -122,4 +122,4 @@ class Decoder(Stack):
         named = dict(x_mask=x_mask, memory_mask=memory_mask, training=training)
         for layer in self.layers:
             x = layer(x, memory, attention_mask, cross_attention_mask, **named)
-        return self._finish(x)
+        return self._normalize(x)

@@ -102,4 +102,4 @@ class Encoder(Stack):
         mask = combine_masks(mask, x_mask)
         for layer in self.layers:
             x = layer(x, attention_mask, x_mask=mask, training=training)
-        return self._finish(x)
+        return self._normalize(x)

@@ -8,12 +8,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.base import (
-    SameShape,
-    arguments_of,
-    check_sizes,
+from keras_transformer.layers.base import SameShape, arguments_of, check_sizes
+from keras_transformer.support.fields import (
+    BOOLEAN,
+    NON_NEGATIVE_INTEGER,
+    check_values,
+    one_of,
 )
-from keras_transformer.support.fields import check_values, one_of
 
 
 class PositionalEncoding(SameShape):
@@ -68,13 +69,21 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
         **kwargs: Any,
     ) -> None:
         check_values(one_of("interleaved", "halves"), layout=layout)
+        check_values(BOOLEAN, endpoint=endpoint)
+        check_values(NON_NEGATIVE_INTEGER, offset=offset)
         super().__init__(**kwargs)
         self.layout = layout
         self.endpoint = endpoint
         self.offset = offset
 
     def build(self, input_shape: tuple) -> None:
-        self.d_model = input_shape[-1]
+        self.d_model = d_model = input_shape[-1]
+        needs_pairs = self.layout == "halves" or self.endpoint
+        if needs_pairs and (d_model % 2 or d_model < 4):
+            raise ValueError(
+                "layout='halves' and endpoint need an even d_model of at least "
+                f"4. Received: d_model={d_model}"
+            )
 
     def vectors(self, positions: Any) -> Any:
         dimension = ops.arange(self.d_model)

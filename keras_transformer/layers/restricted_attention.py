@@ -220,15 +220,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
         attention_mask: Any = None,
         memory_mask: Any = None,
     ) -> tuple[Any, Any]:
-        """Computes what `call` does, with a mask and in O(n^2 d).
-
-        Arguments are those of `call`, but Keras does not fill in
-        `memory_mask`.
-
-        Returns:
-            The output `[B, n, d_model]`, and the scores `[B, H, n, n]` in
-            float32, which are 0 outside of the windows.
-        """
+        """As in `MultiHeadAttention`, with a mask and in O(n^2 d)."""
         _check(query, memory, attention_mask, memory_mask)
         near = window_mask(ops.shape(query)[1], self.window, self.causal)
         mask = combine_masks(near, attention_mask)

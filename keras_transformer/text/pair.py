@@ -19,7 +19,8 @@ class LookupVocabulary(Vocabulary):
     """A SentencePiece model that splits text, and a table of the pieces' ids.
 
     The decoder starts with padding. A piece that is not in the table is
-    unknown. What a text begins with of the form `>>deu<<` is one piece.
+    unknown. A language token at the start of a text, such as `>>deu<<`, is one
+    piece.
 
     Args:
         model: A serialized SentencePiece model.
@@ -42,7 +43,9 @@ class LookupVocabulary(Vocabulary):
     ) -> None:
         load_processor(model)
         special = [table.get(name) for name in self._special]
-        if None in special or sorted(table.values()) != [*range(len(table))]:
+        ids = list(table.values())
+        are_ids = all(isinstance(i, int) for i in ids)
+        if None in special or not are_ids or sorted(ids) != [*range(len(ids))]:
             raise InputError(
                 f"A table of pieces must have {', '.join(self._special)}, and "
                 f"all ids from 0 on. Received: {len(table)} pieces, with the "
@@ -65,16 +68,21 @@ class LookupVocabulary(Vocabulary):
     def open(cls, folder: Path) -> "LookupVocabulary":
         """Reads the files that `files` has; `target_vocab.json` is optional."""
         try:
-            table = json.loads((folder / "vocab.json").read_bytes())
-            source = cls((folder / "source.spm").read_bytes(), table)
+            table = dict(json.loads((folder / "vocab.json").read_bytes()))
+            source = (folder / "source.spm").read_bytes(), table
             if (folder / "target_vocab.json").exists():
-                table = json.loads((folder / "target_vocab.json").read_bytes())
-            return cls((folder / "target.spm").read_bytes(), table, source)
-        except (OSError, ValueError, AttributeError) as error:
+                content = (folder / "target_vocab.json").read_bytes()
+                table = dict(json.loads(content))
+            target = (folder / "target.spm").read_bytes(), table
+        except (OSError, TypeError, ValueError) as error:
             raise InputError(
                 f"{folder} must have source.spm, target.spm and vocab.json. "
                 f"Received: {error}"
             ) from error
+        try:
+            return cls(*target, cls(*source))
+        except InputError as error:
+            raise InputError(f"{folder} cannot be used. {error}") from error
 
     @property
     def source(self) -> "LookupVocabulary":
@@ -114,7 +122,8 @@ class _LookupOps(tf.Module):
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         language = r"^\s*(>>[^<>\s]+<<)"
         rest = tf.strings.regex_replace(texts, language, "")
-        # Empty where there is no language, and no piece then; \C is a byte.
+        # Empty, and so no piece, if the text has no language token; \C is a
+        # byte.
         first = tf.strings.regex_replace(texts, rf"({language})?\C*", r"\2")
         pieces = tf.concat(
             [tf.strings.split(first), self._splitter.tokenize(rest)], axis=1

@@ -1,6 +1,7 @@
 """SentencePiece BPE with one vocabulary for source and target."""
 
 import functools
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -96,7 +97,7 @@ class Tokenizer(Vocabulary):
                 it can fill (the message has the limit), or `max_sentences` is
                 100 or less.
         """
-        return cls(train_model(texts, vocab_size, symbols, max_sentences))
+        return cls(train_model(texts, vocab_size, max_sentences, symbols))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
@@ -136,16 +137,14 @@ class Tokenizer(Vocabulary):
     def symbols(self) -> list[str]:
         """The `symbols` that it was trained with."""
         ids = range(self.vocab_size)
-        special = {self.pad_id, self.bos_id, self.eos_id}
-        return self.pieces(
-            [i for i in ids if self.is_control(i) and i not in special]
-        )
+        return self.pieces(list(itertools.compress(ids, self.are_symbols)))
 
     @functools.cached_property
     def are_symbols(self) -> list[bool]:
         """Whether each entry of the vocabulary is one of `symbols`."""
-        found = set(self.symbols)
-        return [piece in found for piece in self.pieces(range(self.vocab_size))]
+        special = {self.pad_id, self.bos_id, self.eos_id}
+        ids = range(self.vocab_size)
+        return [self.is_control(i) and i not in special for i in ids]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._processor.IdToPiece(int(i)) for i in ids]

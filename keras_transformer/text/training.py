@@ -23,8 +23,8 @@ _MAX_LINE_LENGTH = 1_000
 def train_model(
     texts: Iterable[str],
     vocab_size: int,
-    symbols: Sequence[str],
     max_sentences: int,
+    symbols: Sequence[str],
 ) -> bytes:
     """Returns a serialized model; for arguments see `Tokenizer.train`."""
     if isinstance(texts, str | bytes):

@@ -147,21 +147,17 @@ class Vocabulary(abc.ABC):
         texts = self.ops.detokenize(tf.ragged.boolean_mask(rows, keep))
         return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
 
-    def joined_pieces(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
+    def joined_pieces(self, ids: "tf.Tensor") -> "tf.Tensor":
         """Returns vocabulary entries, joined by spaces, which none contains.
 
         Args:
-            ids: Integer tensor `[..., T]`, whose padding is left out, or
-                ragged tensor `[B, (T)]`.
+            ids: Integer tensor `[..., T]`, whose padding is left out.
 
         Returns:
             String tensor `[...]`.
         """
         import tensorflow as tf
 
-        if isinstance(ids, tf.RaggedTensor):
-            pieces = ids.with_values(self.ops.id_to_string(ids.values))
-            return tf.strings.reduce_join(pieces, axis=-1, separator=" ")
         pieces = self.ops.id_to_string(tf.cast(ids, tf.int32))
         is_token = ids != self.pad_id
         pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")

@@ -247,6 +247,48 @@ def test_logits_of_a_subclass():
     check(model)
 
 
+class Doubled(kt.Transformer):
+    def call(self, inputs, training=None):
+        return 2.0 * super().call(inputs, training)
+
+
+class SkippingDecoder(kt.layers.Decoder):
+    def call(self, x, memory, *masks, **named):
+        return x + super().call(x, memory, *masks, **named)
+
+
+class ParallelLayer(kt.layers.DecoderLayer):
+    def call(self, x, memory, *masks, **named):
+        return x + super().call(x, memory, *masks, **named)
+
+
+class ScaledPositions(kt.layers.SinusoidalPositionalEncoding):
+    def call(self, x):
+        return 2.0 * super().call(x)
+
+
+def with_another(part):
+    if part is Doubled:
+        return Doubled(CONFIG)
+    model = random_model()
+    if part is SkippingDecoder:
+        model.decoder.__class__ = part
+    elif part is ParallelLayer:
+        model.decoder.layers[1].__class__ = part
+    else:
+        model.target_positions.__class__ = part
+    return model
+
+
+@pytest.mark.parametrize(
+    "part", (Doubled, SkippingDecoder, ParallelLayer, ScaledPositions)
+)
+def test_what_steps_would_leave_out_is_refused(part):
+    message = f"Override a sub-layer.*another `call` of {part.__name__}"
+    with pytest.raises(ValueError, match=message):
+        StepDecoder(with_another(part), 3, 1)
+
+
 def test_an_activation_that_was_changed():
     model = random_model()
     before = decode_both(model, 2)[0]

@@ -133,7 +133,8 @@ def test_prefix(call, translator):
     # Scores are those of the whole translation.
     pipeline = translator.pipeline
     source, _, _ = pipeline.with_end(pipeline.source_ids(["dog"]))
-    result = pipeline.search(source, pipeline.target_ids(["Katze"]).to_tensor())
+    prefix = pipeline.target_ids(["Katze"]).to_tensor()
+    result = pipeline.search(source, translator.search, prefix)
     log_probs = pipeline.token_log_probs(source, result.ids[:, 0])
     score = sequence_scores(log_probs, result.lengths[:, 0], alpha=0.6).scores
     np.testing.assert_allclose(score, result.scores[:, 0], atol=1e-5)

@@ -30,7 +30,7 @@ def test_output_never_exceeds_its_limits(
     translator = kt.Translator(model, tokenizer, search)
     pipeline = translator.pipeline
     source, lengths, _ = pipeline.with_end(pipeline.source_ids(["dog"]))
-    result = pipeline.search(source)
+    result = pipeline.search(source, translator.search)
     expected = min(int(lengths[0]) + extra_length, limit)
     assert result.lengths.numpy().tolist() == [[expected, expected]]
     assert result.ids.shape == (1, 2, expected)
@@ -54,7 +54,7 @@ def test_length_limit_is_a_multiple_of_the_source(
     source = tf.constant([[5, 6, 7, 8, 3, 0, 0]])  # 5 tokens
     max_lengths = translator.pipeline.max_lengths
     settings = kt.BeamSearch(length_factor=factor, extra_length=extra)
-    limits = max_lengths(source, settings=settings)
+    limits = max_lengths(source, settings)
     assert limits.numpy().tolist() == [expected]
     prefix = tf.constant([[5, 6, 0]])
 
@@ -64,8 +64,8 @@ def test_length_limit_is_a_multiple_of_the_source(
             length_factor=length_factor, extra_length=extra_length
         )
         return (
-            max_lengths(source, settings=settings),
-            max_lengths(source, prefix, settings),
+            max_lengths(source, settings),
+            max_lengths(source, settings, prefix),
         )
 
     alone, after_prefix = in_graph(tf.constant(factor), tf.constant(extra))
@@ -80,7 +80,7 @@ def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
     translator = kt.Translator(model, tokenizer)
     pipeline = translator.pipeline
     source, _, _ = pipeline.with_end(pipeline.source_ids(["dog", "cat"]))
-    result = pipeline.search(source)
+    result = pipeline.search(source, translator.search)
     for hypotheses, lengths in zip(*map(np.array, result[::2]), strict=True):
         for ids, length in zip(hypotheses, lengths, strict=True):
             assert length > 0
@@ -96,7 +96,7 @@ def test_scores_are_those_of_force_decoding(
     texts = [*list(pairs)[::5], "cat dog", "no such sentence"]
     pipeline = translator.pipeline
     source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
-    result = pipeline.search(source)
+    result = pipeline.search(source, translator.search)
     assert result.ids.shape[:2] == (len(texts), beam_size)
     for beam in range(beam_size):
         log_probs = pipeline.token_log_probs(source, result.ids[:, beam])
@@ -115,7 +115,7 @@ def test_samples_have_the_scores_of_force_decoding(model, tokenizer):
     source = tokenizer.tokenize(["dog", "The red cat sleeps."])
     end = tf.fill([2, 1], tokenizer.eos_id)
     source = tf.concat([source, end], axis=1).to_tensor(tokenizer.pad_id)
-    result = ids.search(source)
+    result = ids.search(source, search)
     assert len({tuple(row) for row in result.ids[1].numpy().tolist()}) > 1
     for slot in range(4):
         log_probs = ids.token_log_probs(source, result.ids[:, slot])
@@ -124,7 +124,7 @@ def test_samples_have_the_scores_of_force_decoding(model, tokenizer):
             found.scores, result.scores[:, slot], rtol=1e-4, atol=1e-5
         )
     # Only the first source, with more padding.
-    alone = ids.search(tf.pad(source[:1], [[0, 0], [0, 3]]))
+    alone = ids.search(tf.pad(source[:1], [[0, 0], [0, 3]]), search)
     lengths = result.lengths[0].numpy().tolist()
     assert alone.lengths[0].numpy().tolist() == lengths
     np.testing.assert_array_equal(
@@ -141,7 +141,7 @@ def test_an_ensemble_averages_probabilities(translator, model, tokenizer):
     both = kt.Translator([model, other], tokenizer, search)
     pipeline = both.pipeline
     source, *_ = pipeline.with_end(pipeline.source_ids(["dog", "The red cat"]))
-    result = pipeline.search(source)
+    result = pipeline.search(source, search)
     best = result.ids[:, 0]
     target = pipeline.decoder_input(best)
     probabilities = np.mean(

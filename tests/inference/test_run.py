@@ -1,12 +1,14 @@
 """Reading of run folders, which `TrainingRun` wrote."""
 
+import dataclasses
 import json
 
+import h5py
 import numpy as np
 import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
-from keras_transformer import Tokenizer
+from keras_transformer import Tokenizer, Transformer
 from keras_transformer.inference.run import Run, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.pair import LookupVocabulary
@@ -125,6 +127,28 @@ def test_an_unknown_setting_is_refused(run):
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match="depth"):
         Run.open(run.path)
+
+
+def test_a_checkpoint_of_another_run_with_another_model(run, tmp_path):
+    config = dataclasses.replace(run.config, d_ff=run.config.d_ff + 8)
+    path = tmp_path / "other"
+    other = TrainingRun.create(path, config, {}, run.tokenizer)
+    other.save_checkpoint(Transformer(config), 3, max_to_keep=1)
+    (checkpoint,) = other.checkpoints()
+    with pytest.raises(InputError, match=f"must belong to run {run.id[:8]}"):
+        run.load_model(checkpoint)
+    # The same weights as a checkpoint of this run.
+    with h5py.File(checkpoint, "a") as file:
+        file.attrs["run"] = run.id
+    with pytest.raises(InputError, match="weights of the model in config"):
+        run.load_model(checkpoint)
+
+
+def test_a_damaged_checkpoint_is_refused(run, tmp_path):
+    checkpoint = tmp_path / "step-00000003.weights.h5"
+    checkpoint.write_bytes(b"no HDF5")
+    with pytest.raises(InputError, match=r"\w\)\. It may be damaged: delete"):
+        run.load_model(checkpoint)
 
 
 def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):

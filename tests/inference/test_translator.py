@@ -62,13 +62,15 @@ def test_workers_translate_at_the_same_time(translator, pairs, monkeypatch):
     sources = list(pairs)
     expected = translator.translate(sources)
     at_once = threading.Barrier(3)
-    translate = translator._compiled["translate"]
+    translate = translator._translate_graph()
 
     def wait_for_the_others(*tensors):
         at_once.wait(timeout=60)
         return translate(*tensors)
 
-    monkeypatch.setitem(translator._compiled, "translate", wait_for_the_others)
+    monkeypatch.setattr(
+        translator, "_translate_graph", lambda: wait_for_the_others
+    )
     found = translator.translate(sources, workers=3)
     for ours, theirs in zip(found, expected, strict=True):
         assert_same(ours, theirs)

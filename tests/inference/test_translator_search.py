@@ -155,10 +155,10 @@ def test_other_values_of_weights_need_no_new_graph(model, tokenizer):
     changed = copied(model)
     translator = kt.Translator(changed, tokenizer)
     before = translator.translate("dog")
-    graph = translator._compiled["translate"]
+    graph = translator._translate_graph()
     changed.set_weights([weight * 0.9 for weight in model.get_weights()])
     assert translator.translate("dog").scores != before.scores
-    assert translator._compiled["translate"] is graph
+    assert translator._translate_graph() is graph
     assert graph.experimental_get_tracing_count() == 1
 
 
@@ -173,3 +173,12 @@ def test_texts_are_tokenized_once(translator, pairs, monkeypatch):
     monkeypatch.setattr(translator.task, "source_ids", watch)
     translator.translate(list(pairs), batch_tokens=24)
     assert len(texts) == len(pairs)
+
+
+def test_another_search_is_used_from_now_on(model, tokenizer):
+    translator = kt.Translator(model, tokenizer, kt.BeamSearch(1, 0.0))
+    before = translator.translate("dog").scores
+    translator.search = kt.BeamSearch(1, 1.0)
+    after = translator.translate("dog").scores
+    assert after[0] > before[0]  # the length penalty divides a negative number
+    assert after[0] == pytest.approx(translator.score("dog", "Hund").score)

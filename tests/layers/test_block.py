@@ -1,5 +1,7 @@
 """Other sub-layers: pre-norm and a gated network, as in docs/guide.md."""
 
+import inspect
+
 import keras
 import numpy as np
 import numpy_reference as reference
@@ -7,6 +9,7 @@ import pytest
 from helpers import normal, randomise, to_numpy, weights_by_path
 
 import keras_transformer as kt
+from keras_transformer.layers.block import document_arguments
 
 
 @keras.saving.register_keras_serializable(package="my_project")
@@ -197,3 +200,23 @@ def test_class_that_is_not_registered_is_found_among_custom_objects():
 def test_something_else_than_a_layer_class_is_refused(wrong):
     with pytest.raises(ValueError, match="residual_class must be a subclass"):
         kt.layers.EncoderLayer(**BLOCK, residual_class=wrong)
+
+
+@pytest.mark.parametrize("name", ("Encoder", "Decoder"))
+def test_a_stack_has_the_arguments_of_its_layers(name):
+    stack, layer = (
+        inspect.signature(getattr(kt.layers, kind)).parameters
+        for kind in (name, f"{name}Layer")
+    )
+    assert list(stack) == ["num_layers", *layer]
+    assert all(stack[argument] == layer[argument] for argument in layer)
+
+
+def test_a_class_whose_docstring_was_removed():
+    """As with `python -OO`."""
+
+    class Bare:
+        pass
+
+    assert document_arguments(Bare) is Bare
+    assert Bare.__doc__ is None

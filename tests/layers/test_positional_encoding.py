@@ -73,3 +73,26 @@ def test_tensorflow_refuses_positions_beyond_the_table_in_a_graph():
         assert encode(normal(2, 5, 8)).shape == (2, 5, 8)
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[0, 5\)"):
             encode(normal(2, 6, 8))
+
+
+@pytest.mark.parametrize(
+    ("options", "d_model"),
+    [
+        (dict(endpoint=True), 2),
+        (dict(endpoint=True), 7),
+        (dict(layout="halves"), 7),
+    ],
+)
+def test_widths_that_another_layout_does_not_have(options, d_model):
+    encoding = SinusoidalPositionalEncoding(**options)
+    with pytest.raises(ValueError, match=f"even d_model.*d_model={d_model}"):
+        encoding.build((None, None, d_model))
+
+
+@pytest.mark.parametrize(
+    "options", (dict(offset=-1), dict(offset=0.5), dict(endpoint=2))
+)
+def test_invalid_arguments_are_refused(options):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"Received: {name}="):
+        SinusoidalPositionalEncoding(**options)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.decoding.blocks import top_k
+from keras_transformer.decoding.top_k import top_k
 
 
 @pytest.mark.parametrize("vocab_size", [640, 330, 211, 7])
