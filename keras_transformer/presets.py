@@ -145,7 +145,7 @@ def find_preset(name: str) -> Preset:
     """
     if name in PRESETS:
         return PRESETS[name]
-    similar = difflib.get_close_matches(name, PRESETS, n=1)
+    similar = difflib.get_close_matches(str(name), PRESETS, n=1)
     hint = f"Did you mean {similar[0]!r}? " if similar else ""
     raise InputError(
         f"There is no preset {name!r}. {hint}`keras-transformer presets` "

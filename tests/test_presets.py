@@ -127,6 +127,7 @@ def test_a_preset_holds_only_what_differs_from_base(name):
         ("Base", "Did you mean 'base'? "),
         ("multi30", "Did you mean 'multi30k'? "),
         ("xyz", ""),
+        (None, ""),
     ],
 )
 def test_an_unknown_preset_is_refused_with_a_suggestion(name, suggestion):

@@ -109,7 +109,10 @@ def train(
         if step < recipe.steps:
             _fit(model, job, run, prepared, step, positions)
         else:
-            print(f"training: all {recipe.steps:,} steps are done")
+            print(
+                f"training: all {recipe.steps:,} steps are done: the run is at "
+                f"step {step:,}"
+            )
     return run if job.is_chief else None
 
 

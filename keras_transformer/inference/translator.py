@@ -129,11 +129,11 @@ class Translator:
         """
         given = [run] if isinstance(run, str | os.PathLike | Run) else run
         runs = [one if isinstance(one, Run) else Run.open(one) for one in given]
-        if len({(one.tokenizer.digest, one.task.name) for one in runs}) > 1:
+        if len({(one.tokenizer.digest, one.task.name) for one in runs}) != 1:
             raise InputError(
                 "Runs that translate together must have the same task and "
                 "tokenizer: train the second with --init-from. Received: "
-                f"{', '.join(str(one.path) for one in runs)}"
+                f"{', '.join(str(one.path) for one in runs) or 'no run'}"
             )
         checkpoints = [(one, one.find_checkpoint(checkpoint)) for one in runs]
         models = [one.load_model(path, dtype) for one, path in checkpoints]

@@ -81,6 +81,8 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
     runs = [create(name, tokenizer) for name in ("a", "b")]
     both = kt.Translator.open(runs)
     assert len(both.models) == 2 and both("dog") == "Hund"
+    with pytest.raises(kt.InputError, match="Received: no run"):
+        kt.Translator.open([])
     found = [(run.path, path.name) for run, path in both.checkpoints]
     assert found == [(run, "step-00000001.weights.h5") for run in runs]
     other = create("c", kt.Tokenizer.train(list(pairs), vocab_size=300))
