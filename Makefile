@@ -18,8 +18,10 @@ PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # with the NumPy reference. Saving and docstrings do not depend on the backend.
 PORTABLE_TESTS := tests/layers tests/test_masks.py tests/test_model.py \
 	tests/test_losses.py tests/test_schedules.py tests/test_metrics.py \
-	tests/test_reference.py tests/test_configurations.py tests/test_weights.py \
-	tests/decoding/test_step.py -k "not docstrings and not saved" -m "not slow"
+	tests/test_reference.py tests/test_weights.py \
+	-k "not docstrings and not saved" -m "not slow"
+# More of them, which take a minute on JAX: it compiles each operation.
+LONG_PORTABLE_TESTS := tests/test_configurations.py tests/decoding/test_step.py
 
 # The ends of the version ranges in setup.py. Both exist for Python 3.11 and
 # 3.12 only.
@@ -52,7 +54,7 @@ test: .venv/.test ## Run the tests that are not slow, on TensorFlow and JAX
 
 test-all: .venv/.test ## Run the tests, slow ones too, on TensorFlow and JAX
 	$(PY) $(PYTEST)
-	$(MAKE) test-jax
+	$(MAKE) test-jax PORTABLE_TESTS='$(LONG_PORTABLE_TESTS) $(PORTABLE_TESTS)'
 
 test-jax: .venv/.test ## Run the portable tests on JAX
 	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
@@ -60,7 +62,7 @@ test-jax: .venv/.test ## Run the portable tests on JAX
 
 test-torch: .venv/.torch ## Run the portable tests on PyTorch, and compare
 	$(PY) $(PYTEST) tests/test_torch_parity.py
-	KERAS_BACKEND=torch $(PY) $(PYTEST) $(PORTABLE_TESTS)
+	KERAS_BACKEND=torch $(PY) $(PYTEST) $(LONG_PORTABLE_TESTS) $(PORTABLE_TESTS)
 
 matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the version ranges
 	.venvs/oldest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
