@@ -12,7 +12,7 @@ PROGRAMS = sorted(
     for path in (ROOT / "benchmarks").rglob("*.py")
     if '__name__ == "__main__"' in path.read_text("utf-8")
 )
-OTHER_LIBRARIES = "ctranslate2|keras_hub|opennmt|torch"
+OTHER_LIBRARIES = "ctranslate2|keras_hub|opennmt|torch|transformers"
 
 
 @pytest.mark.slow
