@@ -237,6 +237,12 @@ def open_shared_run(
 def _open_data(run: TrainingRun, job: Job) -> Prepared:
     """Returns the training data of a run; refuses a corpus that has changed."""
     known = run.statistics
+    if "prepared" not in known:
+        raise InputError(
+            f"{run.path} was started by an earlier version, which trained in "
+            "another order. Finish it with that version, or train into "
+            "another folder, perhaps with --init-from this run."
+        )
     refused = (
         f"{run.path} was started with other data. Choose another output, or "
         f"use the same data. Checksums of {job.corpus.name} differ."

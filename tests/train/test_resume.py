@@ -197,6 +197,16 @@ def test_what_was_prepared_may_be_removed_but_not_changed(
     assert not (tmp_path / "other").exists()
 
 
+def test_a_run_of_an_earlier_version_is_refused(corpus, run):
+    config = run.path / "config.json"
+    values = json.loads(config.read_text())
+    del values["statistics"]["prepared"]
+    config.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="earlier version.*--init-from"):
+        open_and_close(corpus, run.path)
+    assert open_and_close(corpus, run.path, steps=1).id == run.id
+
+
 def test_the_folder_beside_the_run_is_read_only(corpus, tmp_path, monkeypatch):
     """As it is if the output is what a container has mounted."""
     output = tmp_path / "out"

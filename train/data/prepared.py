@@ -72,7 +72,7 @@ class Prepared(Split):
         try:
             expected = str(values["tokenizer"])
             names = {field.name for field in dataclasses.fields(Statistics)}
-            found = values["statistics"]
+            statistics = values["statistics"]
             prepared = cls(
                 f"{path}, train",
                 path=path,
@@ -81,7 +81,7 @@ class Prepared(Split):
                 target=values["target"],
                 tokenizer=tokenizer,
                 max_length=int(values["max_length"]),
-                statistics=Statistics(**{k: int(found[k]) for k in names}),
+                statistics=Statistics(**{k: int(statistics[k]) for k in names}),
                 checksum=int(values["checksum"]),
                 shard_pairs=tuple(map(int, values["shards"])),
                 text_splits=tuple(map(str, values["text_splits"])),
