@@ -10,7 +10,7 @@ Letters are those of `decoding/step.py`.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -18,6 +18,7 @@ from keras import ops
 
 from keras_transformer.layers import (
     DecoderLayer,
+    EncoderLayer,
     FeedForward,
     MultiHeadAttention,
     Residual,
@@ -25,9 +26,11 @@ from keras_transformer.layers import (
     TiedEmbedding,
 )
 from keras_transformer.layers.attention import MASKED
+from keras_transformer.layers.positional_encoding import PositionalEncoding
 
 Pair = tuple[Any, Any]  # keys and values
-Append = Callable[[Pair, Pair], Pair]  # past and new ones -> those to attend to
+# Past and new ones -> those to attend to, in one or several blocks.
+Append = Callable[[Pair, Pair], Sequence[Pair]]
 
 if keras.backend.backend() == "tensorflow":
     # keras.ops would add operations to each of these.
@@ -101,17 +104,21 @@ class Rows:
 
 
 class LayerStep:
-    """A decoder layer: its sub-layers in their residual connections."""
+    """A layer of a stack: its sub-layers in their residual connections."""
 
-    def __init__(self, layer: DecoderLayer, rows: Rows, dtype: str) -> None:
+    def __init__(
+        self, layer: EncoderLayer | DecoderLayer, rows: Rows, dtype: str
+    ) -> None:
         self.self_attention = _attention(
             layer.self_attention, rows, dtype, is_self_attention=True
         )
-        self.cross_attention = _attention(
-            layer.cross_attention, rows, dtype, is_self_attention=False
-        )
         self._self_residual = _residual(layer.self_attention_norm, rows)
-        self._cross_residual = _residual(layer.cross_attention_norm, rows)
+        self.cross_attention = None
+        if isinstance(layer, DecoderLayer):
+            self.cross_attention = _attention(
+                layer.cross_attention, rows, dtype, is_self_attention=False
+            )
+            self._cross_residual = _residual(layer.cross_attention_norm, rows)
         self._residual = _residual(layer.feed_forward_norm, rows)
         network = layer.feed_forward
         self._feed_forward = rows.called(network)
@@ -123,28 +130,29 @@ class LayerStep:
     def __call__(
         self,
         x: Any,
-        past: Pair,
-        mask: Any,
-        memory: Pair,
+        past: Pair | None,
+        masks: Sequence[Any],
+        memory: Pair | None,
         memory_mask: Any,
         append: Append,
-    ) -> tuple[Any, Pair]:
+    ) -> tuple[Any, Sequence[Pair]]:
         """Returns the output `[N, d_model]`, and what `append` returned."""
-        kept = None
+        blocks: Sequence[Pair] = []
 
         def attend_to_self(x: Any) -> Any:
-            nonlocal kept
+            nonlocal blocks
             query, *new = self.self_attention.project(x)
-            kept = append(past, new)
-            return self.self_attention.attend(query, kept, mask)
+            blocks = append(past, new)
+            return self.self_attention.attend(query, blocks, masks)
 
         def attend_to_memory(x: Any) -> Any:
             query = self.cross_attention.project_query(x)
-            return self.cross_attention.attend(query, memory, memory_mask)
+            return self.cross_attention.attend(query, [memory], [memory_mask])
 
         x = self._self_residual(x, attend_to_self)
-        x = self._cross_residual(x, attend_to_memory)
-        return self._residual(x, self._feed_forward), kept
+        if self.cross_attention is not None:
+            x = self._cross_residual(x, attend_to_memory)
+        return self._residual(x, self._feed_forward), blocks
 
 
 @dataclasses.dataclass
@@ -167,8 +175,15 @@ class _CalledAttention:
         query = self.project_query(x)
         return [query, *self.layer.project_memory(query)]
 
-    def attend(self, query: Any, pair: Pair, mask: Any) -> Any:
-        """Returns the output `[N, d_model]`."""
+    def attend(
+        self, query: Any, blocks: Sequence[Pair], masks: Sequence[Any]
+    ) -> Any:
+        """Returns the output `[N, d_model]`.
+
+        There is a mask for each block of keys and values, `[B, 1, K, keys]`:
+        boolean, True = attend, or float32, to be added to the scores.
+        """
+        (pair,), (mask,) = blocks, masks
         output, _ = self.layer.attend(query, *pair, mask[:, 0])
         return self.rows.flat(output)
 
@@ -212,16 +227,31 @@ class _PlainAttention(_CalledAttention):
         parts = _split(self._project(x), self._sizes)
         return [self.rows.split(part) for part in parts]
 
-    def attend(self, query: Any, pair: Pair, mask: Any) -> Any:
-        key, value = pair
-        scores = ops.cast(_products(query, key), "float32")
-        scores = ops.where(mask, scores, MASKED)
+    def attend(
+        self, query: Any, blocks: Sequence[Pair], masks: Sequence[Any]
+    ) -> Any:
+        scores = [
+            _hide(ops.cast(_products(query, key), "float32"), mask)
+            for (key, _), mask in zip(blocks, masks, strict=True)
+        ]
         # Softmax as five operations: oneDNN's one wakes a thread, which takes
         # longer than all of them.
-        scores = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
-        scores = scores / ops.sum(scores, axis=-1, keepdims=True)
-        heads = ops.matmul(ops.cast(scores, self.dtype), value)
-        return self._output(self.rows.join(heads))
+        highest = [ops.max(x, axis=-1, keepdims=True) for x in scores]
+        highest = functools.reduce(ops.maximum, highest)
+        scores = [ops.exp(x - highest) for x in scores]
+        sums = [ops.sum(x, axis=-1, keepdims=True) for x in scores]
+        total = functools.reduce(ops.add, sums)
+        heads = [
+            ops.matmul(ops.cast(x / total, self.dtype), value)
+            for x, (_, value) in zip(scores, blocks, strict=True)
+        ]
+        return self._output(self.rows.join(functools.reduce(ops.add, heads)))
+
+
+def _hide(scores: Any, mask: Any) -> Any:
+    if keras.backend.standardize_dtype(mask.dtype) == "bool":
+        return ops.where(mask, scores, MASKED)
+    return scores + mask
 
 
 def _attention(
@@ -242,11 +272,18 @@ def _dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
     ]
 
 
-def embedding_step(model: Any, max_length: Any, rows: Rows) -> Callable:
-    """Returns the function from ids `[B, K]` and position to `[N, d_model]`."""
-    layer, dtype = model.target_embedding, model.compute_dtype
-    vectors = model.target_positions.vectors(ops.arange(max_length))
-    vectors = ops.cast(vectors, dtype)
+def embedding_step(
+    layer: keras.layers.Layer,
+    positions: PositionalEncoding,
+    max_length: Any,
+    rows: Rows,
+    dtype: str,
+) -> Callable:
+    """Returns the function from ids and positions to `[N, d_model]`.
+
+    Ids are `[B, K]`, and positions a scalar or `[N]`.
+    """
+    vectors = ops.cast(positions.vectors(ops.arange(max_length)), dtype)
     if type(layer) is not TiedEmbedding:
         return lambda ids, index: (
             rows.flat(layer(ids)) + _take(vectors, index, axis=0)
@@ -259,6 +296,18 @@ def embedding_step(model: Any, max_length: Any, rows: Rows) -> Callable:
         return x + _take(vectors, index, axis=0)
 
     return embed
+
+
+def memory_step(
+    attention: MultiHeadAttention, rows: Rows, dtype: str
+) -> Callable[[Any], Pair]:
+    """Returns the function from encoded sources `[N, d_model]` to a pair.
+
+    It is what `project_memory` returns for `[B, K, d_model]`.
+    """
+    key = _dense(attention.key_projection, dtype)
+    value = _dense(attention.value_projection, dtype)
+    return lambda x: (rows.split(key(x)), rows.split(value(x)))
 
 
 def output_step(model: Any, rows: Rows) -> Callable[[Any], Any]:

@@ -37,6 +37,8 @@ class StepDecoder:
         max_length: The number of positions to decode at most, an integer or
             a scalar tensor.
         beam_size: K, likewise.
+        rows: Converts between shapes; another one than `parts.Rows` serves
+            another runtime.
 
     Raises:
         ValueError: If a class of the model overrides what steps leave out;
@@ -55,14 +57,27 @@ class StepDecoder:
     (1, 1, 100)
     """
 
-    def __init__(self, model: Any, max_length: Any, beam_size: Any) -> None:
+    def __init__(
+        self,
+        model: Any,
+        max_length: Any,
+        beam_size: Any,
+        rows: parts.Rows | None = None,
+    ) -> None:
         model.check_step_by_step()
         dtype = model.compute_dtype
-        rows = parts.Rows(beam_size, model.config.decoder.num_heads)
+        if rows is None:
+            rows = parts.Rows(beam_size, model.config.decoder.num_heads)
         self._rows = rows
         self._window = model.config.attention_window
-        self._embed = parts.embedding_step(model, max_length, rows)
-        self._layers = [
+        self._embed = parts.embedding_step(
+            model.target_embedding,
+            model.target_positions,
+            max_length,
+            rows,
+            dtype,
+        )
+        self.layers = [
             parts.LayerStep(layer, rows, dtype)
             for layer in model.decoder.layers
         ]
@@ -81,7 +96,7 @@ class StepDecoder:
         batch = ops.shape(memory.states)[0]
         pairs = [
             layer.cross_attention.project_memory(memory)
-            for layer in self._layers
+            for layer in self.layers
         ]
         return DecoderCache(
             tuple(tuple(x[:, :, :0] for x in pair) for pair in pairs),
@@ -115,18 +130,19 @@ class StepDecoder:
                 return x
             return x[:, :, -self._window * self._rows.beam_size :]
 
-        def append(past: parts.Pair, new: parts.Pair) -> parts.Pair:
+        def append(past: parts.Pair, new: parts.Pair) -> list[parts.Pair]:
             pairs = zip(past, new, strict=True)
-            return tuple(last(ops.concatenate(p, axis=2)) for p in pairs)
+            return [tuple(last(ops.concatenate(p, axis=2)) for p in pairs)]
 
         past = parts.of_parents(cache.ancestry, parents)
         slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
         own = ops.zeros_like(parents)[:, :, None] + slots[:, None]
         is_own = ops.equal(own, slots)  # [B, K, K]
         ancestry = last(ops.concatenate([past, is_own], axis=2))
-        logits, layers = self.step(
-            ids, index, cache.layers, ancestry, cache, append
+        logits, blocks = self.step(
+            ids, index, cache.layers, [ancestry[:, None]], cache, append
         )
+        layers = tuple(pair for (pair,) in blocks)
         return logits, cache._replace(layers=layers, ancestry=ancestry)
 
     def step(
@@ -134,30 +150,34 @@ class StepDecoder:
         ids: Any,
         index: Any,
         past: Sequence[parts.Pair],
-        mask: Any,
+        masks: Sequence[Any],
         cache: DecoderCache,
         append: parts.Append,
-    ) -> tuple[Any, tuple[parts.Pair, ...]]:
+    ) -> tuple[Any, tuple[Sequence[parts.Pair], ...]]:
         """Decodes one more token, with keys and values that the caller keeps.
 
         Args:
             ids: `[B, K]`, as in `decode_step`.
             index: As in `decode_step`.
             past: Keys and values of each layer.
-            mask: Boolean `[B, K, keys]`, True = attend, for the keys that
-                `append` returns.
+            masks: `[B, 1, K, keys]`, one for each block of keys that `append`
+                returns: boolean, True = attend, or float32, to be added to
+                the scores.
             cache: Has the memory and its mask.
             append: Takes the `past` of a layer and the keys and values
-                `[B, H, K, w]` of this step; returns those to attend to.
+                `[B, H, K, w]` of this step; returns those to attend to, in
+                one or several blocks.
 
         Returns:
             Logits `[B, K, V]`, and what `append` returned for each layer.
         """
-        x, mask, kept = self._embed(ids, index), mask[:, None], []
+        x, kept = self._embed(ids, index), []
         for layer, pair, memory in zip(
-            self._layers, past, cache.memory, strict=True
+            self.layers, past, cache.memory, strict=True
         ):
-            x, pair = layer(x, pair, mask, memory, cache.memory_mask, append)
-            kept.append(pair)
+            x, blocks = layer(
+                x, pair, masks, memory, cache.memory_mask, append
+            )
+            kept.append(blocks)
         logits = self._project(self._normalize(x))
         return self._rows.of_hypotheses(logits), tuple(kept)

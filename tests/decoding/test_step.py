@@ -171,21 +171,48 @@ def test_keys_and_values_of_a_fixed_length():
         def write(past, new, index=index):
             for values, value in zip(past, new, strict=True):
                 values[:, :, index] = to_numpy(value)[:, :, 0]
-            return [ops.convert_to_tensor(values) for values in past]
+            return [tuple(map(ops.convert_to_tensor, past))]
 
-        mask = np.zeros((2, 1, length), bool)
-        mask[:, :, : index + 1] = True
+        mask = np.zeros((2, 1, 1, length), bool)
+        mask[..., : index + 1] = True
         logits, _ = decoder.step(
             ops.convert_to_tensor(step_ids),
             index,
             kept,
-            ops.convert_to_tensor(mask),
+            [ops.convert_to_tensor(mask)],
             cache,
             write,
         )
     target = ids[:, :, 0].T
     expected = to_numpy(model.decode(target, model.encode(SOURCE)))[:, -1]
     np.testing.assert_allclose(to_numpy(logits)[:, 0], expected, atol=1e-5)
+
+
+def test_two_blocks_and_masks_that_are_added():
+    """The past stays where it is, and the caller adds the new ones later."""
+    model = random_model()
+    decoder = StepDecoder(model, 2, 2)
+    cache = decoder.init_cache(model.encode(SOURCE))
+    ids = ops.convert_to_tensor([[5, 6], [7, 8]], "int32")
+    parents = ops.convert_to_tensor([[0, 0], [0, 0]], "int32")
+    _, cache = decoder.decode_step(ids, parents, cache, 0)
+    parents = ops.convert_to_tensor([[1, 0], [1, 1]], "int32")
+    expected, _ = decoder.decode_step(ids, parents, cache, 1)
+
+    is_past = np.equal(to_numpy(parents)[:, None, :, None], [0, 1])
+    own = np.eye(2, dtype=bool)[None, None]
+    masks = [np.where(x, 0, -1e9).astype("float32") for x in (is_past, own)]
+    memory = to_numpy(cache.memory_mask)
+    memory = np.where(memory, 0, -1e9).astype("float32")
+    found, _ = decoder.step(
+        ids,
+        1,
+        cache.layers,
+        [ops.convert_to_tensor(mask) for mask in masks],
+        cache._replace(memory_mask=ops.convert_to_tensor(memory)),
+        lambda past, new: [past, new],
+    )
+    np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
 
 
 def test_it_uses_the_current_weights():
