@@ -127,6 +127,12 @@ class LayerStep:
             outer = _dense(network.outer, dtype)
             self._feed_forward = lambda x: outer(inner(x))
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its attention is that of this library, and not called."""
+        attentions = (self.self_attention, self.cross_attention)
+        return all(isinstance(x, _PlainAttention | None) for x in attentions)
+
     def __call__(
         self,
         x: Any,

@@ -18,7 +18,7 @@ def block_size(vocab_size: int | None) -> int | None:
 def top_k(
     log_probs: tf.Tensor, count: int | tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.math.top_k` over a vocabulary, `[B, K, V]`.
+    """`tf.math.top_k` over a vocabulary, `[B, K, V]` or `[N, V]`.
 
     The best `count` values are in the `count` blocks with the best maxima,
     which takes a fifth of the time if V is a multiple of a size of blocks. Of
@@ -28,13 +28,17 @@ def top_k(
     size = block_size(vocab_size)
     if size is None:
         return tf.math.top_k(log_probs, count)
-    batch, hypotheses = tf.unstack(tf.shape(log_probs)[:2])
-    blocks = tf.reshape(log_probs, [batch, hypotheses, -1, size])
+    batch_dims = log_probs.shape.rank - 1
+    rows = [-1]  # LiteRT needs a graph that computes no shapes
+    if batch_dims > 1:
+        rows = tf.unstack(tf.shape(log_probs)[:-1])
+    blocks = tf.reshape(log_probs, [*rows, vocab_size // size, size])
     chosen = tf.minimum(count, vocab_size // size)
     _, best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), chosen)
     best = tf.sort(best)  # of equal values, the smaller id comes first
-    blocks = tf.gather(blocks, best, batch_dims=2)  # [B, K, chosen, size]
-    flat = tf.reshape(blocks, [batch, hypotheses, chosen * size])
+    # [B, K, chosen, size]
+    blocks = tf.gather(blocks, best, batch_dims=batch_dims)
+    flat = tf.reshape(blocks, [*rows, chosen * size])
     values, indices = tf.math.top_k(flat, count)
-    block = tf.gather(best, indices // size, batch_dims=2)
+    block = tf.gather(best, indices // size, batch_dims=batch_dims)
     return values, block * size + indices % size

@@ -21,3 +21,6 @@ def test_best_tokens_of_a_large_vocabulary(vocab_size, count):
     np.testing.assert_array_equal(values, expected)
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(tokens.numpy()[finite], indices[finite])
+    flat = top_k(tf.reshape(log_probs, [6, vocab_size]), count)
+    for found, of_rows in zip((values, tokens), flat, strict=True):
+        np.testing.assert_array_equal(tf.reshape(of_rows, [2, 3, -1]), found)

@@ -1,0 +1,1 @@
+"""Writes a model for LiteRT, which needs no TensorFlow to run."""

@@ -1,0 +1,141 @@
+"""Changes the file of a LiteRT model: int8 weights, each stored once.
+
+The converter's own quantization stores a matrix that is both embedding and
+output projection twice, and gives the embedding one scale for all rows.
+"""
+
+from typing import Any
+
+import numpy as np
+from tensorflow.lite.python.schema_py_generated import (
+    BuiltinOperator,
+    BufferT,
+    OperatorCodeT,
+    QuantizationParametersT,
+    TensorType,
+)
+from tensorflow.lite.tools import flatbuffer_utils
+
+from keras_transformer.support.errors import InputError
+
+# The first versions of the operators that take int8 rows with a scale each.
+_FULLY_CONNECTED_VERSION = 12
+_EMBEDDING_LOOKUP_VERSION = 3
+
+
+def finished(content: bytes, int8: bool) -> bytes:
+    """Returns a converted model with its weights stored once.
+
+    Args:
+        content: The float32 model.
+        int8: Whether to quantize the matrices of products, embeddings and
+            positions. Each row (of an output, or of a token) has a scale.
+
+    Raises:
+        InputError: If it has an operator that is not LiteRT's own.
+    """
+    model = flatbuffer_utils.read_model_from_bytearray(bytearray(content))
+    foreign = [x.customCode.decode() for x in model.operatorCodes if x.customCode]
+    if foreign:
+        raise InputError(
+            "A LiteRT model must have LiteRT's own operators only: no Python "
+            "package runs others. Received: the operators "
+            f"{', '.join(foreign)}, of a layer of another class. Export a "
+            "SavedModel instead."
+        )
+    if int8:
+        _quantize(model)
+    _share_buffers(model)
+    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
+
+
+def _quantize(model: Any) -> None:
+    codes = model.operatorCodes
+    lookup = OperatorCodeT()
+    lookup.builtinCode = BuiltinOperator.EMBEDDING_LOOKUP
+    lookup.deprecatedBuiltinCode = lookup.builtinCode
+    lookup.version = _EMBEDDING_LOOKUP_VERSION
+    codes.append(lookup)
+    matrices: dict[int, tuple] = {}  # by the number of the float32 buffer
+    for subgraph in model.subgraphs:
+        tensors: dict[int, int] = {}  # by the number of the float32 tensor
+        for operator in subgraph.operators:
+            code = codes[operator.opcodeIndex]
+            # The input that has the matrix.
+            at = {
+                BuiltinOperator.FULLY_CONNECTED: 1,
+                BuiltinOperator.GATHER: 0,
+            }.get(code.builtinCode)
+            if at is None:
+                continue
+            inputs = list(operator.inputs)
+            index = inputs[at]
+            tensor = subgraph.tensors[index]
+            if (
+                model.buffers[tensor.buffer].data is None
+                or tensor.type != TensorType.FLOAT32
+            ):
+                continue  # computed, or an index
+            if index not in tensors:
+                if tensor.buffer not in matrices:
+                    matrices[tensor.buffer] = _int8_matrix(model, tensor)
+                tensors[index] = len(subgraph.tensors)
+                subgraph.tensors.append(
+                    _int8_tensor(tensor, *matrices[tensor.buffer])
+                )
+            inputs[at] = tensors[index]
+            if code.builtinCode == BuiltinOperator.GATHER:
+                inputs.reverse()
+                operator.opcodeIndex = len(codes) - 1
+                operator.builtinOptions = None
+                operator.builtinOptionsType = 0
+            else:
+                operator.builtinOptions.asymmetricQuantizeInputs = True
+                code.version = _FULLY_CONNECTED_VERSION
+            operator.inputs = inputs
+
+
+def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:
+    """Returns the number of a new buffer, and the scales of its rows."""
+    data = bytes(model.buffers[tensor.buffer].data)
+    values = np.frombuffer(data, "<f4").reshape(tensor.shape)
+    scales = np.abs(values).max(axis=1, keepdims=True) / 127
+    scales[scales == 0] = 1
+    buffer = BufferT()
+    rounded = np.round(values / scales).astype("int8")
+    buffer.data = np.frombuffer(rounded.tobytes(), "uint8")
+    model.buffers.append(buffer)
+    return len(model.buffers) - 1, scales[:, 0].astype("float32")
+
+
+def _int8_tensor(tensor: Any, buffer: int, scales: np.ndarray) -> Any:
+    made = type(tensor)()
+    made.name, made.shape = tensor.name, tensor.shape
+    made.type, made.buffer = TensorType.INT8, buffer
+    made.quantization = QuantizationParametersT()
+    made.quantization.scale = scales
+    made.quantization.zeroPoint = np.zeros(len(scales), "int64")
+    made.quantization.quantizedDimension = 0
+    return made
+
+
+def _share_buffers(model: Any) -> None:
+    """Lets equal weights share a buffer, and drops what is not used."""
+    used = set()
+    first: dict[bytes, int] = {}
+    for subgraph in model.subgraphs:
+        indices = {*subgraph.inputs, *subgraph.outputs}
+        for operator in subgraph.operators:
+            indices |= {*operator.inputs, *operator.outputs}
+        for index, tensor in enumerate(subgraph.tensors):
+            data = model.buffers[tensor.buffer].data
+            if index not in indices:
+                tensor.buffer = 0  # the empty one
+            elif data is not None:
+                content = bytes(data)
+                tensor.buffer = first.setdefault(content, tensor.buffer)
+            used.add(tensor.buffer)
+    used |= {entry.buffer for entry in model.metadata or ()}
+    for number, buffer in enumerate(model.buffers):
+        if number not in used:
+            buffer.data = None
