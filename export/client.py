@@ -18,7 +18,7 @@ import grpc
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.inference.translator import Score, Translation
+from keras_transformer.inference.texts import Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
     NON_NEGATIVE_INTEGER,

@@ -18,7 +18,8 @@ from keras_transformer import __version__
 from keras_transformer.export.operations import oldest_serving
 from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
-from keras_transformer.inference.translator import Translation, Translator
+from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_new, write_json
 from keras_transformer.text import read_texts

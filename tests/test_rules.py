@@ -135,7 +135,7 @@ def test_tensorflow_is_imported_in_few_places():
             "tasks/parsing/task",
             "tasks/task",
             "tasks/translation",
-            "text/pair",
+            "text/ops",
             "text/vocabulary",
         )
     }

@@ -25,7 +25,7 @@ from keras_transformer.support.startup import available_cores, decoding_workers
 from keras_transformer.tasks import ParsingTask, TranslationTask
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.translator import Translation
+    from keras_transformer.inference.texts import Translation
 
 _N_BEST = flag(
     "--n-best N",

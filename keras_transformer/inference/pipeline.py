@@ -10,13 +10,14 @@ S = source length, T = target length, p = prefix length, V = vocabulary.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch, Search
+from keras_transformer.inference.texts import Translation
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
@@ -24,28 +25,6 @@ from keras_transformer.text import Vocabulary
 
 # What models and vocabularies that work together have in common.
 _SHARED_FIELDS = "vocab_size, pad_id, bos_id, eos_id, source_vocab_size"
-
-
-class Translation(NamedTuple):
-    """The translations of one source text.
-
-    In graphs, those of a batch: tensors of shape `[B, n]` for the lists, of
-    strings and float32, and boolean `[B]` for the others.
-    """
-
-    texts: list[str]  # best first
-    scores: list[float]  # log P / length penalty of each text
-    source_truncated: bool  # source or prefix was longer than the model reads
-    at_length_limit: bool  # the best text has as many tokens as it may have
-    repaired: bool = False  # the best text is a tree that had to be repaired
-
-
-class Score(NamedTuple):
-    """How likely a given translation is."""
-
-    score: float  # log P / length penalty, by which the search ranks
-    log_prob: float  # log P, a natural logarithm
-    perplexity: float  # exp(-log P / number of tokens), the end token included
 
 
 @dataclasses.dataclass(eq=False)

@@ -4,7 +4,6 @@ Letters: n = translations returned, S = source length, T = target length,
 H = attention heads, K = hypotheses of a text, V = vocabulary.
 """
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +15,22 @@ import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
 from keras_transformer.decoding.search import Search
-from keras_transformer.inference.pipeline import Pipeline, Score, Translation
+from keras_transformer.inference.pipeline import Pipeline
 from keras_transformer.inference.run import Run
+from keras_transformer.inference.texts import (
+    Score,
+    Translation,
+    batches_by_length,
+    check_lengths,
+    read_pairs,
+    read_sources,
+)
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts
 
-_MAX_BATCH_SIZE = 128  # each text needs K rows of V log-probabilities
 _IDS = tf.RaggedTensorSpec([None, None], tf.int32)
 
 
@@ -186,15 +192,7 @@ class Translator:
                 not a positive integer, or not each text has one prefix.
         """
         check_values(POSITIVE_INTEGER, workers=workers)
-        texts, is_single = read_texts(texts)
-        if prefixes is None:
-            prefixes = [""] * len(texts)
-        prefixes, _ = read_texts(prefixes, "prefixes")
-        if len(prefixes) != len(texts):
-            raise InputError(
-                "Each text must have one prefix. Received: "
-                f"{len(texts)} texts, {len(prefixes)} prefixes"
-            )
+        texts, prefixes, is_single = read_sources(texts, prefixes)
         strings = tf.constant(texts, tf.string)
         source = self.pipeline.source_ids(strings)
         prefix = source[:, :0]  # nothing
@@ -207,7 +205,10 @@ class Translator:
             columns = (tf.gather(x, rows) for x in (strings, source, prefix))
             return translate(*columns)[0]
 
-        batches = self._batches(source, batch_tokens, workers)
+        lengths = source.row_lengths().numpy().tolist()
+        batches = batches_by_length(
+            lengths, self.max_length, batch_tokens, workers
+        )
         with ThreadPoolExecutor(workers) as pool:
             # A single worker is this thread.
             run = map if workers == 1 else pool.map
@@ -244,26 +245,15 @@ class Translator:
                 is not valid, or one is longer than the model's `max_length`.
         """
         self._check_targets_are_text("A score of a given output")
-        sources, is_single = read_texts(sources, "sources")
-        targets, is_single_target = read_texts(targets, "targets")
-        if len(sources) != len(targets) or is_single != is_single_target:
-            raise InputError(
-                "Each source must have one target: pass two texts, or two "
-                f"lists of the same length. Received: {len(sources)} sources, "
-                f"{len(targets)} targets"
-            )
+        sources, targets, is_single = read_pairs(sources, targets)
         source = self.pipeline.source_ids(tf.constant(sources, tf.string))
         labels = self.pipeline.target_ids(tf.constant(targets, tf.string))
-        lengths = tf.maximum(source.row_lengths(), labels.row_lengths())
-        too_long = np.flatnonzero(lengths >= self.max_length)
-        if too_long.size:
-            raise InputError(
-                f"A text to score must have at most {self.max_length - 1} "
-                "tokens. Received: a longer source or target at index "
-                f"{too_long[0]}"
-            )
+        lengths = [x.row_lengths().numpy().tolist() for x in (source, labels)]
+        check_lengths(*lengths, self.max_length)
         scored: list = [None] * len(sources)
-        for rows in self._batches(labels, batch_tokens):
+        for rows in batches_by_length(
+            lengths[1], self.max_length, batch_tokens
+        ):
             (source_ids, _, _), (label_ids, counts, _) = (
                 self.pipeline.with_end(tf.gather(x, rows))
                 for x in (source, labels)
@@ -369,20 +359,6 @@ class Translator:
                 f"{what} needs a model whose outputs are any text. Received: "
                 f"a model for {self.task.name}"
             )
-
-    def _batches(
-        self, ids: tf.RaggedTensor, batch_tokens: int, workers: int = 1
-    ) -> list[list[int]]:
-        """Groups indices of texts of similar length, longest first."""
-        lengths = np.minimum(ids.row_lengths().numpy() + 1, self.max_length)
-        largest = min(_MAX_BATCH_SIZE, math.ceil(len(lengths) / workers))
-        rows = np.argsort(-lengths, kind="stable").tolist()
-        batches, start = [], 0
-        while start < len(rows):
-            size = min(batch_tokens // lengths[rows[start]], largest)
-            batches.append(rows[start : start + max(size, 1)])
-            start += len(batches[-1])
-        return batches
 
 
 def check_hypothesis(hypothesis: int, count: int) -> None:

@@ -10,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from keras_transformer.decoding.search import BeamSearch
-from keras_transformer.inference.pipeline import Translation
+from keras_transformer.inference.texts import Translation
 from keras_transformer.inference.translator import Translator
 from keras_transformer.showing.pages import attention_page, render
 from keras_transformer.showing.tracing import trace

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from keras_transformer.text.inputs import read_texts
+from keras_transformer.text.pair import LookupVocabulary
 from keras_transformer.text.sentences import join_sentences, split_sentences
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.text.vocabulary import VOCABULARY_FILES, Vocabulary
@@ -27,8 +28,5 @@ def open_vocabulary(folder: str | os.PathLike) -> Vocabulary:
     """
     folder = Path(folder)
     if (folder / "source.spm").exists():
-        # It needs TensorFlow.
-        from keras_transformer.text.pair import LookupVocabulary
-
         return LookupVocabulary.open(folder)
     return Tokenizer.load(folder / "tokenizer.model")

@@ -1,18 +1,17 @@
 """SentencePiece models whose pieces get their ids from a table (Marian)."""
 
 import json
+import re
+import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.vocabulary import (
-    Vocabulary,
-    load_processor,
-    sentencepiece_ops,
-)
+from keras_transformer.text.vocabulary import Vocabulary, load_processor
+
+# A language token at the start of a text. Of TensorFlow's \s, \v is no part.
+LANGUAGE = r"^[\s\v]*(>>[^<>\s\v]+<<)"
 
 
 class LookupVocabulary(Vocabulary):
@@ -41,7 +40,7 @@ class LookupVocabulary(Vocabulary):
         table: Mapping[str, int],
         source: "LookupVocabulary | None" = None,
     ) -> None:
-        load_processor(model)
+        self._processor = load_processor(model)
         special = [table.get(name) for name in self._special]
         ids = list(table.values())
         are_ids = all(isinstance(i, int) for i in ids)
@@ -105,38 +104,26 @@ class LookupVocabulary(Vocabulary):
         piece = self._pieces[token_id]
         return piece in self._special or piece.startswith(">>")
 
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        found = [re.match(LANGUAGE, text, re.ASCII) for text in texts]
+        starts = [match.end() if match else 0 for match in found]
+        rests = [
+            text[start:] for text, start in zip(texts, starts, strict=True)
+        ]
+        split = self._processor.EncodeAsPieces(rests)
+        return [
+            [
+                self.table.get(piece, self.unk_id)
+                for piece in ([match[1], *pieces] if match else pieces)
+            ]
+            for match, pieces in zip(found, split, strict=True)
+        ]
+
+    def _join(self, ids: list[int]) -> str:
+        text = "".join(self.pieces(ids)).replace("▁", " ")
+        return text.strip(string.whitespace)
+
     def _make_ops(self) -> Any:
-        return _LookupOps(self.model, self._pieces, self.unk_id)
+        from keras_transformer.text.ops import LookupOps
 
-
-class _LookupOps(tf.Module):
-    def __init__(self, model: bytes, pieces: list[str], unk_id: int) -> None:
-        super().__init__()
-        self._splitter = sentencepiece_ops(model, tf.string)
-        self._pieces = tf.constant(pieces)
-        ids = tf.range(len(pieces), dtype=tf.int64)
-        self._table = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(self._pieces, ids), unk_id
-        )
-
-    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        language = r"^\s*(>>[^<>\s]+<<)"
-        rest = tf.strings.regex_replace(texts, language, "")
-        # Empty, and so no piece, if the text has no language token; \C is a
-        # byte.
-        first = tf.strings.regex_replace(texts, rf"({language})?\C*", r"\2")
-        pieces = tf.concat(
-            [tf.strings.split(first), self._splitter.tokenize(rest)], axis=1
-        )
-        return pieces.with_values(self.string_to_id(pieces.values))
-
-    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        pieces = ids.with_values(self.id_to_string(ids.values))
-        text = tf.strings.reduce_join(pieces, axis=-1)
-        return tf.strings.strip(tf.strings.regex_replace(text, "▁", " "))
-
-    def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
-        return tf.gather(self._pieces, ids)
-
-    def string_to_id(self, pieces: tf.Tensor) -> tf.Tensor:
-        return tf.cast(self._table.lookup(pieces), tf.int32)
+        return LookupOps(self.model, self._pieces, self.unk_id)

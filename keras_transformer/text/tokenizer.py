@@ -10,11 +10,7 @@ from typing import Any
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.text.training import train_model
-from keras_transformer.text.vocabulary import (
-    Vocabulary,
-    load_processor,
-    sentencepiece_ops,
-)
+from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 
 class Tokenizer(Vocabulary):
@@ -130,7 +126,15 @@ class Tokenizer(Vocabulary):
     def files(self) -> Mapping[str, bytes]:
         return {"tokenizer.model": self.model}
 
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._processor.EncodeAsIds(list(texts))
+
+    def _join(self, ids: list[int]) -> str:
+        return self._processor.DecodeIds(ids)
+
     def _make_ops(self) -> Any:
+        from keras_transformer.text.ops import sentencepiece_ops
+
         return sentencepiece_ops(self.model)
 
     @property

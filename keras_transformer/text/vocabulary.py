@@ -57,6 +57,40 @@ class Vocabulary(abc.ABC):
         """The vocabulary of what the model writes."""
         return self
 
+    @abc.abstractmethod
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns what `tokenize` does, without TensorFlow.
+
+        Args:
+            texts: Texts of valid Unicode.
+
+        Returns:
+            The ids of each text, without start and end tokens.
+        """
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns what `detokenize` does, without TensorFlow.
+
+        Args:
+            ids: The ids of one text.
+
+        Returns:
+            The text of the ids up to the first end token. Bytes that are not
+            UTF-8 are replaced by U+FFFD.
+        """
+        kept = []
+        for token in map(int, ids):
+            if token == self.eos_id:
+                break
+            if token not in (self.pad_id, self.bos_id):
+                known = 0 <= token < self.vocab_size
+                kept.append(token if known else self.unk_id)
+        return self._join(kept)
+
+    @abc.abstractmethod
+    def _join(self, ids: list[int]) -> str:
+        """Returns the text of ids that are all in the vocabulary."""
+
     @functools.cached_property
     def ops(self) -> Any:
         """The `tf.Module` that converts in graphs.
@@ -213,33 +247,3 @@ def load_processor(model: bytes) -> Any:
         f"Received: {len(model)} bytes that cannot be parsed. Train "
         "it again, or copy the file again."
     )
-
-
-def sentencepiece_ops(model: bytes, out_type: Any = None) -> Any:
-    """Returns tensorflow-text's tokenizer with a named model resource.
-
-    By default the cached kernel that creates the resource owns it, and
-    `tf.random.set_seed` clears that cache: a tokenizer in use would then fail
-    with "Resource ... does not exist". A resource with a shared name persists.
-    The name is a digest, so that only equal models share a resource. Texts
-    become ids, or pieces if `out_type` is `tf.string`.
-    """
-    import tensorflow as tf
-    import tensorflow_text
-    from tensorflow_text.python.ops import sentencepiece_tokenizer
-
-    class Model(tf.saved_model.experimental.TrackableResource):
-        def _create_resource(self) -> tf.Tensor:
-            library = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
-            return library.sentencepiece_op(
-                model=model, shared_name=hashlib.sha256(model).hexdigest()
-            )
-
-    # FastSentencepieceTokenizer gives wrong ids for BPE.
-    ops = tensorflow_text.SentencepieceTokenizer(
-        model, out_type=out_type or tf.int32
-    )
-    ops._model_resource = Model()
-    # The first access creates it, which must not happen in a graph.
-    _ = ops._model_resource.resource_handle
-    return ops

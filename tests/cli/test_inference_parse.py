@@ -11,7 +11,7 @@ from generated_treebank import write_treebank
 import keras_transformer as kt
 from keras_transformer import Run
 from keras_transformer.cli import main
-from keras_transformer.inference.translator import Translation
+from keras_transformer.inference.texts import Translation
 from keras_transformer.tasks import ParsingTask
 from keras_transformer.tasks.parsing import Tree, pretty, read_trees
 

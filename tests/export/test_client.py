@@ -15,7 +15,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from keras_transformer.export import client as client_module
 from keras_transformer.export.client import Client, ServingError
-from keras_transformer.inference.translator import Score
+from keras_transformer.inference.texts import Score
 from keras_transformer.support.errors import InputError
 
 

@@ -18,7 +18,7 @@ from translation_fixtures import EXPORTED
 import keras_transformer as kt
 from keras_transformer.export import save, saved_model
 from keras_transformer.export.operations import read_meta_graph
-from keras_transformer.inference.translator import Translation
+from keras_transformer.inference.texts import Translation
 
 TEXTS = [
     "The good house sleeps.",

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.export import save, saved_model
-from keras_transformer.inference.translator import Translation
+from keras_transformer.inference.texts import Translation
 from keras_transformer.support.errors import InputError
 
 

@@ -1,4 +1,6 @@
-"""Texts that the tests train tokenizers on."""
+"""Texts that the tests train tokenizers on, and odd texts."""
+
+import random
 
 CORPUS = [
     "A man is riding a bicycle through the old town.",
@@ -8,3 +10,42 @@ CORPUS = [
     "The weather was better than the forecast, wasn't it?",
     "Das Wetter war besser als die Vorhersage, nicht wahr?",
 ] * 4
+
+# Normalized already, so that they are decoded as they are.
+LOSSLESS = [
+    "",
+    "A man is riding a dog.",
+    "Ein Mann fährt durch den Schnee.",
+    "Übergrößenträger",
+    "„Nein“, sagte er – ‚wirklich‘ … «non» “no”",
+    "½ litre, ﬁne, Ａ１，。 x² ™",
+    "猫は魚が好きです。 Кошка ест рыбу. القط",
+    "🦩👩‍👩‍👧‍👦 ok 🇩🇪",
+    "non\u00a0breaking\u200bzero",
+    "nul\0inside",
+    "<s> </s> <pad> <unk> <0x41>",
+    "x" * 5000,
+]
+_PARTS = (
+    *("A man", " ", "\t", "\n", "\v", "\r", "\u2003", "\u2581", "\0", "\x85"),
+    *("<s>", "<unk>", "<0xFF>", ">>deu<<", ">>a b<<", ">>xx<<", ">>", "<<"),
+    *("e\u0301", "\u0301", "ß", "猫", "🦩", "\ufeff", "\uffff", "\U0010ffff"),
+)
+
+
+def odd_texts(count):
+    """Returns `LOSSLESS`, and texts of words, marks and rare characters."""
+    generator = random.Random(0)
+    return LOSSLESS + [
+        "".join(generator.choices(_PARTS, k=generator.randrange(6)))
+        for _ in range(count)
+    ]
+
+
+def odd_ids(count, vocab_size):
+    """Returns lists of ids, some of which are not in a vocabulary."""
+    generator = random.Random(0)
+    return [
+        [generator.randrange(-2, vocab_size + 2) for _ in range(length)]
+        for length in generator.choices(range(9), k=count)
+    ]

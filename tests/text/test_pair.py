@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
-from tokenizer_texts import CORPUS
+from tokenizer_texts import CORPUS, odd_ids, odd_texts
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import open_vocabulary
@@ -97,6 +97,23 @@ def test_the_target_language_is_one_piece(vocabulary, text):
     rest = ids[1] if "man" in text else []
     assert ids[0] == [vocabulary.table[">>deu<<"], *rest]
     assert vocabulary.words([*ids[0], 0])[0] == [0]
+
+
+def test_plain_python_equals_the_graph(vocabulary):
+    texts = [*odd_texts(3000), *CORPUS]
+    ids = odd_ids(3000, vocabulary.vocab_size)
+    for side in (vocabulary.source, vocabulary.target):
+        encoded = side.encode(texts)
+        assert encoded == side.tokenize(tf.constant(texts)).to_list()
+        decoded = side.detokenize(tf.ragged.constant(ids + encoded))
+        assert list(map(side.decode, ids + encoded)) == [
+            text.decode() for text in decoded.numpy()
+        ]
+        assert side.encode([]) == []
+    starts_with_language = [
+        ids[:1] == [vocabulary.table[">>deu<<"]] for ids in encoded
+    ]
+    assert 50 < sum(starts_with_language) < 500
 
 
 def test_a_saved_model_contains_the_table(vocabulary, tmp_path):

@@ -3,26 +3,10 @@
 import pytest
 import sentencepiece
 import tensorflow as tf
-from tokenizer_texts import CORPUS
+from tokenizer_texts import CORPUS, LOSSLESS, odd_ids, odd_texts
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
-
-# Normalized already, so that they are decoded as they are.
-LOSSLESS = [
-    "",
-    "A man is riding a dog.",
-    "Ein Mann fährt durch den Schnee.",
-    "Übergrößenträger",
-    "„Nein“, sagte er – ‚wirklich‘ … «non» “no”",
-    "½ litre, ﬁne, Ａ１，。 x² ™",
-    "猫は魚が好きです。 Кошка ест рыбу. القط",
-    "🦩👩‍👩‍👧‍👦 ok 🇩🇪",
-    "non\u00a0breaking\u200bzero",
-    "nul\0inside",
-    "<s> </s> <pad> <unk> <0x41>",
-    "x" * 5000,
-]
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +50,21 @@ def test_equals_the_sentencepiece_library(tokenizer):
     assert ids == library.encode(texts)
     back = decoded(tokenizer.detokenize(tf.ragged.constant(ids)))
     assert back == library.decode(ids)
+
+
+def test_plain_python_equals_the_graph(tokenizer):
+    symbols = Tokenizer.train(CORPUS, 340, symbols=["(S", ")S"])
+    texts = odd_texts(1000)
+    for one in (tokenizer, symbols):
+        ids = one.encode(texts)
+        assert ids == one.tokenize(tf.constant(texts)).to_list()
+        ids += odd_ids(2000, one.vocab_size)
+        # Alone, the ids of bytes are not UTF-8.
+        ids += [[i] for i in range(one.vocab_size)]
+        found = one.detokenize(tf.ragged.constant(ids, dtype=tf.int32))
+        found = [text.decode("utf-8", "replace") for text in found.numpy()]
+        assert list(map(one.decode, ids)) == found
+        assert one.encode([]) == []
 
 
 class RoundTrip(tf.Module):

@@ -1,0 +1,110 @@
+"""What translators have in common: records, checks, batches; no TensorFlow."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import read_texts
+
+_MAX_BATCH_SIZE = 128  # each text needs K rows of V log-probabilities
+
+
+class Translation(NamedTuple):
+    """The translations of one source text.
+
+    In graphs, those of a batch: tensors of shape `[B, n]` for the lists, of
+    strings and float32, and boolean `[B]` for the others.
+    """
+
+    texts: list[str]  # best first
+    scores: list[float]  # log P / length penalty of each text
+    source_truncated: bool  # source or prefix was longer than the model reads
+    at_length_limit: bool  # the best text has as many tokens as it may have
+    repaired: bool = False  # the best text is a tree that had to be repaired
+
+
+class Score(NamedTuple):
+    """How likely a given translation is."""
+
+    score: float  # log P / length penalty, by which the search ranks
+    log_prob: float  # log P, a natural logarithm
+    perplexity: float  # exp(-log P / number of tokens), the end token included
+
+
+def read_sources(
+    texts: Any, prefixes: Any = None
+) -> tuple[list[str], list[str], bool]:
+    """Returns texts, a prefix for each, and whether a single one was given.
+
+    Arguments and errors are those of `Translator.translate`.
+    """
+    texts, is_single = read_texts(texts)
+    if prefixes is None:
+        prefixes = [""] * len(texts)
+    prefixes, _ = read_texts(prefixes, "prefixes")
+    if len(prefixes) != len(texts):
+        raise InputError(
+            "Each text must have one prefix. Received: "
+            f"{len(texts)} texts, {len(prefixes)} prefixes"
+        )
+    return texts, prefixes, is_single
+
+
+def read_pairs(sources: Any, targets: Any) -> tuple[list[str], list[str], bool]:
+    """Returns sources, targets, and whether a single pair was given.
+
+    Arguments and errors are those of `Translator.score`.
+    """
+    sources, is_single = read_texts(sources, "sources")
+    targets, is_single_target = read_texts(targets, "targets")
+    if len(sources) != len(targets) or is_single != is_single_target:
+        raise InputError(
+            "Each source must have one target: pass two texts, or two "
+            f"lists of the same length. Received: {len(sources)} sources, "
+            f"{len(targets)} targets"
+        )
+    return sources, targets, is_single
+
+
+def check_lengths(
+    sources: Sequence[int], targets: Sequence[int], max_length: int
+) -> None:
+    """Raises InputError if a text of a pair is too long to be scored.
+
+    Args:
+        sources: Number of tokens of each source, without the end token.
+        targets: Likewise.
+        max_length: The longest sequence that the model takes.
+    """
+    for index, pair in enumerate(zip(sources, targets, strict=True)):
+        if max(pair) >= max_length:
+            raise InputError(
+                f"A text to score must have at most {max_length - 1} tokens. "
+                f"Received: a longer source or target at index {index}"
+            )
+
+
+def batches_by_length(
+    lengths: Sequence[int], max_length: int, batch_tokens: int, workers: int = 1
+) -> list[list[int]]:
+    """Groups the indices of texts of similar length, longest first.
+
+    Args:
+        lengths: Number of tokens of each text, without the end token.
+        max_length: The longest sequence that the model takes; others are cut.
+        batch_tokens: Tokens of a batch, end tokens and padding included.
+        workers: How many batches there should be at least.
+
+    Returns:
+        The indices of each batch, at most 128.
+    """
+    lengths = [min(length + 1, max_length) for length in lengths]
+    largest = min(_MAX_BATCH_SIZE, math.ceil(len(lengths) / workers))
+    rows = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    batches, start = [], 0
+    while start < len(rows):
+        size = min(batch_tokens // lengths[rows[start]], largest)
+        batches.append(rows[start : start + max(size, 1)])
+        start += len(batches[-1])
+    return batches

@@ -1,0 +1,71 @@
+"""Vocabularies in graphs: the operations of TensorFlow that convert."""
+
+import hashlib
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text
+from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+from keras_transformer.text.pair import LANGUAGE
+
+
+def sentencepiece_ops(model: bytes, out_type: Any = None) -> Any:
+    """Returns tensorflow-text's tokenizer with a named model resource.
+
+    By default the cached kernel that creates the resource owns it, and
+    `tf.random.set_seed` clears that cache: a tokenizer in use would then fail
+    with "Resource ... does not exist". A resource with a shared name persists.
+    The name is a digest, so that only equal models share a resource. Texts
+    become ids, or pieces if `out_type` is `tf.string`.
+    """
+
+    class Model(tf.saved_model.experimental.TrackableResource):
+        def _create_resource(self) -> tf.Tensor:
+            library = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+            return library.sentencepiece_op(
+                model=model, shared_name=hashlib.sha256(model).hexdigest()
+            )
+
+    # FastSentencepieceTokenizer gives wrong ids for BPE.
+    ops = tensorflow_text.SentencepieceTokenizer(
+        model, out_type=out_type or tf.int32
+    )
+    ops._model_resource = Model()
+    # The first access creates it, which must not happen in a graph.
+    _ = ops._model_resource.resource_handle
+    return ops
+
+
+class LookupOps(tf.Module):
+    """The operations of a `LookupVocabulary`, as `Vocabulary.ops` says."""
+
+    def __init__(self, model: bytes, pieces: list[str], unk_id: int) -> None:
+        super().__init__()
+        self._splitter = sentencepiece_ops(model, tf.string)
+        self._pieces = tf.constant(pieces)
+        ids = tf.range(len(pieces), dtype=tf.int64)
+        self._table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(self._pieces, ids), unk_id
+        )
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        rest = tf.strings.regex_replace(texts, LANGUAGE, "")
+        # Empty, and so no piece, if the text has no language token; \C is a
+        # byte.
+        first = tf.strings.regex_replace(texts, rf"({LANGUAGE})?\C*", r"\2")
+        pieces = tf.concat(
+            [tf.strings.split(first), self._splitter.tokenize(rest)], axis=1
+        )
+        return pieces.with_values(self.string_to_id(pieces.values))
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        pieces = ids.with_values(self.id_to_string(ids.values))
+        text = tf.strings.reduce_join(pieces, axis=-1)
+        return tf.strings.strip(tf.strings.regex_replace(text, "▁", " "))
+
+    def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self._pieces, ids)
+
+    def string_to_id(self, pieces: tf.Tensor) -> tf.Tensor:
+        return tf.cast(self._table.lookup(pieces), tf.int32)
