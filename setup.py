@@ -25,6 +25,7 @@ TENSORBOARD = ["tensorboard"]
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
+LITERT = ["ai-edge-litert>=2.1", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
@@ -33,6 +34,7 @@ TEST = [
     *TENSORBOARD,
     *TFDS,
     *SERVING,
+    *LITERT,
     *WEB,
     "hypothesis>=6.100",
     "ipykernel",
@@ -60,9 +62,11 @@ setup(
         "keras_transformer.cli",
         "keras_transformer.decoding",
         "keras_transformer.export",
+        "keras_transformer.export.litert",
         "keras_transformer.fit",
         "keras_transformer.inference",
         "keras_transformer.layers",
+        "keras_transformer.litert",
         "keras_transformer.showing",
         "keras_transformer.support",
         "keras_transformer.tasks",
@@ -77,6 +81,7 @@ setup(
         "keras_transformer.train": "train",
         "keras_transformer.train.data": "train/data",
         "keras_transformer.export": "export",
+        "keras_transformer.export.litert": "export/litert",
     },
     package_data={
         "keras_transformer": ["py.typed"],
@@ -92,6 +97,7 @@ setup(
         "tensorboard": TENSORBOARD,
         "tfds": TFDS,
         "serving": SERVING,
+        "litert": LITERT,
         "web": WEB,
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],

@@ -1,0 +1,164 @@
+"""Writes a `Translator` as a folder that `LiteRTTranslator` opens."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.decoding.search import BeamSearch, converted
+from keras_transformer.export.litert.flatbuffer import finished
+from keras_transformer.export.litert.graph import Graphs
+from keras_transformer.export.writing import (
+    PROBES,
+    check_weights,
+    describe,
+    new_folder,
+    refuse_taken,
+)
+from keras_transformer.inference.translator import Translator
+from keras_transformer.litert.translator import (
+    FORMAT,
+    METADATA_FILE,
+    MODEL_FILE,
+    LiteRTTranslator,
+)
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
+from keras_transformer.support.files import atomic_write, check_new, write_json
+
+# How far log P of a text may be from the model's, per token, by the dtype of
+# the weights.
+_TOLERANCES = {"float32": 1e-4, "float16": 0.02, "int8": 0.5}
+DTYPES = tuple(_TOLERANCES)
+# The search of an export may be replaced by one with a beam of this size.
+_USUAL_BEAM_SIZE = 4
+
+
+def save_litert(
+    translator: Translator,
+    path: str | os.PathLike,
+    dtype: str = "float32",
+    metadata: Mapping[str, Any] | None = None,
+) -> Path:
+    """Writes a folder that translates with LiteRT, without TensorFlow.
+
+    It has `model.tflite` with the signatures `encode` and `decode_step`, the
+    files of the tokenizer, `keras_transformer.json` with metadata, and a
+    README. `keras_transformer.litert.LiteRTTranslator` translates with it;
+    `docs/litert.md` says what a program in another language must do.
+
+    The folder is written beside `path`, opened with LiteRT, and moved to
+    `path` only if its log-probabilities of given texts are those of the
+    model. The package ai-edge-litert is needed: the extra `[litert]`.
+
+    Args:
+        translator: What to save: one model or several, in float32. Its search
+            and number of translations are the defaults of the folder. A
+            search with up to its beam size, and at least 4, is possible.
+        path: Folder to create.
+        dtype: Of the weights: float32; float16, which halves the file and is
+            computed in float32; or int8, with a scale per row, which is the
+            fastest.
+        metadata: What to add to `keras_transformer.json`: values that JSON
+            can hold.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: If `path` exists, weights are not finite or not float32,
+            the models are parsers or have an attention of their own or an
+            operation that LiteRT lacks, or names of metadata are taken.
+        RuntimeError: If the results of the folder differ.
+    """
+    path = Path(path)
+    check_new(path)
+    check_values(one_of(*DTYPES), dtype=dtype)
+    _check_translator(translator)
+    check_weights(translator)
+    search = converted(translator.search, BeamSearch)
+    largest = max(search.beam_size, _USUAL_BEAM_SIZE)
+    config, pipeline = translator.model.config, translator.pipeline
+    about = {
+        **describe(translator),
+        "format": FORMAT,
+        "tensorflow": tf.__version__,
+        "dtype": dtype,
+        "max_length": pipeline.max_length,
+        "attention_window": config.attention_window,
+        "largest_beam_size": largest,
+        **pipeline.special_ids,
+    }
+    refuse_taken("metadata", metadata, about)
+    # Of K hypotheses, 2K continuations are needed that are not banned.
+    candidates = 2 * largest + len(pipeline.special_ids["banned_ids"])
+    graphs = Graphs(translator.models, pipeline.max_length, candidates)
+    with new_folder(path) as partial:
+        (partial / MODEL_FILE).write_bytes(_convert(graphs, dtype))
+        translator.tokenizer.save_files(partial)
+        write_json(partial / METADATA_FILE, {**about, **(metadata or {})})
+        template = files("keras_transformer.export") / "templates/litert.md"
+        text = Template(template.read_text("utf-8"))
+        with atomic_write(partial / "README.md") as readme:
+            readme.write_text(text.substitute(dtype=dtype), "utf-8")
+        _verify(translator, partial, dtype)
+    return path
+
+
+def _check_translator(translator: Translator) -> None:
+    if not translator.task.targets_are_text:
+        raise InputError(
+            "A model to export to LiteRT must translate. Received: a model for "
+            f"{translator.task.name}. Export a SavedModel instead."
+        )
+    dtypes = {model.dtype_policy.name for model in translator.models}
+    windows = {model.config.attention_window for model in translator.models}
+    if dtypes != {"float32"}:
+        raise InputError(
+            "A model to export to LiteRT must be opened in float32; the export "
+            f"converts it. Received: dtype={', '.join(sorted(dtypes))}"
+        )
+    if len(windows) > 1:
+        raise InputError(
+            "Models that are exported to LiteRT together must have the same "
+            f"attention_window. Received: {sorted(windows, key=str)}"
+        )
+
+
+def _convert(graphs: Graphs, dtype: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        signatures = graphs.signatures()
+        tf.saved_model.save(graphs, folder, signatures=signatures)
+        # The first signature by name, `decode_step`, is the main graph.
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            folder, signature_keys=sorted(signatures)
+        )
+        if dtype == "float16":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            converter.target_spec.supported_types = [tf.float16]
+        # Operators that LiteRT lacks become custom ones, which are refused.
+        converter.allow_custom_ops = True
+        return finished(converter.convert(), int8=dtype == "int8")
+
+
+def _verify(translator: Translator, folder: Path, dtype: str) -> None:
+    """Raises RuntimeError unless log P of the model's outputs is its own."""
+    saved = LiteRTTranslator.open(folder)
+    outputs = translator(PROBES)
+    expected = translator.score(PROBES, outputs)
+    found = saved.score(PROBES, outputs)
+    for text, theirs, ours in zip(PROBES, found, expected, strict=True):
+        # A mean per token, as the perplexity is.
+        difference = abs(np.log(theirs.perplexity / ours.perplexity))
+        if not difference <= _TOLERANCES[dtype]:
+            raise RuntimeError(
+                "The exported model must find the same log-probabilities as "
+                f"the model, for the translation of {text!r}. Expected: "
+                f"{ours}. Received: {theirs}"
+            )

@@ -1,0 +1,13 @@
+"""Translates without TensorFlow and Keras, with a model exported for LiteRT."""
+
+from typing import TYPE_CHECKING
+
+from keras_transformer.support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from keras_transformer.litert.translator import (
+        LiteRTTranslator as LiteRTTranslator,
+    )
+    from keras_transformer.litert.translator import is_litert as is_litert
+
+__all__, __getattr__, __dir__ = lazy_names(__name__)

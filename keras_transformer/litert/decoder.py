@@ -1,0 +1,248 @@
+"""Runs the two signatures of a LiteRT model, and keeps keys and values.
+
+Letters: B = batch, S = source length, K = hypotheses of a source (the beam),
+P = positions that there is room for, H = heads, w = width of a head,
+C = candidates of a hypothesis.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_transformer.support.startup import explain_missing_packages
+
+with explain_missing_packages():
+    from ai_edge_litert.interpreter import Interpreter
+
+# What is added to the scores of attention where there is nothing to attend to.
+_MASKED = -1e9
+_ROOM = 16  # positions by which there is more room when it is used up
+
+
+class Memory(NamedTuple):
+    """Encoded sources."""
+
+    mask: np.ndarray  # [B, 1, 1, S] float32, 0 or `_MASKED`
+    values: dict[str, np.ndarray]  # keys and values of each layer
+
+
+class Predictions(NamedTuple):
+    """The most likely next tokens of each hypothesis, best first."""
+
+    log_probs: np.ndarray  # [B, K, C] natural logarithms
+    tokens: np.ndarray  # [B, K, C] int32
+    forced: np.ndarray  # [B, K] log P of the token that was asked for
+
+
+class Model:
+    """The two signatures, with an interpreter of their own.
+
+    An interpreter computes one thing at a time.
+
+    Args:
+        path: The file, whose weights all interpreters map.
+        threads: Threads of an operation.
+        pad_id: Id of padding.
+        window: How many positions the attention may be away, None for all.
+    """
+
+    def __init__(
+        self, path: Path, threads: int, pad_id: int, window: int | None = None
+    ) -> None:
+        self._interpreter = Interpreter(str(path), num_threads=threads)
+        self._pad_id = pad_id
+        self._window = window
+        decode = self._interpreter.get_signature_runner("decode_step")
+        self._inputs = decode.get_input_details()
+        self._outputs = {
+            name: details["index"]
+            for name, details in decode.get_output_details().items()
+        }
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+        """Encodes ids of sources, each with its end token."""
+        lengths = np.array([len(source) for source in sources])
+        batch, longest = len(lengths), max(lengths)
+        is_token = np.arange(longest) < lengths[:, None]
+        ids = np.full((batch, longest), self._pad_id, np.int32)
+        ids[is_token] = np.concatenate(sources)
+        hidden = np.where(is_token, 0, _MASKED).astype(np.float32)
+        memory_mask = mask = hidden[:, None, None]
+        if self._window is not None:
+            # As `masks.window_mask`: an even window has one more before.
+            distance = np.subtract.outer(np.arange(longest), np.arange(longest))
+            reach = self._window // 2, (self._window - 1) // 2
+            is_far = (distance > reach[0]) | (distance < -reach[1])
+            mask = np.where(is_far, np.float32(_MASKED), mask)
+        # It is not kept: an interpreter with a reference to it does not run
+        # by itself.
+        encode = self._interpreter.get_signature_runner("encode")
+        found = encode(
+            ids=ids.reshape(-1),
+            positions=np.tile(np.arange(longest, dtype=np.int32), batch),
+            mask=mask,
+            **_indices(encode.get_input_details(), batch, longest),
+        )
+        return Memory(memory_mask, found)
+
+    def decoding(self, memory: Memory, beam_size: int) -> "Decoding":
+        """Returns the state before the first step; it ends the one before."""
+        return Decoding(
+            self._interpreter,
+            self._inputs,
+            self._outputs,
+            self._window,
+            memory,
+            beam_size,
+        )
+
+
+class Decoding:
+    """Decodes token by token.
+
+    The keys of all K hypotheses lie side by side, so that they are never
+    reordered when hypotheses change places; the mask says which of them are a
+    hypothesis' own past. Inputs of the graph are never overwritten, so that
+    they keep what is written there.
+    """
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        inputs: dict[str, dict],
+        outputs: dict[str, int],
+        window: int | None,
+        memory: Memory,
+        beam_size: int,
+    ) -> None:
+        self._interpreter = interpreter
+        self._inputs = inputs
+        self._outputs = outputs
+        self._window = window
+        self._beam_size = beam_size
+        self._memory = memory
+        self._length = 0  # positions decoded so far
+        self._names = [name for name in inputs if f"new_{name}" in outputs]
+        self._allocate(_ROOM)
+        for name in self._names:
+            self._view(name)[:] = 0  # memory that was never written may be NaN
+
+    def step(
+        self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
+    ) -> Predictions:
+        """Decodes one more token of each hypothesis.
+
+        Args:
+            ids: `[B, K]`, the last token of each hypothesis.
+            parents: `[B, K]`, which hypothesis of the previous step each one
+                continues. Ignored at the first step.
+            forced_ids: `[B, K]`, tokens whose log P is asked for.
+        """
+        at, beam_size = self._length, self._beam_size
+        room = self._mask.shape[-1] // beam_size
+        if at == room:
+            self._grow(room + _ROOM)
+        if at:
+            self._mask = np.take_along_axis(
+                self._mask, parents[:, None, :, None], axis=2
+            )
+        if self._window is not None and at >= self._window:
+            first = (at - self._window) * beam_size
+            self._mask[..., first : first + beam_size] = _MASKED
+        put = self._interpreter.set_tensor
+        put(self._inputs["mask"]["index"], self._mask)
+        put(self._inputs["ids"]["index"], ids.reshape(-1))
+        put(self._inputs["position"]["index"], np.array([at], np.int32))
+        put(self._inputs["forced_ids"]["index"], forced_ids.reshape(-1, 1))
+        self._interpreter.invoke()
+        now = slice(at * beam_size, (at + 1) * beam_size)
+        for name in self._names:
+            new = self._interpreter.tensor(self._outputs[f"new_{name}"])()
+            self._view(name)[:, :, now] = new
+        del new  # nothing may refer to the interpreter's memory when it runs
+        own = range(beam_size)
+        self._mask[:, :, own, range(now.start, now.stop)] = 0
+        self._length += 1
+        get, shape = self._interpreter.get_tensor, (-1, beam_size)
+        return Predictions(
+            get(self._outputs["log_probs"]).reshape(*ids.shape, -1),
+            get(self._outputs["tokens"]).reshape(*ids.shape, -1),
+            get(self._outputs["forced_log_probs"]).reshape(shape),
+        )
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Keeps the sentences with these numbers, the others leave."""
+        mask, values = self._memory
+        self._memory = Memory(
+            mask[rows], {name: x[rows] for name, x in values.items()}
+        )
+        past = {name: self._view(name)[rows] for name in self._names}
+        mask = self._mask[rows]
+        self._allocate(mask.shape[-1] // self._beam_size)
+        self._mask = mask
+        for name, values in past.items():
+            self._view(name)[:] = values
+
+    def _grow(self, room: int) -> None:
+        past = {name: self._view(name).copy() for name in self._names}
+        mask = self._mask
+        self._allocate(room)
+        self._mask[..., : mask.shape[-1]] = mask
+        for name, values in past.items():
+            view = self._view(name)
+            view[:, :, : values.shape[2]] = values
+            view[:, :, values.shape[2] :] = 0
+
+    def _allocate(self, room: int) -> None:
+        """Makes room for positions; what was written there is lost."""
+        beam_size = self._beam_size
+        batch, _, _, source_length = self._memory.mask.shape
+        self._mask = np.full(
+            (batch, 1, beam_size, room * beam_size), _MASKED, np.float32
+        )
+        own_mask = np.full((beam_size, beam_size), _MASKED, np.float32)
+        np.fill_diagonal(own_mask, 0)
+        values = {
+            **self._memory.values,
+            "memory_mask": self._memory.mask,
+            "own_mask": own_mask[None, None],
+            **_indices(self._inputs, batch, beam_size),
+        }
+        shapes = {name: value.shape for name, value in values.items()}
+        shapes["mask"] = self._mask.shape
+        shapes["ids"] = (batch * beam_size,)
+        shapes["forced_ids"] = (batch * beam_size, 1)
+        for name in self._names:
+            _, heads, _, width = self._inputs[name]["shape"]
+            shapes[name] = (batch, heads, room * beam_size, width)
+        for name, shape in shapes.items():
+            index = self._inputs[name]["index"]
+            self._interpreter.resize_tensor_input(index, shape)
+        self._interpreter.allocate_tensors()
+        for name, value in values.items():
+            index = self._inputs[name]["index"]
+            self._interpreter.set_tensor(index, value)
+
+    def _view(self, name: str) -> np.ndarray:
+        return self._interpreter.tensor(self._inputs[name]["index"])()
+
+
+def _indices(inputs: dict, batch: int, length: int) -> dict[str, np.ndarray]:
+    """Returns the indices by which a graph orders heads.
+
+    `heads_H`, `[B, H, K]`, has the numbers of the rows of `[B, K, H, w]`, and
+    `joint_H`, `[B*K*H]`, of those of `[B, H, K, w]`.
+    """
+    found = {}
+    for name in inputs:
+        kind, _, number = name.partition("_")
+        if kind in ("heads", "joint"):
+            sizes = [batch, length, int(number)]
+            if kind == "joint":
+                sizes[1:] = reversed(sizes[1:])
+            rows = np.arange(np.prod(sizes), dtype=np.int32).reshape(sizes)
+            rows = rows.transpose(0, 2, 1)
+            found[name] = rows if kind == "heads" else rows.reshape(-1)
+    return found

@@ -1,0 +1,201 @@
+"""Beam search with NumPy: what `decoding/beam.py` does in a graph.
+
+Letters: B = batch, K = beam size, C = candidates of a hypothesis, t = tokens
+decoded so far.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_transformer.litert.decoder import Decoding, Predictions
+
+
+class SpecialIds(NamedTuple):
+    """What a search knows of ids."""
+
+    pad: int
+    bos: int
+    eos: int
+    banned: tuple[int, ...]  # no hypothesis contains them, but a prefix may
+
+
+class Hypothesis(NamedTuple):
+    """A finished hypothesis."""
+
+    ids: list[int]  # up to the end token
+    score: float  # log P / length penalty
+
+
+def beam_search(
+    decoding: Decoding,
+    max_lengths: np.ndarray,
+    beam_size: int,
+    alpha: float,
+    ids: SpecialIds,
+    prefixes: Sequence[Sequence[int]],
+) -> list[list[Hypothesis]]:
+    """Returns the hypotheses of each source, best first, at most K.
+
+    Args:
+        decoding: The state before the first step.
+        max_lengths: Of the hypotheses, `[B]`, the end token included.
+        beam_size: K.
+        alpha: Exponent of the length penalty.
+        ids: The special ids.
+        prefixes: The tokens with which the hypotheses of a source begin.
+    """
+    state = _Beams(max_lengths, beam_size, alpha, ids, prefixes)
+    results: list[list[Hypothesis]] = [[] for _ in max_lengths]
+    while True:
+        forced = state.forced()  # [B]
+        predictions = decoding.step(
+            state.last_ids,
+            state.parents,
+            np.repeat(forced[:, None], beam_size, axis=1),
+        )
+        state.advance(predictions, forced)
+        is_live = state.can_win()
+        if 2 * np.count_nonzero(is_live) > len(is_live):
+            continue
+        # Sentences that are done leave when they are half of the batch.
+        for row, sentence in enumerate(state.sentences):
+            results[sentence] = state.hypotheses(row)
+        if not is_live.any():
+            return results
+        rows = np.flatnonzero(is_live)
+        state.keep(rows)
+        decoding.keep(rows)
+
+
+class _Beams:
+    """The hypotheses of a batch, as in `BeamState`."""
+
+    def __init__(
+        self,
+        max_lengths: np.ndarray,
+        beam_size: int,
+        alpha: float,
+        ids: SpecialIds,
+        prefixes: Sequence[Sequence[int]],
+    ) -> None:
+        batch, longest = len(max_lengths), max(max_lengths)
+        beams = (batch, beam_size)
+        self._beam_size = beam_size
+        self._alpha = alpha
+        self._ids = ids
+        self._banned = np.array(ids.banned, np.int32)
+        self._length = 0  # t
+        self._max_lengths = max_lengths  # [B]
+        # After the prefix, padding: any token is allowed.
+        width = max(map(len, prefixes)) + 1
+        self._prefixes = np.full((batch, width), ids.pad, np.int32)
+        for row, prefix in zip(self._prefixes, prefixes, strict=True):
+            row[: len(prefix)] = prefix
+        self._live_ids = np.full((*beams, longest), ids.pad, np.int32)
+        # All beams are the same at first, so only one of them is live.
+        self._log_probs = np.full(beams, -np.inf, np.float32)  # best first
+        self._log_probs[:, 0] = 0
+        self._finished_ids = np.full((*beams, longest), ids.pad, np.int32)
+        self._scores = np.full(beams, -np.inf, np.float32)  # best first
+        self._lengths = np.zeros(beams, np.int32)
+        self.last_ids = np.full(beams, ids.bos, np.int32)
+        self.parents = np.zeros(beams, np.int32)
+        self.sentences = np.arange(batch)  # which of the whole batch
+
+    def forced(self) -> np.ndarray:
+        """Returns the only token that is allowed now, `[B]`; else padding."""
+        at = min(self._length, self._prefixes.shape[1] - 1)
+        is_last = self._length + 1 >= self._max_lengths
+        return np.where(is_last, self._ids.eos, self._prefixes[:, at])
+
+    def advance(self, found: Predictions, forced: np.ndarray) -> None:
+        """Extends the live hypotheses by a token; some of them finish."""
+        beam_size, rows = self._beam_size, np.arange(len(forced))[:, None]
+        tokens, parents, log_probs = self._candidates(found, forced)
+        ids = self._live_ids[rows, parents]  # [B, 2K, t]
+        ids[:, :, self._length] = tokens
+        ended = tokens == self._ids.eos
+        self._length += 1
+
+        if ended[:, :beam_size].any():
+            penalty = length_penalty(self._length, self._alpha)
+            scores = np.where(ended, log_probs / penalty, -np.inf)
+            # Those that finished earlier come first, so that they win ties.
+            scores = np.hstack([self._scores, scores[:, :beam_size]])
+            best = _best(scores, beam_size)
+            self._scores = scores[rows, best]
+            both = np.hstack([self._finished_ids, ids[:, :beam_size]])
+            self._finished_ids = both[rows, best]
+            lengths = np.full((len(ids), beam_size), self._length, np.int32)
+            self._lengths = np.hstack([self._lengths, lengths])[rows, best]
+
+        if beam_size == 1:  # greedy: the first end token ends the search
+            ended |= np.isfinite(self._scores)
+        log_probs = np.where(ended, np.float32(-np.inf), log_probs)
+        chosen = _best(log_probs, beam_size)
+        self._live_ids = ids[rows, chosen]
+        self._log_probs = log_probs[rows, chosen]
+        self.last_ids = tokens[rows, chosen]
+        self.parents = parents[rows, chosen]
+
+    def _candidates(
+        self, found: Predictions, forced: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
+        log_probs, tokens = found.log_probs, found.tokens
+        is_banned = np.isin(tokens, self._banned)
+        if is_banned.any():
+            log_probs = np.where(is_banned, np.float32(-np.inf), log_probs)
+        is_forced = forced != self._ids.pad
+        if is_forced.any():
+            only = np.full_like(log_probs, -np.inf)
+            only[:, :, 0] = found.forced
+            is_forced = is_forced[:, None, None]
+            log_probs = np.where(is_forced, only, log_probs)
+            tokens = np.where(is_forced, forced[:, None, None], tokens)
+        total = self._log_probs[:, :, None] + log_probs
+        total = total.reshape(len(total), -1)
+        rows = np.arange(len(total))[:, None]
+        best = _best(total, 2 * self._beam_size)
+        tokens = tokens.reshape(total.shape)[rows, best]
+        return tokens, best // log_probs.shape[-1], total[rows, best]
+
+    def can_win(self) -> np.ndarray:
+        """Returns True where a live hypothesis can still be a result, `[B]`.
+
+        log P never increases, and the length penalty grows with the length.
+        """
+        best = self._log_probs[:, 0]
+        best = best / length_penalty(self._max_lengths, self._alpha)
+        may_grow = self._length < self._max_lengths
+        return may_grow & (best > self._scores[:, -1])
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Keeps the sentences with these numbers."""
+        for name in (
+            "_max_lengths _prefixes _live_ids _log_probs _finished_ids _scores "
+            "_lengths last_ids parents sentences"
+        ).split():
+            setattr(self, name, getattr(self, name)[rows])
+
+    def hypotheses(self, row: int) -> list[Hypothesis]:
+        """Returns the finished hypotheses of a row."""
+        columns = self._finished_ids[row], self._lengths[row], self._scores[row]
+        return [
+            Hypothesis(ids[:length].tolist(), float(score))
+            for ids, length, score in zip(*columns, strict=True)
+            if np.isfinite(score)
+        ]
+
+
+def length_penalty(length: np.ndarray | int, alpha: float) -> np.ndarray:
+    """Returns ((5 + length) / 6)^alpha, in float32 as everywhere."""
+    length = np.asarray(length, np.float32)
+    return ((5 + length) / np.float32(6)) ** np.float32(alpha)
+
+
+def _best(scores: np.ndarray, count: int) -> np.ndarray:
+    """Returns the indices of the best; of equal ones the first comes first."""
+    return np.argsort(-scores, axis=1, kind="stable")[:, :count]
