@@ -77,7 +77,7 @@ sources[:3]
 # `--serving-kit` adds what TensorFlow Serving needs in production.
 
 # %% language="bash"
-# keras-transformer export runs/en-de runs/models/en-de/1 \
+# keras-transformer export runs/en-de --output runs/models/en-de/1 \
 #     --n-best 2 --serving-kit
 # cd runs/models && find . -type f | sort
 

@@ -34,7 +34,7 @@ ARGUMENTS = {
     "translate": "RUN",
     "parse": "RUN",
     "score": "RUN",
-    "export": "RUN OUTPUT",
+    "export": "RUN --output OUTPUT",
     "serve": "RUN",
     "trace": "RUN SENTENCE",
     "attention": "RUN SENTENCE --output attention.png",

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -22,11 +22,14 @@ from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.run import TrainingRun, locked
 
+if TYPE_CHECKING:
+    from keras_transformer.litert import LiteRTTranslator
+
 _BATCH_TOKENS = 8_192
 
 
 def evaluate(
-    translator: Translator,
+    translator: "Translator | LiteRTTranslator",
     corpus: Corpus,
     split: str,
     target: str | None = None,
@@ -44,10 +47,16 @@ def evaluate(
             f"A model for {translator.task.name} must be evaluated on a corpus "
             f"for it. Received: {corpus.name}, which is for {task.name}"
         )
-    # The sentences of a treebank have been split into words.
-    translator = Translator(
-        translator.models, translator.tokenizer, translator.search, task=task
-    )
+    measure_nll = _nll_of_scores
+    if isinstance(translator, Translator):
+        measure_nll = _nll
+        # The sentences of a treebank have been split into words.
+        translator = Translator(
+            translator.models,
+            translator.tokenizer,
+            translator.search,
+            task=task,
+        )
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
     pairs = list(corpus.pairs(split))
@@ -57,7 +66,7 @@ def evaluate(
     seconds = time.monotonic() - start
     hypotheses = [output.texts[0] for output in outputs]
     scores = task.scores(hypotheses, references, target, metrics)
-    nll, scored = _nll(translator, pairs)
+    nll, scored = measure_nll(translator, pairs)
     results = {
         "task": task.name,
         "data": corpus.name,
@@ -73,7 +82,7 @@ def evaluate(
         "perplexity": None if nll is None else math.exp(nll),
         "perplexity_sentences": scored,
         **dataclasses.asdict(translator.search),
-        "dtype": translator.model.dtype_policy.name,
+        "dtype": translator.dtype,
         "seconds": round(seconds, 2),
     }
     return results, hypotheses
@@ -196,3 +205,23 @@ def _nll(
         metric.update_state(labels, logits(inputs))
         scored += len(labels)
     return (float(metric.result()) if scored else None), scored
+
+
+def _nll_of_scores(
+    translator: "LiteRTTranslator", pairs: Sequence[tuple[str, str]]
+) -> tuple[float | None, int]:
+    """Returns what `_nll` does, from the scores of the pairs."""
+    tokenizer = translator.tokenizer
+    sources, targets = zip(*pairs, strict=True)
+    sides = tokenizer.source.encode(sources), tokenizer.target.encode(targets)
+    kept = [
+        (pair, len(target) + 1)
+        for pair, source, target in zip(pairs, *sides, strict=True)
+        if source and target
+        if max(len(source), len(target)) < translator.max_length
+    ]
+    if not kept:
+        return None, 0
+    pairs, counts = zip(*kept, strict=True)
+    scores = translator.score(*zip(*pairs, strict=True))
+    return -sum(score.log_prob for score in scores) / sum(counts), len(pairs)

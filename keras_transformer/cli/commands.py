@@ -1,7 +1,8 @@
 """The commands of `keras-transformer`.
 
-TensorFlow is imported by the commands that need it, with the names of `kt`, so
-that `--help` and `presets` answer at once, and without the extra `tensorflow`.
+TensorFlow is imported for the commands that need it, so that `--help`,
+`presets` and what uses LiteRT answer at once, and without the extra
+`tensorflow`.
 """
 
 import argparse
@@ -82,6 +83,6 @@ def _run(arguments: Sequence[str]) -> None:
         if name in ("evaluate", "parse", "translate"):
             # On CPU they translate a batch per core at the same time instead.
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-        if name != "presets":
+        if options.command.needs_tensorflow:
             import_tensorflow_quietly()
         options.command(options)

@@ -10,23 +10,38 @@ from typing import TYPE_CHECKING
 import keras_transformer as kt
 from keras_transformer.cli import terminal
 from keras_transformer.cli.options import (
+    CHECKPOINT,
     MODELS,
+    MODELS_OR_LITERT,
+    RUNS,
     SEARCH,
     command,
     field_flags,
     flag,
     flags,
+    open_runs,
     open_translator,
+    workers_of,
 )
 from keras_transformer.decoding.search import BeamSearch, Sampling
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_new
-from keras_transformer.support.startup import available_cores, decoding_workers
+from keras_transformer.support.startup import (
+    available_cores,
+    import_tensorflow_quietly,
+)
 from keras_transformer.tasks import ParsingTask, TranslationTask
 
 if TYPE_CHECKING:
     from keras_transformer.inference.texts import Translation
+    from keras_transformer.litert import LiteRTTranslator
 
+# What each format of an export can be written in.
+DTYPES = {
+    "saved-model": ("float32", "bfloat16", "float16"),
+    "litert": ("float32", "float16", "int8"),
+    "ctranslate2": ("float32", "float16", "bfloat16", "int16", "int8"),
+}
 _N_BEST = flag(
     "--n-best N",
     "print the N best outputs of each line, each in one line as line number, "
@@ -35,7 +50,7 @@ _N_BEST = flag(
 
 
 @command(
-    MODELS,
+    MODELS_OR_LITERT,
     SEARCH,
     flags(
         flag(
@@ -46,11 +61,13 @@ _N_BEST = flag(
     ),
     _N_BEST,
     flag("--prefix TEXT", "what every translation must begin with", default=""),
+    needs_tensorflow=False,
 )
 def translate(options: argparse.Namespace) -> None:
     """Translate standard input line by line."""
     translator = open_translator(options, TranslationTask())
-    for number, found in _outputs(translator, options.prefix):
+    workers = workers_of(options)
+    for number, found in _outputs(translator, workers, options.prefix):
         # A model may spell line ends.
         texts = [" ".join(text.splitlines()) for text in found.texts]
         if options.n_best is None:
@@ -73,7 +90,7 @@ def translate(options: argparse.Namespace) -> None:
 )
 def parse(options: argparse.Namespace) -> None:
     """Parse standard input line by line."""
-    translator = open_translator(
+    translator = open_runs(
         options, ParsingTask(split_words=not options.tokenized)
     )
     folder = Path(options.svg or ".")
@@ -85,7 +102,7 @@ def parse(options: argparse.Namespace) -> None:
                 f"{existing[0]} already exists. Nothing is overwritten: choose "
                 "another folder for the pictures."
             )
-    for number, found in _outputs(translator):
+    for number, found in _outputs(translator, workers_of(options)):
         text = found.texts[0]
         # An empty line has no tree.
         tree = kt.parsing.Tree.from_string(text) if text else None
@@ -101,7 +118,9 @@ def parse(options: argparse.Namespace) -> None:
 
 
 def _outputs(
-    translator: "kt.Translator", prefix: str = ""
+    translator: "kt.Translator | LiteRTTranslator",
+    workers: int,
+    prefix: str = "",
 ) -> Iterator[tuple[int, "Translation"]]:
     """Yields number and output of each line of standard input.
 
@@ -112,7 +131,7 @@ def _outputs(
         if translator.task.targets_are_text
         else ("tree", "symbols", "--extra-length")
     )
-    limit, workers, number = translator.max_length, decoding_workers(), 0
+    limit, number = translator.max_length, 0
     for lines in terminal.read_lines():
         prefixes = [prefix] * len(lines)
         for found in translator.translate(
@@ -143,7 +162,11 @@ def _print_n_best(number: int, scores: list[float], texts: list[str]) -> None:
         print(f"{number}\t{score:.4f}\t{text}")
 
 
-@command(MODELS, field_flags(BeamSearch, ("alpha",)))
+@command(
+    MODELS_OR_LITERT,
+    field_flags(BeamSearch, ("alpha",)),
+    needs_tensorflow=False,
+)
 def score(options: argparse.Namespace) -> None:
     """Score given translations."""
     translator = open_translator(options)
@@ -162,27 +185,84 @@ def score(options: argparse.Namespace) -> None:
 
 
 @command(
-    MODELS,
-    flag("output", "new folder, e.g. exported/1"),
+    RUNS,
+    CHECKPOINT,
+    flag(
+        "--output DIR",
+        "new folder, for a SavedModel with a number as its name: exported/1",
+        required=True,
+    ),
+    flag(
+        "--format",
+        "what to write (default: %(default)s)",
+        choices=tuple(DTYPES),
+        default="saved-model",
+    ),
+    flag(
+        "--dtype",
+        "type of weights and computation, of litert and ctranslate2 of weights "
+        "(default: float32); "
+        + "; ".join(f"{x}: {', '.join(y)}" for x, y in DTYPES.items()),
+        choices=tuple(dict.fromkeys(itertools.chain(*DTYPES.values()))),
+        metavar="TYPE",
+    ),
     SEARCH,
     flag("--n-best N", "translations returned per text", default=1),
-    flag(
-        "--signatures NAME",
-        "signatures to write; serving_default is needed (default: all)",
-        nargs="+",
+    flags(
+        flag(
+            "--signatures NAME",
+            "signatures to write; serving_default is needed (default: all)",
+            nargs="+",
+        ),
+        flag(
+            "--serving-kit",
+            "also write warm-up requests, settings and instructions for "
+            "TensorFlow Serving",
+        ),
+        title="SavedModel",
     ),
-    flag(
-        "--serving-kit",
-        "also write warm-up requests, settings and instructions for "
-        "TensorFlow Serving",
-    ),
+    needs_tensorflow=False,
 )
 def export(options: argparse.Namespace) -> None:
-    """Write a SavedModel."""
+    """Write a SavedModel, or a model for LiteRT or CTranslate2."""
     check_new(options.output)
+    _check_format(options)
+    import_tensorflow_quietly()
+    if options.format == "saved-model":
+        _export_saved_model(options)
+        return
+    dtype, options.dtype = options.dtype or "float32", None
+    translator = open_runs(options)
+    print(f"exporting {', '.join(options.runs)}")
+    save = getattr(kt.export, f"save_{options.format}")
+    path = save(translator, options.output, dtype=dtype)
+    use = {
+        "litert": f"LiteRT. Next: keras-transformer translate {path}",
+        "ctranslate2": "CTranslate2. Its README.md says how to use it",
+    }
+    print(f"{path} holds a model for {use[options.format]}")
+
+
+def _check_format(options: argparse.Namespace) -> None:
+    dtypes = DTYPES[options.format]
+    if options.dtype not in (None, *dtypes):
+        raise InputError(
+            f"The --dtype of --format {options.format} must be one of "
+            f"{', '.join(dtypes)}. Received: --dtype {options.dtype}"
+        )
+    if options.format != "saved-model":
+        for name in ("signatures", "serving_kit"):
+            if getattr(options, name):
+                raise InputError(
+                    f"--{name.replace('_', '-')} is for a SavedModel. Leave it "
+                    f"out, or --format. Received: --format {options.format}"
+                )
+
+
+def _export_saved_model(options: argparse.Namespace) -> None:
     if options.serving_kit:
         kt.export.serving_kit.check_kit(options.output)
-    translator = open_translator(options)
+    translator = open_runs(options)
     output = Path(options.output)
     if not output.name.isdecimal():
         terminal.report(
@@ -203,7 +283,7 @@ def export(options: argparse.Namespace) -> None:
 
 
 @command(
-    MODELS,
+    MODELS_OR_LITERT,
     flag(
         "--host",
         "address to listen on (default: %(default)s, this computer)",
@@ -213,6 +293,7 @@ def export(options: argparse.Namespace) -> None:
     flag("--n-best N", "outputs shown per text", default=4),
     flag("--max-characters N", "length of the longest text", default=2_000),
     SEARCH,
+    needs_tensorflow=False,
 )
 def serve(options: argparse.Namespace) -> None:
     """Start a web page to try a run."""

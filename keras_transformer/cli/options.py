@@ -5,6 +5,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer.decoding.search import (
@@ -16,18 +17,33 @@ from keras_transformer.decoding.search import (
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, SEED
+from keras_transformer.support.startup import (
+    available_cores,
+    decoding_workers,
+    import_tensorflow_quietly,
+)
 from keras_transformer.tasks import ParsingTask, Task
+
+if typing.TYPE_CHECKING:
+    from keras_transformer.litert import LiteRTTranslator
 
 # Adds a flag, or several, or a positional argument.
 Flag = Callable[[argparse._ActionsContainer], typing.Any]
 Command = Callable[[argparse.Namespace], None]
 
 
-def command(*several: Flag) -> Callable[[Command], Command]:
-    """Gives a command its flags; its docstring is its summary in the help."""
+def command(
+    *several: Flag, needs_tensorflow: bool = True
+) -> Callable[[Command], Command]:
+    """Gives a command its flags; its docstring is its summary in the help.
+
+    TensorFlow is imported before the command, unless it is said not to need
+    it; then the command may still import it, with `open_runs`.
+    """
 
     def with_flags(function: Command) -> Command:
         function.add_flags = flags(*several)
+        function.needs_tensorflow = needs_tensorflow
         return function
 
     return with_flags
@@ -160,29 +176,35 @@ def _default_text(cls: type, field: dataclasses.Field) -> str:
 # === Flags that several commands have ===
 
 _FOLDER = "folder that `train` wrote"
-RUN = flag("run", _FOLDER)
-_LOADING = flags(
-    flag(
-        "--checkpoint STEP",
-        "a step, best (by validation score) or last (default: last)",
-    ),
-    flag(
-        "--dtype",
-        "type of weights and computation; the 16-bit types take half the space",
-        choices=("float32", "bfloat16", "float16"),
-        default="float32",
-    ),
+_LITERT = ", or that `export --format litert` wrote"
+_AVERAGED = (
+    "; the probabilities of several runs with the same tokenizer are averaged"
 )
-MODEL = flags(flag("runs", _FOLDER, nargs=1, metavar="run"), _LOADING)
-MODELS = flags(
-    flag(
-        "runs",
-        f"{_FOLDER}; the probabilities of several runs with the same tokenizer "
-        "are averaged",
-        nargs="+",
-        metavar="run",
-    ),
-    _LOADING,
+CHECKPOINT = flag(
+    "--checkpoint STEP",
+    "a step, best (by validation score) or last (default: last)",
+)
+_DTYPE = flag(
+    "--dtype",
+    "type of weights and computation; the 16-bit types take half the space "
+    "(default: float32)",
+    choices=("float32", "bfloat16", "float16"),
+)
+
+
+def _runs(text: str, nargs: str | int = "+") -> Flag:
+    return flag("runs", text, nargs=nargs, metavar="run")
+
+
+RUN = flag("run", _FOLDER)
+RUNS = _runs(_FOLDER + _AVERAGED)
+# A run, or several, with what chooses its weights.
+MODEL = flags(_runs(_FOLDER, 1), CHECKPOINT, _DTYPE)
+MODELS = flags(RUNS, CHECKPOINT, _DTYPE)
+# Likewise, or an export for LiteRT.
+MODEL_OR_LITERT = flags(_runs(_FOLDER + _LITERT, 1), CHECKPOINT, _DTYPE)
+MODELS_OR_LITERT = flags(
+    _runs(_FOLDER + _LITERT + _AVERAGED), CHECKPOINT, _DTYPE
 )
 DATA = flags(
     flag(
@@ -213,8 +235,54 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 def open_translator(
     options: argparse.Namespace, task: Task | None = None
+) -> "kt.Translator | LiteRTTranslator":
+    """Opens the runs or the export for LiteRT, with the search of flags."""
+    if is_litert(options):
+        return open_litert(options)
+    return open_runs(options, task)
+
+
+def is_litert(options: argparse.Namespace) -> bool:
+    """Returns whether an export for LiteRT is given."""
+    return any(Path(path, "model.tflite").exists() for path in options.runs)
+
+
+def workers_of(options: argparse.Namespace) -> int:
+    """Returns how many batches to translate at the same time."""
+    # LiteRT computes on the processor.
+    return available_cores() if is_litert(options) else decoding_workers()
+
+
+def open_litert(options: argparse.Namespace) -> "LiteRTTranslator":
+    """Opens the export for LiteRT, without TensorFlow."""
+    from keras_transformer.litert import LiteRTTranslator
+
+    if len(options.runs) > 1:
+        raise InputError(
+            "An export for LiteRT translates alone. Average the probabilities "
+            "of several runs in one: `keras-transformer export RUN1 RUN2 "
+            f"--format litert`. Received: {' '.join(options.runs)}"
+        )
+    for name in ("checkpoint", "dtype", "sample"):
+        if given := getattr(options, name, None):
+            raise InputError(
+                "An export for LiteRT has the checkpoint and the type that it "
+                "was written with, and beam search. Leave out "
+                f"--{name}, or use the run. Received: --{name}"
+                + ("" if given is True else f" {given}")
+            )
+    (path,) = options.runs
+    search = None
+    if given_values(options, BeamSearch) or given_values(options, Sampling):
+        search = search_of(options, LiteRTTranslator.open(path).search)
+    return LiteRTTranslator.open(path, search, _num_translations(options))
+
+
+def open_runs(
+    options: argparse.Namespace, task: Task | None = None
 ) -> "kt.Translator":
     """Opens the runs, which must be for the task, with the search of flags."""
+    import_tensorflow_quietly()
     runs = [kt.Run.open(path) for path in options.runs]
     found = runs[0].task
     if task is not None and task.name != found.name:
@@ -223,19 +291,23 @@ def open_translator(
             f"The runs must be for {task.name}. Received: {runs[0].path}, "
             f"which is for {found.name}. Use `keras-transformer {program}`."
         )
-    n_best = getattr(options, "n_best", None)
     return kt.Translator.open(
         runs,
         options.checkpoint,
-        search_of(options, runs[0]),
-        1 if n_best is None else n_best,
-        options.dtype,
+        search_of(options, found.search),
+        _num_translations(options),
+        options.dtype or "float32",
         task,
     )
 
 
-def search_of(options: argparse.Namespace, run: "kt.Run") -> Search:
-    """Returns the search; what was not given is the default of the task."""
+def _num_translations(options: argparse.Namespace) -> int:
+    n_best = getattr(options, "n_best", None)
+    return 1 if n_best is None else n_best
+
+
+def search_of(options: argparse.Namespace, default: BeamSearch) -> Search:
+    """Returns the search that was given, else that of the default."""
     kind, other, problem = (
         (Sampling, BeamSearch, "Options of beam search exclude --sample.")
         if getattr(options, "sample", False)
@@ -249,4 +321,4 @@ def search_of(options: argparse.Namespace, run: "kt.Run") -> Search:
     ]
     if refused:
         raise InputError(f"{problem} Received: {' '.join(refused)}")
-    return dataclasses.replace(converted(run.task.search, kind), **values)
+    return dataclasses.replace(converted(default, kind), **values)

@@ -13,7 +13,7 @@ from keras_transformer.cli.options import (
     add_commands,
     command,
     flag,
-    open_translator,
+    open_runs,
     positive_integer,
 )
 from keras_transformer.support.errors import InputError
@@ -44,7 +44,7 @@ def trace(options: argparse.Namespace) -> None:
     """Show a search step by step."""
     if options.output is not None:
         kt.tracing.check_trace_path(options.output)
-    found = kt.trace(open_translator(options), options.sentence, options.tokens)
+    found = kt.trace(open_runs(options), options.sentence, options.tokens)
     if options.output is None:
         print(found, end="")
     else:
@@ -80,7 +80,7 @@ def attention(options: argparse.Namespace) -> None:
             "A page shows all kinds and layers. Leave out --kind and --layer. "
             f"Received: --output {options.output}"
         )
-    found = open_translator(options).attention(options.sentence)
+    found = open_runs(options).attention(options.sentence)
     if is_page:
         with atomic_write(options.output) as partial:
             partial.write_text(kt.pages.attention_page(found), "utf-8")

@@ -2,12 +2,14 @@
 
 import argparse
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import keras_transformer as kt
 from keras_transformer.cli.options import (
     DATA,
-    MODEL,
+    MODEL_OR_LITERT,
     PRESET_NAMES,
     RUN,
     SEARCH,
@@ -15,14 +17,20 @@ from keras_transformer.cli.options import (
     field_flags,
     flag,
     given_values,
+    is_litert,
+    open_litert,
     search_of,
+    workers_of,
 )
 from keras_transformer.config import TransformerConfig
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import decoding_workers
 from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
+
+if TYPE_CHECKING:
+    from keras_transformer.litert import LiteRTTranslator
+    from keras_transformer.train.data.corpus import Corpus
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
 # and, as vocab_size, from its recipe.
@@ -122,12 +130,12 @@ def train(options: argparse.Namespace) -> None:
     use = "translate" if run.task.targets_are_text else "parse"
     print(
         f"  keras-transformer {use} {run.path}\n"
-        f"  keras-transformer export {run.path} exported/1"
+        f"  keras-transformer export {run.path} --output exported/1"
     )
 
 
 @command(
-    MODEL,
+    MODEL_OR_LITERT,
     DATA,
     flag("--split", "split to measure", default="test"),
     flag(
@@ -147,32 +155,61 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.strategy import check_one_worker
 
     check_one_worker("evaluate")
-    run = kt.train.TrainingRun.open(options.runs[0])
-    search = search_of(options, run)
-    # The languages that the run translates.
-    trained = run.recipe.get("source"), run.recipe.get("target")
-    given = options.source or trained[0], options.target or trained[1]
-    if None not in trained and given != trained:
-        raise InputError(
-            f"{run.path} translates from {trained[0]} to {trained[1]}. "
-            f"Received: source={given[0]}, target={given[1]}"
+    if is_litert(options):
+        exported = open_litert(options)
+        languages = next(iter(exported.metadata["runs"]), {})
+        results, _ = _evaluate(
+            options, exported, _open_corpus(options, languages)
         )
-    corpus = kt.train.open_corpus(options.data, *given)
+        print(evaluation.describe(results))
+        print(f"not recorded: {options.runs[0]} is an export")
+        return
+    run = kt.train.TrainingRun.open(options.runs[0])
+    search = search_of(options, run.task.search)
+    corpus = _open_corpus(options, run.recipe)
     translator = kt.Translator.open(
-        run, options.checkpoint, search, dtype=options.dtype
+        run, options.checkpoint, search, dtype=options.dtype or "float32"
     )
     ((_, checkpoint),) = translator.checkpoints
     step = kt.run.step_of(checkpoint)  # training may replace it meanwhile
-    print(f"decoding {options.split} of {corpus.name}")
-    workers = decoding_workers()
-    results, hypotheses = evaluation.evaluate(
-        translator, corpus, options.split, given[1], workers, options.metric
-    )
+    results, hypotheses = _evaluate(options, translator, corpus)
     results.update(evaluation.training_cost(run, step))
     # Before they are recorded, so that a full disk does not lose them.
     print(evaluation.describe(results))
     path = evaluation.record(run, checkpoint, step, results, hypotheses)
     print(f"recorded in {path}")
+
+
+def _open_corpus(
+    options: argparse.Namespace, languages: Mapping[str, Any]
+) -> "Corpus":
+    """Opens a corpus in the languages that a model translates."""
+    trained = languages.get("source"), languages.get("target")
+    given = options.source or trained[0], options.target or trained[1]
+    if None not in trained and given != trained:
+        raise InputError(
+            f"{options.runs[0]} translates from {trained[0]} to {trained[1]}. "
+            f"Received: source={given[0]}, target={given[1]}"
+        )
+    return kt.train.open_corpus(options.data, *given)
+
+
+def _evaluate(
+    options: argparse.Namespace,
+    translator: "kt.Translator | LiteRTTranslator",
+    corpus: "Corpus",
+) -> tuple[dict[str, Any], list[str]]:
+    from keras_transformer.train import evaluation
+
+    print(f"decoding {options.split} of {corpus.name}")
+    return evaluation.evaluate(
+        translator,
+        corpus,
+        options.split,
+        corpus.target,
+        workers_of(options),
+        options.metric,
+    )
 
 
 @command(
@@ -197,7 +234,7 @@ def average(options: argparse.Namespace) -> None:
         print(f"  {name}")
 
 
-@command()
+@command(needs_tensorflow=False)
 def presets(options: argparse.Namespace) -> None:
     """List the presets and their parameters."""
     print(

@@ -154,6 +154,11 @@ class Translator:
         """Longest source and target that all models take, in tokens."""
         return self.pipeline.max_length
 
+    @property
+    def dtype(self) -> str:
+        """Keras dtype policy of the first model."""
+        return self.model.dtype_policy.name
+
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""
         translations = self.translate(texts)

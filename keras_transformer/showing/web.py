@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.texts import Translation
-from keras_transformer.inference.translator import Translator
 from keras_transformer.showing.pages import attention_page, render
-from keras_transformer.showing.tracing import trace
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
+
+    from keras_transformer.inference.translator import Translator
+    from keras_transformer.litert import LiteRTTranslator
 
 _MOST_TEXTS = 32  # of a request
 _BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
@@ -49,7 +50,7 @@ def check_installed() -> None:
 
 
 def make_app(
-    translator: Translator,
+    translator: "Translator | LiteRTTranslator",
     name: str,
     max_characters: int,
     hosts: tuple[str, ...] = _LOOPBACK_NAMES,
@@ -57,9 +58,9 @@ def make_app(
     """Returns the web application of a translator.
 
     It answers `GET /`, the page; `GET /trace` and `GET /attention`, the pages
-    of a text and one of its outputs; and as TensorFlow Serving
-    `GET /v1/models/NAME` and `POST /v1/models/NAME:predict`. Requests are
-    answered in threads.
+    of a text and one of its outputs, which LiteRT does not have; and as
+    TensorFlow Serving `GET /v1/models/NAME` and
+    `POST /v1/models/NAME:predict`. Requests are answered in threads.
 
     A browser's requests from pages of other sites are refused, so that these
     cannot use the model through the browser of their readers.
@@ -109,6 +110,8 @@ def make_app(
                 raise ValueError("needs either instances or inputs")
             return self
 
+    has_attention = hasattr(translator, "attention")
+    pages = "/, /trace, /attention" if has_attention else "/"
     app = FastAPI(title=name, openapi_url=None)
 
     def refusal(status: int, message: str) -> JSONResponse:
@@ -134,9 +137,9 @@ def make_app(
     def not_found(request: Request, error: HTTPException) -> JSONResponse:
         return refusal(
             error.status_code,
-            f"This page answers GET /, /trace, /attention and /v1/models/{name}"
-            f", and POST /v1/models/{name}:predict. Received: "
-            f"{request.method} {request.url.path}",
+            f"This page answers GET {pages} and /v1/models/{name}, and POST "
+            f"/v1/models/{name}:predict. Received: {request.method} "
+            f"{request.url.path}",
         )
 
     @app.middleware("http")
@@ -149,17 +152,22 @@ def make_app(
         data = {
             "name": name,
             "output": translator.task.output,
-            "has_trace": isinstance(translator.search, BeamSearch),
+            "has_trace": has_attention
+            and isinstance(translator.search, BeamSearch),
+            "has_attention": has_attention,
         }
         return render("serve", f"Try {name}", data)
 
-    @app.get("/trace", response_class=HTMLResponse)
-    def trace_page(text: QueryText, hypothesis: int = 0) -> str:
-        return trace(translator, text).to_html(hypothesis)
+    if has_attention:
+        from keras_transformer.showing.tracing import trace
 
-    @app.get("/attention", response_class=HTMLResponse)
-    def attention(text: QueryText, hypothesis: int = 0) -> str:
-        return attention_page(translator.attention(text, hypothesis))
+        @app.get("/trace", response_class=HTMLResponse)
+        def trace_page(text: QueryText, hypothesis: int = 0) -> str:
+            return trace(translator, text).to_html(hypothesis)
+
+        @app.get("/attention", response_class=HTMLResponse)
+        def attention(text: QueryText, hypothesis: int = 0) -> str:
+            return attention_page(translator.attention(text, hypothesis))
 
     @app.get(f"/v1/models/{name}")
     def status() -> dict[str, Any]:
@@ -223,7 +231,9 @@ def _foreign(request: "Request", hosts: tuple[str, ...]) -> str | None:
     return None
 
 
-def _columns(translator: Translator, texts: list[str]) -> dict[str, list[Any]]:
+def _columns(
+    translator: "Translator | LiteRTTranslator", texts: list[str]
+) -> dict[str, list[Any]]:
     """Returns what `serving_default` of an export returns, by name."""
     found = translator.translate(texts)
     columns = translator.task.columns(
@@ -263,7 +273,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    translator: Translator,
+    translator: "Translator | LiteRTTranslator",
     name: str,
     listening: socket.socket,
     max_characters: int,

@@ -9,9 +9,10 @@ import pytest
 from commands import Result, write_corpus
 
 from keras_transformer import cli
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run
+from keras_transformer.inference.texts import Score, Translation
 from keras_transformer.inference.translator import (
-    Translation,
     TranslationAttention,
     Translator,
 )
@@ -129,3 +130,31 @@ def fake_translators(monkeypatch):
         lambda path: types.SimpleNamespace(path=path, task=TranslationTask()),
     )
     return opened
+
+
+class FakeLiteRT(FakeTranslator):
+    """Stands for `LiteRTTranslator`."""
+
+    dtype = "int8"
+    metadata = {"runs": [{"source": "en", "target": "de"}]}  # noqa: RUF012
+
+    def __init__(self, path, search, num_translations):
+        self.path = path
+        self.search = search or BeamSearch(alpha=0.5)
+        self.num_translations = num_translations
+
+    def score(self, sources, targets):
+        return [Score(-1.0, -2.0, 1.5) for _ in sources]
+
+
+@pytest.fixture
+def fake_exports(monkeypatch):
+    """Replaces `LiteRTTranslator.open`; holds the translators."""
+    translators = []
+
+    def open(path, search=None, num_translations=1):
+        translators.append(FakeLiteRT(path, search, num_translations))
+        return translators[-1]
+
+    monkeypatch.setattr("keras_transformer.litert.LiteRTTranslator.open", open)
+    return translators

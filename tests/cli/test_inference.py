@@ -6,11 +6,8 @@ import socket
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
-import keras_transformer as kt
 from keras_transformer.decoding.search import BeamSearch, Sampling
-from keras_transformer.inference.translator import (
-    Translator,
-)
+from keras_transformer.inference.translator import Translator
 from keras_transformer.showing import web
 from keras_transformer.support.startup import available_cores
 
@@ -203,90 +200,6 @@ def test_score_needs_two_columns(run_cli, monkeypatch, trained, line, tabs):
     set_stdin(monkeypatch, Chunks([f"a\tb\n{line}\n".encode()]))
     result = run_cli("score", trained.run)
     check_refused(result, "a tab and its translation", f"line 2 with {tabs}")
-
-
-# === export ===
-
-
-@pytest.fixture
-def save_call(monkeypatch):
-    """Replaces the export; holds the arguments of the last call."""
-    call = {}
-
-    def save(translator, path, include):
-        call.update(translator=translator, path=path)
-        call.update(include=include)
-        return path
-
-    monkeypatch.setattr("keras_transformer.export.save", save)
-    return call
-
-
-def test_export_passes_its_flags_on(
-    run_cli, save_call, fake_translators, trained
-):
-    flags = ("--beam-size", 3, "--n-best", 2, "--extra-length", 7)
-    runs = (trained.run, trained.run)
-    code, out, err = run_cli(
-        *("export", *runs, "exported/1", *flags),
-        *("--checkpoint", 1, "--signatures", "serving_default", "greedy"),
-        *("--dtype", "float16"),
-    )
-    assert (code, err) == (0, "")
-    assert save_call["include"] == ["serving_default", "greedy"]
-    paths = [run.path for run in fake_translators[0].runs]
-    assert paths == [str(run) for run in runs]
-    assert fake_translators[0].dtype == "float16"
-    assert save_call["path"] == "exported/1"
-    translator = save_call["translator"]
-    assert translator.num_translations == 2
-    assert translator.search == BeamSearch(3, 0.6, 7)
-    names = ", ".join(map(str, runs))
-    assert out.startswith(f"exporting {names}\nexported/1 holds a SavedModel")
-
-
-def test_export_writes_all_signatures_and_no_kit_by_default(
-    run_cli, save_call, fake_translators, trained, monkeypatch
-):
-    kits = []
-
-    def write_kit(path, cores):
-        kits.append((path, cores))
-        return ["a", "b"]
-
-    monkeypatch.setattr(kt.export, "write_kit", write_kit)
-    assert run_cli("export", trained.run, "exported/1").code == 0
-    assert save_call["include"] is None  # all
-    assert kits == []
-    result = run_cli("export", trained.run, "exported/2", "--serving-kit")
-    assert kits == [("exported/2", available_cores())]
-    assert result.out.endswith("wrote a\nwrote b\n")
-
-
-def test_a_kit_that_cannot_be_written_is_refused_before_the_export(
-    run_cli, save_call, fake_translators, trained
-):
-    result = run_cli("export", trained.run, "exported/x", "--serving-kit")
-    check_refused(result, "named by a version number", "exported/x")
-    assert not save_call and not fake_translators
-
-
-def test_export_refuses_what_exists_before_it_opens_the_run(
-    run_cli, fake_translators, tmp_path
-):
-    (tmp_path / "1").symlink_to("nowhere")
-    result = run_cli("export", "runs/x", tmp_path / "1")
-    check_refused(result, f"{tmp_path}/1 already exists")
-    assert not fake_translators
-
-
-def test_export_warns_of_a_folder_that_is_not_a_version(
-    run_cli, save_call, fake_translators, trained
-):
-    code, _, err = run_cli("export", trained.run, "exported/x/")
-    assert code == 0
-    assert err.startswith("keras-transformer: warning: TensorFlow Serving ")
-    assert err.endswith("version number, such as exported/x/1\n")
 
 
 # === serve ===

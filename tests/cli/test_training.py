@@ -46,7 +46,7 @@ def test_train_reports_what_it_drops_and_what_is_next(trained):
         f"  keras-transformer evaluate {trained.run} "
         f"--data {trained.data} --split test\n"
         f"  keras-transformer translate {trained.run}\n"
-        f"  keras-transformer export {trained.run} exported/1\n"
+        f"  keras-transformer export {trained.run} --output exported/1\n"
     )
 
 

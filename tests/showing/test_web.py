@@ -1,7 +1,6 @@
 """The web page to try a model, over HTTP and in a browser."""
 
 import concurrent.futures
-import contextlib
 import http.client
 import json
 import logging
@@ -9,36 +8,16 @@ import socket
 import sys
 import threading
 import time
+import types
 import urllib.error
 import urllib.parse
 import urllib.request
 
 import pytest
+from web_server import PREDICT, error_of, fetch, predict, served
 
 import keras_transformer as kt
 from keras_transformer.showing import web
-
-PREDICT = "/v1/models/demo:predict"
-
-
-@contextlib.contextmanager
-def served(translator):
-    """Yields the address of a server in a thread."""
-    import uvicorn
-
-    app = web.make_app(translator, "demo", max_characters=100)
-    config = uvicorn.Config(app, port=0, log_level="error")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    (listening,) = server.servers[0].sockets
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -52,23 +31,6 @@ def several(translator):
 def address(several):
     with served(several) as address:
         yield address
-
-
-def fetch(url, body=None):
-    """Returns the status and the text of an answer."""
-    headers = {"Content-Type": "application/json"}
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, headers)
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
-def predict(address, body):
-    status, text = fetch(address + PREDICT, body)
-    return status, json.loads(text)
 
 
 @pytest.mark.parametrize("texts", [["dog", "cat"], [{"text": "dog"}], []])
@@ -130,12 +92,6 @@ def test_the_largest_request_is_accepted(address):
     assert len(json.dumps(body)) > 32 * 100 * 12
     status, found = predict(address, body)
     assert status == 200 and len(found["predictions"]) == 32
-
-
-def error_of(request):
-    with pytest.raises(urllib.error.HTTPError) as error:
-        urllib.request.urlopen(request)
-    return error.value.code, json.load(error.value)["error"]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +216,45 @@ def test_pages_of_a_text(address, several):
     ):
         status, found = fetch(f"{address}/{path}")
         assert status == 400 and "Received: " in json.loads(found)["error"]
+
+
+@pytest.fixture(scope="module")
+def runtime(several):
+    """What translates without a model to look into, as `LiteRTTranslator`."""
+    names = ("task", "search", "translate")
+    values = {name: getattr(several, name) for name in names}
+    with served(types.SimpleNamespace(**values)) as address:
+        yield address
+
+
+def test_a_runtime_has_no_pages_of_a_text(address, runtime):
+    body = {"instances": ["dog", "cat"]}
+    assert predict(runtime, body) == predict(address, body)
+    for server, shown in ((address, "true"), (runtime, "false")):
+        page = fetch(server)[1]
+        assert f'"has_trace": {shown}, "has_attention": {shown}' in page
+    for path in ("trace", "attention"):
+        status, found = fetch(f"{runtime}/{path}?text=dog")
+        assert status == 404
+        assert "answers GET / and /v1/models/demo, and POST" in found
+
+
+@pytest.mark.slow
+def test_a_runtime_in_a_browser(runtime):
+    from browser import open_address
+
+    with open_address(runtime) as page:
+        page.get_by_label("Text").fill("dog")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("#outputs li")
+        assert page.locator("#outputs li").count() == 3
+        assert page.locator("#outputs a").count() == 0
+        page.get_by_label("Text").fill("QX" * 50)
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("#notes:not(:empty)")
+        notes = page.inner_text("#notes")
+        assert notes.startswith("The text was cut: it is longer than the model")
+        assert "pages" not in notes
 
 
 def test_requests_do_not_block_each_other(several):

@@ -2,6 +2,7 @@ import dataclasses
 import json
 import math
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -70,6 +71,31 @@ def test_perplexity_is_that_of_the_references(evaluated, translator):
     assert nll > 0.1  # or nll and perplexity could not be told apart
     assert results["nll"] == pytest.approx(nll, rel=1e-4)
     assert results["perplexity"] == pytest.approx(math.exp(nll), rel=1e-4)
+
+
+def test_a_translator_without_a_model_is_measured_by_its_scores(
+    evaluated, translator
+):
+    """As `LiteRTTranslator`."""
+    (results, hypotheses), pairs = evaluated
+    names = "task tokenizer search max_length translate score".split()
+    runtime = types.SimpleNamespace(
+        dtype="int8", **{name: getattr(translator, name) for name in names}
+    )
+    overlong = ("dog", "QX" * translator.max_length)
+    corpus = types.SimpleNamespace(
+        task=translator.task,
+        name="pairs",
+        pairs=lambda split: [*pairs, overlong],
+    )
+    found, texts = evaluate(runtime, corpus, "test", "de")
+    assert texts[:3] == hypotheses
+    assert found["dtype"] == "int8" and results["dtype"] == "float32"
+    assert found["perplexity_sentences"] == 2
+    assert found["nll"] == pytest.approx(results["nll"], rel=1e-5)
+    corpus.pairs = lambda split: [overlong]
+    found, _ = evaluate(runtime, corpus, "test", "de")
+    assert found["perplexity"] is None
 
 
 def test_the_description_has_the_results(evaluated):

@@ -1,0 +1,57 @@
+"""The page that `serve` starts, in a thread, and requests to it."""
+
+import contextlib
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from keras_transformer.showing import web
+
+PREDICT = "/v1/models/demo:predict"
+
+
+@contextlib.contextmanager
+def served(translator):
+    """Yields the address of a server in a thread."""
+    import uvicorn
+
+    app = web.make_app(translator, "demo", max_characters=100)
+    config = uvicorn.Config(app, port=0, log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    (listening,) = server.servers[0].sockets
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def fetch(url, body=None):
+    """Returns the status and the text of an answer."""
+    headers = {"Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def predict(address, body):
+    status, text = fetch(address + PREDICT, body)
+    return status, json.loads(text)
+
+
+def error_of(request):
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request)
+    return error.value.code, json.load(error.value)["error"]
