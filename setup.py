@@ -26,6 +26,7 @@ TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
+CTRANSLATE2 = ["ctranslate2>=4.5"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
     *TENSORFLOW,
@@ -34,6 +35,7 @@ TEST = [
     *TFDS,
     *SERVING,
     *WEB,
+    *CTRANSLATE2,
     "hypothesis>=6.100",
     "ipykernel",
     "jax",
@@ -93,6 +95,7 @@ setup(
         "tfds": TFDS,
         "serving": SERVING,
         "web": WEB,
+        "ctranslate2": CTRANSLATE2,
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],
         "test": TEST,
