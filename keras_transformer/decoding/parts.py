@@ -272,7 +272,7 @@ def _attention(
     layer: MultiHeadAttention, rows: Rows, dtype: str, is_self_attention: bool
 ) -> _CalledAttention:
     is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
-    if is_plain and all(map(_is_plain_dense, _dense_layers(layer))):
+    if is_plain and all(map(is_plain_dense, _dense_layers(layer))):
         return _PlainAttention(layer, rows, dtype, is_self_attention)
     return _CalledAttention(layer, rows, dtype)
 
@@ -371,7 +371,7 @@ def normalization_step(norm: keras.layers.Layer) -> Callable[[Any], Any]:
     return normalize
 
 
-def _is_plain_dense(layer: keras.layers.Layer) -> bool:
+def is_plain_dense(layer: keras.layers.Layer) -> bool:
     """Returns whether a layer is a product with its kernel, and no more."""
     return (
         type(layer) is keras.layers.Dense
@@ -382,7 +382,7 @@ def _is_plain_dense(layer: keras.layers.Layer) -> bool:
 
 def _dense(layer: keras.layers.Layer, dtype: str) -> Callable[[Any], Any]:
     """Returns a dense layer with its kernel in the compute dtype."""
-    if not _is_plain_dense(layer):
+    if not is_plain_dense(layer):
         return layer
     linear = _linear(layer.kernel, layer.bias, dtype)
     return lambda x: layer.activation(linear(x))
