@@ -4,7 +4,6 @@ It needs NumPy, SentencePiece and ai-edge-litert.
 """
 
 import contextlib
-import json
 import math
 import os
 import queue
@@ -26,6 +25,7 @@ from keras_transformer.inference.texts import (
     read_sources,
 )
 from keras_transformer.litert.decoder import Model
+from keras_transformer.litert.folder import MODEL_FILE, open_folder
 from keras_transformer.litert.search import (
     Hypothesis,
     SpecialIds,
@@ -36,16 +36,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks.translation import TranslationTask
-from keras_transformer.text import Vocabulary, open_vocabulary
-
-MODEL_FILE = "model.tflite"
-METADATA_FILE = "keras_transformer.json"
-FORMAT = 1
-
-
-def is_litert(path: str | os.PathLike) -> bool:
-    """Returns whether a folder has a model that was exported for LiteRT."""
-    return (Path(path) / MODEL_FILE).is_file()
+from keras_transformer.text import Vocabulary
 
 
 class LiteRTTranslator:
@@ -125,15 +116,7 @@ class LiteRTTranslator:
                 another version, or the search is not possible.
         """
         path = Path(path)
-        metadata = _read_metadata(path)
-        tokenizer = open_vocabulary(path)
-        if tokenizer.digest != metadata["tokenizer_sha256"]:
-            raise InputError(
-                f"{', '.join(tokenizer.files())} in {path} must be the "
-                "tokenizer that the model was exported with, of SHA-256 "
-                f"{metadata['tokenizer_sha256'][:12]}. Received: "
-                f"{tokenizer.digest[:12]}. Export the model again."
-            )
+        metadata, tokenizer = open_folder(path)
         if search is None:
             search = BeamSearch(**metadata["search"])
         largest = metadata["largest_beam_size"]
@@ -334,14 +317,16 @@ class LiteRTTranslator:
 
     @contextlib.contextmanager
     def _model(self, threads: int, most: int = 1) -> Iterator[Model]:
-        """Lends a model that nothing else computes with; makes at most so many."""
+        """Lends a model that nothing else uses; makes at most so many."""
         with self._lock:
             idle = self._idle.setdefault(threads, queue.SimpleQueue())
             count = self._count.get(threads, 0)
             is_new = idle.empty() and count < most
             self._count[threads] = count + is_new
-        model = self._open_model(threads) if is_new else idle.get()
+        model = None if is_new else idle.get()
         try:
+            # None if it could not be opened before.
+            model = model or self._open_model(threads)
             yield model
         finally:
             idle.put(model)
@@ -356,9 +341,9 @@ class LiteRTTranslator:
             )
         except (RuntimeError, ValueError, KeyError) as error:
             raise InputError(
-                f"{self.path / MODEL_FILE} must be the model that was "
-                f"exported. Received: {error!s:.200}. It may be damaged: copy "
-                "it again, or export it again."
+                f"LiteRT must be able to open {self.path / MODEL_FILE}. "
+                f"Received: {error!s:.200}. Install the newest ai-edge-litert, "
+                "or export the model again."
             ) from error
 
 
@@ -373,27 +358,3 @@ def _map(
         return list(map(function, batches))
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(function, batches))
-
-
-def _read_metadata(path: Path) -> dict[str, Any]:
-    file = path / METADATA_FILE
-    try:
-        metadata = json.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(
-            "A model for LiteRT is a folder that `keras-transformer export "
-            f"--format litert` wrote, with {MODEL_FILE} and {METADATA_FILE}. "
-            f"Received: {path} ({error.strerror})"
-        ) from error
-    except ValueError as error:
-        raise InputError(
-            f"{file} is not valid JSON. Received: {error}"
-        ) from error
-    found = metadata.get("format") if isinstance(metadata, dict) else None
-    if found != FORMAT:
-        raise InputError(
-            f"{path} must be a LiteRT model of format {FORMAT}. Received: "
-            f"format={found!r}. It was written by another version: use that "
-            "version, or export the model again."
-        )
-    return metadata
