@@ -27,6 +27,7 @@ TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 LITERT = ["ai-edge-litert>=2.1", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
+CTRANSLATE2 = ["ctranslate2>=4.5"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
     *TENSORFLOW,
@@ -36,6 +37,7 @@ TEST = [
     *SERVING,
     *LITERT,
     *WEB,
+    *CTRANSLATE2,
     "hypothesis>=6.100",
     "ipykernel",
     "jax",
@@ -99,6 +101,7 @@ setup(
         "serving": SERVING,
         "litert": LITERT,
         "web": WEB,
+        "ctranslate2": CTRANSLATE2,
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],
         "test": TEST,

@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -13,8 +14,11 @@ from collections.abc import Iterable
 PEERS = pathlib.Path(__file__).parent / "peers"
 # The environment of each system.
 PACKAGES = {
-    "ours": ["-e", f"{pathlib.Path(__file__).parents[1]}[tensorflow]"],
-    "ctranslate2": ["ctranslate2==4.8.2", "numpy"],
+    "ours": [
+        "-e",
+        f"{pathlib.Path(__file__).parents[1]}[ctranslate2,tensorflow]",
+    ],
+    "ctranslate2": ["ctranslate2==4.8.5", "numpy"],
     "opennmt-tf": ["OpenNMT-tf==2.32.0", "tensorflow-cpu==2.13.1"],
     "keras-hub": [
         "keras-hub==0.32.0",
@@ -38,6 +42,7 @@ class Contender:
     mode: str
     dtype: str = "float32"
     shim: bool = False
+    model: str | None = None  # what it reads of export_models.py, if anything
 
     @property
     def label(self) -> str:
@@ -100,6 +105,19 @@ def prepare(contenders: Iterable[Contender], venvs: pathlib.Path) -> None:
             check=True,
         )
     print(_machine() + "\n", flush=True)
+
+
+def export_models(shapes: Iterable[str], venvs: pathlib.Path) -> pathlib.Path:
+    """Exports models with random weights, and returns their folder.
+
+    Those of an earlier start may be another version's.
+    """
+    folder = venvs / "models"
+    shutil.rmtree(folder, ignore_errors=True)
+    python = str(venvs / "ours" / "bin" / "python")
+    command = [python, str(PEERS / "export_models.py"), f"--output={folder}"]
+    subprocess.run([*command, "--shapes", *shapes], check=True)
+    return folder
 
 
 def _make_environment(folder: pathlib.Path, packages: list[str]) -> None:

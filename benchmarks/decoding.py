@@ -6,6 +6,7 @@ From ids of sources to ids of translations, beam 4; peers/workload.py defines
 the work. Each system runs in its own process and its own virtual environment
 (about 7 GB, created at the first start). Every round runs all systems. All
 use oneDNN (`TF_ENABLE_ONEDNN_OPTS=1`) where it is TensorFlow's choice.
+CTranslate2 has the weights of ours, the others random ones of their own.
 """
 
 import argparse
@@ -17,6 +18,17 @@ from collections.abc import Iterable
 import contender
 from contender import Contender
 
+
+def _ctranslate2(mode: str, dtype: str = "float32") -> Contender:
+    return Contender(
+        "ctranslate2_decoding.py",
+        "ctranslate2",
+        mode,
+        dtype,
+        model="ctranslate2",
+    )
+
+
 CONTENDERS = [
     Contender("ours_decoding.py", "ours", "graph"),
     Contender("ours_decoding.py", "ours", "workers"),
@@ -24,12 +36,12 @@ CONTENDERS = [
     Contender("marian_decoding.py", "marian", "eager", shim=True),
     Contender("kerashub_decoding.py", "keras-hub", "xla"),
     Contender("opennmt_tf_decoding.py", "opennmt-tf", "graph"),
-    Contender("ctranslate2_decoding.py", "ctranslate2", "threads"),
-    Contender("ctranslate2_decoding.py", "ctranslate2", "workers"),
+    _ctranslate2("threads"),
+    _ctranslate2("workers"),
     Contender("ours_decoding.py", "ours", "graph", "bfloat16"),
     Contender("ours_decoding.py", "ours", "workers", "bfloat16"),
-    Contender("ctranslate2_decoding.py", "ctranslate2", "threads", "int8"),
-    Contender("ctranslate2_decoding.py", "ctranslate2", "workers", "int8"),
+    _ctranslate2("threads", "int8"),
+    _ctranslate2("workers", "int8"),
 ]
 
 
@@ -81,20 +93,21 @@ def main() -> None:
     options = parser.parse_args()
     options.venvs = options.venvs.resolve()
     contender.prepare(CONTENDERS, options.venvs)
+    models = contender.export_models(options.shapes, options.venvs)
     results: list[dict] = []
     failed = []
     for _ in range(options.rounds):
         for shape in options.shapes:
             for system in CONTENDERS:
-                found = system.run(
-                    options.venvs,
-                    [
-                        f"--shape={shape}",
-                        f"--repetitions={options.repetitions}",
-                        "--batches",
-                        *map(str, options.batches),
-                    ],
-                )
+                arguments = [
+                    f"--shape={shape}",
+                    f"--repetitions={options.repetitions}",
+                    "--batches",
+                    *map(str, options.batches),
+                ]
+                if system.model:
+                    arguments.append(f"--model={models / shape / system.model}")
+                found = system.run(options.venvs, arguments)
                 if found is None:
                     failed.append(f"{system.script}, {system.label}, {shape}")
                     continue

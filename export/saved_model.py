@@ -1,23 +1,26 @@
 """Writes a `Translator` as a SavedModel and verifies it in a new process."""
 
-import dataclasses
 import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
-from keras_transformer import __version__
 from keras_transformer.export.operations import oldest_serving
 from keras_transformer.export.signatures import SIGNATURES, Signatures
 from keras_transformer.export.translate_saved_model import IMPORT_FAILED
+from keras_transformer.export.writing import (
+    PROBES,
+    check_weights,
+    describe,
+    new_folder,
+    refuse_taken,
+)
 from keras_transformer.inference.texts import Translation
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
@@ -25,11 +28,6 @@ from keras_transformer.support.files import check_new, write_json
 from keras_transformer.text import read_texts
 
 METADATA_FILE = "assets.extra/keras_transformer.json"
-PROBES = (
-    "I am a student.",
-    "",
-    "Where is the station, and when does the next train leave?",
-)
 
 
 def save(
@@ -80,19 +78,19 @@ def save(
     """
     path = Path(path)
     check_new(path)
-    _refuse_taken("signatures", signatures, SIGNATURES)
-    _check_weights(translator)
+    refuse_taken("signatures", signatures, SIGNATURES)
+    check_weights(translator)
     module = Signatures(translator)
     functions = module.make(include or module.names) | dict(signatures or {})
-    about = _metadata(translator, functions)
-    _refuse_taken("metadata", metadata, about)
+    about = {
+        **describe(translator),
+        "tensorflow": tf.__version__,
+        "signatures": sorted(functions),
+        "oldest_tensorflow_serving": None,  # known when it is written
+    }
+    refuse_taken("metadata", metadata, about)
     probes, _ = read_texts(probes, "probes")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".partial-", dir=path.parent
-    ) as folder:
-        partial = Path(folder, path.name)
-        partial.mkdir()  # a name that is too long is an error at once
+    with new_folder(path) as partial:
         expected = [_translate(translator, probe) for probe in probes]
         # The attributes of the module are bare variables and operations: the
         # Keras model itself would be written twice.
@@ -102,7 +100,6 @@ def save(
         (partial / METADATA_FILE).parent.mkdir(exist_ok=True)
         write_json(partial / METADATA_FILE, {**about, **(metadata or {})})
         _compare(translate_in_subprocess(partial, probes), expected, probes)
-        os.replace(partial, path)
     return path
 
 
@@ -146,31 +143,6 @@ def translate_in_subprocess(
     return [Translation(*row) for row in rows]
 
 
-def _refuse_taken(
-    kind: str, added: Mapping[str, Any] | None, existing: Collection[str]
-) -> None:
-    taken = sorted(set(added or ()) & set(existing))
-    if taken:
-        raise InputError(
-            f"Additional {kind} must not have the name of a built-in one. "
-            f"Received: {', '.join(taken)}"
-        )
-
-
-def _check_weights(translator: Translator) -> None:
-    """Raises InputError if a weight is NaN or infinite."""
-    weights = [w for model in translator.models for w in model.weights]
-    # Keras accepts the integers of quantized layers, TensorFlow does not.
-    invalid = [w.path for w in weights if not ops.all(ops.isfinite(w.value))]
-    if invalid:
-        raise InputError(
-            "The weights of a model to export must be finite. Received: NaN "
-            f"or infinity in {len(invalid)} of {len(weights)} weights, the "
-            f"first of them {invalid[0]}. Training may have diverged: export "
-            "an earlier checkpoint."
-        )
-
-
 def _translate(translator: Translator, text: str) -> Translation:
     # Alone, as in the new process: in 16 bits, scores depend on the batch.
     found = translator.translate(text)
@@ -181,23 +153,6 @@ def _translate(translator: Translator, text: str) -> Translation:
             "diverged: export an earlier checkpoint."
         )
     return found
-
-
-def _metadata(
-    translator: Translator, functions: Mapping[str, Any]
-) -> dict[str, Any]:
-    return {
-        "keras_transformer": __version__,
-        "tensorflow": tf.__version__,
-        "tokenizer_sha256": translator.tokenizer.digest,
-        "models": len(translator.models),
-        "dtype": translator.model.dtype_policy.name,
-        "search": dataclasses.asdict(translator.search),
-        "num_translations": translator.num_translations,
-        "signatures": sorted(functions),
-        "oldest_tensorflow_serving": None,  # known when it is written
-        "runs": [run.metadata(file) for run, file in translator.checkpoints],
-    }
 
 
 def _compare(

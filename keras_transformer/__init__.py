@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference import run as run
     from keras_transformer.inference.run import Run as Run
     from keras_transformer.inference.translator import Translator as Translator
+    from keras_transformer.litert import LiteRTTranslator as LiteRTTranslator
     from keras_transformer.losses import (
         LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,
     )

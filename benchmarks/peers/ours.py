@@ -9,6 +9,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from importlib.metadata import version
 
+import keras
 import keras_fit
 import workload
 
@@ -25,6 +26,14 @@ def build_config(shape: workload.Shape) -> kt.TransformerConfig:
         num_heads=shape.num_heads,
         dropout=workload.DROPOUT,
     )
+
+
+def build_model(
+    shape: workload.Shape, dtype: str = "float32"
+) -> kt.Transformer:
+    """Returns the model with random weights, each time the same."""
+    keras.utils.set_random_seed(0)
+    return kt.Transformer(build_config(shape), dtype=dtype)
 
 
 def main() -> None:

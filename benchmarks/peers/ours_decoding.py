@@ -32,15 +32,14 @@ def main() -> None:
     # TensorFlow reads the number of threads when it is imported.
     import keras
     import tensorflow as tf
-    from ours import build_config
+    from ours import build_model
 
     import keras_transformer as kt
     from keras_transformer.inference.pipeline import Pipeline
     from keras_transformer.tasks import TranslationTask
 
     shape = options.shape
-    keras.utils.set_random_seed(0)
-    model = kt.Transformer(build_config(shape), dtype=options.dtype)
+    model = build_model(shape, options.dtype)
     # Ids go in and come out: only the special ids of a vocabulary are needed.
     ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
     vocabulary = types.SimpleNamespace(vocab_size=shape.vocab_size, **ids)

@@ -68,9 +68,12 @@ def parse_decoding_options(
     description: str,
     modes: Iterable[str],
     dtypes: Iterable[str] = ("float32",),
+    needs_model: bool = False,
 ) -> argparse.Namespace:
     """Returns the options of decoding; see `parse_options`."""
     parser = _parser(description, modes, dtypes)
+    if needs_model:
+        parser.add_argument("--model", required=True, help="exported model")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--lengths", type=int, nargs="+", default=[32])
     parser.add_argument(

@@ -103,7 +103,6 @@ class Graphs(tf.Module):
         }
         floats: dict[str, list] = {"mask": [None, 1, None, None]}
         if not encodes:
-            floats["own_mask"] = [1, 1, None, None]
             floats["memory_mask"] = [None, 1, 1, None]
             for name, sizes in self._past_shapes().items():
                 floats[name] = floats[f"memory_{name}"] = sizes
@@ -235,7 +234,7 @@ class _Model:
             inputs["ids"],
             inputs["position"],
             past,
-            [inputs["mask"], inputs["own_mask"]],
+            [inputs["mask"], None],
             DecoderCache((), None, tuple(memory), inputs["memory_mask"]),
             lambda past, new: [past, new],
         )

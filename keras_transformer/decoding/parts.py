@@ -187,7 +187,8 @@ class _CalledAttention:
         """Returns the output `[N, d_model]`.
 
         There is a mask for each block of keys and values, `[B, 1, K, keys]`:
-        boolean, True = attend, or float32, to be added to the scores.
+        boolean, True = attend, or float32, to be added to the scores. None:
+        each hypothesis attends to its own key only, `[B, H, K, w]`.
         """
         (pair,), (mask,) = blocks, masks
         output, _ = self.layer.attend(query, *pair, mask[:, 0])
@@ -237,7 +238,7 @@ class _PlainAttention(_CalledAttention):
         self, query: Any, blocks: Sequence[Pair], masks: Sequence[Any]
     ) -> Any:
         scores = [
-            _hide(ops.cast(_products(query, key), "float32"), mask)
+            _scores(query, key, mask)
             for (key, _), mask in zip(blocks, masks, strict=True)
         ]
         # Softmax as five operations: oneDNN's one wakes a thread, which takes
@@ -248,13 +249,20 @@ class _PlainAttention(_CalledAttention):
         sums = [ops.sum(x, axis=-1, keepdims=True) for x in scores]
         total = functools.reduce(ops.add, sums)
         heads = [
-            ops.matmul(ops.cast(x / total, self.dtype), value)
-            for x, (_, value) in zip(scores, blocks, strict=True)
+            (ops.multiply if mask is None else ops.matmul)(
+                ops.cast(x / total, self.dtype), value
+            )
+            for x, (_, value), mask in zip(scores, blocks, masks, strict=True)
         ]
         return self._output(self.rows.join(functools.reduce(ops.add, heads)))
 
 
-def _hide(scores: Any, mask: Any) -> Any:
+def _scores(query: Any, key: Any, mask: Any) -> Any:
+    """Returns scores `[B, H, K, keys]`, float32."""
+    if mask is None:
+        scores = ops.sum(query * key, axis=-1, keepdims=True)
+        return ops.cast(scores, "float32")
+    scores = ops.cast(_products(query, key), "float32")
     if keras.backend.standardize_dtype(mask.dtype) == "bool":
         return ops.where(mask, scores, MASKED)
     return scores + mask
@@ -264,7 +272,7 @@ def _attention(
     layer: MultiHeadAttention, rows: Rows, dtype: str, is_self_attention: bool
 ) -> _CalledAttention:
     is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
-    if is_plain and all(map(_is_plain_dense, _dense_layers(layer))):
+    if is_plain and all(map(is_plain_dense, _dense_layers(layer))):
         return _PlainAttention(layer, rows, dtype, is_self_attention)
     return _CalledAttention(layer, rows, dtype)
 
@@ -363,7 +371,7 @@ def normalization_step(norm: keras.layers.Layer) -> Callable[[Any], Any]:
     return normalize
 
 
-def _is_plain_dense(layer: keras.layers.Layer) -> bool:
+def is_plain_dense(layer: keras.layers.Layer) -> bool:
     """Returns whether a layer is a product with its kernel, and no more."""
     return (
         type(layer) is keras.layers.Dense
@@ -374,7 +382,7 @@ def _is_plain_dense(layer: keras.layers.Layer) -> bool:
 
 def _dense(layer: keras.layers.Layer, dtype: str) -> Callable[[Any], Any]:
     """Returns a dense layer with its kernel in the compute dtype."""
-    if not _is_plain_dense(layer):
+    if not is_plain_dense(layer):
         return layer
     linear = _linear(layer.kernel, layer.bias, dtype)
     return lambda x: layer.activation(linear(x))

@@ -162,7 +162,7 @@ class StepDecoder:
             past: Keys and values of each layer.
             masks: `[B, 1, K, keys]`, one for each block of keys that `append`
                 returns: boolean, True = attend, or float32, to be added to
-                the scores.
+                the scores. None: each hypothesis attends to its own key.
             cache: Has the memory and its mask.
             append: Takes the `past` of a layer and the keys and values
                 `[B, H, K, w]` of this step; returns those to attend to, in

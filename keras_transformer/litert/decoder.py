@@ -18,7 +18,7 @@ with explain_missing_packages():
 
 # What is added to the scores of attention where there is nothing to attend to.
 _MASKED = -1e9
-_ROOM = 16  # positions by which there is more room when it is used up
+_ROOM = 8  # positions by which there is more room when it is used up
 
 
 class Memory(NamedTuple):
@@ -202,12 +202,9 @@ class Decoding:
         self._mask = np.full(
             (batch, 1, beam_size, room * beam_size), _MASKED, np.float32
         )
-        own_mask = np.full((beam_size, beam_size), _MASKED, np.float32)
-        np.fill_diagonal(own_mask, 0)
         values = {
             **self._memory.values,
             "memory_mask": self._memory.mask,
-            "own_mask": own_mask[None, None],
             **_indices(self._inputs, batch, beam_size),
         }
         shapes = {name: value.shape for name, value in values.items()}

@@ -9,10 +9,17 @@ from collections.abc import Iterator
 
 from keras_transformer.support.errors import InputError
 
-# What the extra `tensorflow` installs.
-_TENSORFLOW_EXTRA = (
-    "sacrebleu sacremoses sentencepiece tensorflow tensorflow_text tqdm"
-).split()
+# The modules of optional packages, and the extra that installs each.
+_EXTRAS = {
+    "ai_edge_litert": "litert",
+    "ctranslate2": "ctranslate2",
+    "sacrebleu": "tensorflow",
+    "sacremoses": "tensorflow",
+    "sentencepiece": "tensorflow",
+    "tensorflow": "tensorflow",
+    "tensorflow_text": "tensorflow",
+    "tqdm": "tensorflow",
+}
 # Exists where the NVIDIA driver is installed.
 _NVIDIA_DRIVER = "/proc/driver/nvidia/version"
 
@@ -110,13 +117,18 @@ def explain_missing_packages(
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name not in _TENSORFLOW_EXTRA:
+        extra = _EXTRAS.get(error.name)
+        if extra is None:
             raise
-        explained = error_type(
+        message = (
             f"This needs the package {error.name}, which is not installed. "
-            'Run `pip install "keras-transformer-nmt[tensorflow]"`. Layers, '
-            "model, losses and metrics also run on JAX and PyTorch: set "
-            "KERAS_BACKEND."
+            f'Run `pip install "keras-transformer-nmt[{extra}]"`.'
         )
+        if extra == "tensorflow":
+            message += (
+                " Layers, model, losses and metrics also run on JAX and "
+                "PyTorch: set KERAS_BACKEND."
+            )
+        explained = error_type(message)
         explained.name = error.name  # so that it can be explained again
         raise explained from None

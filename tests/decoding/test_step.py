@@ -200,16 +200,16 @@ def test_two_blocks_and_masks_that_are_added():
     expected, _ = decoder.decode_step(ids, parents, cache, 1)
 
     is_past = np.equal(to_numpy(parents)[:, None, :, None], [0, 1])
-    own = np.eye(2, dtype=bool)[None, None]
-    masks = [np.where(x, 0, -1e9).astype("float32") for x in (is_past, own)]
-    memory = to_numpy(cache.memory_mask)
-    memory = np.where(memory, 0, -1e9).astype("float32")
+    mask, memory = (
+        ops.convert_to_tensor(np.where(x, 0, -1e9).astype("float32"))
+        for x in (is_past, to_numpy(cache.memory_mask))
+    )
     found, _ = decoder.step(
         ids,
         1,
         cache.layers,
-        [ops.convert_to_tensor(mask) for mask in masks],
-        cache._replace(memory_mask=ops.convert_to_tensor(memory)),
+        [mask, None],
+        cache._replace(memory_mask=memory),
         lambda past, new: [past, new],
     )
     np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)

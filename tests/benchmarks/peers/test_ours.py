@@ -9,6 +9,14 @@ import pytest
 from documents import ROOT
 
 pytestmark = pytest.mark.slow
+SCRIPTS = (
+    "workload",
+    "keras_fit",
+    "ours",
+    "ours_decoding",
+    "export_models",
+    "ctranslate2_decoding",
+)
 
 
 @pytest.fixture
@@ -16,7 +24,7 @@ def run(monkeypatch, capsys):
     """Runs a script on a tiny shape, and returns the results that it prints."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks" / "peers")
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")  # `workers` sets it
-    for name in ("workload", "keras_fit", "ours", "ours_decoding"):
+    for name in SCRIPTS:
         monkeypatch.delitem(sys.modules, name, raising=False)
     workload = importlib.import_module("workload")
     # In a large vocabulary the end token is not among the best by chance.
@@ -30,7 +38,7 @@ def run(monkeypatch, capsys):
         return list(map(json.loads, capsys.readouterr().out.splitlines()))
 
     yield run
-    for name in ("workload", "keras_fit", "ours", "ours_decoding"):
+    for name in SCRIPTS:
         sys.modules.pop(name, None)
 
 
@@ -70,3 +78,19 @@ def test_decoding(run, mode):
             ],
             rel=0.05,
         )
+
+
+def test_decoding_with_the_same_weights(run, monkeypatch, tmp_path):
+    arguments = ["export_models", f"--output={tmp_path}", "--shapes", "small"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    importlib.import_module("export_models").main()
+    results = run(
+        "ctranslate2_decoding",
+        f"--model={tmp_path / 'small' / 'ctranslate2'}",
+        *("--batches", "1", "3", "--lengths", "4", "--mode", "workers"),
+    )
+    assert [(one["batch"], one["length"]) for one in results] == [
+        (1, 4),
+        (3, 4),
+    ]
+    assert all(min(one["tokens_per_second"]) > 0 for one in results)

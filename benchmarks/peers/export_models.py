@@ -1,0 +1,57 @@
+"""Exports models with random weights, so that several systems have the same.
+
+They are those of ours_decoding.py in float32. The token with the id 17 is the
+piece "▁w17".
+
+python benchmarks/peers/export_models.py --output runs/models --shapes small
+"""
+
+import argparse
+import os
+import pathlib
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import workload
+
+
+def build_tokenizer(vocab_size: int) -> bytes:
+    """Returns a SentencePiece model whose pieces are numbered words."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto()
+    kinds = model.SentencePiece
+    special = {
+        "<pad>": kinds.CONTROL,
+        "<unk>": kinds.UNKNOWN,
+        "<s>": kinds.CONTROL,
+        "</s>": kinds.CONTROL,
+    }
+    for piece, kind in special.items():
+        model.pieces.add(piece=piece, score=0.0, type=kind)
+    for i in range(workload.FIRST_ID, vocab_size):
+        model.pieces.add(piece=f"▁w{i}", score=0.0)
+    return model.SerializeToString()
+
+
+def main() -> None:
+    """Writes `OUTPUT/SHAPE/ctranslate2`."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=pathlib.Path, required=True)
+    parser.add_argument("--shapes", nargs="+", default=[*workload.SHAPES])
+    options = parser.parse_args()
+    from ours import build_model
+
+    import keras_transformer as kt
+
+    for name in options.shapes:
+        shape = workload.SHAPES[name]
+        search = kt.BeamSearch(workload.BEAM_SIZE, workload.ALPHA)
+        tokenizer = kt.Tokenizer(build_tokenizer(shape.vocab_size))
+        translator = kt.Translator(build_model(shape), tokenizer, search)
+        folder = options.output / name
+        kt.export.save_ctranslate2(translator, folder / "ctranslate2")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,351 @@
+"""Writes a `Translator` as a folder that CTranslate2 loads, and verifies it.
+
+The kernels of a CTranslate2 model are `[outputs, inputs]`, and what reads the
+same input is one matrix: queries, keys and values of self-attention, keys and
+values of cross-attention.
+"""
+
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras import layers, ops
+
+from keras_transformer.decoding.parts import is_plain_dense
+from keras_transformer.decoding.search import BeamSearch, converted
+from keras_transformer.export.writing import (
+    PROBES,
+    check_weights,
+    describe,
+    new_folder,
+    refuse_taken,
+)
+from keras_transformer.inference.translator import Translator
+from keras_transformer.layers import (
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    MultiHeadAttention,
+    Residual,
+    SinusoidalPositionalEncoding,
+    TiedEmbedding,
+)
+from keras_transformer.model import Transformer
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
+from keras_transformer.support.files import atomic_write, check_new, write_json
+from keras_transformer.support.startup import explain_missing_packages
+
+# How far the log-probabilities of a text's tokens may be from the model's, on
+# average, if weights are stored in a dtype.
+_TOLERANCE = {
+    "float32": 1e-3,
+    "float16": 0.02,
+    "bfloat16": 0.2,
+    "int16": 0.05,
+    "int8": 0.3,
+}
+DTYPES = tuple(_TOLERANCE)
+# CTranslate2 reads as many tokens of a source unless it is told otherwise.
+_POSITIONS = 1024
+
+
+def save_ctranslate2(
+    translator: Translator,
+    path: str | os.PathLike,
+    dtype: str = "float32",
+    metadata: Mapping[str, Any] | None = None,
+) -> Path:
+    """Writes a folder that `ctranslate2.Translator` loads.
+
+    It has the model, the files of the tokenizer, `keras_transformer.json`
+    with metadata, and a README with the lines of Python that translate. The
+    package ctranslate2 is needed: the extra `[ctranslate2]`.
+
+    The folder is written beside `path`, loaded with CTranslate2, and moved to
+    `path` only if its log-probabilities of given texts are those of the model.
+
+    Args:
+        translator: What to save. Its search is what the README proposes.
+        path: Folder to create.
+        dtype: What weights are stored in: float32, float16, bfloat16, int16
+            or int8. What CTranslate2 computes in is chosen when it loads the
+            folder (`compute_type`).
+        metadata: What to add to the metadata: values that JSON can hold.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: If `path` exists, weights are not finite, `dtype` or names
+            of metadata are invalid, or CTranslate2 cannot compute what the
+            model does: several models (an ensemble), parsing, restricted
+            attention, d_v other than d_k, and layers that are subclasses,
+            quantized or have LoRA.
+        RuntimeError: If CTranslate2 computes something else.
+    """
+    with explain_missing_packages():
+        import ctranslate2
+    path = Path(path)
+    check_new(path)
+    check_values(one_of(*DTYPES), dtype=dtype)
+    check_weights(translator)
+    about = {
+        **describe(translator),
+        "ctranslate2": ctranslate2.__version__,
+        "weights": dtype,
+    }
+    refuse_taken("metadata", metadata, about)
+    specification = _specification(translator)
+    if dtype == "bfloat16":
+        _store_in_bfloat16(specification)
+    specification.validate()
+    specification.optimize(dtype)
+    with new_folder(path) as partial:
+        specification.save(str(partial))
+        translator.tokenizer.save_files(partial)
+        write_json(
+            partial / "keras_transformer.json", {**about, **(metadata or {})}
+        )
+        with atomic_write(partial / "README.md") as readme:
+            readme.write_text(_readme(translator, path.name), "utf-8")
+        _verify(partial, translator, dtype)
+    return path
+
+
+def _specification(translator: Translator) -> Any:
+    """Returns the `TransformerSpec` with all weights in float32."""
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    _check_translator(translator)
+    model = _plain(translator.model, Transformer)
+    config, activations = model.config, common_spec.Activation
+    activation = dict(
+        relu=activations.RELU, swish=activations.SWISH, gelu=activations.GELU
+    )[config.activation]
+
+    def stack(make: type, sizes: Any) -> Any:
+        default = sizes.d_k * sizes.num_heads == config.d_model
+        return make(
+            sizes.num_layers,
+            sizes.num_heads,
+            pre_norm=config.norm_first,
+            activation=activation,
+            head_dim=None if default else sizes.d_k,
+        )
+
+    specification = transformer_spec.TransformerSpec(
+        stack(transformer_spec.TransformerEncoderSpec, config.encoder),
+        stack(transformer_spec.TransformerDecoderSpec, config.decoder),
+    )
+    encoder, decoder = specification.encoder, specification.decoder
+    _set_embedding(encoder, encoder.embeddings[0], model.embedding)
+    _set_embedding(decoder, decoder.embeddings, model.target_embedding)
+    output = _plain(model.output_embedding, TiedEmbedding)
+    decoder.projection.weight = _array(output.embeddings)
+    if output.bias is not None:
+        decoder.projection.bias = _array(output.bias)
+    _set_positions(encoder, model.source_positions, config.max_length)
+    _set_positions(decoder, model.target_positions, config.max_length)
+    _set_stack(encoder, _plain(model.encoder, Encoder), EncoderLayer)
+    _set_stack(decoder, _plain(model.decoder, Decoder), DecoderLayer)
+
+    source, target = translator.tokenizer.source, translator.tokenizer.target
+    specification.register_source_vocabulary(
+        source.pieces(range(source.vocab_size))
+    )
+    pieces = target.pieces(range(target.vocab_size))
+    specification.register_target_vocabulary(pieces)
+    settings = specification.config
+    settings.unk_token = pieces[target.unk_id]
+    settings.bos_token = settings.decoder_start_token = pieces[config.bos_id]
+    settings.eos_token = pieces[config.eos_id]
+    settings.add_source_eos = True
+    settings.layer_norm_epsilon = config.layer_norm_epsilon
+    return specification
+
+
+def _check_translator(translator: Translator) -> None:
+    config = translator.model.config
+    problem = None
+    if len(translator.models) > 1:
+        problem = f"{len(translator.models)} models: average their checkpoints"
+    elif not translator.task.targets_are_text:
+        problem = f"a model for {translator.task.name}"
+    elif config.attention_window is not None:
+        problem = f"attention_window={config.attention_window}"
+    elif config.d_k != config.d_v:
+        problem = f"d_k={config.d_k}, d_v={config.d_v}"
+    if problem:
+        raise InputError(
+            "CTranslate2 runs one model that translates, without restricted "
+            "attention and with d_k = d_v. Export a SavedModel instead. "
+            f"Received: {problem}"
+        )
+
+
+def _plain(part: Any, kind: type) -> Any:
+    """Returns a part of the model, which must be the library's own."""
+    is_plain = type(part) is kind
+    if kind is layers.Dense:
+        is_plain = is_plain_dense(part)
+    if not is_plain:
+        what = type(part).__name__
+        if kind not in (type(part), layers.Dense):
+            what += f" in place of {kind.__name__}"
+        raise InputError(
+            "CTranslate2 computes only what the configuration says: no layers "
+            "that are subclasses, are quantized or have LoRA. Export a "
+            "SavedModel instead, or quantize with the `dtype` of this export. "
+            f"Received: {part.path}, {what}"
+        )
+    return part
+
+
+def _set_embedding(
+    stack: Any, specification: Any, layer: TiedEmbedding
+) -> None:
+    specification.weight = _array(_plain(layer, TiedEmbedding).embeddings)
+    stack.scale_embeddings = float(layer.factor)
+
+
+def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
+    # Beyond the table CTranslate2 raises an error. Sinusoids go on for
+    # whoever does not pass the limits of the README.
+    rows = max_length
+    if type(layer) is SinusoidalPositionalEncoding:
+        rows = max(rows, _POSITIONS)
+    stack.position_encodings.encodings = _array(layer.vectors(ops.arange(rows)))
+
+
+def _set_stack(stack: Any, part: Encoder | Decoder, kind: type) -> None:
+    for specification, layer in zip(stack.layer, part.layers, strict=True):
+        _plain(layer, kind)
+        _set_self_attention(specification.self_attention, layer)
+        if kind is DecoderLayer:
+            _set_cross_attention(specification.attention, layer)
+        network = _plain(layer.feed_forward, FeedForward)
+        _set_linear(specification.ffn.linear_0, network.inner)
+        _set_linear(specification.ffn.linear_1, network.outer)
+        _set_norm(specification.ffn, layer.feed_forward_norm)
+    if part.final_norm is not None:
+        _set_weights_of_norm(stack.layer_norm, part.final_norm)
+
+
+def _set_self_attention(specification: Any, layer: Any) -> None:
+    attention = _plain(layer.self_attention, MultiHeadAttention)
+    joined, output = specification.linear
+    _set_linear(
+        joined,
+        attention.query_projection,
+        attention.key_projection,
+        attention.value_projection,
+    )
+    _set_linear(output, attention.output_projection)
+    _set_norm(specification, layer.self_attention_norm)
+
+
+def _set_cross_attention(specification: Any, layer: Any) -> None:
+    attention = _plain(layer.cross_attention, MultiHeadAttention)
+    query, joined, output = specification.linear
+    _set_linear(query, attention.query_projection)
+    _set_linear(joined, attention.key_projection, attention.value_projection)
+    _set_linear(output, attention.output_projection)
+    _set_norm(specification, layer.cross_attention_norm)
+
+
+def _set_linear(specification: Any, *denses: layers.Dense) -> None:
+    kernels = [_array(_plain(one, layers.Dense).kernel) for one in denses]
+    specification.weight = np.concatenate(kernels, axis=1).T.copy()
+    if denses[0].bias is not None:
+        specification.bias = np.concatenate([_array(x.bias) for x in denses])
+
+
+def _set_norm(specification: Any, residual: Residual) -> None:
+    norm = _plain(residual, Residual).norm
+    _set_weights_of_norm(specification.layer_norm, norm)
+
+
+def _set_weights_of_norm(specification: Any, norm: layers.Layer) -> None:
+    _plain(norm, layers.LayerNormalization)
+    specification.gamma = _array(norm.gamma)
+    specification.beta = _array(norm.beta)
+
+
+def _array(values: Any) -> np.ndarray:
+    return ops.convert_to_numpy(ops.cast(values, "float32"))
+
+
+def _store_in_bfloat16(specification: Any) -> None:
+    """Converts weights, for which CTranslate2 would need PyTorch."""
+    from ctranslate2.specs import model_spec
+
+    def convert(part: Any, name: str, value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            value = value.astype(tf.bfloat16.as_numpy_dtype)
+            setattr(part, name.rpartition("/")[2], value)
+
+    model_spec.visit_spec(specification, convert)
+
+
+def _readme(translator: Translator, name: str) -> str:
+    search = converted(translator.search, BeamSearch)
+    tokenizer, pipeline = translator.tokenizer, translator.pipeline
+    banned = tokenizer.target.pieces(pipeline.special_ids["banned_ids"])
+    names = sorted(tokenizer.files())
+    template = files(__package__) / "templates" / "ctranslate2.md"
+    return Template(template.read_text("utf-8")).substitute(
+        name=name,
+        source=next(n for n in names if n in ("source.spm", "tokenizer.model")),
+        target=next(n for n in names if n in ("target.spm", "tokenizer.model")),
+        beam_size=search.beam_size,
+        alpha=search.alpha,
+        length_penalty=round(search.alpha * 2 / 3, 2),
+        banned=[[piece] for piece in banned],
+        max_length=pipeline.max_length,
+        max_decoding_length=pipeline.max_length - 1,
+    )
+
+
+def _verify(folder: Path, translator: Translator, dtype: str) -> None:
+    """Raises RuntimeError unless CTranslate2 scores tokens as the model does.
+
+    The probes are sources, and targets too: whatever their probability, it
+    must be the same.
+    """
+    import ctranslate2
+
+    pipeline, tokenizer = translator.pipeline, translator.tokenizer
+    texts = tf.constant([probe for probe in PROBES if probe])
+    source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
+    target, lengths, _ = pipeline.with_end(pipeline.target_ids(texts))
+    expected = pipeline.token_log_probs(source, target).numpy()
+
+    def pieces(ids: tf.Tensor, vocabulary: Any) -> list[list[str]]:
+        """Returns pieces without the end token, which CTranslate2 adds."""
+        rows = [row[row != vocabulary.pad_id][:-1] for row in ids.numpy()]
+        return [vocabulary.pieces(row) for row in rows]
+
+    # Not every processor computes in every dtype.
+    loaded = ctranslate2.Translator(str(folder), compute_type="float32")
+    results = loaded.score_batch(
+        pieces(source, tokenizer.source), pieces(target, tokenizer.target)
+    )
+    ours = translator.model.compute_dtype
+    tolerance = max(_TOLERANCE[dtype], _TOLERANCE[ours])
+    for row, length, result in zip(
+        expected, lengths.numpy(), results, strict=True
+    ):
+        found = np.array(result.log_probs)
+        if not np.mean(np.abs(found - row[:length])) <= tolerance:
+            raise RuntimeError(
+                "CTranslate2 must compute the log-probabilities of the model. "
+                f"Expected: {row[:length]}. Received: {found}"
+            )

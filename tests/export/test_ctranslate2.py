@@ -1,0 +1,372 @@
+"""The folder for CTranslate2: what it computes there, and what is refused."""
+
+import dataclasses
+import json
+import re
+import sys
+
+import ctranslate2
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import randomise
+from translation_fixtures import PAIRS
+
+import keras_transformer as kt
+from keras_transformer.export import ctranslate2 as writer
+from keras_transformer.export import save_ctranslate2
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing.task import ParsingTask
+from keras_transformer.text.pair import LookupVocabulary
+
+TEXTS = [
+    "The good house sleeps.",
+    "dog",
+    "The red cat and the old tree.",
+    "A text with words that it has never seen, and numbers: 12,345!",
+]
+SMALL = dict(num_layers=2, d_model=8, d_ff=12, num_heads=2, max_length=30)
+# Fields of the configuration.
+VARIANTS = {
+    "paper": {},
+    "pre-norm": dict(
+        norm_first=True, activation="gelu", layer_norm_epsilon=0.5
+    ),
+    "marian": dict(
+        attention_bias=True,
+        output_bias=True,
+        activation="swish",
+        position_layout="halves",
+        position_endpoint=True,
+        embedding_scale=1.0,
+    ),
+    "learned": dict(
+        positional_encoding="learned",
+        tied_embeddings="none",
+        output_bias=True,
+        embedding_scale=0.5,
+    ),
+    "tied-inputs": dict(tied_embeddings="inputs", position_offset=2),
+    "tied-target": dict(tied_embeddings="target"),
+    "decoder": dict(decoder_layers=1, decoder_heads=4, decoder_d_ff=6),
+    "narrow heads": dict(d_k=2, d_v=2, decoder_heads=1),
+}
+
+
+def random_translator(tokenizer, **fields):
+    sizes = dict(vocab_size=tokenizer.vocab_size)
+    if tokenizer.source.vocab_size != tokenizer.vocab_size:
+        sizes["source_vocab_size"] = tokenizer.source.vocab_size
+    special = ("pad_id", "bos_id", "eos_id")
+    ids = {name: getattr(tokenizer, name) for name in special}
+    config = kt.TransformerConfig(**{**SMALL, **sizes, **ids, **fields})
+    model = kt.Transformer(config)
+    randomise(model)
+    return kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=4))
+
+
+def load(folder):
+    return ctranslate2.Translator(str(folder), "cpu", compute_type="float32")
+
+
+def options(translator):
+    """What the README passes, so that the outputs are those of Keras."""
+    pipeline, target = translator.pipeline, translator.tokenizer.target
+    banned = target.pieces(pipeline.special_ids["banned_ids"])
+    return dict(
+        suppress_sequences=[[piece] for piece in banned],
+        max_input_length=pipeline.max_length,
+        min_decoding_length=0,
+        max_decoding_length=pipeline.max_length - 1,
+        return_scores=True,
+    )
+
+
+def pieces(translator, texts):
+    ids = translator.pipeline.source_ids(tf.constant(texts)).to_list()
+    return [translator.tokenizer.source.pieces(row) for row in ids]
+
+
+def assert_greedy(translator, loaded, texts):
+    """The most likely tokens of CTranslate2 are those of the model.
+
+    The model is fed with them, and its logits compared: their maxima, and the
+    log-probability of all.
+    """
+    pipeline, target = translator.pipeline, translator.tokenizer.target
+    source, _, _ = pipeline.with_end(pipeline.source_ids(tf.constant(texts)))
+    results = loaded.translate_batch(
+        pieces(translator, texts),
+        beam_size=1,
+        length_penalty=0,
+        **options(translator),
+    )
+    ids = {
+        piece: i
+        for i, piece in enumerate(target.pieces(range(target.vocab_size)))
+    }
+    assert any(len(result.hypotheses[0]) > 1 for result in results)
+    for row, result in zip(source.numpy(), results, strict=True):
+        tokens = [ids[piece] for piece in result.hypotheses[0]]
+        if len(tokens) < pipeline.max_length - 1:
+            tokens.append(target.eos_id)
+        inputs = pipeline.decoder_input(tf.constant([tokens]))
+        logits = translator.model({"source": row[None], "target": inputs})
+        logits = logits.numpy()[0]
+        logits[:, list(pipeline.special_ids["banned_ids"])] = -np.inf
+        assert logits.argmax(axis=1).tolist() == tokens
+        log_probs = tf.nn.log_softmax(logits).numpy().max(axis=1)
+        np.testing.assert_allclose(result.scores[0], log_probs.sum(), rtol=1e-4)
+
+
+def assert_scores(translator, loaded, tolerance):
+    """Log-probabilities per token of given translations."""
+    sources, targets = zip(*PAIRS.items(), strict=True)
+    results = loaded.score_batch(
+        *(pieces(translator, texts) for texts in (sources, targets))
+    )
+    found = [sum(result.log_probs) for result in results]
+    scores = translator.score(list(sources), list(targets))
+    counts = [len(result.log_probs) for result in results]
+    difference = found - np.array([score.log_prob for score in scores])
+    assert np.abs(difference / counts).max() < tolerance
+
+
+@pytest.fixture(scope="module")
+def folder(translator, tmp_path_factory):
+    """The export of the trained translator. Tests must not change it."""
+    path = tmp_path_factory.mktemp("models") / "en-de"
+    return save_ctranslate2(translator, path, metadata={"by": "me"})
+
+
+# === What CTranslate2 computes ===
+
+
+@pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS)
+def test_configurations(tokenizer, tmp_path, fields):
+    translator = random_translator(tokenizer, **fields)
+    folder = save_ctranslate2(translator, tmp_path / "model")
+    # The last text is longer than the model reads.
+    assert_greedy(translator, load(folder), [*TEXTS, TEXTS[0] * 9])
+
+
+def test_separate_vocabularies(tokenizer, tmp_path):
+    special = ["<pad>", "</s>", "<unk>"]
+    others = tokenizer.pieces(range(4 + 256, tokenizer.vocab_size))  # no bytes
+    tables = [
+        {piece: i for i, piece in enumerate([*special, *rest])}
+        for rest in ([*others, ">>deu<<"], others[::-1])
+    ]
+    source, target = (LookupVocabulary(tokenizer.model, x) for x in tables)
+    vocabulary = LookupVocabulary(target.model, target.table, source)
+    translator = random_translator(
+        vocabulary, tied_embeddings="target", norm_first=True
+    )
+    folder = save_ctranslate2(translator, tmp_path / "model")
+    assert_greedy(translator, load(folder), [*TEXTS, ">>deu<< The dog."])
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        *("README.md", "config.json", "keras_transformer.json", "model.bin"),
+        *("source_vocabulary.json", "target_vocabulary.json"),
+        *vocabulary.files(),
+    }
+    run_readme(folder, translator, 'source.encode(["The dog."], out_type=str)')
+
+
+def test_a_trained_model(translator, folder, pairs):
+    assert_greedy(translator, load(folder), [*pairs, *TEXTS])
+
+
+def test_beam_search_ranked_as_here(translator, folder, pairs):
+    """By the formula of Wu et al.
+
+    With a patience of 1 it would stop at the first four hypotheses that end,
+    however unlikely they are. It would distribute the probability of tokens
+    that it suppresses among the others.
+    """
+    texts = [*pairs, *TEXTS]
+    alpha, penalty = translator.search.alpha, 0.4
+    results = load(folder).translate_batch(
+        pieces(translator, texts),
+        beam_size=4,
+        num_hypotheses=4,
+        patience=4,
+        length_penalty=penalty,
+        **options(translator) | dict(suppress_sequences=None),
+    )
+    for ours, result in zip(translator.translate(texts), results, strict=True):
+        found = []
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            length = len(tokens) + 1  # with the end token
+            log_prob = score * length**penalty
+            divisor = ((5 + length) / 6) ** alpha
+            ids = [translator.tokenizer._processor.PieceToId(x) for x in tokens]
+            (text,) = translator.tokenizer.detokenize(
+                tf.constant([ids])
+            ).numpy()
+            found.append((log_prob / divisor, text.decode()))
+        score, text = max(found)
+        assert text == ours.texts[0]
+        assert score == pytest.approx(ours.scores[0], rel=1e-4)
+
+
+def test_no_tokens(folder):
+    (result,) = load(folder).translate_batch([[]], return_scores=True)
+    assert (result.hypotheses, result.scores) == ([[]], [0])
+
+
+def test_lengths_that_it_takes_by_default(folder, translator):
+    """Sources of 1,024 tokens, translations of 256."""
+    (row,) = pieces(translator, ["dog " * 600])
+    assert len(row) > 1024
+    loaded = load(folder)
+    (result,) = loaded.translate_batch([row], min_decoding_length=256)
+    assert len(result.hypotheses[0]) == 256
+
+
+# === What is in the folder ===
+
+
+def run_readme(folder, translator, pieces=None):
+    """Returns what the Python of the README prints, in the folder."""
+    text = (folder / "README.md").read_text("utf-8")
+    assert "$" not in text
+    (code,) = re.findall("```python\n(.*?)```", text, re.DOTALL)
+    printed = []
+    code = code.replace('"."', repr(str(folder)))
+    code = re.sub('model_file="', f'model_file="{folder}/', code)
+    exec(code, {"print": printed.append})
+    ((found,),) = printed
+    assert found == translator("I am a student.")
+
+
+def test_readme(folder, translator):
+    run_readme(folder, translator)
+
+
+def test_metadata(folder, translator):
+    found = json.loads((folder / "keras_transformer.json").read_text())
+    assert found == {
+        "keras_transformer": kt.__version__,
+        "tokenizer_sha256": translator.tokenizer.digest,
+        "models": 1,
+        "dtype": "float32",
+        "search": dataclasses.asdict(translator.search),
+        "num_translations": 3,
+        "runs": [],
+        "ctranslate2": ctranslate2.__version__,
+        "weights": "float32",
+        "by": "me",
+    }
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [("float16", 0.01), ("bfloat16", 0.05), ("int16", 0.02), ("int8", 0.05)],
+)
+def test_dtypes(translator, tmp_path, dtype, tolerance):
+    model = translator.model
+    path = save_ctranslate2(translator, tmp_path / "model", dtype)
+    positions = 1024 * model.config.d_model
+    itemsize = 1 if dtype == "int8" else 2
+    size = (path / "model.bin").stat().st_size
+    expected = itemsize * model.count_params()
+    # Only matrices are integers.
+    expected += positions * (2 if dtype.endswith("float16") else 4)
+    assert expected < size < 1.1 * expected
+    metadata = json.loads((path / "keras_transformer.json").read_text())
+    assert metadata["weights"] == dtype
+    assert_scores(translator, load(path), tolerance)
+
+
+# === What is refused ===
+
+
+def refused(translator, tmp_path, message, **arguments):
+    with pytest.raises(InputError, match=message):
+        save_ctranslate2(translator, tmp_path / "model", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (dict(attention_window=3), "Received: attention_window=3"),
+        (dict(d_k=4, d_v=2), "Received: d_k=4, d_v=2"),
+    ],
+)
+def test_configurations_that_it_cannot_express(
+    tokenizer, tmp_path, fields, message
+):
+    refused(random_translator(tokenizer, **fields), tmp_path, message)
+
+
+def test_several_models(translator, tmp_path):
+    ensemble = kt.Translator([translator.model] * 2, translator.tokenizer)
+    refused(ensemble, tmp_path, "Received: 2 models: average")
+
+
+def test_parsers(tokenizer, tmp_path, monkeypatch):
+    translator = random_translator(tokenizer)
+    monkeypatch.setattr(translator, "task", ParsingTask())
+    refused(translator, tmp_path, "Received: a model for parsing")
+
+
+class OtherFeedForward(kt.layers.FeedForward):
+    """Computes the same."""
+
+
+def test_subclasses(tokenizer, tmp_path):
+    config = kt.TransformerConfig(vocab_size=tokenizer.vocab_size, **SMALL)
+    model = kt.Transformer(config, feed_forward_class=OtherFeedForward)
+    message = "layer_0/feed_forward, OtherFeedForward in place of FeedForward"
+    refused(kt.Translator(model, tokenizer), tmp_path, message)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda projection: projection.enable_lora(2),
+        lambda projection: projection.quantize("int8"),
+    ],
+    ids=["lora", "quantized"],
+)
+def test_weights_that_are_not_plain(tokenizer, tmp_path, change):
+    translator = random_translator(tokenizer)
+    layer = translator.model.encoder.layers[1]
+    change(layer.self_attention.value_projection)
+    refused(translator, tmp_path, "layer_1/self_attention/value, Dense")
+
+
+def test_arguments(translator, tmp_path):
+    refused(translator, tmp_path, "dtype.*Received: dtype='int4'", dtype="int4")
+    taken = dict(metadata={"weights": "mine"})
+    refused(translator, tmp_path, "built-in one. Received: weights", **taken)
+
+
+def test_weights_that_are_not_finite(tokenizer, tmp_path):
+    translator = random_translator(tokenizer)
+    weight = translator.model.weights[-1]
+    weight.assign(tf.fill(weight.shape, np.nan))
+    refused(translator, tmp_path, f"weights, .*{weight.path}")
+
+
+def test_never_overwrites(translator, tmp_path):
+    (tmp_path / "model").write_text("precious")
+    with pytest.raises(InputError, match="model already exists"):
+        save_ctranslate2(translator, tmp_path / "model")
+    assert (tmp_path / "model").read_text() == "precious"
+
+
+def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
+    array = writer._array
+    monkeypatch.setattr(writer, "_array", lambda x: array(x)[..., ::-1])
+    with pytest.raises(RuntimeError, match="log-probabilities of the model"):
+        save_ctranslate2(translator, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_the_package(translator, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(ModuleNotFoundError, match=r"nmt\[ctranslate2\]"):
+        save_ctranslate2(translator, tmp_path / "model")
