@@ -159,7 +159,7 @@ def test_without_tensorflow_and_keras(trained, exported, tmp_path):
     first, empty, pair, served = process.stdout.splitlines()
     assert (first, empty) == (text, "")
     found = [float(number) for number in pair.split("\t")]
-    assert found == pytest.approx([score.score, score.perplexity], abs=2e-4)
+    assert found == pytest.approx([score.score, score.perplexity], rel=1e-4)
     assert served == f"en-de {text}"
 
 
