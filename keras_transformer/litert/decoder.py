@@ -1,7 +1,8 @@
 """Runs the two signatures of a LiteRT model, and keeps keys and values.
 
 Letters: B = batch, S = source length, K = hypotheses of a source (the beam),
-P = positions that there is room for, H = heads, w = width of a head,
+P = positions that there is
+room for, H = heads, w = width of a head,
 C = candidates of a hypothesis.
 """
 
@@ -18,7 +19,11 @@ with explain_missing_packages():
 
 # What is added to the scores of attention where there is nothing to attend to.
 _MASKED = -1e9
-_ROOM = 8  # positions by which there is more room when it is used up
+# Positions that there is room for at first, and by how many there is more when
+# it is used up, at most. Resizing takes as long as a step or two, and room that
+# is not used makes each step slower.
+_FIRST_ROOM = 8
+_MORE_ROOM = 16
 
 
 class Memory(NamedTuple):
@@ -33,7 +38,7 @@ class Predictions(NamedTuple):
 
     log_probs: np.ndarray  # [B, K, C] natural logarithms
     tokens: np.ndarray  # [B, K, C] int32
-    forced: np.ndarray  # [B, K] log P of the token that was asked for
+    forced: np.ndarray  # [B, K, 1] log P of the token that was asked for
 
 
 class Model:
@@ -124,13 +129,23 @@ class Decoding:
         self._beam_size = beam_size
         self._memory = memory
         self._length = 0  # positions decoded so far
-        self._names = [name for name in inputs if f"new_{name}" in outputs]
-        self._allocate(_ROOM)
-        for name in self._names:
+        # The inputs with keys and values, and the outputs with new ones.
+        self._past = {
+            name: outputs[f"new_{name}"]
+            for name in inputs
+            if f"new_{name}" in outputs
+        }
+        self._own = np.full((beam_size, beam_size), _MASKED, np.float32)
+        np.fill_diagonal(self._own, 0)
+        self._allocate(_FIRST_ROOM)
+        for name in self._past:
             self._view(name)[:] = 0  # memory that was never written may be NaN
 
     def step(
-        self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
+        self,
+        ids: np.ndarray,
+        parents: np.ndarray,
+        forced_ids: np.ndarray | None = None,
     ) -> Predictions:
         """Decodes one more token of each hypothesis.
 
@@ -138,38 +153,37 @@ class Decoding:
             ids: `[B, K]`, the last token of each hypothesis.
             parents: `[B, K]`, which hypothesis of the previous step each one
                 continues. Ignored at the first step.
-            forced_ids: `[B, K]`, tokens whose log P is asked for.
+            forced_ids: `[B, K]`, tokens whose log P is asked for, if any.
         """
         at, beam_size = self._length, self._beam_size
         room = self._mask.shape[-1] // beam_size
         if at == room:
-            self._grow(room + _ROOM)
+            self._grow(room + min(room, _MORE_ROOM))
         if at:
-            self._mask = np.take_along_axis(
-                self._mask, parents[:, None, :, None], axis=2
-            )
+            self._mask = self._mask[self._rows, parents]
         if self._window is not None and at >= self._window:
             first = (at - self._window) * beam_size
             self._mask[..., first : first + beam_size] = _MASKED
-        put = self._interpreter.set_tensor
-        put(self._inputs["mask"]["index"], self._mask)
-        put(self._inputs["ids"]["index"], ids.reshape(-1))
-        put(self._inputs["position"]["index"], np.array([at], np.int32))
-        put(self._inputs["forced_ids"]["index"], forced_ids.reshape(-1, 1))
+        self._put("mask", self._mask[:, None])
+        self._put("ids", ids.reshape(-1))
+        self._put("position", np.array([at], np.int32))
+        if forced_ids is not None:
+            self._put("forced_ids", forced_ids.reshape(-1, 1))
         self._interpreter.invoke()
         now = slice(at * beam_size, (at + 1) * beam_size)
-        for name in self._names:
-            new = self._interpreter.tensor(self._outputs[f"new_{name}"])()
+        for name, output in self._past.items():
+            new = self._interpreter.tensor(output)()
             self._view(name)[:, :, now] = new
         del new  # nothing may refer to the interpreter's memory when it runs
-        own = range(beam_size)
-        self._mask[:, :, own, range(now.start, now.stop)] = 0
+        self._mask[..., now] = self._own
         self._length += 1
-        get, shape = self._interpreter.get_tensor, (-1, beam_size)
         return Predictions(
-            get(self._outputs["log_probs"]).reshape(*ids.shape, -1),
-            get(self._outputs["tokens"]).reshape(*ids.shape, -1),
-            get(self._outputs["forced_log_probs"]).reshape(shape),
+            *(
+                self._interpreter.get_tensor(self._outputs[name]).reshape(
+                    *ids.shape, -1
+                )
+                for name in ("log_probs", "tokens", "forced_log_probs")
+            )
         )
 
     def keep(self, rows: np.ndarray) -> None:
@@ -178,7 +192,7 @@ class Decoding:
         self._memory = Memory(
             mask[rows], {name: x[rows] for name, x in values.items()}
         )
-        past = {name: self._view(name)[rows] for name in self._names}
+        past = {name: self._view(name)[rows] for name in self._past}
         mask = self._mask[rows]
         self._allocate(mask.shape[-1] // self._beam_size)
         self._mask = mask
@@ -186,7 +200,7 @@ class Decoding:
             self._view(name)[:] = values
 
     def _grow(self, room: int) -> None:
-        past = {name: self._view(name).copy() for name in self._names}
+        past = {name: self._view(name).copy() for name in self._past}
         mask = self._mask
         self._allocate(room)
         self._mask[..., : mask.shape[-1]] = mask
@@ -198,20 +212,21 @@ class Decoding:
     def _allocate(self, room: int) -> None:
         """Makes room for positions; what was written there is lost."""
         beam_size = self._beam_size
-        batch, _, _, source_length = self._memory.mask.shape
-        self._mask = np.full(
-            (batch, 1, beam_size, room * beam_size), _MASKED, np.float32
+        batch, _, _, _ = self._memory.mask.shape
+        self._rows = np.arange(batch)[:, None]
+        self._mask = np.full(  # [B, K, K*P]
+            (batch, beam_size, room * beam_size), _MASKED, np.float32
         )
         values = {
             **self._memory.values,
             "memory_mask": self._memory.mask,
+            "forced_ids": np.zeros((batch * beam_size, 1), np.int32),
             **_indices(self._inputs, batch, beam_size),
         }
         shapes = {name: value.shape for name, value in values.items()}
-        shapes["mask"] = self._mask.shape
+        shapes["mask"] = self._mask[:, None].shape
         shapes["ids"] = (batch * beam_size,)
-        shapes["forced_ids"] = (batch * beam_size, 1)
-        for name in self._names:
+        for name in self._past:
             _, heads, _, width = self._inputs[name]["shape"]
             shapes[name] = (batch, heads, room * beam_size, width)
         for name, shape in shapes.items():
@@ -219,8 +234,10 @@ class Decoding:
             self._interpreter.resize_tensor_input(index, shape)
         self._interpreter.allocate_tensors()
         for name, value in values.items():
-            index = self._inputs[name]["index"]
-            self._interpreter.set_tensor(index, value)
+            self._put(name, value)
+
+    def _put(self, name: str, value: np.ndarray) -> None:
+        self._interpreter.set_tensor(self._inputs[name]["index"], value)
 
     def _view(self, name: str) -> np.ndarray:
         return self._interpreter.tensor(self._inputs[name]["index"])()

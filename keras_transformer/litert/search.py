@@ -49,13 +49,12 @@ def beam_search(
     state = _Beams(max_lengths, beam_size, alpha, ids, prefixes)
     results: list[list[Hypothesis]] = [[] for _ in max_lengths]
     while True:
-        forced = state.forced()  # [B]
-        predictions = decoding.step(
-            state.last_ids,
-            state.parents,
-            np.repeat(forced[:, None], beam_size, axis=1),
-        )
-        state.advance(predictions, forced)
+        forced = state.forced()
+        tokens = None
+        if forced is not None:
+            tokens = np.repeat(forced[:, None], beam_size, axis=1)
+        found = decoding.step(state.last_ids, state.parents, tokens)
+        state.advance(found, forced)
         is_live = state.can_win()
         if 2 * np.count_nonzero(is_live) > len(is_live):
             continue
@@ -85,9 +84,9 @@ class _Beams:
         self._beam_size = beam_size
         self._alpha = alpha
         self._ids = ids
-        self._banned = np.array(ids.banned, np.int32)
         self._length = 0  # t
         self._max_lengths = max_lengths  # [B]
+        self._final_penalties = length_penalty(max_lengths, alpha)  # [B]
         # After the prefix, padding: any token is allowed.
         width = max(map(len, prefixes)) + 1
         self._prefixes = np.full((batch, width), ids.pad, np.int32)
@@ -104,15 +103,22 @@ class _Beams:
         self.parents = np.zeros(beams, np.int32)
         self.sentences = np.arange(batch)  # which of the whole batch
 
-    def forced(self) -> np.ndarray:
-        """Returns the only token that is allowed now, `[B]`; else padding."""
-        at = min(self._length, self._prefixes.shape[1] - 1)
-        is_last = self._length + 1 >= self._max_lengths
-        return np.where(is_last, self._ids.eos, self._prefixes[:, at])
+    def forced(self) -> np.ndarray | None:
+        """Returns the only token that is allowed now, `[B]`; else padding.
 
-    def advance(self, found: Predictions, forced: np.ndarray) -> None:
+        None if any token is allowed in all sentences.
+        """
+        last = self._prefixes.shape[1] - 1
+        is_last = self._length + 1 >= self._max_lengths
+        if self._length >= last and not is_last.any():
+            return None
+        prefixes = self._prefixes[:, min(self._length, last)]
+        return np.where(is_last, self._ids.eos, prefixes)
+
+    def advance(self, found: Predictions, forced: np.ndarray | None) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
-        beam_size, rows = self._beam_size, np.arange(len(forced))[:, None]
+        beam_size, rows = self._beam_size, np.arange(len(self.sentences))
+        rows = rows[:, None]
         tokens, parents, log_probs = self._candidates(found, forced)
         ids = self._live_ids[rows, parents]  # [B, 2K, t]
         ids[:, :, self._length] = tokens
@@ -123,13 +129,13 @@ class _Beams:
             penalty = length_penalty(self._length, self._alpha)
             scores = np.where(ended, log_probs / penalty, -np.inf)
             # Those that finished earlier come first, so that they win ties.
-            scores = np.hstack([self._scores, scores[:, :beam_size]])
+            scores = _joined(self._scores, scores[:, :beam_size])
             best = _best(scores, beam_size)
             self._scores = scores[rows, best]
-            both = np.hstack([self._finished_ids, ids[:, :beam_size]])
+            both = _joined(self._finished_ids, ids[:, :beam_size])
             self._finished_ids = both[rows, best]
             lengths = np.full((len(ids), beam_size), self._length, np.int32)
-            self._lengths = np.hstack([self._lengths, lengths])[rows, best]
+            self._lengths = _joined(self._lengths, lengths)[rows, best]
 
         if beam_size == 1:  # greedy: the first end token ends the search
             ended |= np.isfinite(self._scores)
@@ -141,20 +147,17 @@ class _Beams:
         self.parents = parents[rows, chosen]
 
     def _candidates(
-        self, found: Predictions, forced: np.ndarray
+        self, found: Predictions, forced: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
-        log_probs, tokens = found.log_probs, found.tokens
-        is_banned = np.isin(tokens, self._banned)
-        if is_banned.any():
-            log_probs = np.where(is_banned, np.float32(-np.inf), log_probs)
-        is_forced = forced != self._ids.pad
-        if is_forced.any():
-            only = np.full_like(log_probs, -np.inf)
-            only[:, :, 0] = found.forced
-            is_forced = is_forced[:, None, None]
-            log_probs = np.where(is_forced, only, log_probs)
-            tokens = np.where(is_forced, forced[:, None, None], tokens)
+        log_probs, tokens, log_prob_of_forced = found
+        for token in self._ids.banned:
+            log_probs[tokens == token] = -np.inf
+        if forced is not None:
+            is_forced = forced != self._ids.pad
+            log_probs[is_forced] = -np.inf
+            log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
+            tokens[is_forced] = forced[is_forced, None, None]
         total = self._log_probs[:, :, None] + log_probs
         total = total.reshape(len(total), -1)
         rows = np.arange(len(total))[:, None]
@@ -167,16 +170,15 @@ class _Beams:
 
         log P never increases, and the length penalty grows with the length.
         """
-        best = self._log_probs[:, 0]
-        best = best / length_penalty(self._max_lengths, self._alpha)
+        best = self._log_probs[:, 0] / self._final_penalties
         may_grow = self._length < self._max_lengths
         return may_grow & (best > self._scores[:, -1])
 
     def keep(self, rows: np.ndarray) -> None:
         """Keeps the sentences with these numbers."""
         for name in (
-            "_max_lengths _prefixes _live_ids _log_probs _finished_ids _scores "
-            "_lengths last_ids parents sentences"
+            "_max_lengths _final_penalties _prefixes _live_ids _log_probs "
+            "_finished_ids _scores _lengths last_ids parents sentences"
         ).split():
             setattr(self, name, getattr(self, name)[rows])
 
@@ -194,6 +196,10 @@ def length_penalty(length: np.ndarray | int, alpha: float) -> np.ndarray:
     """Returns ((5 + length) / 6)^alpha, in float32 as everywhere."""
     length = np.asarray(length, np.float32)
     return ((5 + length) / np.float32(6)) ** np.float32(alpha)
+
+
+def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.concatenate([first, second], axis=1)
 
 
 def _best(scores: np.ndarray, count: int) -> np.ndarray:

@@ -326,7 +326,7 @@ class LiteRTTranslator:
         for position in range(max(lengths)):
             label = labels[:, position : position + 1]
             found = decoding.step(last, parents, label)
-            total += np.where(position < lengths, found.forced[:, 0], 0)
+            total += np.where(position < lengths, found.forced[:, 0, 0], 0)
             last = label
         return np.where(is_certain, np.float32(0), total)
 
