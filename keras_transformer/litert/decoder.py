@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.support.startup import (
+    explain_missing_packages,
+    quiet_native_code,
+)
 
 with explain_missing_packages():
     from ai_edge_litert.interpreter import Interpreter
@@ -56,7 +59,9 @@ class Model:
     def __init__(
         self, path: Path, threads: int, pad_id: int, window: int | None = None
     ) -> None:
-        self._interpreter = Interpreter(str(path), num_threads=threads)
+        with quiet_native_code():  # it says that it uses XNNPACK
+            self._interpreter = Interpreter(str(path), num_threads=threads)
+            self._interpreter.allocate_tensors()
         self._pad_id = pad_id
         self._window = window
         decode = self._interpreter.get_signature_runner("decode_step")
