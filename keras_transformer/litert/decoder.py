@@ -59,9 +59,7 @@ class Model:
     def __init__(
         self, path: Path, threads: int, pad_id: int, window: int | None = None
     ) -> None:
-        with quiet_native_code():  # it says that it uses XNNPACK
-            self._interpreter = Interpreter(str(path), num_threads=threads)
-            self._interpreter.allocate_tensors()
+        self._interpreter = Interpreter(str(path), num_threads=threads)
         self._pad_id = pad_id
         self._window = window
         decode = self._interpreter.get_signature_runner("decode_step")
@@ -70,6 +68,13 @@ class Model:
             name: details["index"]
             for name, details in decode.get_output_details().items()
         }
+        # The weights are prepared now, in which it says that it uses XNNPACK.
+        with quiet_native_code():
+            for name, value in _indices(self._inputs, 1, 1).items():
+                index = self._inputs[name]["index"]
+                self._interpreter.resize_tensor_input(index, value.shape)
+            del decode
+            self._interpreter.allocate_tensors()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
         """Encodes ids of sources, each with its end token."""
