@@ -35,7 +35,9 @@ def finished(content: bytes, int8: bool) -> bytes:
         InputError: If it has an operator that is not LiteRT's own.
     """
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(content))
-    foreign = [x.customCode.decode() for x in model.operatorCodes if x.customCode]
+    foreign = [
+        x.customCode.decode() for x in model.operatorCodes if x.customCode
+    ]
     if foreign:
         raise InputError(
             "A LiteRT model must have LiteRT's own operators only: no Python "

@@ -9,8 +9,7 @@ the positions kept of the past, H = heads, w = width of a head, V = vocabulary,
 C = candidates of a hypothesis.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -23,6 +22,7 @@ from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 
 Tensors = dict[str, tf.Tensor]  # by name
+_TINY = 1e-37  # a probability
 
 
 class _IndexedRows(parts.Rows):
@@ -123,7 +123,9 @@ class Graphs(tf.Module):
         return shapes
 
     def _encode(self, inputs: Tensors) -> Tensors:
-        pairs = [pair for model in self._models for pair in model.encode(inputs)]
+        pairs = [
+            pair for model in self._models for pair in model.encode(inputs)
+        ]
         return _named("memory_", pairs)
 
     def _decode_step(self, inputs: Tensors) -> Tensors:
@@ -149,23 +151,24 @@ class Graphs(tf.Module):
         self, logits: Sequence[tf.Tensor], forced_ids: tf.Tensor
     ) -> Tensors:
         """Returns the C best tokens of each row, and log P of a given one."""
-        if len(logits) == 1:
-            # log P of few tokens is computed, not of all.
-            (values,), total = logits, _log_sum_exp(logits[0])
-        else:
-            values = [z - _log_sum_exp(z) for z in logits]
-            highest = values[0]
-            for one in values[1:]:
-                highest = tf.maximum(highest, one)
-            sums = tf.add_n([tf.exp(one - highest) for one in values])
-            values = tf.math.log(sums) + highest
-            total = math.log(len(logits))
-        forced = tf.gather(values, forced_ids, batch_dims=1)
+        values = logits[0]
+        if len(logits) > 1:
+            values = tf.add_n([tf.nn.softmax(z) for z in logits])
+            # The logarithm of 0 would end a hypothesis that a prefix forces.
+            values = tf.math.log(tf.maximum(values / len(logits), _TINY))
         size = values.shape[-1]
-        if block_size(size) is None:
-            rest = -size % 64
+        forced = tf.gather(values, forced_ids, batch_dims=1)
+        rest = 0 if block_size(size) else -size % 64
+        if rest:
             values = tf.pad(values, [[0, 0], [0, rest]], constant_values=MASKED)
-        best, tokens = top_k(values, min(self._num_candidates, size))
+        count = min(self._num_candidates, size)
+        best, tokens = top_k(values, count)
+        # log P is computed of few tokens. That of the best one, which is never
+        # close to 0, gives the logarithm that is missing in all logits.
+        probabilities = tf.gather(
+            tf.nn.softmax(values), tokens[:, :1], batch_dims=1
+        )
+        total = best[:, :1] - tf.math.log(probabilities)
         return {
             "log_probs": best - total,
             "tokens": tokens,
@@ -246,10 +249,3 @@ def _named(prefix: str, pairs: Sequence[parts.Pair]) -> Tensors:
         for n, pair in enumerate(pairs)
         for kind, x in zip(("keys", "values"), pair, strict=True)
     }
-
-
-def _log_sum_exp(logits: tf.Tensor) -> tf.Tensor:
-    """Returns `[N, 1]`; TensorFlow's own has operations that LiteRT lacks."""
-    highest = tf.reduce_max(logits, axis=-1, keepdims=True)
-    total = tf.reduce_sum(tf.exp(logits - highest), axis=-1, keepdims=True)
-    return tf.math.log(total) + highest

@@ -282,6 +282,11 @@ def open_runs(
     options: argparse.Namespace, task: Task | None = None
 ) -> "kt.Translator":
     """Opens the runs, which must be for the task, with the search of flags."""
+    if is_litert(options):
+        raise InputError(
+            f"The command needs a run. Received: {' '.join(options.runs)}, an "
+            "export for LiteRT, which translate, evaluate, score and serve take"
+        )
     import_tensorflow_quietly()
     runs = [kt.Run.open(path) for path in options.runs]
     found = runs[0].task

@@ -175,9 +175,7 @@ class StepDecoder:
         for layer, pair, memory in zip(
             self.layers, past, cache.memory, strict=True
         ):
-            x, blocks = layer(
-                x, pair, masks, memory, cache.memory_mask, append
-            )
+            x, blocks = layer(x, pair, masks, memory, cache.memory_mask, append)
             kept.append(blocks)
         logits = self._project(self._normalize(x))
         return self._rows.of_hypotheses(logits), tuple(kept)

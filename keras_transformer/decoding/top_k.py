@@ -3,16 +3,23 @@
 Letters: B = batch, K = hypotheses, V = vocabulary.
 """
 
+import math
+
 import tensorflow as tf
 
-# Tokens in a block, the preferred size first.
-_BLOCK_SIZES = range(128, 31, -1)
+_BLOCK_SIZES = range(32, 129)
+_COUNT = 8  # the number of best tokens for which the size is chosen
 
 
 def block_size(vocab_size: int | None) -> int | None:
-    """Returns a size of blocks that V is a multiple of, None without one."""
+    """Returns a size of blocks that V is a multiple of, None without one.
+
+    The maxima of V/n blocks are searched, and then `count` blocks of n tokens:
+    the fewest together where n is the square root of V/count.
+    """
     sizes = [n for n in _BLOCK_SIZES if vocab_size and not vocab_size % n]
-    return sizes[0] if sizes else None
+    best = math.sqrt((vocab_size or 0) / _COUNT)
+    return min(sizes, key=lambda n: abs(n - best), default=None)
 
 
 def top_k(

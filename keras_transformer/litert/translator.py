@@ -262,7 +262,9 @@ class LiteRTTranslator:
         cut = [len(source) > limit - 1 for source in sources]
         # There is room for a token and the end token after a prefix.
         longest = max(limit - 2, 0)
-        cut = [c or len(p) > longest for c, p in zip(cut, prefixes, strict=True)]
+        cut = [
+            c or len(p) > longest for c, p in zip(cut, prefixes, strict=True)
+        ]
         prefixes = [prefix[:longest] for prefix in prefixes]
         sources = [[*ids[: limit - 1], self._ids.eos] for ids in sources]
         extra = min(settings.extra_length, limit)
@@ -295,13 +297,13 @@ class LiteRTTranslator:
             missing = n - len(best)
             padding = 0.0 if is_empty[row] else -math.inf
             texts = [self.tokenizer.target.decode(one.ids) for one in best]
-            at_limit = bool(len(best[0].ids) >= max_lengths[row])
+            at_limit = any(len(x.ids) >= max_lengths[row] for x in best[:1])
             translations.append(
                 Translation(
                     texts + [""] * missing,
                     [one.score for one in best] + [padding] * missing,
                     cut[row],
-                    at_limit and not is_empty[row],
+                    bool(at_limit) and not is_empty[row],
                 )
             )
         return translations

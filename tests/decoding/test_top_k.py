@@ -4,13 +4,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.decoding.top_k import top_k
+from keras_transformer.decoding.top_k import block_size, top_k
+
+
+def test_size_of_blocks():
+    assert [block_size(n) for n in (8_000, 37_000, 211, None)] == [
+        32,
+        74,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("vocab_size", [640, 330, 211, 7])
 @pytest.mark.parametrize("count", [3, 7])
 def test_best_tokens_of_a_large_vocabulary(vocab_size, count):
-    """Blocks of 128 and 110 tokens, and two sizes without blocks."""
+    """Blocks of 32 and 33 tokens, and two sizes without blocks."""
     random = np.random.default_rng(0)
     log_probs = random.normal(size=(2, 3, vocab_size)).astype("float32")
     # Most of the best are in the same block; a block without any allowed one.
