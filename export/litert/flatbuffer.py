@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from tensorflow.lite.python.schema_py_generated import (
-    BuiltinOperator,
     BufferT,
+    BuiltinOperator,
     OperatorCodeT,
     QuantizationParametersT,
     TensorType,

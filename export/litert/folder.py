@@ -22,12 +22,8 @@ from keras_transformer.export.writing import (
     refuse_taken,
 )
 from keras_transformer.inference.translator import Translator
-from keras_transformer.litert.translator import (
-    FORMAT,
-    METADATA_FILE,
-    MODEL_FILE,
-    LiteRTTranslator,
-)
+from keras_transformer.litert import METADATA_FILE, MODEL_FILE
+from keras_transformer.litert.translator import FORMAT, LiteRTTranslator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import atomic_write, check_new, write_json

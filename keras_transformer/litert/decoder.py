@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.support.startup import (
+    explain_missing_packages,
+    quiet_native_code,
+)
 
 with explain_missing_packages():
     from ai_edge_litert.interpreter import Interpreter
@@ -65,6 +68,13 @@ class Model:
             name: details["index"]
             for name, details in decode.get_output_details().items()
         }
+        # The weights are prepared now, in which it says that it uses XNNPACK.
+        with quiet_native_code():
+            for name, value in _indices(self._inputs, 1, 1).items():
+                index = self._inputs[name]["index"]
+                self._interpreter.resize_tensor_input(index, value.shape)
+            del decode
+            self._interpreter.allocate_tensors()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
         """Encodes ids of sources, each with its end token."""
