@@ -242,6 +242,7 @@ def test_every_program_is_run():
     counts = {d: len(blocks(d, "python")) for d in DOCUMENTS}
     tested = {"README.md", "docs/guide.md", "docs/training.md"}
     tested.add("docs/parsing.md")  # by tests/cli/test_parse.py
+    tested.add("docs/litert.md")  # by tests/test_litert_specification.py
     assert {d for d, count in counts.items() if count} == tested
 
 

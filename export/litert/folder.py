@@ -24,7 +24,8 @@ from keras_transformer.export.writing import (
     refuse_taken,
 )
 from keras_transformer.inference.translator import Translator
-from keras_transformer.litert.folder import FORMAT, METADATA_FILE, MODEL_FILE
+from keras_transformer.litert import METADATA_FILE, MODEL_FILE
+from keras_transformer.litert.folder import FORMAT
 from keras_transformer.litert.translator import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
@@ -57,8 +58,8 @@ def save_litert(
 
     Args:
         translator: What to save: one model or several, in float32. Its search
-            is the default of the folder; others are possible, with up to its
-            beam size or 4.
+            and number of translations are the defaults of the folder. A
+            search with up to its beam size, and at least 4, is possible.
         path: Folder to create.
         dtype: Of the weights: float32; float16, which halves the file and is
             computed in float32; or int8, with a scale per row, which is the

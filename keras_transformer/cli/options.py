@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 import keras_transformer as kt
+from keras_transformer import litert
 from keras_transformer.decoding.search import (
     BeamSearch,
     Sampling,
@@ -23,9 +24,6 @@ from keras_transformer.support.startup import (
     import_tensorflow_quietly,
 )
 from keras_transformer.tasks import ParsingTask, Task
-
-if typing.TYPE_CHECKING:
-    from keras_transformer.litert import LiteRTTranslator
 
 # Adds a flag, or several, or a positional argument.
 Flag = Callable[[argparse._ActionsContainer], typing.Any]
@@ -235,7 +233,7 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 def open_translator(
     options: argparse.Namespace, task: Task | None = None
-) -> "kt.Translator | LiteRTTranslator":
+) -> "kt.Translator | litert.LiteRTTranslator":
     """Opens the runs or the export for LiteRT, with the search of flags."""
     if is_litert(options):
         return open_litert(options)
@@ -244,7 +242,7 @@ def open_translator(
 
 def is_litert(options: argparse.Namespace) -> bool:
     """Returns whether an export for LiteRT is given."""
-    return any(Path(path, "model.tflite").exists() for path in options.runs)
+    return any(map(litert.is_litert, options.runs))
 
 
 def workers_of(options: argparse.Namespace) -> int:
@@ -253,10 +251,8 @@ def workers_of(options: argparse.Namespace) -> int:
     return available_cores() if is_litert(options) else decoding_workers()
 
 
-def open_litert(options: argparse.Namespace) -> "LiteRTTranslator":
+def open_litert(options: argparse.Namespace) -> "litert.LiteRTTranslator":
     """Opens the export for LiteRT, without TensorFlow."""
-    from keras_transformer.litert import LiteRTTranslator
-
     if len(options.runs) > 1:
         raise InputError(
             "An export for LiteRT translates alone. Average the probabilities "
@@ -272,16 +268,22 @@ def open_litert(options: argparse.Namespace) -> "LiteRTTranslator":
                 + ("" if given is True else f" {given}")
             )
     (path,) = options.runs
-    search = None
-    if given_values(options, BeamSearch) or given_values(options, Sampling):
-        search = search_of(options, LiteRTTranslator.open(path).search)
-    return LiteRTTranslator.open(path, search, _num_translations(options))
+    default = BeamSearch(**litert.read_metadata(Path(path))["search"])
+    search = search_of(options, default)
+    return litert.LiteRTTranslator.open(
+        path, search, _num_translations(options)
+    )
 
 
 def open_runs(
     options: argparse.Namespace, task: Task | None = None
 ) -> "kt.Translator":
     """Opens the runs, which must be for the task, with the search of flags."""
+    if is_litert(options):
+        raise InputError(
+            f"The command needs a run. Received: {' '.join(options.runs)}, an "
+            "export for LiteRT, which translate, evaluate, score and serve take"
+        )
     import_tensorflow_quietly()
     runs = [kt.Run.open(path) for path in options.runs]
     found = runs[0].task

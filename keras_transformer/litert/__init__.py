@@ -1,13 +1,24 @@
 """Translates without TensorFlow and Keras, with a model exported for LiteRT."""
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_transformer.litert.folder import is_litert as is_litert
+    from keras_transformer.litert.folder import read_metadata as read_metadata
     from keras_transformer.litert.translator import (
         LiteRTTranslator as LiteRTTranslator,
     )
+
+MODEL_FILE = "model.tflite"
+METADATA_FILE = "keras_transformer.json"
+
+
+def is_litert(path: str | os.PathLike) -> bool:
+    """Returns whether a folder has a model that was exported for LiteRT."""
+    return (Path(path) / MODEL_FILE).is_file()
+
 
 __all__, __getattr__, __dir__ = lazy_names(__name__)

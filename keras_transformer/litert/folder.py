@@ -1,26 +1,20 @@
-"""Reads what a folder for LiteRT has beside its model, and checks it."""
+"""Reads and checks what a folder for LiteRT has."""
 
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import sha256_of
 from keras_transformer.text import Vocabulary, open_vocabulary
 
-MODEL_FILE = "model.tflite"
-METADATA_FILE = "keras_transformer.json"
 FORMAT = 1
 _NEEDED = {
-    *("tokenizer_sha256", "model_sha256", "search", "largest_beam_size"),
-    *("max_length", "attention_window", "dtype"),
+    *("tokenizer_sha256", "model_sha256", "search", "num_translations"),
+    *("largest_beam_size", "max_length", "attention_window", "dtype"),
 }
-
-
-def is_litert(path: str | os.PathLike) -> bool:
-    """Returns whether a folder has a model that was exported for LiteRT."""
-    return (Path(path) / MODEL_FILE).is_file()
 
 
 def open_folder(path: Path) -> tuple[dict[str, Any], Vocabulary]:
@@ -30,7 +24,8 @@ def open_folder(path: Path) -> tuple[dict[str, Any], Vocabulary]:
         InputError: If the folder lacks a file, a file is damaged or of
             another export, or another version wrote it.
     """
-    metadata = _read_metadata(path)
+    metadata = read_metadata(path)
+    _check_model(path / MODEL_FILE, metadata["model_sha256"])
     tokenizer = open_vocabulary(path)
     if tokenizer.digest != metadata["tokenizer_sha256"]:
         raise InputError(
@@ -42,23 +37,18 @@ def open_folder(path: Path) -> tuple[dict[str, Any], Vocabulary]:
     return metadata, tokenizer
 
 
-def _read_metadata(path: Path) -> dict[str, Any]:
-    """Reads the metadata of a folder, and checks that its model is complete.
+def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
+    """Returns what `keras_transformer.json` says of an exported model.
 
-    LiteRT opens damaged files: it crashes later, or translates nonsense.
+    Raises:
+        InputError: If the folder was not exported for LiteRT, or by another
+            version.
     """
-    file = path / METADATA_FILE
+    file = Path(path) / METADATA_FILE
     try:
-        content = file.read_bytes()
-        with open(path / MODEL_FILE, "rb") as model:
-            digest = sha256_of(model)
-        metadata = json.loads(content)
+        metadata = json.loads(file.read_bytes())
     except OSError as error:
-        raise InputError(
-            "A model for LiteRT is a folder that `keras-transformer export "
-            f"--format litert` wrote, with {MODEL_FILE} and {METADATA_FILE}. "
-            f"Received: {error.filename} ({error.strerror})"
-        ) from error
+        raise _incomplete(error) from error
     except ValueError as error:
         raise InputError(
             f"{file} is not valid JSON. Received: {error}"
@@ -70,17 +60,36 @@ def _read_metadata(path: Path) -> dict[str, Any]:
             f"format={found!r}. It was written by another version: use that "
             "version, or export the model again."
         )
-    if not _NEEDED <= set(metadata):
+    missing = sorted(_NEEDED - set(metadata))
+    if missing:
         raise InputError(
-            f"{file} must have the metadata of the export. Received: a file "
-            f"without {', '.join(sorted(_NEEDED - set(metadata)))}. Export "
-            "the model again."
-        )
-    if digest != metadata["model_sha256"]:
-        raise InputError(
-            f"{path / MODEL_FILE} must be the model that was exported, of "
-            f"SHA-256 {metadata['model_sha256']!s:.12}. Received: "
-            f"{digest:.12}. It is damaged, or of another export: copy the "
-            "folder again, or export the model again."
+            f"{file} must have the metadata of an export. Received: a file "
+            f"without {', '.join(missing)}. Export the model again."
         )
     return metadata
+
+
+def _check_model(file: Path, expected: str) -> None:
+    """Raises InputError if a model is not the one that was exported.
+
+    LiteRT opens files with other bytes, and fails later or computes nonsense.
+    """
+    try:
+        with open(file, "rb") as content:
+            found = sha256_of(content)
+    except OSError as error:
+        raise _incomplete(error) from error
+    if found != expected:
+        raise InputError(
+            f"{file} must be the model that was exported, of SHA-256 "
+            f"{expected!s:.12}. Received: {found:.12}. It is damaged, or of "
+            "another export: copy the folder again, or export the model again."
+        )
+
+
+def _incomplete(error: OSError) -> InputError:
+    return InputError(
+        "A model for LiteRT is a folder that `keras-transformer export "
+        f"--format litert` wrote, with {MODEL_FILE} and {METADATA_FILE}. "
+        f"Received: {error.filename} ({error.strerror})"
+    )

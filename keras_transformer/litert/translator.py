@@ -3,17 +3,12 @@
 It needs NumPy, SentencePiece and ai-edge-litert.
 """
 
-import contextlib
 import math
 import os
-import queue
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from keras_transformer.decoding.search import BeamSearch, Search
 from keras_transformer.inference.texts import (
@@ -24,14 +19,10 @@ from keras_transformer.inference.texts import (
     read_pairs,
     read_sources,
 )
-from keras_transformer.litert.decoder import Model
-from keras_transformer.litert.folder import MODEL_FILE, open_folder
-from keras_transformer.litert.search import (
-    Hypothesis,
-    SpecialIds,
-    beam_search,
-    length_penalty,
-)
+from keras_transformer.litert import MODEL_FILE
+from keras_transformer.litert.folder import open_folder
+from keras_transformer.litert.pipeline import Ids, Model, Pipeline
+from keras_transformer.litert.search import SpecialIds, length_penalty
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
@@ -79,25 +70,27 @@ class LiteRTTranslator:
         self.task = TranslationTask()
         self.max_length: int = metadata["max_length"]
         self.dtype: str = metadata["dtype"]
+        self._threads = threads
         banned = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.unk_id}
-        self._ids = SpecialIds(
+        ids = SpecialIds(
             tokenizer.pad_id,
             tokenizer.bos_id,
             tokenizer.eos_id,
             tuple(sorted(banned - {tokenizer.eos_id})),
         )
-        self._threads = threads
-        self._lock = threading.Lock()
-        # Models that nothing computes with now, by their number of threads.
-        self._idle: dict[int, queue.SimpleQueue] = {}
-        self._count: dict[int, int] = {}
+        self._pipeline = Pipeline(
+            path / MODEL_FILE,
+            ids,
+            self.max_length,
+            metadata["attention_window"],
+        )
 
     @classmethod
     def open(
         cls,
         path: str | os.PathLike,
         search: Search | None = None,
-        num_translations: int = 1,
+        num_translations: int | None = None,
         threads: int | None = None,
     ) -> "LiteRTTranslator":
         """Returns the translator of a folder.
@@ -107,7 +100,8 @@ class LiteRTTranslator:
                 wrote.
             search: A `BeamSearch` with a beam size up to the one that the
                 model was exported for. Default: that of the export.
-            num_translations: n, at most the beam size.
+            num_translations: n, at most the beam size. Default: that of the
+                export, or what the beam size allows.
             threads: Threads of an operation if there is one worker. Default:
                 the number of cores.
 
@@ -127,6 +121,9 @@ class LiteRTTranslator:
                 "another export, with its --beam-size; sampling needs a run or "
                 "a SavedModel."
             )
+        if num_translations is None:
+            known = metadata["num_translations"]
+            num_translations = min(known, search.beam_size)
         search = search.returning(num_translations)
         if threads is None:
             threads = available_cores()
@@ -134,9 +131,9 @@ class LiteRTTranslator:
         translator = cls(
             path, metadata, tokenizer, search, num_translations, threads
         )
-        with translator._model(threads):
-            pass  # the file is opened now: what is wrong with it is found
-        return translator
+        # The file is opened now, so that what is wrong with it is found.
+        with translator._pipeline.lend(threads):
+            return translator
 
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""
@@ -181,7 +178,7 @@ class LiteRTTranslator:
         threads = self._threads if workers == 1 else 1
 
         def translate_batch(rows: list[int]) -> list[Translation]:
-            with self._model(threads, workers) as model:
+            with self._pipeline.lend(threads, workers) as model:
                 return self._translate(
                     model, [sources[i] for i in rows], [starts[i] for i in rows]
                 )
@@ -222,8 +219,8 @@ class LiteRTTranslator:
         check_lengths(list(map(len, source_ids)), lengths, self.max_length)
         scores: list = [None] * len(sources)
         for rows in batches_by_length(lengths, self.max_length, batch_tokens):
-            with self._model(self._threads) as model:
-                log_probs = self._log_probs(
+            with self._pipeline.lend(self._threads) as model:
+                log_probs = self._pipeline.log_probs(
                     model,
                     [source_ids[i] for i in rows],
                     [target_ids[i] for i in rows],
@@ -239,116 +236,34 @@ class LiteRTTranslator:
         return scores[0] if is_single else scores
 
     def _translate(
-        self, model: Model, sources: list[list[int]], prefixes: list[list[int]]
+        self, model: Model, sources: list[Ids], prefixes: list[Ids]
     ) -> list[Translation]:
-        limit, n, settings = self.max_length, self.num_translations, self.search
-        cut = [len(source) > limit - 1 for source in sources]
-        # There is room for a token and the end token after a prefix.
-        longest = max(limit - 2, 0)
+        limit, n = self.max_length, self.num_translations
+        # There is room for the end token, after a prefix for another one too.
+        longest = limit - 1, max(limit - 2, 0)
         cut = [
-            c or len(p) > longest for c, p in zip(cut, prefixes, strict=True)
+            any(len(x) > most for x, most in zip(pair, longest, strict=True))
+            for pair in zip(sources, prefixes, strict=True)
         ]
-        prefixes = [prefix[:longest] for prefix in prefixes]
-        sources = [[*ids[: limit - 1], self._ids.eos] for ids in sources]
-        extra = min(settings.extra_length, limit)
-        max_lengths = np.array(
-            [
-                min(_most(settings, len(source), limit) + extra, limit)
-                for source in sources
-            ]
+        sources = [ids[: longest[0]] for ids in sources]
+        prefixes = [ids[: longest[1]] for ids in prefixes]
+        limits = self._pipeline.max_lengths(sources, self.search, prefixes)
+        found = self._pipeline.search(
+            model, sources, self.search, prefixes, limits
         )
-        max_lengths = np.maximum(max_lengths, 1) + list(map(len, prefixes))
-        max_lengths = np.minimum(max_lengths, limit)
-        is_empty = [len(source) == 1 for source in sources]
-        found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)]] * len(sources)
-        rows = [i for i, empty in enumerate(is_empty) if not empty]
-        if rows:
-            memory = model.encode([sources[i] for i in rows])
-            results = beam_search(
-                model.decoding(memory, settings.beam_size),
-                max_lengths[rows],
-                settings.beam_size,
-                settings.alpha,
-                self._ids,
-                [prefixes[i] for i in rows],
-            )
-            for row, hypotheses in zip(rows, results, strict=True):
-                found[row] = hypotheses
         translations = []
         for row, hypotheses in enumerate(found):
             best = hypotheses[:n]
-            missing = n - len(best)
-            padding = 0.0 if is_empty[row] else -math.inf
             texts = [self.tokenizer.target.decode(one.ids) for one in best]
-            at_limit = any(len(x.ids) >= max_lengths[row] for x in best[:1])
-            translations.append(
-                Translation(
-                    texts + [""] * missing,
-                    [one.score for one in best] + [padding] * missing,
-                    cut[row],
-                    bool(at_limit) and not is_empty[row],
-                )
-            )
+            scores = [one.score for one in best]
+            # All translations of a source without tokens are the same.
+            rest = -math.inf if sources[row] else 0.0
+            texts += [""] * (n - len(best))
+            scores += [rest] * (n - len(best))
+            length = max((len(one.ids) for one in best[:1]), default=0)
+            at_limit = bool(length >= limits[row])
+            translations.append(Translation(texts, scores, cut[row], at_limit))
         return translations
-
-    def _log_probs(
-        self, model: Model, sources: list[list[int]], targets: list[list[int]]
-    ) -> np.ndarray:
-        """Returns log P of each target, `[B]`."""
-        ids = self._ids
-        is_certain = [
-            not (s or t) for s, t in zip(sources, targets, strict=True)
-        ]
-        memory = model.encode([[*source, ids.eos] for source in sources])
-        decoding = model.decoding(memory, beam_size=1)
-        lengths = np.array([len(target) + 1 for target in targets])
-        labels = np.full((len(targets), max(lengths)), ids.pad, np.int32)
-        for row, target in zip(labels, targets, strict=True):
-            row[: len(target) + 1] = [*target, ids.eos]
-        last = np.full((len(targets), 1), ids.bos, np.int32)
-        parents = np.zeros_like(last)
-        total = np.zeros(len(targets), np.float32)
-        for position in range(max(lengths)):
-            label = labels[:, position : position + 1]
-            found = decoding.step(last, parents, label)
-            total += np.where(position < lengths, found.forced[:, 0, 0], 0)
-            last = label
-        return np.where(is_certain, np.float32(0), total)
-
-    @contextlib.contextmanager
-    def _model(self, threads: int, most: int = 1) -> Iterator[Model]:
-        """Lends a model that nothing else uses; makes at most so many."""
-        with self._lock:
-            idle = self._idle.setdefault(threads, queue.SimpleQueue())
-            count = self._count.get(threads, 0)
-            is_new = idle.empty() and count < most
-            self._count[threads] = count + is_new
-        model = None if is_new else idle.get()
-        try:
-            # None if it could not be opened before.
-            model = model or self._open_model(threads)
-            yield model
-        finally:
-            idle.put(model)
-
-    def _open_model(self, threads: int) -> Model:
-        try:
-            return Model(
-                self.path / MODEL_FILE,
-                threads,
-                self._ids.pad,
-                self.metadata["attention_window"],
-            )
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise InputError(
-                f"LiteRT must be able to open {self.path / MODEL_FILE}. "
-                f"Received: {error!s:.200}. Install the newest ai-edge-litert, "
-                "or export the model again."
-            ) from error
-
-
-def _most(settings: BeamSearch, count: int, limit: int) -> int:
-    return int(min(np.float32(settings.length_factor) * count, limit))
 
 
 def _map(

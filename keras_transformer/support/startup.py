@@ -25,6 +25,30 @@ _NVIDIA_DRIVER = "/proc/driver/nvidia/version"
 
 
 @contextlib.contextmanager
+def quiet_native_code() -> Iterator[None]:
+    """Discards what native code writes to the file descriptor of stderr.
+
+    If the block raises, it is printed.
+    """
+    if sys.stderr is None:
+        yield
+        return
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as messages:
+        stderr = os.dup(2)
+        os.dup2(messages.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            messages.seek(0)
+            os.write(stderr, messages.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+@contextlib.contextmanager
 def quiet_tensorflow_import() -> Iterator[None]:
     """Discards what native code writes to stderr while TensorFlow is imported.
 
@@ -36,34 +60,22 @@ def quiet_tensorflow_import() -> Iterator[None]:
     """
     if (
         "tensorflow" in sys.modules
-        or sys.stderr is None
         or os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0"
     ):
         yield
         return
     gpu_is_missing = False
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as messages:
-        stderr = os.dup(2)
-        os.dup2(messages.fileno(), 2)
-        try:
-            yield
-            tensorflow = sys.modules.get("tensorflow")
-            if tensorflow:
-                # In a notebook TensorFlow would log every file it writes.
-                tensorflow.get_logger().setLevel("WARNING")
-                gpu_is_missing = (
-                    os.path.exists(_NVIDIA_DRIVER)
-                    and "CUDA_VISIBLE_DEVICES" not in os.environ
-                    and not tensorflow.config.list_physical_devices("GPU")
-                )
-        except BaseException:
-            messages.seek(0)
-            os.write(stderr, messages.read())
-            raise
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
+    with quiet_native_code():
+        yield
+        tensorflow = sys.modules.get("tensorflow")
+        if tensorflow:
+            # In a notebook TensorFlow would log every file it writes.
+            tensorflow.get_logger().setLevel("WARNING")
+            gpu_is_missing = (
+                os.path.exists(_NVIDIA_DRIVER)
+                and "CUDA_VISIBLE_DEVICES" not in os.environ
+                and not tensorflow.config.list_physical_devices("GPU")
+            )
     if gpu_is_missing:
         warnings.warn(
             "This machine has an NVIDIA driver, but TensorFlow found no GPU. "

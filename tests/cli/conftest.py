@@ -135,9 +135,6 @@ def fake_translators(monkeypatch):
 class FakeLiteRT(FakeTranslator):
     """Stands for `LiteRTTranslator`."""
 
-    dtype = "int8"
-    metadata = {"runs": [{"source": "en", "target": "de"}]}  # noqa: RUF012
-
     def __init__(self, path, search, num_translations):
         self.path = path
         self.search = search or BeamSearch(alpha=0.5)

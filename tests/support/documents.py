@@ -11,6 +11,7 @@ DOCUMENTS = [
     "docs/guide.md",
     "docs/training.md",
     "docs/parsing.md",
+    "docs/litert.md",
     "docs/performance.md",
     "docs/results.md",
     "docs/paper.md",

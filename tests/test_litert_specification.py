@@ -1,0 +1,126 @@
+"""What docs/litert.md says of the two signatures is enough to use them."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from documents import blocks, read
+from helpers import randomise
+
+import keras_transformer as kt
+from keras_transformer.export import save_litert
+
+TEXTS = [
+    "The good house sleeps.",
+    "dog",
+    "",
+    "The red cat and the old tree. " * 9,  # is cut
+    "A text with words that it has never seen, and numbers: 12,345!",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer, tmp_path_factory):
+    """Two models in one: everything that the page says of numbers of heads."""
+    models = []
+    for seed in (1, 2):
+        config = kt.TransformerConfig(
+            vocab_size=tokenizer.vocab_size,
+            num_layers=1,
+            d_model=16,
+            d_ff=16,
+            num_heads=2 * seed,
+            d_k=4,
+            d_v=6,
+            decoder_heads=4,
+            attention_window=4,
+            output_bias=True,
+            max_length=60,
+        )
+        model = kt.Transformer(config)
+        randomise(model, seed)
+        # Hypotheses of all lengths.
+        bias = model.output_embedding.bias
+        bias.assign(bias.numpy() + 2.0 * np.eye(bias.shape[0])[config.eos_id])
+        models.append(model)
+    search = kt.BeamSearch(beam_size=5, alpha=0.7, extra_length=3)
+    translator = kt.Translator(models, tokenizer, search, num_translations=5)
+    return save_litert(translator, tmp_path_factory.mktemp("litert") / "en-de")
+
+
+@pytest.fixture(scope="module")
+def program(folder):
+    """The names that the program of the page leaves."""
+    *_, source = blocks("docs/litert.md", "python")
+    assert source.count('"en-de"') == 1
+    names = {}
+    exec(source.replace('"en-de"', repr(str(folder))), names)
+    return names
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_the_program_of_the_page_translates(folder, program, beam_size):
+    translator = kt.LiteRTTranslator.open(
+        folder, kt.BeamSearch(beam_size, 0.7, extra_length=3), beam_size
+    )
+    lengths = set()
+    for text, expected in zip(TEXTS, translator.translate(TEXTS), strict=True):
+        found = program["translate"](text, beam_size, 0.7)
+        count = len(found)
+        assert [text for _, text in found] == expected.texts[:count]
+        assert [score for score, _ in found] == pytest.approx(
+            expected.scores[:count], abs=1e-5
+        )
+        assert not any(expected.texts[count:])
+        lengths.update(map(len, expected.texts))
+    assert len(lengths) > 3
+
+
+def test_the_first_program_of_the_page(folder):
+    source, _ = blocks("docs/litert.md", "python")
+    names = {}
+    exec(source.replace('"en-de"', repr(str(folder))), names)
+    translate, sentences = names["translator"], names["sentences"]
+    found = [one.texts for one in names["translations"]]
+    assert found == [[text] for text in translate(sentences)]
+
+
+def test_tables_name_all_inputs_and_outputs(folder):
+    model = Interpreter(str(folder / "model.tflite"))
+    sections = re.split("^##+ ", read("docs/litert.md"), flags=re.M)
+    for name in ("encode", "decode_step"):
+        (section,) = [
+            s for s in sections if s.startswith(f"Signature `{name}`")
+        ]
+        inputs, outputs = (
+            first_cells(rows)
+            for rows in re.findall(r"(?:^\| `.*\n)+", section, re.M)
+        )
+        signature = model.get_signature_runner(name)
+        assert inputs == generic(signature.get_input_details())
+        assert outputs == generic(signature.get_output_details())
+
+
+def first_cells(rows):
+    """Returns the code in the first cells of the rows of a table."""
+    cells = re.findall(r"^\| (`.*?) \|", rows, re.M)
+    return {name for cell in cells for name in re.findall("`(.*?)`", cell)}
+
+
+def generic(names):
+    """Returns `keys_n` for `keys_0`, and `heads_H` for `heads_4`."""
+    letters = {"heads": "H", "joint": "H"}
+    return {
+        re.sub(r"\d+$", letters.get(name.partition("_")[0], "n"), name)
+        for name in names
+    }
+
+
+def test_the_page_has_the_keys_of_the_metadata(folder):
+    table = re.search(r"^\| key .*\n(?:\|.*\n)+", read("docs/litert.md"), re.M)
+    found = json.loads((folder / "keras_transformer.json").read_text("utf-8"))
+    assert first_cells(table[0]) <= set(found)
+    search = {"beam_size", "alpha", "extra_length", "length_factor"}
+    assert set(found["search"]) == search
