@@ -1,0 +1,121 @@
+"""The graphs of LiteRT compute what the model computes."""
+
+import numpy as np
+import pytest
+from helpers import randomise
+
+import keras_transformer as kt
+from keras_transformer.export import save_litert
+from keras_transformer.text.pair import LookupVocabulary
+
+TEXTS = [
+    "The good house sleeps.",
+    "dog",
+    "",
+    "The red cat and the old tree. " * 3,  # is cut
+    "A text with words that it has never seen, and numbers: 12,345!",
+]
+SMALL = dict(num_layers=2, d_model=8, d_ff=12, num_heads=2, max_length=30)
+# Which together have every field; tests/test_litert_specification.py has an
+# ensemble of models with a window.
+VARIANTS = {
+    "marian": dict(
+        attention_bias=True,
+        output_bias=True,
+        activation="swish",
+        position_layout="halves",
+        position_endpoint=True,
+        position_offset=2,
+        embedding_scale=1.0,
+        d_k=3,
+        d_v=5,
+    ),
+    "pre-norm": dict(
+        norm_first=True,
+        activation="gelu",
+        layer_norm_epsilon=0.5,
+        positional_encoding="learned",
+        decoder_layers=1,
+        decoder_heads=4,
+        decoder_d_ff=6,
+        tied_embeddings="inputs",
+    ),
+}
+
+
+def random_model(tokenizer, seed=0, **fields):
+    sizes = dict(vocab_size=tokenizer.vocab_size)
+    if tokenizer.source.vocab_size != tokenizer.vocab_size:
+        sizes["source_vocab_size"] = tokenizer.source.vocab_size
+    special = ("pad_id", "bos_id", "eos_id")
+    ids = {name: getattr(tokenizer, name) for name in special}
+    model = kt.Transformer(kt.TransformerConfig(**SMALL | sizes | ids | fields))
+    randomise(model, seed)
+    return model
+
+
+def check(models, tokenizer, path, alpha=0.6):
+    """Compares n-best lists and the scores of given translations."""
+    search = kt.BeamSearch(4, alpha)
+    expected = kt.Translator(models, tokenizer, search, 4)
+    found = kt.LiteRTTranslator.open(save_litert(expected, path))
+    for ours, theirs in zip(
+        found.translate(TEXTS), expected.translate(TEXTS), strict=True
+    ):
+        assert ours.texts == theirs.texts and ours[2:] == theirs[2:]
+        np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)
+    if found.max_length > 20:
+        pairs = TEXTS[:3], ["Hund", "The cat.", "Baum"]
+        np.testing.assert_allclose(
+            found.score(*pairs), expected.score(*pairs), rtol=1e-4
+        )
+
+
+@pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS)
+def test_configurations(tokenizer, tmp_path, fields):
+    check(random_model(tokenizer, **fields), tokenizer, tmp_path / "model")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        dict(num_heads=1, d_k=5),
+        dict(output_bias=True),
+        dict(tied_embeddings="target", attention_window=3),
+        dict(max_length=1),
+        dict(max_length=2),
+    ],
+    ids=str,
+)
+def test_more_configurations(tokenizer, tmp_path, fields):
+    check(random_model(tokenizer, **fields), tokenizer, tmp_path / "model")
+
+
+def test_separate_vocabularies(tokenizer, tmp_path):
+    """One of them of a prime size, which has no blocks."""
+    pieces = tokenizer.pieces(range(4, tokenizer.vocab_size))
+    special = ["<pad>", "</s>", "<unk>"]
+    names = ([*pieces, ">>deu<<"], pieces[::-1][:304])
+    tables = [
+        {piece: i for i, piece in enumerate([*special, *rest])}
+        for rest in names
+    ]
+    source, target = (LookupVocabulary(tokenizer.model, x) for x in tables)
+    vocabulary = LookupVocabulary(target.model, target.table, source)
+    assert vocabulary.vocab_size == 307
+    model = random_model(vocabulary, tied_embeddings="none")
+    check(model, vocabulary, tmp_path / "model", alpha=0.0)
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_different_sizes(tokenizer, tmp_path):
+    models = [
+        random_model(tokenizer, 1, max_length=20),
+        random_model(
+            tokenizer, 2, num_layers=1, d_model=12, num_heads=3, norm_first=True
+        ),
+        random_model(tokenizer, 3, tied_embeddings="none", decoder_layers=1),
+    ]
+    check(models, tokenizer, tmp_path / "model")
