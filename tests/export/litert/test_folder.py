@@ -1,0 +1,244 @@
+"""The folder for LiteRT: what it has, and what is refused."""
+
+import dataclasses
+import hashlib
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_transformer as kt
+from keras_transformer.export import save_litert
+from keras_transformer.export.litert import folder as writer
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks.parsing.task import ParsingTask
+
+
+@pytest.fixture(scope="module")
+def folder(translator, tmp_path_factory):
+    """The export of the trained translator. Tests must not change it."""
+    path = tmp_path_factory.mktemp("models") / "new" / "en-de"
+    return save_litert(translator, path, metadata={"by": "me"})
+
+
+@pytest.fixture
+def converted(folder, monkeypatch):
+    """Makes the trained model what conversion, which takes long, returns."""
+    content = (folder / "model.tflite").read_bytes()
+    monkeypatch.setattr(writer, "_convert", lambda graphs, dtype: content)
+
+
+def listing(path):
+    return {child.name for child in path.iterdir()}
+
+
+# === What is in the folder ===
+
+
+def test_files(folder, translator):
+    assert listing(folder) == {
+        *("model.tflite", "tokenizer.model", "keras_transformer.json"),
+        "README.md",
+    }
+    assert listing(folder.parent) == {"en-de"}
+    tokenizer = kt.Tokenizer.load(folder / "tokenizer.model")
+    assert tokenizer.digest == translator.tokenizer.digest
+
+
+def test_metadata(folder, translator):
+    found = json.loads((folder / "keras_transformer.json").read_text())
+    model = (folder / "model.tflite").read_bytes()
+    assert found == {
+        "format": 1,
+        "keras_transformer": kt.__version__,
+        "tensorflow": tf.__version__,
+        "tokenizer_sha256": translator.tokenizer.digest,
+        "model_sha256": hashlib.sha256(model).hexdigest(),
+        "models": 1,
+        "dtype": "float32",
+        "search": dataclasses.asdict(translator.search),
+        "largest_beam_size": 4,
+        "num_translations": 3,
+        "max_length": 24,
+        "attention_window": None,
+        "pad_id": 0,
+        "bos_id": 2,
+        "eos_id": 3,
+        "banned_ids": [0, 1, 2],
+        "runs": [],
+        "by": "me",
+    }
+    assert kt.LiteRTTranslator.open(folder).metadata == found
+
+
+def test_readme(folder, translator, monkeypatch):
+    text = (folder / "README.md").read_text("utf-8")
+    assert "$" not in text and "weights in float32" in text
+    (code,) = re.findall("```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(folder)
+    printed = []
+    exec(code, {"print": lambda *values: printed.append(values)})
+    assert printed[0] == (translator("I am a student."),)
+    assert [text for text, _ in printed[1:3]] == translator(
+        ["A dog runs.", "Two women are talking."]
+    )
+
+
+def test_a_translator_that_samples(model, tokenizer, converted, tmp_path):
+    sampling = kt.Sampling(alpha=0.3, extra_length=7)
+    sampler = kt.Translator(model, tokenizer, sampling)
+    found = kt.LiteRTTranslator.open(save_litert(sampler, tmp_path / "model"))
+    assert found.search == kt.BeamSearch(alpha=0.3, extra_length=7)
+    assert found("dog") == "Hund"
+
+
+def test_a_larger_beam(model, tokenizer, tmp_path):
+    search = kt.BeamSearch(beam_size=6)
+    translator = kt.Translator(model, tokenizer, search, num_translations=6)
+    found = kt.LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
+    text = "The red dog sleeps."
+    ours, theirs = found.translate(text), translator.translate(text)
+    assert ours.texts == theirs.texts
+    np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)
+
+
+# === What is refused ===
+
+
+def small_model(tokenizer, **fields):
+    classes = {k: fields.pop(k) for k in [*fields] if k.endswith("_class")}
+    sizes = dict(vocab_size=tokenizer.vocab_size, max_length=24)
+    sizes |= dict(num_layers=1, d_model=8, d_ff=8, num_heads=2)
+    return kt.Transformer(kt.TransformerConfig(**sizes | fields), **classes)
+
+
+def refused(translator, tmp_path, message, error=InputError, **arguments):
+    with pytest.raises(error, match=message):
+        save_litert(translator, tmp_path / "model", **arguments)
+    assert not listing(tmp_path)
+
+
+def test_arguments(translator, tmp_path):
+    refused(translator, tmp_path, "dtype.*Received: dtype='int4'", dtype="int4")
+    for name in ("format", "search", "model_sha256"):
+        message = f"built-in one. Received: {name}"
+        refused(translator, tmp_path, message, metadata={name: 1})
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_never_overwrites(translator, tmp_path, kind):
+    path = tmp_path / "model"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "file":
+        path.write_text("precious")
+    else:
+        path.symlink_to("nowhere")
+    with pytest.raises(InputError, match="model already exists"):
+        save_litert(translator, path)
+    assert listing(tmp_path) == {"model"}
+    assert kind != "file" or path.read_text() == "precious"
+
+
+def test_parsers(tokenizer, tmp_path):
+    parser = kt.Translator(
+        small_model(tokenizer), tokenizer, task=ParsingTask()
+    )
+    refused(parser, tmp_path, "must translate. Received: a model for parsing")
+
+
+@pytest.mark.parametrize("policy", ["bfloat16", "mixed_float16"])
+def test_other_dtypes(tokenizer, tmp_path, policy):
+    keras.config.set_dtype_policy(policy)
+    other = kt.Translator(small_model(tokenizer), tokenizer)
+    refused(other, tmp_path, f"opened in float32.*Received: dtype={policy}")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite(tokenizer, tmp_path, value):
+    model = small_model(tokenizer)
+    weight = model.weights[-1]
+    weight.assign(tf.fill(weight.shape, value))
+    other = kt.Translator(model, tokenizer)
+    refused(other, tmp_path, f"must be finite.*{weight.path}")
+
+
+def test_an_ensemble_with_and_without_a_window(tokenizer, tmp_path):
+    models = [small_model(tokenizer, attention_window=w) for w in (None, 3)]
+    ensemble = kt.Translator(models, tokenizer)
+    refused(ensemble, tmp_path, r"attention_window. Received: \[3, None\]")
+
+
+class OtherAttention(kt.layers.MultiHeadAttention):
+    """Computes the same."""
+
+
+def test_an_attention_of_another_class(tokenizer, tmp_path):
+    model = small_model(tokenizer, attention_class=OtherAttention)
+    message = "the attention of this library.*another class"
+    refused(kt.Translator(model, tokenizer), tmp_path, message)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda projection: projection.enable_lora(2),
+        lambda projection: projection.quantize("int8"),
+    ],
+    ids=["lora", "quantized"],
+)
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_projections_that_are_not_plain(tokenizer, tmp_path, change, stack):
+    model = small_model(tokenizer)
+    (layer,) = getattr(model, stack).layers
+    change(layer.self_attention.value_projection)
+    message = "without LoRA and quantization"
+    refused(kt.Translator(model, tokenizer), tmp_path, message)
+
+
+class FeedForwardOfTensorFlow(kt.layers.FeedForward):
+    """Has an operation that LiteRT lacks."""
+
+    def call(self, x, *arguments, **options):
+        return super().call(
+            x + tf.math.igamma(x * x, x * x), *arguments, **options
+        )
+
+
+def test_operations_that_litert_lacks(tokenizer, tmp_path):
+    model = small_model(tokenizer, feed_forward_class=FeedForwardOfTensorFlow)
+    message = "LiteRT's own operators only.* operators .*Igamma"
+    refused(kt.Translator(model, tokenizer), tmp_path, message)
+
+
+class OtherFeedForward(kt.layers.FeedForward):
+    """Computes something else, with operations that LiteRT has."""
+
+    def call(self, x, *arguments, **options):
+        return super().call(x, *arguments, **options) + 0.1 * tf.tanh(x)
+
+
+def test_a_feed_forward_of_another_class(tokenizer, tmp_path):
+    model = small_model(tokenizer, feed_forward_class=OtherFeedForward)
+    translator = kt.Translator(model, tokenizer, num_translations=2)
+    found = kt.LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
+    ours, theirs = found.translate("dog"), translator.translate("dog")
+    assert ours.texts == theirs.texts
+    np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)
+
+
+def test_another_model_is_not_written(model, tokenizer, converted, tmp_path):
+    other = kt.Transformer(model.config)
+    message = "must find the same log-probabilities as the model"
+    refused(kt.Translator(other, tokenizer), tmp_path, message, RuntimeError)
+
+
+def test_nothing_is_left_after_an_interrupt(translator, tmp_path, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer, "_convert", interrupt)
+    refused(translator, tmp_path, None, KeyboardInterrupt)
