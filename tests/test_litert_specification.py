@@ -83,8 +83,8 @@ def test_the_first_program_of_the_page(folder):
     names = {}
     exec(source.replace('"en-de"', repr(str(folder))), names)
     translate, sentences = names["translator"], names["sentences"]
-    found = [one.texts for one in names["translations"]]
-    assert found == [[text] for text in translate(sentences)]
+    found = [translation.texts[0] for translation in names["translations"]]
+    assert found == translate(sentences)
 
 
 def test_tables_name_all_inputs_and_outputs(folder):
