@@ -16,7 +16,7 @@ PEERS = pathlib.Path(__file__).parent / "peers"
 PACKAGES = {
     "ours": [
         "-e",
-        f"{pathlib.Path(__file__).parents[1]}[ctranslate2,tensorflow]",
+        f"{pathlib.Path(__file__).parents[1]}[ctranslate2,litert,tensorflow]",
     ],
     "ctranslate2": ["ctranslate2==4.8.5", "numpy"],
     "opennmt-tf": ["OpenNMT-tf==2.32.0", "tensorflow-cpu==2.13.1"],

@@ -6,7 +6,8 @@ From ids of sources to ids of translations, beam 4; peers/workload.py defines
 the work. Each system runs in its own process and its own virtual environment
 (about 7 GB, created at the first start). Every round runs all systems. All
 use oneDNN (`TF_ENABLE_ONEDNN_OPTS=1`) where it is TensorFlow's choice.
-CTranslate2 has the weights of ours, the others random ones of their own.
+CTranslate2 and LiteRT have the weights of ours, the others random ones of
+their own. `--systems litert ctranslate2` runs a part of them.
 """
 
 import argparse
@@ -29,9 +30,17 @@ def _ctranslate2(mode: str, dtype: str = "float32") -> Contender:
     )
 
 
+def _litert(mode: str, dtype: str = "float32") -> Contender:
+    return Contender(
+        "litert_decoding.py", "ours", mode, dtype, model=f"litert-{dtype}"
+    )
+
+
 CONTENDERS = [
     Contender("ours_decoding.py", "ours", "graph"),
     Contender("ours_decoding.py", "ours", "workers"),
+    _litert("threads"),
+    _litert("workers"),
     Contender("marian_decoding.py", "marian", "eager"),
     Contender("marian_decoding.py", "marian", "eager", shim=True),
     Contender("kerashub_decoding.py", "keras-hub", "xla"),
@@ -40,6 +49,8 @@ CONTENDERS = [
     _ctranslate2("workers"),
     Contender("ours_decoding.py", "ours", "graph", "bfloat16"),
     Contender("ours_decoding.py", "ours", "workers", "bfloat16"),
+    _litert("threads", "int8"),
+    _litert("workers", "int8"),
     _ctranslate2("threads", "int8"),
     _ctranslate2("workers", "int8"),
 ]
@@ -90,15 +101,24 @@ def main() -> None:
     contender.add_options(parser)
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 8, 32])
     parser.add_argument("--repetitions", type=int, default=5, help="per round")
+    parser.add_argument(
+        "--systems", nargs="+", help="beginnings of scripts in peers/"
+    )
     options = parser.parse_args()
+    systems = [
+        one
+        for one in CONTENDERS
+        if options.systems is None
+        or one.script.startswith(tuple(options.systems))
+    ]
     options.venvs = options.venvs.resolve()
-    contender.prepare(CONTENDERS, options.venvs)
+    contender.prepare(systems, options.venvs)
     models = contender.export_models(options.shapes, options.venvs)
     results: list[dict] = []
     failed = []
     for _ in range(options.rounds):
         for shape in options.shapes:
-            for system in CONTENDERS:
+            for system in systems:
                 arguments = [
                     f"--shape={shape}",
                     f"--repetitions={options.repetitions}",

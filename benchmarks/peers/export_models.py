@@ -35,7 +35,7 @@ def build_tokenizer(vocab_size: int) -> bytes:
 
 
 def main() -> None:
-    """Writes `OUTPUT/SHAPE/ctranslate2`."""
+    """Writes the folders `OUTPUT/SHAPE/FORMAT`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--shapes", nargs="+", default=[*workload.SHAPES])
@@ -51,6 +51,8 @@ def main() -> None:
         translator = kt.Translator(build_model(shape), tokenizer, search)
         folder = options.output / name
         kt.export.save_ctranslate2(translator, folder / "ctranslate2")
+        for dtype in ("float32", "int8"):
+            kt.export.save_litert(translator, folder / f"litert-{dtype}", dtype)
 
 
 if __name__ == "__main__":

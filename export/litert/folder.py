@@ -146,18 +146,19 @@ def _convert(graphs: Graphs, dtype: str) -> bytes:
 def _verify(translator: Translator, folder: Path, dtype: str) -> None:
     """Raises RuntimeError unless log P of the model's outputs is its own."""
     saved = LiteRTTranslator.open(folder)
-    tokenizer, limit = translator.tokenizer, translator.max_length
-    # Outputs at the limit may be split into more tokens.
-    pairs = [
-        (source, target)
-        for source, target in zip(PROBES, translator(PROBES), strict=True)
-        if len(tokenizer.source.encode([source])[0]) < limit
-        and len(tokenizer.target.encode([target])[0]) < limit
-    ]
-    probes, outputs = zip(*pairs, strict=True)  # at least the empty one
-    expected = translator.score(probes, outputs)
-    found = saved.score(probes, outputs)
-    for text, theirs, ours in zip(probes, found, expected, strict=True):
+    sides = translator.tokenizer.source, translator.tokenizer.target
+
+    def shortened(text: str) -> str:
+        """Returns a text that can be scored: it is not cut then."""
+        while any(len(x.encode([text])[0]) >= saved.max_length for x in sides):
+            text = text[: len(text) // 2]
+        return text
+
+    sources = list(map(shortened, PROBES))
+    outputs = list(map(shortened, translator(sources)))
+    expected = translator.score(sources, outputs)
+    found = saved.score(sources, outputs)
+    for text, theirs, ours in zip(sources, found, expected, strict=True):
         # A mean per token, as the perplexity is.
         difference = abs(np.log(theirs.perplexity / ours.perplexity))
         if not difference <= _TOLERANCES[dtype]:

@@ -68,12 +68,11 @@ class Model:
             name: details["index"]
             for name, details in decode.get_output_details().items()
         }
-        # The weights are prepared now, in which it says that it uses XNNPACK.
-        with quiet_native_code():
-            for name, value in _indices(self._inputs, 1, 1).items():
-                index = self._inputs[name]["index"]
-                self._interpreter.resize_tensor_input(index, value.shape)
-            del decode
+        del decode  # an interpreter that it refers to does not run by itself
+        for name, value in _indices(self._inputs, 1, 1).items():
+            index = self._inputs[name]["index"]
+            self._interpreter.resize_tensor_input(index, value.shape)
+        with quiet_native_code():  # it says that it uses XNNPACK
             self._interpreter.allocate_tensors()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
@@ -91,8 +90,6 @@ class Model:
             reach = self._window // 2, (self._window - 1) // 2
             is_far = (distance > reach[0]) | (distance < -reach[1])
             mask = np.where(is_far, np.float32(_MASKED), mask)
-        # It is not kept: an interpreter with a reference to it does not run
-        # by itself.
         encode = self._interpreter.get_signature_runner("encode")
         found = encode(
             ids=ids.reshape(-1),

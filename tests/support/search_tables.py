@@ -9,6 +9,8 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer.decoding import beam_search
+
 PAD, UNK, BOS, EOS, A, B = range(6)
 VOCAB = 6
 WORDS = (A, B)
@@ -77,3 +79,78 @@ def hypotheses(result, row):
 def score(table, ids, alpha):
     log_prob = sum(table[ids[:i]][token] for i, token in enumerate(ids))
     return log_prob / ((5 + len(ids)) / 6) ** alpha
+
+
+def search_tables(
+    search,
+    tables,
+    max_lengths,
+    graph=False,
+    bos=BOS,
+    banned=(PAD, UNK, BOS),
+    prefix=None,
+):
+    """Searches a batch with one table per row.
+
+    Returns:
+        `SearchResult` of arrays, and the number of sentences of each step.
+    """
+    step, cache, calls = tables_as_step(tables, search.beam_size, max_lengths)
+
+    def run():
+        return beam_search(
+            step,
+            cache,
+            tf.constant(max_lengths),
+            search.beam_size,
+            search.alpha,
+            bos_id=bos,
+            eos_id=EOS,
+            pad_id=PAD,
+            banned_ids=banned,
+            prefix=prefix,
+        )
+
+    result = tf.function(run)() if graph else run()
+    return tf.nest.map_structure(lambda x: x.numpy(), result), calls
+
+
+def assert_same(found, expected):
+    assert [ids for _, ids in found] == [ids for _, ids in expected]
+    np.testing.assert_allclose(
+        [score for score, _ in found],
+        [score for score, _ in expected],
+        rtol=1e-5,
+    )
+
+
+def all_hypotheses(table, alpha, max_length):
+    """Every possible hypothesis with its score, best first."""
+    found = [
+        (score(table, (*words, EOS), alpha), (*words, EOS))
+        for length in range(max_length)
+        for words in itertools.product(WORDS, repeat=length)
+    ]
+    return sorted(found, reverse=True)
+
+
+def search_by_definition(table, beam_size, alpha, max_length):
+    """Beam search by its definition: without batches and without stopping."""
+    live, finished = [((), 0.0)], []
+    for length in range(1, max_length + 1):
+        allowed = (EOS, *WORDS) if length < max_length else (EOS,)
+        candidates = [
+            ((*ids, token), log_prob + table[ids][token])
+            for ids, log_prob in live
+            for token in allowed
+        ]
+        candidates.sort(key=lambda candidate: -candidate[1])
+        finished += [
+            (log_prob / ((5 + length) / 6) ** alpha, ids)
+            for ids, log_prob in candidates[:beam_size]
+            if ids[-1] == EOS
+        ]
+        live = [c for c in candidates if c[0][-1] != EOS][:beam_size]
+        if beam_size == 1 and finished:
+            break
+    return sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]

@@ -1,0 +1,73 @@
+"""Decoding speed of this library's LiteRT models, without TensorFlow.
+
+Mode `threads`: all threads on one batch; `workers`: as many parts of a batch at
+the same time as there are cores, with a thread each.
+
+`python litert_decoding.py --shape small --model FOLDER`, with a folder that
+export_models.py or `save_litert` has written in the dtype.
+"""
+
+import concurrent.futures
+import os
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import workload
+
+from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.litert import MODEL_FILE
+from keras_transformer.litert.pipeline import Pipeline
+from keras_transformer.litert.search import SpecialIds
+
+
+def main() -> None:
+    """Decodes and prints the results."""
+    options = workload.parse_decoding_options(
+        __doc__,
+        modes=["threads", "workers"],
+        dtypes=["float32", "int8"],
+        needs_model=True,
+    )
+    cores = len(os.sched_getaffinity(0))
+    workers, threads = (1, cores) if options.mode == "threads" else (cores, 1)
+    ids = SpecialIds(pad=0, bos=2, eos=3, banned=(0, 1, 2))
+    file = Path(options.model, MODEL_FILE)
+    pipeline = Pipeline(file, ids, max_length=256, window=None)
+    pool = concurrent.futures.ThreadPoolExecutor(workers)
+
+    def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
+        # Of random weights no hypothesis ends before its maximum length.
+        search = BeamSearch(
+            workload.BEAM_SIZE,
+            workload.ALPHA,
+            length_factor=0,
+            extra_length=length,
+        )
+
+        def translate_part(source: np.ndarray) -> list[list[int]]:
+            sources, prefixes = source.tolist(), [[]] * len(source)
+            limits = pipeline.max_lengths(sources, search, prefixes)
+            with pipeline.lend(threads, workers) as model:
+                found = pipeline.search(
+                    model, sources, search, prefixes, limits
+                )
+            return [hypotheses[0].ids for hypotheses in found]
+
+        def translate(source: np.ndarray) -> np.ndarray:
+            parts = np.array_split(source, min(workers, len(source)))
+            return np.concatenate(list(pool.map(translate_part, parts)))
+
+        return translate
+
+    workload.time_decoding(
+        make_translate,
+        options,
+        "ours, LiteRT",
+        f"ai-edge-litert {version('ai-edge-litert')}",
+    )
+
+
+if __name__ == "__main__":
+    main()

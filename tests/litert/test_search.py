@@ -1,0 +1,236 @@
+"""The beam search in NumPy against its definition, and against the graph's."""
+
+import numpy as np
+import pytest
+from search_tables import (
+    BOS,
+    EOS,
+    LONGEST,
+    PAD,
+    UNK,
+    VOCAB,
+    A,
+    B,
+    all_hypotheses,
+    assert_same,
+    hypotheses,
+    random_table,
+    search_by_definition,
+    search_tables,
+    table_of,
+)
+
+from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.litert.decoder import Predictions
+from keras_transformer.litert.search import SpecialIds, beam_search
+
+BANNED = (PAD, UNK, BOS)
+ALPHAS = (0.0, 0.6, 5.0)
+PREFIXES = ([], [A], [B, A], [B, EOS], [UNK], [A, A, A])
+
+
+class TableDecoding:
+    """Decodes with one table per sentence in place of a model."""
+
+    def __init__(self, tables, num_candidates):
+        self.tables = tables
+        self.num_candidates = num_candidates
+        self.pasts = [[()] for _ in tables]  # the ids of each hypothesis
+        self.batch_sizes = []  # of each step
+
+    def step(self, ids, parents, forced_ids):
+        self.batch_sizes.append(len(ids))
+        if len(self.batch_sizes) == 1:
+            self.pasts = [[()] * ids.shape[1] for _ in self.tables]
+        else:
+            self.pasts = [
+                [
+                    (*past[parent], token)
+                    for parent, token in zip(*row, strict=True)
+                ]
+                for past, *row in zip(
+                    self.pasts, parents.tolist(), ids.tolist(), strict=True
+                )
+            ]
+        log_probs = np.array(
+            [
+                [table[past] for past in pasts]
+                for table, pasts in zip(self.tables, self.pasts, strict=True)
+            ],
+            np.float32,
+        )
+        tokens = np.argsort(-log_probs, axis=-1, kind="stable")
+        tokens = tokens[..., : self.num_candidates].astype(np.int32)
+        forced = None
+        if forced_ids is not None:
+            forced = np.take_along_axis(log_probs, forced_ids[..., None], -1)
+            forced = forced[..., 0]
+        best = np.take_along_axis(log_probs, tokens, -1)
+        return Predictions(best, tokens, forced)
+
+    def keep(self, rows):
+        self.tables = [self.tables[row] for row in rows]
+        self.pasts = [self.pasts[row] for row in rows]
+
+
+def search_arrays(
+    search, tables, max_lengths, banned=BANNED, prefixes=None, bos=BOS
+):
+    """Searches with NumPy as `search_tables` does in a graph.
+
+    Returns:
+        `[(score, ids)]` of each row, and the number of sentences of each step.
+    """
+    # As many candidates as an exported model has.
+    decoding = TableDecoding(tables, 2 * search.beam_size + len(banned))
+    found = beam_search(
+        decoding,
+        np.array(max_lengths),
+        search.beam_size,
+        search.alpha,
+        SpecialIds(PAD, bos, EOS, banned),
+        prefixes or [[]] * len(tables),
+    )
+    assert len(found) == len(tables)
+    rows = [[(one.score, tuple(one.ids)) for one in row] for row in found]
+    return rows, decoding.batch_sizes
+
+
+def padded(prefixes):
+    width = max(map(len, prefixes))
+    return np.array([[*p, *[PAD] * (width - len(p))] for p in prefixes])
+
+
+def assert_as_in_a_graph(search, tables, max_lengths, prefixes=None, **options):
+    found, sizes = search_arrays(
+        search, tables, max_lengths, prefixes=prefixes, **options
+    )
+    if prefixes:
+        options["prefix"] = padded(prefixes).astype("int32")
+    result, graph_sizes = search_tables(search, tables, max_lengths, **options)
+    for row, ours in enumerate(found):
+        assert_same(ours, hypotheses(result, row))
+    assert sizes == graph_sizes
+    return found
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_wide_beam_finds_every_hypothesis(alpha):
+    tables = [random_table(seed) for seed in range(3)]
+    limits = [LONGEST, LONGEST, 2]
+    found, _ = search_arrays(BeamSearch(16, alpha), tables, limits)
+    for ours, table, limit in zip(found, tables, limits, strict=True):
+        assert_same(ours, all_hypotheses(table, alpha, limit))
+    # Fewer than the beam.
+    assert list(map(len, found)) == [15, 15, 3]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
+def test_narrow_beam_equals_definition_and_graph(beam_size, alpha):
+    tables = [random_table(seed) for seed in range(40)]
+    limits = [1 + seed % LONGEST for seed in range(40)]
+    search = BeamSearch(beam_size, alpha)
+    found = assert_as_in_a_graph(search, tables, limits)
+    for ours, table, limit in zip(found, tables, limits, strict=True):
+        assert_same(ours, search_by_definition(table, beam_size, alpha, limit))
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 3, 4, 7])
+def test_equal_probabilities_are_chosen_as_in_a_graph(beam_size):
+    random = np.random.default_rng(beam_size)
+    values = [-2.0, -1.0, -0.5, -np.inf]  # exact sums
+    tables = [random_table(0) for _ in range(60)]
+    for table in tables:
+        for past in table:
+            table[past] = random.choice(values, VOCAB, p=[0.4, 0.3, 0.2, 0.1])
+            table[past][EOS] = random.choice([-1.0, -4.0])  # never impossible
+    limits = [1 + row % LONGEST for row in range(60)]
+    ties = 0
+    for alpha in (0.0, 1.0):
+        search = BeamSearch(beam_size, alpha)
+        for row in assert_as_in_a_graph(search, tables, limits):
+            ties += len(row) - len({score for score, _ in row})
+    assert (ties > 0) == (beam_size > 1)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 4])
+def test_prefixes(beam_size):
+    count = 8 * len(PREFIXES)
+    tables = [random_table(seed) for seed in range(count)]
+    limits = [1 + row // 2 % LONGEST for row in range(count)]
+    prefixes = [*PREFIXES] * 8
+    found = assert_as_in_a_graph(
+        BeamSearch(beam_size), tables, limits, prefixes
+    )
+    for ours, prefix, limit in zip(found, prefixes, limits, strict=True):
+        for _, ids in ours:
+            beginning = (*prefix[: limit - 1], *[EOS] * (limit <= len(prefix)))
+            assert ids[: len(beginning)] == beginning
+
+
+@pytest.mark.parametrize("banned", [(), (UNK,), BANNED, (*BANNED, B)])
+def test_banned_ids(banned):
+    tables = [random_table(seed) for seed in range(10)]
+    for table in tables:
+        for log_probs in table.values():
+            # Likely: the candidates have all of them.
+            log_probs[[UNK, BOS]] = -0.25, -0.125
+    search = BeamSearch(beam_size=4)
+    found = assert_as_in_a_graph(search, tables, [3] * 10, banned=banned)
+    used = {token for row in found for _, ids in row for token in ids}
+    assert used & {*banned, UNK, BOS} == {UNK, BOS} - {*banned}
+
+
+@pytest.mark.parametrize("start", [PAD, EOS])
+def test_start_id_may_be_padding_or_the_end(start):
+    tables = [random_table(seed) for seed in range(10)]
+    assert_as_in_a_graph(BeamSearch(3), tables, [LONGEST] * 10, bos=start)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_row_does_not_depend_on_its_batch(beam_size):
+    tables = [random_table(seed) for seed in range(8)]
+    limits = [4, 1, 3, 4, 2, 4, 4, 3]
+    prefixes = [[], [A], [], [B, A], [], [], [A, B, A], []]
+    search = BeamSearch(beam_size, alpha=1.0)
+    together, sizes = search_arrays(search, tables, limits, prefixes=prefixes)
+    assert sizes[-1] < 8
+    for row in range(8):
+        alone, _ = search_arrays(
+            search, [tables[row]], [limits[row]], prefixes=[prefixes[row]]
+        )
+        assert alone == [together[row]]
+
+
+def test_sentences_leave_when_half_of_the_batch_is_done():
+    short = table_of(_=-0.75, a=-0.8, a_=0.0)
+    middle = table_of(a=-0.1, _=-3, ab=-0.1, ab_=-0.1)
+    long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
+    search = BeamSearch(beam_size=1, alpha=1.0)
+    for tables, expected in (
+        ([short, long], [2, 1, 1, 1]),
+        ([long, short, long], [3, 3, 3, 3]),
+        ([long, short, middle], [3, 3, 3, 1]),
+        ([short, middle, long, short], [4, 2, 2, 1]),
+    ):
+        found, sizes = search_arrays(search, tables, [4] * len(tables))
+        assert sizes == expected
+        # Greedy search ends `short` at once, and then it is frozen.
+        for row, table in zip(found, tables, strict=True):
+            ends = {id(short): (EOS,), id(middle): (A, B, EOS)}
+            assert row[0][1] == ends.get(id(table), (A, B, A, EOS))
+
+
+def test_does_not_stop_before_the_beam_is_full():
+    # "_" remains the best, but a second hypothesis is missing.
+    table = table_of(_=-0.125, a=-5.0, ab=-5.0, ab_=-5.0)
+    found, sizes = search_arrays(BeamSearch(2, alpha=0.0), [table], [4])
+    assert len(sizes) == 3
+    assert found == [[(-0.125, (EOS,)), (-15.0, (A, B, EOS))]]
+
+
+def test_results_are_plain_python_values():
+    (row,), _ = search_arrays(BeamSearch(2), [random_table(0)], [4])
+    assert {type(score) for score, _ in row} == {float}
+    assert {type(token) for _, ids in row for token in ids} == {int}

@@ -1,0 +1,223 @@
+"""`LiteRTTranslator` answers as `Translator` does."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import fuzz
+import numpy as np
+import pytest
+from hypothesis import Phase, example, given, settings
+from tokenizer_texts import odd_texts
+
+import keras_transformer as kt
+from keras_transformer.litert import LiteRTTranslator, is_litert
+from keras_transformer.support.errors import InputError
+
+LONG = ("The red dog " * 4_167)[:50_000]
+ODD = [*odd_texts(40), " \t\n ", LONG, "x" * 50_000]
+
+
+def assert_same(ours, theirs):
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.texts == other.texts
+        assert one[2:] == other[2:]
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)
+
+
+# === Translations ===
+
+
+def test_translations_and_scores(litert, translator, pairs):
+    texts = [*pairs, *ODD]
+    found = litert.translate(texts)
+    assert_same(found, translator.translate(texts))
+    assert litert(list(pairs)) == list(pairs.values())
+    by_text = dict(zip(texts, found, strict=True))
+    nothing = (["", "", ""], [0.0, 0.0, 0.0], False, False, False)
+    assert by_text[""] == by_text[" \t\n "] == nothing
+    assert by_text[LONG].source_truncated
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        kt.BeamSearch(1, alpha=0.0, extra_length=0),
+        kt.BeamSearch(2, alpha=1.0, extra_length=3, length_factor=0.5),
+        kt.BeamSearch(3, alpha=5.0, extra_length=2**40),
+    ],
+)
+def test_settings_of_the_search(
+    search, folder, model, tokenizer, translator, pairs
+):
+    texts, n = [*pairs, *ODD], search.beam_size
+    expected = kt.Translator(model, tokenizer, search, n).translate(texts)
+    opened = LiteRTTranslator.open(folder, search, n)
+    assert_same(opened.translate(texts), expected)
+    assert any(t.at_length_limit for t in expected)
+    if search.extra_length > model.config.max_length:
+        # There is room for fewer tokens at first.
+        found = tokenizer.encode([t.texts[0] for t in expected])
+        assert max(map(len, found)) == model.config.max_length - 1
+
+
+def test_the_search_of_the_export_is_the_default(folder, translator):
+    opened = LiteRTTranslator.open(str(folder))
+    assert opened.search == translator.search != kt.BeamSearch()
+    assert len(opened.translate("dog").texts) == 1
+
+
+def test_prefixes(litert, translator):
+    texts = ["dog", "The red dog sleeps.", "cat", "", "tree", LONG]
+    prefixes = ["Kat", "Baum", "", "Hund", "Haus " * 100, "Die"]
+    found = litert.translate(texts, prefixes=prefixes)
+    assert_same(found, translator.translate(texts, prefixes=prefixes))
+    assert found[1].texts[0].startswith("Baum")
+    assert found[4].source_truncated and found[4].at_length_limit
+    with pytest.raises(InputError, match="1 texts, 2 prefixes"):
+        litert.translate("dog", prefixes=["a", "b"])
+
+
+def test_scores(litert, translator, pairs):
+    sources, targets = ["", "", *pairs], ["", "Baum", *reversed(pairs.values())]
+    found = litert.score(sources, targets)
+    np.testing.assert_allclose(
+        found, translator.score(sources, targets), rtol=1e-4, atol=1e-4
+    )
+    assert found[0] == (0.0, 0.0, 1.0) and found[1].log_prob < 0
+    assert litert.score("dog", "Hund").score == pytest.approx(
+        litert.translate("dog").scores[0], rel=1e-4
+    )
+    small = litert.score(sources, targets, batch_tokens=1)
+    np.testing.assert_allclose(small, found, rtol=1e-4, atol=1e-4)
+    with pytest.raises(InputError, match="1 sources, 2 targets"):
+        litert.score(["dog"], ["a", "b"])
+    with pytest.raises(InputError, match="23 tokens.* at index 1"):
+        litert.score(["dog", "dog"], ["Hund", "Hund " * 99])
+
+
+@pytest.mark.parametrize(
+    ("workers", "batch_tokens"), [(1, 1), (1, 100_000), (2, 60), (3, 24)]
+)
+def test_batches_and_workers(litert, pairs, workers, batch_tokens):
+    texts = [*pairs, *ODD, *reversed(pairs)]
+    found = litert.translate(texts, batch_tokens, workers)
+    assert_same(found, litert.translate(texts))
+
+
+@pytest.mark.parametrize(
+    ("batches", "distinct"),
+    [(5, 100), pytest.param(100, 2_000, marks=pytest.mark.slow)],
+)
+def test_any_text_is_answered_as_by_the_translator(
+    litert, translator, batches, distinct
+):
+    tested = set()
+
+    # The same texts in every run.
+    @settings(
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        max_examples=batches,
+    )
+    @given(fuzz.batches)
+    @example(fuzz.LONG)
+    def check(parts):
+        texts = [*(part.decode("utf-8", "replace") for part in parts), "dog"]
+        found = litert.translate(texts)
+        assert_same(found, translator.translate(texts))
+        assert found[-1].texts[0] == "Hund"
+        tested.update(texts)
+
+    check()
+    assert len(tested) > distinct
+
+
+# === Input types ===
+
+
+@pytest.mark.parametrize("text", ["cat", b"cat", np.array("cat")])
+def test_single_text(litert, text):
+    assert litert(text) == "Katze"
+    found = litert.translate(text)
+    assert [type(one) for one in found.texts] == [str] * 3
+    assert [type(score) for score in found.scores] == [float] * 3
+    assert found.source_truncated is False and found.at_length_limit is False
+
+
+@pytest.mark.parametrize(
+    "texts", [("dog", b"cat"), iter(["dog", "cat"]), np.array(["dog", "cat"])]
+)
+def test_several_texts(litert, texts):
+    assert litert(texts) == ["Hund", "Katze"]
+
+
+def test_no_texts(litert):
+    assert litert([]) == litert.translate([]) == litert.score([], []) == []
+    assert litert.translate(iter(()), workers=2) == []
+
+
+@pytest.mark.parametrize("text", [b"\xff", "\ud800", 3, None])
+def test_what_is_no_text(litert, text):
+    for texts in (text, ["dog", text]):
+        with pytest.raises(InputError, match="Received: "):
+            litert(texts)
+    with pytest.raises(InputError):
+        litert.translate("dog", prefixes=[text])
+    with pytest.raises(InputError):
+        litert.score(["dog"], [text])
+    assert litert("dog") == "Hund"
+
+
+# === Threads ===
+
+
+def test_eight_threads_use_one_translator(folder, pairs):
+    shared = LiteRTTranslator.open(folder)
+    texts = list(pairs)
+    start = threading.Barrier(8)
+
+    def translate(number):
+        start.wait(timeout=60)
+        found = []
+        for workers in (1, 2, 1, 3):
+            own = shared.translate(texts[number::8], 20, workers)
+            found.append([one.texts[0] for one in own])
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(translate, range(8)))
+    for number, found in enumerate(results):
+        assert found == [list(pairs.values())[number::8]] * 4
+
+
+# === Arguments ===
+
+
+@pytest.mark.parametrize(
+    ("search", "n", "message"),
+    [
+        (kt.BeamSearch(5), 1, "at most 4. Received: BeamSearch.beam_size=5"),
+        (kt.Sampling(), 1, "at most 4. Received: Sampling"),
+        (None, 5, "Received: num_translations=5, beam_size=4"),
+        (kt.BeamSearch(1), 2, "Received: num_translations=2, beam_size=1"),
+        (None, 0, "Received: num_translations=0"),
+    ],
+)
+def test_searches_that_are_not_possible(folder, search, n, message):
+    with pytest.raises(InputError, match=message):
+        LiteRTTranslator.open(folder, search, n)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.0, True])
+def test_invalid_numbers_of_threads(folder, litert, count):
+    with pytest.raises(InputError, match=f"Received: threads={count}"):
+        LiteRTTranslator.open(folder, threads=count)
+    with pytest.raises(InputError, match=f"Received: workers={count}"):
+        litert.translate("dog", workers=count)
+
+
+def test_is_litert(folder, tmp_path):
+    assert is_litert(folder) and is_litert(str(folder))
+    assert not is_litert(tmp_path) and not is_litert(tmp_path / "missing")
