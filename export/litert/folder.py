@@ -1,5 +1,7 @@
 """Writes a `Translator` as a folder that `LiteRTTranslator` opens."""
 
+import dataclasses
+import hashlib
 import os
 import tempfile
 from collections.abc import Mapping
@@ -23,7 +25,8 @@ from keras_transformer.export.writing import (
 )
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
-from keras_transformer.litert.translator import FORMAT, LiteRTTranslator
+from keras_transformer.litert.folder import FORMAT
+from keras_transformer.litert.translator import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import atomic_write, check_new, write_json
@@ -86,6 +89,8 @@ def save_litert(
         "format": FORMAT,
         "tensorflow": tf.__version__,
         "dtype": dtype,
+        "search": dataclasses.asdict(search),
+        "model_sha256": None,  # until it is written
         "max_length": pipeline.max_length,
         "attention_window": config.attention_window,
         "largest_beam_size": largest,
@@ -96,7 +101,9 @@ def save_litert(
     candidates = 2 * largest + len(pipeline.special_ids["banned_ids"])
     graphs = Graphs(translator.models, pipeline.max_length, candidates)
     with new_folder(path) as partial:
-        (partial / MODEL_FILE).write_bytes(_convert(graphs, dtype))
+        content = _convert(graphs, dtype)
+        about["model_sha256"] = hashlib.sha256(content).hexdigest()
+        (partial / MODEL_FILE).write_bytes(content)
         translator.tokenizer.save_files(partial)
         write_json(partial / METADATA_FILE, {**about, **(metadata or {})})
         template = files("keras_transformer.export") / "templates/litert.md"

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from keras_transformer.litert.folder import read_metadata as read_metadata
     from keras_transformer.litert.translator import (
         LiteRTTranslator as LiteRTTranslator,
-    )
-    from keras_transformer.litert.translator import (
-        read_metadata as read_metadata,
     )
 
 MODEL_FILE = "model.tflite"

@@ -18,6 +18,7 @@ from keras_transformer.litert.search import (
     SpecialIds,
     beam_search,
 )
+from keras_transformer.support.errors import InputError
 
 Ids = list[int]  # of a text, without start and end tokens
 
@@ -52,6 +53,9 @@ class Pipeline:
             threads: Threads of an operation.
             most: How many models with so many threads there may be. When all
                 are lent, it waits.
+
+        Raises:
+            InputError: If LiteRT cannot open the file.
         """
         with self._lock:
             idle = self._idle.setdefault(threads, queue.SimpleQueue())
@@ -60,14 +64,21 @@ class Pipeline:
             self._count[threads] = count + is_new
         model = None if is_new else idle.get()
         try:
-            if model is None:
-                model = Model(self._file, threads, self._ids.pad, self._window)
+            if model is None:  # or it could not be opened before
+                model = self._open(threads)
             yield model
         finally:
-            if model is None:  # it cannot be opened
-                self._count[threads] -= 1
-            else:
-                idle.put(model)
+            idle.put(model)
+
+    def _open(self, threads: int) -> Model:
+        try:
+            return Model(self._file, threads, self._ids.pad, self._window)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise InputError(
+                f"LiteRT must be able to open {self._file}. Received: "
+                f"{error!s:.200}. Install the newest ai-edge-litert, or export "
+                "the model again."
+            ) from error
 
     def max_lengths(
         self,

@@ -3,7 +3,6 @@
 It needs NumPy, SentencePiece and ai-edge-litert.
 """
 
-import json
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -20,16 +19,15 @@ from keras_transformer.inference.texts import (
     read_pairs,
     read_sources,
 )
-from keras_transformer.litert import METADATA_FILE, MODEL_FILE
+from keras_transformer.litert import MODEL_FILE
+from keras_transformer.litert.folder import open_folder
 from keras_transformer.litert.pipeline import Ids, Model, Pipeline
 from keras_transformer.litert.search import SpecialIds, length_penalty
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks.translation import TranslationTask
-from keras_transformer.text import Vocabulary, open_vocabulary
-
-FORMAT = 1
+from keras_transformer.text import Vocabulary
 
 
 class LiteRTTranslator:
@@ -112,15 +110,7 @@ class LiteRTTranslator:
                 another version, or the search is not possible.
         """
         path = Path(path)
-        metadata = read_metadata(path)
-        tokenizer = open_vocabulary(path)
-        if tokenizer.digest != metadata["tokenizer_sha256"]:
-            raise InputError(
-                f"{', '.join(tokenizer.files())} in {path} must be the "
-                "tokenizer that the model was exported with, of SHA-256 "
-                f"{metadata['tokenizer_sha256'][:12]}. Received: "
-                f"{tokenizer.digest[:12]}. Export the model again."
-            )
+        metadata, tokenizer = open_folder(path)
         if search is None:
             search = BeamSearch(**metadata["search"])
         largest = metadata["largest_beam_size"]
@@ -141,15 +131,9 @@ class LiteRTTranslator:
         translator = cls(
             path, metadata, tokenizer, search, num_translations, threads
         )
-        try:  # the file is opened now, so that what is wrong with it is found
-            with translator._pipeline.lend(threads):
-                return translator
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise InputError(
-                f"{path / MODEL_FILE} must be the model that was exported. "
-                f"Received: {error!s:.200}. It may be damaged: copy it again, "
-                "or export it again."
-            ) from error
+        # The file is opened now, so that what is wrong with it is found.
+        with translator._pipeline.lend(threads):
+            return translator
 
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""
@@ -161,7 +145,7 @@ class LiteRTTranslator:
     def translate(
         self,
         texts: Any,
-        batch_tokens: int = 2048,
+        batch_tokens: int = 512,
         workers: int = 1,
         prefixes: Any = None,
     ) -> Translation | list[Translation]:
@@ -211,7 +195,7 @@ class LiteRTTranslator:
         return translations[0] if is_single else translations
 
     def score(
-        self, sources: Any, targets: Any, batch_tokens: int = 2048
+        self, sources: Any, targets: Any, batch_tokens: int = 512
     ) -> Score | list[Score]:
         """Returns how likely given translations are.
 
@@ -289,33 +273,3 @@ def _map(
         return list(map(function, batches))
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(function, batches))
-
-
-def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
-    """Returns what `keras_transformer.json` says of an exported model.
-
-    Raises:
-        InputError: If the folder was not exported for LiteRT, or by another
-            version.
-    """
-    file = Path(path) / METADATA_FILE
-    try:
-        metadata = json.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(
-            "A model for LiteRT is a folder that `keras-transformer export "
-            f"--format litert` wrote, with {MODEL_FILE} and {METADATA_FILE}. "
-            f"Received: {path} ({error.strerror})"
-        ) from error
-    except ValueError as error:
-        raise InputError(
-            f"{file} is not valid JSON. Received: {error}"
-        ) from error
-    found = metadata.get("format") if isinstance(metadata, dict) else None
-    if found != FORMAT:
-        raise InputError(
-            f"{path} must be a LiteRT model of format {FORMAT}. Received: "
-            f"format={found!r}. It was written by another version: use that "
-            "version, or export the model again."
-        )
-    return metadata

@@ -1,11 +1,12 @@
 """Checking names of files, and writing files atomically."""
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from keras_transformer.support.errors import InputError
 
@@ -76,6 +77,14 @@ def _exists(path: str | os.PathLike) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def sha256_of(file: BinaryIO) -> str:
+    """Returns the SHA-256 of an open file; a gigabyte takes about a second."""
+    digest = hashlib.sha256()
+    while block := file.read(2**20):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:

@@ -9,7 +9,6 @@ import pytest
 from commands import Result, write_corpus
 
 from keras_transformer import cli
-from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.texts import Score, Translation
 from keras_transformer.inference.translator import (
@@ -137,7 +136,7 @@ class FakeLiteRT(FakeTranslator):
 
     def __init__(self, path, search, num_translations):
         self.path = path
-        self.search = search or BeamSearch(alpha=0.5)
+        self.search = search
         self.num_translations = num_translations
 
     def score(self, sources, targets):
@@ -149,9 +148,13 @@ def fake_exports(monkeypatch):
     """Replaces `LiteRTTranslator.open`; holds the translators."""
     translators = []
 
-    def open(path, search=None, num_translations=1):
+    def open(path, search, num_translations=1):
         translators.append(FakeLiteRT(path, search, num_translations))
         return translators[-1]
 
     monkeypatch.setattr("keras_transformer.litert.LiteRTTranslator.open", open)
+    monkeypatch.setattr(
+        "keras_transformer.litert.read_metadata",
+        lambda path: {"search": {"alpha": 0.5}},
+    )
     return translators

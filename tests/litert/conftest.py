@@ -16,4 +16,4 @@ def folder(translator, tmp_path_factory):
 @pytest.fixture(scope="session")
 def litert(folder):
     """Returns the 3 best translations, as the fixture `translator`."""
-    return LiteRTTranslator.open(folder, num_translations=3)
+    return LiteRTTranslator.open(folder)

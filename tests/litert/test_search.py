@@ -64,7 +64,6 @@ class TableDecoding:
         forced = None
         if forced_ids is not None:
             forced = np.take_along_axis(log_probs, forced_ids[..., None], -1)
-            forced = forced[..., 0]
         best = np.take_along_axis(log_probs, tokens, -1)
         return Predictions(best, tokens, forced)
 

@@ -63,7 +63,9 @@ def test_settings_of_the_search(
 def test_the_search_of_the_export_is_the_default(folder, translator):
     opened = LiteRTTranslator.open(str(folder))
     assert opened.search == translator.search != kt.BeamSearch()
-    assert len(opened.translate("dog").texts) == 1
+    assert len(opened.translate("dog").texts) == 3
+    greedy = LiteRTTranslator.open(folder, kt.BeamSearch(beam_size=1))
+    assert len(greedy.translate("dog").texts) == 1
 
 
 def test_prefixes(litert, translator):

@@ -10,6 +10,7 @@ from typing import BinaryIO
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import sha256_of
 
 SPLITS = ("train", "valid", "test")
 
@@ -55,11 +56,8 @@ class Split(abc.ABC):
         """
         parts = [type(self).__name__, *self.features]
         for path in self.paths:
-            digest = hashlib.sha256()
             with open_file(path) as file:
-                while block := file.read(2**20):
-                    digest.update(block)
-            parts.append(digest.hexdigest())
+                parts.append(sha256_of(file))
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

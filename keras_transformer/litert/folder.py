@@ -1,0 +1,95 @@
+"""Reads and checks what a folder for LiteRT has."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.litert import METADATA_FILE, MODEL_FILE
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import sha256_of
+from keras_transformer.text import Vocabulary, open_vocabulary
+
+FORMAT = 1
+_NEEDED = {
+    *("tokenizer_sha256", "model_sha256", "search", "num_translations"),
+    *("largest_beam_size", "max_length", "attention_window", "dtype"),
+}
+
+
+def open_folder(path: Path) -> tuple[dict[str, Any], Vocabulary]:
+    """Returns the metadata and the vocabulary of a folder.
+
+    Raises:
+        InputError: If the folder lacks a file, a file is damaged or of
+            another export, or another version wrote it.
+    """
+    metadata = read_metadata(path)
+    _check_model(path / MODEL_FILE, metadata["model_sha256"])
+    tokenizer = open_vocabulary(path)
+    if tokenizer.digest != metadata["tokenizer_sha256"]:
+        raise InputError(
+            f"{', '.join(tokenizer.files())} in {path} must be the tokenizer "
+            "that the model was exported with, of SHA-256 "
+            f"{metadata['tokenizer_sha256']!s:.12}. Received: "
+            f"{tokenizer.digest:.12}. Export the model again."
+        )
+    return metadata, tokenizer
+
+
+def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
+    """Returns what `keras_transformer.json` says of an exported model.
+
+    Raises:
+        InputError: If the folder was not exported for LiteRT, or by another
+            version.
+    """
+    file = Path(path) / METADATA_FILE
+    try:
+        metadata = json.loads(file.read_bytes())
+    except OSError as error:
+        raise _incomplete(error) from error
+    except ValueError as error:
+        raise InputError(
+            f"{file} is not valid JSON. Received: {error}"
+        ) from error
+    found = metadata.get("format") if isinstance(metadata, dict) else None
+    if found != FORMAT:
+        raise InputError(
+            f"{path} must be a LiteRT model of format {FORMAT}. Received: "
+            f"format={found!r}. It was written by another version: use that "
+            "version, or export the model again."
+        )
+    missing = sorted(_NEEDED - set(metadata))
+    if missing:
+        raise InputError(
+            f"{file} must have the metadata of an export. Received: a file "
+            f"without {', '.join(missing)}. Export the model again."
+        )
+    return metadata
+
+
+def _check_model(file: Path, expected: str) -> None:
+    """Raises InputError if a model is not the one that was exported.
+
+    LiteRT opens files with other bytes, and fails later or computes nonsense.
+    """
+    try:
+        with open(file, "rb") as content:
+            found = sha256_of(content)
+    except OSError as error:
+        raise _incomplete(error) from error
+    if found != expected:
+        raise InputError(
+            f"{file} must be the model that was exported, of SHA-256 "
+            f"{expected!s:.12}. Received: {found:.12}. It is damaged, or of "
+            "another export: copy the folder again, or export the model again."
+        )
+
+
+def _incomplete(error: OSError) -> InputError:
+    return InputError(
+        "A model for LiteRT is a folder that `keras-transformer export "
+        f"--format litert` wrote, with {MODEL_FILE} and {METADATA_FILE}. "
+        f"Received: {error.filename} ({error.strerror})"
+    )

@@ -1,0 +1,165 @@
+"""The folder for LiteRT: what is damaged or missing, and what it needs."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.litert import LiteRTTranslator
+from keras_transformer.support.errors import InputError
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    """A folder that a test may change."""
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def refused(folder, message):
+    with pytest.raises(InputError, match=message):
+        LiteRTTranslator.open(folder)
+
+
+def change_metadata(folder, **changes):
+    path = folder / "keras_transformer.json"
+    metadata = {**json.loads(path.read_text("utf-8")), **changes}
+    kept = {name: x for name, x in metadata.items() if x is not Ellipsis}
+    path.write_text(json.dumps(kept))
+
+
+def flipped(content):
+    """Another bit in the middle of the weights."""
+    middle = len(content) // 2
+    return (
+        content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    )
+
+
+DAMAGES = {
+    "empty": lambda x: b"",
+    "header alone": lambda x: x[:8],
+    "half": lambda x: x[: len(x) // 2],
+    "last byte": lambda x: x[:-1],
+    "one more byte": lambda x: x + b"\0",
+    "random": lambda x: random.Random(0).randbytes(len(x)),
+    "a bit": flipped,
+    "text": lambda x: b"<html>404</html>",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_model(copy, damage):
+    file = copy / "model.tflite"
+    file.write_bytes(damage(file.read_bytes()))
+    refused(copy, "must be the model that was exported.*damaged")
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "random", "text"])
+def test_a_model_that_litert_cannot_open(copy, damage):
+    file = copy / "model.tflite"
+    content = DAMAGES[damage](file.read_bytes())
+    file.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    change_metadata(copy, model_sha256=digest)
+    refused(copy, "LiteRT must be able to open .*model.tflite. Received: ")
+
+
+def test_the_tokenizer_of_another_model(copy, pairs):
+    kt.Tokenizer.train(list(pairs), vocab_size=300).save(
+        copy / "tokenizer.model"
+    )
+    refused(copy, "tokenizer.model in .* must be the tokenizer that the model")
+
+
+def test_a_damaged_tokenizer(copy):
+    file = copy / "tokenizer.model"
+    file.write_bytes(file.read_bytes()[:-100])
+    refused(copy, "tokenizer.model")
+
+
+@pytest.mark.parametrize(
+    "name", ["model.tflite", "keras_transformer.json", "tokenizer.model"]
+)
+def test_missing_files(copy, name):
+    (copy / name).unlink()
+    refused(copy, f"{name}")
+
+
+def test_what_is_no_folder(tmp_path, folder):
+    refused(tmp_path, "keras_transformer.json .No such file")
+    refused(tmp_path / "missing", "keras_transformer.json .No such file")
+    refused(folder / "model.tflite", "Not a directory")
+
+
+@pytest.mark.parametrize("version", [2, 0, "1.0", None, Ellipsis])
+def test_a_folder_of_another_version(copy, version):
+    change_metadata(copy, format=version)
+    received = None if version is Ellipsis else version
+    refused(
+        copy, f"of format 1. Received: format={received!r}.*another version"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"3", b'{"a": "\xff"}'])
+def test_damaged_metadata(copy, content):
+    (copy / "keras_transformer.json").write_bytes(content)
+    refused(copy, "not valid JSON|format=None")
+
+
+@pytest.mark.parametrize("name", ["search", "model_sha256", "max_length"])
+def test_incomplete_metadata(copy, name):
+    change_metadata(copy, **{name: ...})
+    refused(copy, f"without {name}. Export")
+
+
+def test_a_model_that_is_deleted_later(copy):
+    opened = LiteRTTranslator.open(copy)
+    (copy / "model.tflite").unlink()
+    assert opened("dog") == "Hund"  # it is open
+    for _ in range(2):  # a failure blocks nobody
+        with pytest.raises(InputError, match="LiteRT must be able to open"):
+            opened.translate(["dog", "cat"], workers=2)
+    assert opened("dog") == "Hund"
+
+
+# === Without TensorFlow ===
+
+TRANSLATE = """
+import sys
+
+for name in ("tensorflow", "keras", "h5py", "torch", "jax"):
+    sys.modules[name] = None  # an import raises ImportError
+
+before = set(sys.modules)
+from keras_transformer.litert import LiteRTTranslator
+
+translator = LiteRTTranslator.open(sys.argv[1])
+assert translator("dog") == "Hund"
+found = translator.translate(["dog", "cat"], workers=2, prefixes=["", "K"])
+assert [one.texts[0] for one in found] == ["Hund", "Katze"]
+assert translator.score("dog", "Hund").log_prob < 0
+
+names = {name.split(".")[0] for name in set(sys.modules) - before}
+print(*sorted(names - set(sys.stdlib_module_names)))
+"""
+# What ai_edge_litert brings along differs between its versions.
+NEEDED = {"ai_edge_litert", "keras_transformer", "numpy", "sentencepiece"}
+ALLOWED = {*NEEDED, "flatbuffers", "google", "typing_extensions"}
+
+
+def test_needs_numpy_sentencepiece_and_litert_only(folder):
+    process = subprocess.run(
+        [sys.executable, "-c", TRANSLATE, str(folder)],
+        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
+    found = {name for name in process.stdout.split() if name[0] != "_"}
+    assert NEEDED <= found <= ALLOWED
