@@ -114,6 +114,17 @@ def test_architecture_knows_no_training():
     }
 
 
+def test_what_translates_with_litert_knows_no_tensorflow():
+    """Nor what has it: tests/litert/test_folder.py runs it without."""
+    pattern = "keras_transformer/litert/*.py"
+    for module in ("tensorflow", "keras"):
+        assert not importers(module, pattern)
+    for name in ("model", "layers", "inference.translator", "inference.run"):
+        assert not importers(f"keras_transformer.{name}", pattern)
+    found = importers("ai_edge_litert", "keras_transformer/**/*.py")
+    assert found == {"keras_transformer/litert/decoder.py"}
+
+
 def test_tensorflow_is_imported_in_few_places():
     found = importers("tensorflow", "keras_transformer/**/*.py")
     assert found == {

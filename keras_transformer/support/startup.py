@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 
@@ -22,6 +23,8 @@ _EXTRAS = {
 }
 # Exists where the NVIDIA driver is installed.
 _NVIDIA_DRIVER = "/proc/driver/nvidia/version"
+# Two threads would restore each other's file: stderr would be lost.
+_STDERR = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -34,7 +37,7 @@ def quiet_native_code() -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as messages:
+    with _STDERR, tempfile.TemporaryFile() as messages:
         stderr = os.dup(2)
         os.dup2(messages.fileno(), 2)
         try:

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -52,6 +53,18 @@ def import_fake_tensorflow(monkeypatch, gpus):
     )
     os.write(2, b"oneDNN custom operations are on\n")
     monkeypatch.setitem(sys.modules, "tensorflow", fake)
+
+
+def test_threads_that_are_quiet_leave_stderr_as_it_was(capfd):
+    def be_quiet(_):
+        for _ in range(50):
+            with startup.quiet_native_code():
+                os.write(2, b"discarded")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(be_quiet, range(8)))
+    os.write(2, b"printed")
+    assert capfd.readouterr().err == "printed"
 
 
 def test_messages_of_the_import_are_discarded(
