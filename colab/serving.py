@@ -14,8 +14,8 @@
 # # From a run to a served model
 #
 # A run is trained, exported as one SavedModel that takes text and returns
-# translations, and asked for translations over REST. A few minutes on two CPU
-# cores, no downloads.
+# translations, and asked for translations over REST; then it is exported again,
+# to be used without TensorFlow. A few minutes on two CPU cores, no downloads.
 
 # %% [markdown]
 # ## Install
@@ -38,7 +38,7 @@ if "google.colab" in sys.modules:
     assert os.path.isdir(checkout), (
         f"Put a checkout of the project at {checkout}"
     )
-    # %pip install -q "{checkout}[tensorflow,web]" {pin}
+    # %pip install -q "{checkout}[tensorflow,web,litert]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 os.environ.setdefault("STEPS", "400")
@@ -213,8 +213,50 @@ server.terminate()
 server.wait()
 
 # %% [markdown]
+# ## Without a server and TensorFlow
+#
+# `--format litert` writes a model for LiteRT, TensorFlow's small runtime for
+# processors and devices. `--dtype int8` stores its weights in 8 bits.
+
+# %% language="bash"
+# keras-transformer export runs/en-de --output runs/models/litert \
+#     --format litert --dtype int8
+# keras-transformer evaluate runs/models/litert --data embedded --split test
+
+# %%
+from pathlib import Path
+
+sizes = {
+    folder: sum(file.stat().st_size for file in Path(folder).rglob("*.*"))
+    for folder in ("runs/models/en-de/1", "runs/models/litert")
+}
+for folder, size in sizes.items():
+    print(f"{size / 1e6:4.1f} MB  {folder}")
+
+# %% [markdown]
+# A new process translates:
+
+# %% language="bash"
+# cat > runs/translate.py << END
+# import sys
+# import time
+#
+# start = time.perf_counter()
+# from keras_transformer.litert import LiteRTTranslator
+#
+# translator = LiteRTTranslator.open("runs/models/litert")
+# print(translator("I am a student."))
+# print(f"{time.perf_counter() - start:.2f} s, import included")
+# print(translator(["She reads a book.", "Where is the book?"]))
+# print("TensorFlow:", "tensorflow" in sys.modules)
+# print("Keras:", "keras" in sys.modules)
+# END
+# python runs/translate.py
+
+# %% [markdown]
 # ## Where to go from here
 #
 # `docs/serving.md` has all signatures, the client for gRPC
 # (`keras_transformer.export.client.Client`), threads and batches, and what has
-# been tested.
+# been tested. `docs/litert.md` says which export to choose, and how programs in
+# other languages use that for LiteRT.

@@ -8,11 +8,14 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from documents import blocks, read
 from helpers import randomise
+from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import save_litert
 
+ALPHA = 1.5  # longer hypotheses often win
 TEXTS = [
+    *PAIRS,
     "The good house sleeps.",
     "dog",
     "",
@@ -45,7 +48,7 @@ def folder(tokenizer, tmp_path_factory):
         bias = model.output_embedding.bias
         bias.assign(bias.numpy() + 2.0 * np.eye(bias.shape[0])[config.eos_id])
         models.append(model)
-    search = kt.BeamSearch(beam_size=5, alpha=0.7, extra_length=3)
+    search = kt.BeamSearch(beam_size=5, alpha=ALPHA, extra_length=3)
     translator = kt.Translator(models, tokenizer, search, num_translations=5)
     return save_litert(translator, tmp_path_factory.mktemp("litert") / "en-de")
 
@@ -63,11 +66,11 @@ def program(folder):
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_the_program_of_the_page_translates(folder, program, beam_size):
     translator = kt.LiteRTTranslator.open(
-        folder, kt.BeamSearch(beam_size, 0.7, extra_length=3), beam_size
+        folder, kt.BeamSearch(beam_size, ALPHA, extra_length=3), beam_size
     )
     lengths = set()
     for text, expected in zip(TEXTS, translator.translate(TEXTS), strict=True):
-        found = program["translate"](text, beam_size, 0.7)
+        found = program["translate"](text, beam_size, ALPHA)
         count = len(found)
         assert [text for _, text in found] == expected.texts[:count]
         assert [score for score, _ in found] == pytest.approx(
@@ -83,8 +86,8 @@ def test_the_first_program_of_the_page(folder):
     names = {}
     exec(source.replace('"en-de"', repr(str(folder))), names)
     translate, sentences = names["translator"], names["sentences"]
-    found = [one.texts for one in names["translations"]]
-    assert found == [[text] for text in translate(sentences)]
+    found = [translation.texts[0] for translation in names["translations"]]
+    assert found == translate(sentences)
 
 
 def test_tables_name_all_inputs_and_outputs(folder):

@@ -57,6 +57,8 @@ SHORT_RUNS = {
         """
         assert same == len(sources) == 64
         assert len(model.signatures) == 10
+        saved_model, litert = sizes.values()
+        assert litert < saved_model / 3
         """,
     ),
     "translate": (
@@ -149,6 +151,9 @@ def test_stored_reuse(stored):
 def test_stored_serving(stored):
     text = printed(stored["serving"])
     assert "64 of 64 translations are those of `evaluate`" in text
+    float32, int8 = re.findall(r"^BLEU +([\d.]+) ", text, re.M)
+    assert abs(float(int8) - float(float32)) < 1.0
+    assert text.endswith("TensorFlow: False\nKeras: False\n")
 
 
 def test_stored_translate(stored):

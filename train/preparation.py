@@ -118,7 +118,10 @@ class Preparation:
             with _new_folder(folder, wait=True) as partial:
                 if partial is not None:
                     self.write(partial)
-        print(f"prepared: {folder}")
+        shown = folder
+        with contextlib.suppress(ValueError):  # it may be elsewhere
+            shown = folder.relative_to(Path.cwd())
+        print(f"prepared: {shown}")
         return Prepared.open(folder)
 
     def write(self, folder: Path) -> None:

@@ -73,11 +73,13 @@ def _quantize(model: Any) -> None:
             inputs = list(operator.inputs)
             index = inputs[at]
             tensor = subgraph.tensors[index]
-            if (
-                model.buffers[tensor.buffer].data is None
-                or tensor.type != TensorType.FLOAT32
-            ):
-                continue  # computed, or an index
+            is_constant = model.buffers[tensor.buffer].data is not None
+            is_matrix = tensor.type == TensorType.FLOAT32
+            is_matrix = is_matrix and len(tensor.shape) == 2
+            if at == 0 and operator.builtinOptions.axis != 0:
+                continue
+            if not (is_constant and is_matrix):
+                continue
             if index not in tensors:
                 if tensor.buffer not in matrices:
                     matrices[tensor.buffer] = _int8_matrix(model, tensor)

@@ -145,7 +145,7 @@ class LiteRTTranslator:
     def translate(
         self,
         texts: Any,
-        batch_tokens: int = 2048,
+        batch_tokens: int = 512,
         workers: int = 1,
         prefixes: Any = None,
     ) -> Translation | list[Translation]:
@@ -195,7 +195,7 @@ class LiteRTTranslator:
         return translations[0] if is_single else translations
 
     def score(
-        self, sources: Any, targets: Any, batch_tokens: int = 2048
+        self, sources: Any, targets: Any, batch_tokens: int = 512
     ) -> Score | list[Score]:
         """Returns how likely given translations are.
 

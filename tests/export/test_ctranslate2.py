@@ -9,6 +9,7 @@ import ctranslate2
 import numpy as np
 import pytest
 import tensorflow as tf
+from documents import blocks
 from helpers import randomise
 from translation_fixtures import PAIRS
 
@@ -241,6 +242,18 @@ def run_readme(folder, translator, pieces=None):
 
 def test_readme(folder, translator):
     run_readme(folder, translator)
+
+
+def test_the_program_of_the_document(folder, translator):
+    (code,) = blocks("docs/ctranslate2.md", "python")
+    assert code.count('"en-de') == 2
+    code = code.replace('"en-de', f'"{folder}')
+    for of_page, here in (("128", "24"), ("127", "23")):
+        assert code.count(of_page) == 1
+        code = code.replace(of_page, here)
+    printed = []
+    exec(code, {"print": printed.append})
+    assert printed == translator(["I am a student.", "Good night!"])
 
 
 def test_metadata(folder, translator):

@@ -12,6 +12,7 @@ DOCUMENTS = [
     "docs/training.md",
     "docs/parsing.md",
     "docs/litert.md",
+    "docs/ctranslate2.md",
     "docs/performance.md",
     "docs/results.md",
     "docs/paper.md",

@@ -1,0 +1,167 @@
+"""Compares whole commands on real sentences: time, start and latency.
+
+python benchmarks/sentences.py RUN --input valid.en
+
+The run is exported for each system. `all` is the wall time of a process that
+translates the file, `start` of one that translates a single sentence; `p50`
+and `p99` are latencies of sentences that are translated one by one. The
+packages ai-edge-litert and ctranslate2 are needed.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+FORMATS = ("run", "litert float32", "litert int8", "ct2 float32", "ct2 int8")
+ALPHA = 0.6
+
+
+def open_system(name: str, folder: str, is_alone: bool) -> Callable:
+    """Returns a function from texts to translations.
+
+    Args:
+        name: One of `FORMATS`.
+        folder: The run or the export.
+        is_alone: Whether texts come one by one, so that all threads work on
+            one; else each thread has a batch.
+    """
+    cores = len(os.sched_getaffinity(0))
+    workers = 1 if is_alone else cores
+    if name.startswith("ct2"):
+        import ctranslate2
+        import sentencepiece
+
+        pieces = sentencepiece.SentencePieceProcessor(
+            f"{folder}/tokenizer.model"
+        )
+        model = ctranslate2.Translator(
+            folder,
+            compute_type=name.split()[1],
+            inter_threads=workers,
+            intra_threads=cores // workers,
+        )
+
+        def translate(texts: list[str]) -> list[str]:
+            results = model.translate_batch(
+                pieces.encode(texts, out_type=str),
+                beam_size=4,
+                # As its exported README says: the same translations as ours.
+                length_penalty=2 / 3 * ALPHA,
+                patience=2,
+                max_batch_size=1024,
+                batch_type="tokens",
+            )
+            return pieces.decode([found.hypotheses[0] for found in results])
+
+        return translate
+    if name.startswith("litert"):
+        from keras_transformer.litert import LiteRTTranslator as Translator
+    else:
+        if workers > 1:
+            os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
+        os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
+        from keras_transformer import Translator
+    translator = Translator.open(folder)
+    return lambda texts: [
+        found.texts[0] for found in translator.translate(texts, workers=workers)
+    ]
+
+
+def measure_latency(name: str, folder: str, texts: list[str]) -> None:
+    """Prints the milliseconds of each text as JSON."""
+    translate = open_system(name, folder, is_alone=True)
+    for text in texts[:20]:
+        translate([text])
+    milliseconds = []
+    for text in texts:
+        start = time.perf_counter()
+        translate([text])
+        milliseconds.append(1e3 * (time.perf_counter() - start))
+    print(json.dumps(milliseconds))
+
+
+def command(name: str, folder: pathlib.Path) -> list[str]:
+    """Returns the command that translates standard input."""
+    if name.startswith("ct2"):
+        return [sys.executable, __file__, str(folder), "--translate", name]
+    program = pathlib.Path(sys.executable).with_name("keras-transformer")
+    return [str(program), "translate", str(folder)]
+
+
+def compare(run: pathlib.Path, file: pathlib.Path, rounds: int) -> None:
+    """Prints a table of all systems."""
+    texts = file.read_text("utf-8").splitlines()
+    with tempfile.TemporaryDirectory() as folder:
+        folders = {"run": run}
+        for name in FORMATS[1:]:
+            kind, dtype = name.split()
+            folders[name] = pathlib.Path(folder, name.replace(" ", "-"))
+            export = [*command("run", run)[:1], "export", str(run), "--output"]
+            export += [str(folders[name]), "--dtype", dtype, "--format"]
+            export.append({"ct2": "ctranslate2"}.get(kind, kind))
+            subprocess.run(export, check=True, stdout=subprocess.DEVNULL)
+        seconds: dict[tuple, list[float]] = {}
+        for _ in range(rounds):
+            for name in FORMATS:
+                for what, lines in (("all", texts), ("start", texts[:1])):
+                    start = time.perf_counter()
+                    subprocess.run(
+                        command(name, folders[name]),
+                        input="\n".join(lines).encode(),
+                        check=True,
+                        capture_output=True,
+                    )
+                    spent = time.perf_counter() - start
+                    seconds.setdefault((name, what), []).append(spent)
+        print("| | all | start | p50 | p99 |\n|---|---|---|---|---|")
+        for name in FORMATS:
+            own = [sys.executable, __file__, str(folders[name]), "--latency"]
+            done = subprocess.run(
+                [*own, name, "--input", str(file)],
+                check=True,
+                capture_output=True,
+            )
+            latencies = sorted(json.loads(done.stdout.splitlines()[-1]))
+            p99 = latencies[int(0.99 * (len(latencies) - 1))]
+            whole, start = (
+                statistics.median(seconds[name, what])
+                for what in ("all", "start")
+            )
+            print(
+                f"| {name} | {whole:.2f} s | {start:.2f} s | "
+                f"{statistics.median(latencies):.1f} ms | {p99:.1f} ms |"
+            )
+
+
+def main() -> None:
+    """Measures, or is one of the measured processes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=pathlib.Path)
+    parser.add_argument(
+        "--input", type=pathlib.Path, help="a sentence per line"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--translate", metavar="SYSTEM")
+    parser.add_argument("--latency", metavar="SYSTEM")
+    options = parser.parse_args()
+    folder = str(options.run)
+    if options.translate:
+        texts = sys.stdin.read().splitlines()
+        translate = open_system(options.translate, folder, is_alone=False)
+        print("\n".join(translate(texts)))
+    elif options.latency:
+        texts = options.input.read_text("utf-8").splitlines()
+        measure_latency(options.latency, folder, texts[:500])
+    else:
+        compare(options.run, options.input, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
