@@ -153,13 +153,27 @@ NEEDED = {"ai_edge_litert", "keras_transformer", "numpy", "sentencepiece"}
 ALLOWED = {*NEEDED, "flatbuffers", "google", "typing_extensions"}
 
 
-def test_needs_numpy_sentencepiece_and_litert_only(folder):
-    process = subprocess.run(
-        [sys.executable, "-c", TRANSLATE, str(folder)],
+def run_python(code, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
         env={**os.environ, "KERAS_BACKEND": "tensorflow"},
         capture_output=True,
         text=True,
     )
+
+
+def test_needs_numpy_sentencepiece_and_litert_only(folder):
+    process = run_python(TRANSLATE, folder)
     assert process.returncode == 0, process.stderr
     found = {name for name in process.stdout.split() if name[0] != "_"}
     assert NEEDED <= found <= ALLOWED
+
+
+def test_the_extra_is_named_where_litert_is_missing():
+    process = run_python(
+        "import sys; sys.modules['ai_edge_litert'] = None\n"
+        "import keras_transformer as kt\n"
+        "kt.LiteRTTranslator"
+    )
+    assert "package ai_edge_litert, which is not installed" in process.stderr
+    assert "keras-transformer-nmt[litert]" in process.stderr

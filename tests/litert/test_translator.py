@@ -1,7 +1,9 @@
 """`LiteRTTranslator` answers as `Translator` does."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import fuzz
 import numpy as np
@@ -192,6 +194,26 @@ def test_eight_threads_use_one_translator(folder, pairs):
         results = list(pool.map(translate, range(8)))
     for number, found in enumerate(results):
         assert found == [list(pairs.values())[number::8]] * 4
+
+
+MEMORY = Path("/proc/self/statm")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MEMORY.exists(), reason="needs Linux")
+def test_memory_is_flat(folder, pairs):
+    translator = LiteRTTranslator.open(folder)
+    texts = [*pairs, *ODD[:20], "a long text " * 20] * 23  # 1,035
+
+    def resident():
+        return int(MEMORY.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    sizes = []
+    for _ in range(10):
+        translator.translate(texts, workers=2)
+        sizes.append(resident())
+    assert len(texts) * len(sizes) > 10_000
+    assert max(sizes[2:]) - sizes[1] < 20e6
 
 
 # === Arguments ===
