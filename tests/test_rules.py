@@ -132,6 +132,7 @@ def test_tensorflow_is_imported_in_few_places():
         for name in (
             "decoding/beam",
             "decoding/parts",
+            "decoding/rows",
             "decoding/loop",
             "decoding/sampling",
             "decoding/top_k",

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.decoding import StepDecoder, parts
+from keras_transformer.decoding.rows import Rows
 from keras_transformer.decoding.step import DecoderCache
 from keras_transformer.decoding.top_k import block_size, top_k
 from keras_transformer.layers.attention import MASKED
@@ -25,7 +26,7 @@ Tensors = dict[str, tf.Tensor]  # by name
 _TINY = 1e-37  # a probability
 
 
-class _IndexedRows(parts.Rows):
+class _IndexedRows(Rows):
     """Orders heads by indices that are inputs of the graph."""
 
     def __init__(self, num_heads: int) -> None:

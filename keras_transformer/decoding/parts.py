@@ -16,6 +16,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.decoding.rows import Rows, take
 from keras_transformer.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -36,7 +37,6 @@ if keras.backend.backend() == "tensorflow":
     # keras.ops would add operations to each of these.
     import tensorflow as tf
 
-    _take = tf.gather
     # A lookup in a variable would copy it.
     _tensor = tf.convert_to_tensor
     of_parents = functools.partial(tf.gather, batch_dims=1)
@@ -44,7 +44,7 @@ if keras.backend.backend() == "tensorflow":
     _split = functools.partial(tf.split, axis=1)
 
 else:
-    _take, _tensor = ops.take, ops.convert_to_tensor
+    _tensor = ops.convert_to_tensor
 
     def of_parents(x: Any, parents: Any) -> Any:
         """`[B, K, n]` and `[B, K]` -> `[B, K, n]`."""
@@ -56,51 +56,6 @@ else:
 
     def _split(x: Any, sizes: list[int]) -> list[Any]:
         return ops.split(x, list(itertools.accumulate(sizes[:-1])), axis=1)
-
-
-class Rows:
-    """Converts between `[N, n]`, `[B, K, n]` and heads `[B, H, K, w]`.
-
-    Products with weights have two dimensions, `[N, n]`; layers that are
-    called get three. Heads are ordered by an index that is made once: a
-    transpose takes several times as long.
-    """
-
-    def __init__(self, beam_size: Any, num_heads: int) -> None:
-        def transposed(*shape: Any) -> Any:
-            rows = ops.reshape(ops.arange(beam_size * num_heads), shape)
-            return ops.reshape(ops.transpose(rows), (-1,))
-
-        self.beam_size = beam_size
-        self.num_heads = num_heads
-        self._to_heads = transposed(beam_size, num_heads)  # K, H -> H, K
-        self._to_joint = transposed(num_heads, beam_size)  # H, K -> K, H
-
-    def of_hypotheses(self, x: Any) -> Any:
-        """`[N, n]` -> `[B, K, n]`."""
-        return ops.reshape(x, (-1, self.beam_size, x.shape[-1]))
-
-    def flat(self, x: Any) -> Any:
-        """`[B, K, n]` -> `[N, n]`."""
-        return ops.reshape(x, (-1, x.shape[-1]))
-
-    def called(self, layer: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Returns a function of `[N, n]` that calls a layer of `[B, K, n]`."""
-        return lambda x: self.flat(layer(self.of_hypotheses(x)))
-
-    def split(self, x: Any) -> Any:
-        """`[N, H*w]` -> `[B, H, K, w]`."""
-        width = x.shape[1] // self.num_heads
-        x = ops.reshape(x, (-1, self.beam_size * self.num_heads, width))
-        x = _take(x, self._to_heads, axis=1)
-        return ops.reshape(x, (-1, self.num_heads, self.beam_size, width))
-
-    def join(self, x: Any) -> Any:
-        """`[B, H, K, w]` -> `[N, H*w]`."""
-        width = x.shape[-1]
-        x = ops.reshape(x, (-1, self.num_heads * self.beam_size, width))
-        x = _take(x, self._to_joint, axis=1)  # [B, K*H, w]
-        return ops.reshape(x, (-1, self.num_heads * width))
 
 
 class LayerStep:
@@ -300,14 +255,14 @@ def embedding_step(
     vectors = ops.cast(positions.vectors(ops.arange(max_length)), dtype)
     if type(layer) is not TiedEmbedding:
         return lambda ids, index: (
-            rows.flat(layer(ids)) + _take(vectors, index, axis=0)
+            rows.flat(layer(ids)) + take(vectors, index, axis=0)
         )
     embeddings = _tensor(layer.embeddings.value)
 
     def embed(ids: Any, index: Any) -> Any:
-        x = _take(embeddings, ops.reshape(ids, (-1,)), axis=0)
+        x = take(embeddings, ops.reshape(ids, (-1,)), axis=0)
         x = ops.cast(x, dtype) * layer.factor
-        return x + _take(vectors, index, axis=0)
+        return x + take(vectors, index, axis=0)
 
     return embed
 

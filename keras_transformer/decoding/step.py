@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_transformer.decoding import parts
+from keras_transformer.decoding.rows import Rows
 
 
 class DecoderCache(NamedTuple):
@@ -37,7 +38,7 @@ class StepDecoder:
         max_length: The number of positions to decode at most, an integer or
             a scalar tensor.
         beam_size: K, likewise.
-        rows: Converts between shapes; another one than `parts.Rows` serves
+        rows: Converts between shapes; another one than `Rows` serves
             another runtime.
 
     Raises:
@@ -62,12 +63,12 @@ class StepDecoder:
         model: Any,
         max_length: Any,
         beam_size: Any,
-        rows: parts.Rows | None = None,
+        rows: Rows | None = None,
     ) -> None:
         model.check_step_by_step()
         dtype = model.compute_dtype
         if rows is None:
-            rows = parts.Rows(beam_size, model.config.decoder.num_heads)
+            rows = Rows(beam_size, model.config.decoder.num_heads)
         self._rows = rows
         self._window = model.config.attention_window
         self._embed = parts.embedding_step(

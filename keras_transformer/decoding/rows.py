@@ -1,0 +1,61 @@
+"""Shapes in a decoding step: rows of hypotheses, and heads of attention.
+
+Letters are those of `decoding/step.py`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+# keras.ops would add operations to each lookup in a graph.
+if keras.backend.backend() == "tensorflow":
+    from tensorflow import gather as take
+else:
+    take = ops.take
+
+
+class Rows:
+    """Converts between `[N, n]`, `[B, K, n]` and heads `[B, H, K, w]`.
+
+    Products with weights have two dimensions, `[N, n]`; layers that are
+    called get three. Heads are ordered by an index that is made once: a
+    transpose takes several times as long.
+    """
+
+    def __init__(self, beam_size: Any, num_heads: int) -> None:
+        def transposed(*shape: Any) -> Any:
+            rows = ops.reshape(ops.arange(beam_size * num_heads), shape)
+            return ops.reshape(ops.transpose(rows), (-1,))
+
+        self.beam_size = beam_size
+        self.num_heads = num_heads
+        self._to_heads = transposed(beam_size, num_heads)  # K, H -> H, K
+        self._to_joint = transposed(num_heads, beam_size)  # H, K -> K, H
+
+    def of_hypotheses(self, x: Any) -> Any:
+        """`[N, n]` -> `[B, K, n]`."""
+        return ops.reshape(x, (-1, self.beam_size, x.shape[-1]))
+
+    def flat(self, x: Any) -> Any:
+        """`[B, K, n]` -> `[N, n]`."""
+        return ops.reshape(x, (-1, x.shape[-1]))
+
+    def called(self, layer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Returns a function of `[N, n]` that calls a layer of `[B, K, n]`."""
+        return lambda x: self.flat(layer(self.of_hypotheses(x)))
+
+    def split(self, x: Any) -> Any:
+        """`[N, H*w]` -> `[B, H, K, w]`."""
+        width = x.shape[1] // self.num_heads
+        x = ops.reshape(x, (-1, self.beam_size * self.num_heads, width))
+        x = take(x, self._to_heads, axis=1)
+        return ops.reshape(x, (-1, self.num_heads, self.beam_size, width))
+
+    def join(self, x: Any) -> Any:
+        """`[B, H, K, w]` -> `[N, H*w]`."""
+        width = x.shape[-1]
+        x = ops.reshape(x, (-1, self.num_heads * self.beam_size, width))
+        x = take(x, self._to_joint, axis=1)  # [B, K*H, w]
+        return ops.reshape(x, (-1, self.num_heads * width))
