@@ -241,9 +241,10 @@ def test_training_programs(readme, monkeypatch):
 def test_every_program_is_run():
     counts = {d: len(blocks(d, "python")) for d in DOCUMENTS}
     tested = {"README.md", "docs/guide.md", "docs/training.md"}
-    tested.add("docs/parsing.md")  # by tests/cli/test_parse.py
-    tested.add("docs/litert.md")  # by tests/test_litert_specification.py
-    tested.add("docs/ctranslate2.md")  # by tests/export/test_ctranslate2.py
+    # By test_parse, test_litert_specification and test_ctranslate2.
+    tested |= {
+        f"docs/{name}.md" for name in ("parsing", "litert", "ctranslate2")
+    }
     assert {d for d, count in counts.items() if count} == tested
 
 
