@@ -170,10 +170,18 @@ def test_needs_numpy_sentencepiece_and_litert_only(folder):
 
 
 def test_the_extra_is_named_where_litert_is_missing():
-    process = run_python(
-        "import sys; sys.modules['ai_edge_litert'] = None\n"
-        "import keras_transformer as kt\n"
-        "kt.LiteRTTranslator"
-    )
+    process = run_python("""
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "ai_edge_litert":
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Missing())
+import keras_transformer.litert
+
+keras_transformer.litert.LiteRTTranslator
+""")
     assert "package ai_edge_litert, which is not installed" in process.stderr
     assert "keras-transformer-nmt[litert]" in process.stderr
