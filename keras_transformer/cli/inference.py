@@ -42,6 +42,7 @@ DTYPES = {
     "litert": ("float32", "float16", "int8"),
     "ctranslate2": ("float32", "float16", "bfloat16", "int16", "int8"),
 }
+_SHOWN = 4  # outputs per text on the web page
 _N_BEST = flag(
     "--n-best N",
     "print the N best outputs of each line, each in one line as line number, "
@@ -200,7 +201,7 @@ def score(options: argparse.Namespace) -> None:
     ),
     flag(
         "--dtype",
-        "type of weights and computation, of litert and ctranslate2 of weights "
+        "type of the weights; of a SavedModel also of the computation "
         "(default: float32); "
         + "; ".join(f"{x}: {', '.join(y)}" for x, y in DTYPES.items()),
         choices=tuple(dict.fromkeys(itertools.chain(*DTYPES.values()))),
@@ -231,11 +232,10 @@ def export(options: argparse.Namespace) -> None:
     if options.format == "saved-model":
         _export_saved_model(options)
         return
-    dtype, options.dtype = options.dtype or "float32", None
-    translator = open_runs(options)
+    translator = open_runs(options, dtype="float32")
     print(f"exporting {', '.join(options.runs)}")
     save = getattr(kt.export, f"save_{options.format}")
-    path = save(translator, options.output, dtype=dtype)
+    path = save(translator, options.output, dtype=options.dtype or "float32")
     use = {
         "litert": f"LiteRT. Next: keras-transformer translate {path}",
         "ctranslate2": "CTranslate2. Its README.md says how to use it",
@@ -290,7 +290,11 @@ def _export_saved_model(options: argparse.Namespace) -> None:
         default="127.0.0.1",
     ),
     flag("--port N", "port to listen on, 0 for any", default=8000),
-    flag("--n-best N", "outputs shown per text", default=4),
+    flag(
+        "--n-best N",
+        f"outputs shown per text (default: {_SHOWN}, or the beam size if that "
+        "is smaller)",
+    ),
     flag("--max-characters N", "length of the longest text", default=2_000),
     SEARCH,
     needs_tensorflow=False,
@@ -300,5 +304,5 @@ def serve(options: argparse.Namespace) -> None:
     kt.web.check_installed()  # before the model is loaded
     name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
     with kt.web.listen(options.host, options.port) as listening:
-        translator = open_translator(options)
+        translator = open_translator(options, n_best=_SHOWN)
         kt.web.serve(translator, name, listening, options.max_characters)

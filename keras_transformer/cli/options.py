@@ -232,15 +232,19 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 
 def open_translator(
-    options: argparse.Namespace, task: Task | None = None
+    options: argparse.Namespace, task: Task | None = None, n_best: int = 1
 ) -> "kt.Translator | litert.LiteRTTranslator":
-    """Opens the runs or the export for LiteRT, with the search of flags."""
-    if is_litert(options):
-        return open_litert(options)
-    return open_runs(options, task)
+    """Opens the runs or the export for LiteRT, with the search of flags.
+
+    Without --n-best there are `n_best` translations, or fewer if the search
+    finds fewer.
+    """
+    if given_litert(options):
+        return open_litert(options, n_best)
+    return open_runs(options, task, n_best)
 
 
-def is_litert(options: argparse.Namespace) -> bool:
+def given_litert(options: argparse.Namespace) -> bool:
     """Returns whether an export for LiteRT is given."""
     return any(map(litert.is_litert, options.runs))
 
@@ -248,11 +252,13 @@ def is_litert(options: argparse.Namespace) -> bool:
 def workers_of(options: argparse.Namespace) -> int:
     """Returns how many batches to translate at the same time."""
     # LiteRT computes on the processor.
-    return available_cores() if is_litert(options) else decoding_workers()
+    return available_cores() if given_litert(options) else decoding_workers()
 
 
-def open_litert(options: argparse.Namespace) -> "litert.LiteRTTranslator":
-    """Opens the export for LiteRT, without TensorFlow."""
+def open_litert(
+    options: argparse.Namespace, n_best: int = 1
+) -> "litert.LiteRTTranslator":
+    """Does what `open_translator` does, for an export."""
     if len(options.runs) > 1:
         raise InputError(
             "An export for LiteRT translates alone. Average the probabilities "
@@ -271,15 +277,21 @@ def open_litert(options: argparse.Namespace) -> "litert.LiteRTTranslator":
     default = BeamSearch(**litert.read_metadata(Path(path))["search"])
     search = search_of(options, default)
     return litert.LiteRTTranslator.open(
-        path, search, _num_translations(options)
+        path, search, _num_translations(options, search, n_best)
     )
 
 
 def open_runs(
-    options: argparse.Namespace, task: Task | None = None
+    options: argparse.Namespace,
+    task: Task | None = None,
+    n_best: int = 1,
+    dtype: str | None = None,
 ) -> "kt.Translator":
-    """Opens the runs, which must be for the task, with the search of flags."""
-    if is_litert(options):
+    """Does what `open_translator` does, for runs, which must be for the task.
+
+    Their dtype is that of --dtype, unless it is given here.
+    """
+    if given_litert(options):
         raise InputError(
             f"The command needs a run. Received: {' '.join(options.runs)}, an "
             "export for LiteRT, which translate, evaluate, score and serve take"
@@ -293,19 +305,22 @@ def open_runs(
             f"The runs must be for {task.name}. Received: {runs[0].path}, "
             f"which is for {found.name}. Use `keras-transformer {program}`."
         )
+    search = search_of(options, found.search)
     return kt.Translator.open(
         runs,
         options.checkpoint,
-        search_of(options, found.search),
-        _num_translations(options),
-        options.dtype or "float32",
+        search,
+        _num_translations(options, search, n_best),
+        dtype or options.dtype or "float32",
         task,
     )
 
 
-def _num_translations(options: argparse.Namespace) -> int:
-    n_best = getattr(options, "n_best", None)
-    return 1 if n_best is None else n_best
+def _num_translations(
+    options: argparse.Namespace, search: Search, default: int
+) -> int:
+    given = getattr(options, "n_best", None)
+    return min(default, search.num_hypotheses) if given is None else given
 
 
 def search_of(options: argparse.Namespace, default: BeamSearch) -> Search:

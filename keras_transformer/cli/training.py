@@ -16,8 +16,8 @@ from keras_transformer.cli.options import (
     command,
     field_flags,
     flag,
+    given_litert,
     given_values,
-    is_litert,
     open_litert,
     search_of,
     workers_of,
@@ -155,7 +155,7 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.strategy import check_one_worker
 
     check_one_worker("evaluate")
-    if is_litert(options):
+    if given_litert(options):
         exported = open_litert(options)
         languages = next(iter(exported.metadata["runs"]), {})
         results, _ = _evaluate(

@@ -219,6 +219,16 @@ def test_serve_passes_its_flags_on(run_cli, fake_translators, monkeypatch):
     assert listening.fileno() == -1  # closed
 
 
+@pytest.mark.parametrize(("beam_size", "shown"), [(2, 2), (4, 4), (8, 4)])
+def test_serve_shows_four_outputs_or_as_many_as_there_are(
+    run_cli, fake_translators, monkeypatch, beam_size, shown
+):
+    monkeypatch.setattr(web, "serve", lambda *given: None)
+    flags = ("--port", 0, "--beam-size", beam_size)
+    assert run_cli("serve", "runs/x", *flags).code == 0
+    assert fake_translators[0].num_translations == shown
+
+
 def test_serve_listens_to_this_computer_only(
     run_cli, fake_translators, monkeypatch
 ):

@@ -61,6 +61,18 @@ def test_serve(run_cli, monkeypatch, fake_exports, folder):
     assert served == fake_exports and fake_exports[0].num_translations == 4
 
 
+def test_serve_shows_no_more_than_the_export_finds(
+    run_cli, monkeypatch, fake_exports, folder
+):
+    monkeypatch.setattr(web, "serve", lambda *given: None)
+    monkeypatch.setattr(
+        "keras_transformer.litert.read_metadata",
+        lambda path: {"search": {"beam_size": 3}},
+    )
+    assert run_cli("serve", folder, "--port", 0).code == 0
+    assert fake_exports[0].num_translations == 3
+
+
 @pytest.mark.parametrize(
     ("flags", "received"),
     [
@@ -137,7 +149,7 @@ web.serve = serve
 code = main(["translate", sys.argv[1]])
 sys.stdin = open(sys.argv[2])
 code += main(["score", sys.argv[1]])
-code += main(["serve", sys.argv[1], "--port", "0", "--n-best", "2"])
+code += main(["serve", sys.argv[1], "--port", "0"])
 sys.exit(code)
 """
 
