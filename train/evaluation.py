@@ -210,7 +210,10 @@ def _nll(
 def _nll_of_scores(
     translator: "LiteRTTranslator", pairs: Sequence[tuple[str, str]]
 ) -> tuple[float | None, int]:
-    """Returns what `_nll` does, from the scores of the pairs."""
+    """Returns what `_nll` does, from the scores of the pairs.
+
+    Of an ensemble `_nll` is that of the first model, this one that of all.
+    """
     tokenizer = translator.tokenizer
     sources, targets = zip(*pairs, strict=True)
     sides = tokenizer.source.encode(sources), tokenizer.target.encode(targets)
