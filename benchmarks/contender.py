@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 PEERS = pathlib.Path(__file__).parent / "peers"
 # The environment of each system.
@@ -87,14 +87,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def prepare(contenders: Iterable[Contender], venvs: pathlib.Path) -> None:
+def prepare(contenders: Collection[Contender], venvs: pathlib.Path) -> None:
     """Creates the environments that do not exist yet, and prints the machine.
 
     Args:
         contenders: The systems to compare.
         venvs: Folder of the environments.
     """
-    for name in sorted({contender.environment for contender in contenders}):
+    names = {contender.environment for contender in contenders}
+    if any(contender.model for contender in contenders):
+        names.add("ours")  # which exports what they read
+    for name in sorted(names):
         _make_environment(venvs / name, PACKAGES[name])
     if any(contender.shim for contender in contenders):
         shim = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o"]

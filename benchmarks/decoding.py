@@ -111,9 +111,15 @@ def main() -> None:
         if options.systems is None
         or one.script.startswith(tuple(options.systems))
     ]
+    if not systems:
+        parser.error(
+            "--systems must be beginnings of scripts in peers/, such as ours "
+            f"or litert. Received: {' '.join(options.systems)}"
+        )
     options.venvs = options.venvs.resolve()
     contender.prepare(systems, options.venvs)
-    models = contender.export_models(options.shapes, options.venvs)
+    if any(system.model for system in systems):
+        models = contender.export_models(options.shapes, options.venvs)
     results: list[dict] = []
     failed = []
     for _ in range(options.rounds):

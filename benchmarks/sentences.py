@@ -50,7 +50,7 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
             results = model.translate_batch(
                 pieces.encode(texts, out_type=str),
                 beam_size=4,
-                # As its exported README says: the same translations as ours.
+                # The length penalty and patience of its exported README.
                 length_penalty=2 / 3 * ALPHA,
                 patience=2,
                 max_batch_size=1024,

@@ -30,3 +30,14 @@ def test_help(program):
         pytest.skip(f"needs {missing[1]}")
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith(f"usage: {program.name} ")
+
+
+def test_systems_that_do_not_exist():
+    program = ROOT / "benchmarks" / "decoding.py"
+    result = subprocess.run(
+        [sys.executable, program, "--systems", "nobody"],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.endswith("such as ours or litert. Received: nobody\n")
