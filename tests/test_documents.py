@@ -13,7 +13,9 @@ from documents import (
     DOCUMENTS,
     ROOT,
     SOURCE_FOLDERS,
+    anchor,
     blocks,
+    inline_code,
     prose,
     read,
     source_tree,
@@ -266,10 +268,6 @@ def commands(name):
     return [words for words in found if words]
 
 
-def inline_code(name):
-    return re.findall(r"`([^`\n]+)`", prose(name))
-
-
 def is_accepted(words):
     """Whether the command line accepts a command."""
     try:
@@ -355,12 +353,6 @@ def test_flags_exist_and_accept_their_values(name):
 # === Names ===
 
 
-def anchor(heading):
-    """Returns the anchor that hosts of Markdown derive from a heading."""
-    text = re.sub(r"[^\w\- ]", "", heading.strip().lower())
-    return text.replace(" ", "-")
-
-
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_exist(name):
     for target in re.findall(r"\]\(([^)]+)\)", prose(name)):
@@ -390,6 +382,11 @@ def test_tables_name_what_is_written():
         assert re.search(rf"^\|.*`{column}`", training, re.M), column
     for file in ("config.json", "state.npz", "log.csv", "results.json"):
         assert f"| `{file}` |" in guide
+
+
+def test_no_placeholder_is_left():
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")):
+        assert "@@" not in path.read_text("utf-8"), path
 
 
 def test_the_distribution_has_its_own_name():

@@ -37,6 +37,17 @@ def prose(name):
     return re.sub(_BLOCK, "", read(name), flags=re.DOTALL | re.MULTILINE)
 
 
+def inline_code(name):
+    """Returns the code in the prose of a document."""
+    return re.findall(r"`([^`\n]+)`", prose(name))
+
+
+def anchor(heading):
+    """Returns the anchor that hosts of Markdown derive from a heading."""
+    text = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return text.replace(" ", "-")
+
+
 def source_tree():
     """Returns the code block of CONTRIBUTING.md that lists the files."""
     (tree,) = (
