@@ -6,13 +6,12 @@ part of the model; the files of `templates` are written to `NAME`.
 
 import itertools
 import re
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
 import tensorflow as tf
 
 from keras_transformer.export.operations import read_meta_graph
+from keras_transformer.export.writing import filled
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
@@ -83,9 +82,7 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
             continue
         with atomic_write(file) as partial:
             if file.name in _FILES:
-                template = files(__package__) / "templates" / file.name
-                text = Template(template.read_text("utf-8")).substitute(values)
-                partial.write_text(text, "utf-8")
+                partial.write_text(filled(file.name, **values), "utf-8")
             else:
                 _write_warmup(partial, name, of_texts)
         written.append(file)

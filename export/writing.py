@@ -5,14 +5,18 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from keras import ops
 
 from keras_transformer import __version__
 from keras_transformer.inference.translator import Translator
+from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import write_json
 
 PROBES = (
     "I am a student.",
@@ -63,6 +67,29 @@ def describe(translator: Translator) -> dict[str, Any]:
         "num_translations": translator.num_translations,
         "runs": [run.metadata(file) for run, file in translator.checkpoints],
     }
+
+
+def write_about(
+    folder: Path, metadata: Mapping[str, Any], template: str, **values: Any
+) -> None:
+    """Writes the metadata and the README of a folder of `new_folder`.
+
+    Args:
+        folder: Where `keras_transformer.json` and `README.md` are written.
+        metadata: What the former contains: values that JSON can hold.
+        template: The file in `templates/` that the latter is made from.
+        values: What the names in the template stand for; `name` is that of
+            the folder.
+    """
+    write_json(folder / METADATA_FILE, metadata)
+    readme = filled(template, name=folder.name, **values)
+    (folder / "README.md").write_text(readme, "utf-8")
+
+
+def filled(template: str, **values: Any) -> str:
+    """Returns a file of `templates/` with values in the place of its names."""
+    file = files(__package__) / "templates" / template
+    return Template(file.read_text("utf-8")).substitute(values)
 
 
 def refuse_taken(

@@ -171,6 +171,7 @@ def test_separate_vocabularies(tokenizer, tmp_path):
         *vocabulary.files(),
     }
     run_readme(folder, translator, 'source.encode(["The dog."], out_type=str)')
+    assert "such as `>>deu<<`" in (folder / "README.md").read_text("utf-8")
 
 
 def test_a_trained_model(translator, folder, pairs):
@@ -242,6 +243,9 @@ def run_readme(folder, translator, pieces=None):
 
 def test_readme(folder, translator):
     run_readme(folder, translator)
+    text = (folder / "README.md").read_text("utf-8")
+    assert text.startswith("# en-de, for CTranslate2\n")
+    assert "at most 24 tokens" in text and ">>" not in text
 
 
 def test_the_program_of_the_document(folder, translator):
@@ -262,12 +266,11 @@ def test_metadata(folder, translator):
         "keras_transformer": kt.__version__,
         "tokenizer_sha256": translator.tokenizer.digest,
         "models": 1,
-        "dtype": "float32",
+        "dtype": "float32",  # of the weights
         "search": dataclasses.asdict(translator.search),
         "num_translations": 3,
         "runs": [],
         "ctranslate2": ctranslate2.__version__,
-        "weights": "float32",
         "by": "me",
     }
 
@@ -287,7 +290,7 @@ def test_dtypes(translator, tmp_path, dtype, tolerance):
     expected += positions * (2 if dtype.endswith("float16") else 4)
     assert expected < size < 1.1 * expected
     metadata = json.loads((path / "keras_transformer.json").read_text())
-    assert metadata["weights"] == dtype
+    assert metadata["dtype"] == dtype
     assert_scores(translator, load(path), tolerance)
 
 
@@ -352,8 +355,8 @@ def test_weights_that_are_not_plain(tokenizer, tmp_path, change):
 
 def test_arguments(translator, tmp_path):
     refused(translator, tmp_path, "dtype.*Received: dtype='int4'", dtype="int4")
-    taken = dict(metadata={"weights": "mine"})
-    refused(translator, tmp_path, "built-in one. Received: weights", **taken)
+    taken = dict(metadata={"dtype": "mine"})
+    refused(translator, tmp_path, "built-in one. Received: dtype", **taken)
 
 
 def test_weights_that_are_not_finite(tokenizer, tmp_path):

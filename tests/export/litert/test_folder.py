@@ -77,6 +77,9 @@ def test_metadata(folder, translator):
 def test_readme(folder, translator, monkeypatch):
     text = (folder / "README.md").read_text("utf-8")
     assert "$" not in text and "weights in float32" in text
+    assert set(re.findall("^- `(.*?)`", text, re.M)) == {
+        *listing(folder) - {"README.md"}
+    }
     (code,) = re.findall("```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(folder)
     printed = []
