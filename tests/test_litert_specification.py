@@ -65,7 +65,7 @@ def program(folder):
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_the_program_of_the_page_translates(folder, program, beam_size):
-    translator = kt.LiteRTTranslator.open(
+    translator = kt.litert.LiteRTTranslator.open(
         folder, kt.BeamSearch(beam_size, ALPHA, extra_length=3), beam_size
     )
     lengths = set()

@@ -58,7 +58,7 @@ def check(models, tokenizer, path, alpha=0.6):
     """Compares n-best lists and the scores of given translations."""
     search = kt.BeamSearch(4, alpha)
     expected = kt.Translator(models, tokenizer, search, 4)
-    found = kt.LiteRTTranslator.open(save_litert(expected, path))
+    found = kt.litert.LiteRTTranslator.open(save_litert(expected, path))
     for ours, theirs in zip(
         found.translate(TEXTS), expected.translate(TEXTS), strict=True
     ):
