@@ -34,7 +34,8 @@ class LiteRTTranslator:
     """Translates text with a folder that `export --format litert` wrote.
 
     It does what `Translator` does with a run, without TensorFlow and Keras.
-    Several threads may use one translator.
+    Several threads may use one translator; with `workers=1` they wait for each
+    other. Models stay open, as many as `workers` there ever were.
 
     Args:
         path: The folder.
