@@ -7,7 +7,6 @@ import pytest
 from tensorflow.lite.python.schema_py_generated import TensorType
 from tensorflow.lite.tools import flatbuffer_utils
 
-import keras_transformer as kt
 from keras_transformer.export import save_litert
 from keras_transformer.litert import LiteRTTranslator
 
