@@ -4,15 +4,22 @@
 for LiteRT, `save_ctranslate2` one for CTranslate2.
 """
 
-from keras_transformer.export.ctranslate2 import save_ctranslate2
-from keras_transformer.export.litert import save_litert
-from keras_transformer.export.saved_model import save, translate_in_subprocess
-from keras_transformer.export.serving_kit import write_kit
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "save",
-    "save_ctranslate2",
-    "save_litert",
-    "translate_in_subprocess",
-    "write_kit",
-]
+from keras_transformer.support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from keras_transformer.export import client as client
+    from keras_transformer.export import saved_model as saved_model
+    from keras_transformer.export import serving_kit as serving_kit
+    from keras_transformer.export.ctranslate2 import (
+        save_ctranslate2 as save_ctranslate2,
+    )
+    from keras_transformer.export.litert import save_litert as save_litert
+    from keras_transformer.export.saved_model import save as save
+    from keras_transformer.export.saved_model import (
+        translate_in_subprocess as translate_in_subprocess,
+    )
+    from keras_transformer.export.serving_kit import write_kit as write_kit
+
+__all__, __getattr__, __dir__ = lazy_names(__name__)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from keras_transformer import decoding as decoding
     from keras_transformer import export as export
     from keras_transformer import layers as layers
+    from keras_transformer import litert as litert
     from keras_transformer import losses as losses
     from keras_transformer import masks as masks
     from keras_transformer import metrics as metrics
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from keras_transformer.inference import run as run
     from keras_transformer.inference.run import Run as Run
     from keras_transformer.inference.translator import Translator as Translator
-    from keras_transformer.litert import LiteRTTranslator as LiteRTTranslator
     from keras_transformer.losses import (
         LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,
     )

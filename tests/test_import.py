@@ -51,9 +51,9 @@ assert "base" in kt.presets.PRESETS
 assert kt.plotting.attention_figure
 assert kt.BeamSearch().beam_size == 4
 
-for name in ("Translator", "export"):
+for home, name in ((kt, "Translator"), (kt.export, "save")):
     try:
-        getattr(kt, name)
+        getattr(home, name)
     except ImportError as error:
         assert "package tensorflow, which is not installed" in str(error)
         assert 'pip install "keras-transformer-nmt[tensorflow]"' in str(error)
@@ -171,11 +171,15 @@ def test_the_package_is_marked_as_typed():
 def test_every_public_name_can_be_imported_without_the_extras():
     code = """
 import importlib, sys
-for package in ("fastapi", "uvicorn", "pydantic", "matplotlib"):
+for package in (
+    *("fastapi", "uvicorn", "pydantic", "matplotlib"),
+    *("ai_edge_litert", "ctranslate2"),
+):
     sys.modules[package] = None
 from keras_transformer import *
 import keras_transformer as kt
 assert web is kt.web
+assert kt.export.save
 for package in ("", ".decoding", ".train"):
     module = importlib.import_module(f"keras_transformer{package}")
     for name in module.__all__:

@@ -12,6 +12,7 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import save_litert
+from keras_transformer.litert import LiteRTTranslator
 
 ALPHA = 1.5  # longer hypotheses often win
 TEXTS = [
@@ -65,7 +66,7 @@ def program(folder):
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_the_program_of_the_page_translates(folder, program, beam_size):
-    translator = kt.LiteRTTranslator.open(
+    translator = LiteRTTranslator.open(
         folder, kt.BeamSearch(beam_size, ALPHA, extra_length=3), beam_size
     )
     lengths = set()

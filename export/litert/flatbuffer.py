@@ -76,9 +76,9 @@ def _quantize(model: Any) -> None:
             is_constant = model.buffers[tensor.buffer].data is not None
             is_matrix = tensor.type == TensorType.FLOAT32
             is_matrix = is_matrix and len(tensor.shape) == 2
-            if at == 0 and operator.builtinOptions.axis != 0:
-                continue
             if not (is_constant and is_matrix):
+                continue
+            if at == 0 and not _is_lookup(subgraph, operator):
                 continue
             if index not in tensors:
                 if tensor.buffer not in matrices:
@@ -97,6 +97,13 @@ def _quantize(model: Any) -> None:
                 operator.builtinOptions.asymmetricQuantizeInputs = True
                 code.version = _FULLY_CONNECTED_VERSION
             operator.inputs = inputs
+
+
+def _is_lookup(subgraph: Any, gather: Any) -> bool:
+    """Returns whether it takes rows of a matrix by a list of indices."""
+    options, indices = gather.builtinOptions, subgraph.tensors[gather.inputs[1]]
+    is_of_rows = options.axis == 0 and options.batchDims == 0
+    return is_of_rows and len(indices.shape) == 1
 
 
 def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:

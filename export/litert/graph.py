@@ -4,11 +4,11 @@ LiteRT's fast kernels need sizes that follow from the sizes of the inputs, and
 a reshape can have one unknown size only. Batch, beam and lengths therefore
 come with indices, inputs of the graph, which order the heads of attention.
 
-Letters: B = batch, S = source length, K = hypotheses of a source, P = K times
-the positions kept of the past, H = heads, w = width of a head, V = vocabulary,
-C = candidates of a hypothesis.
+Letters: B = batch, S = source length, K = hypotheses of a source, H = heads,
+w = width of a head, V = vocabulary, C = candidates of a hypothesis.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +18,13 @@ from keras_transformer.decoding import StepDecoder, parts
 from keras_transformer.decoding.rows import Rows
 from keras_transformer.decoding.step import DecoderCache
 from keras_transformer.decoding.top_k import block_size, top_k
+from keras_transformer.layers import Encoder, EncoderLayer
 from keras_transformer.layers.attention import MASKED
+from keras_transformer.layers.positional_encoding import PositionalEncoding
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 
 Tensors = dict[str, tf.Tensor]  # by name
-_TINY = 1e-37  # a probability
 
 
 class _IndexedRows(Rows):
@@ -59,7 +60,8 @@ class Graphs(tf.Module):
         num_candidates: C.
 
     Raises:
-        InputError: If an attention is of a class of its own.
+        InputError: If an attention is of a class of its own, or a class
+            overrides what the graphs leave out.
     """
 
     def __init__(
@@ -154,9 +156,12 @@ class Graphs(tf.Module):
         """Returns the C best tokens of each row, and log P of a given one."""
         values = logits[0]
         if len(logits) > 1:
-            values = tf.add_n([tf.nn.softmax(z) for z in logits])
-            # The logarithm of 0 would end a hypothesis that a prefix forces.
-            values = tf.math.log(tf.maximum(values / len(logits), _TINY))
+            # The logarithm of the sum of probabilities, which is constant
+            # away from that of their mean.
+            log_probs = [tf.nn.log_softmax(z) for z in logits]
+            highest = functools.reduce(tf.maximum, log_probs)
+            values = tf.add_n([tf.exp(x - highest) for x in log_probs])
+            values = tf.math.log(values) + highest
         size = values.shape[-1]
         forced = tf.gather(values, forced_ids, batch_dims=1)
         rest = 0 if block_size(size) else -size % 64
@@ -181,6 +186,7 @@ class _Model:
     """What the graphs compute of one model."""
 
     def __init__(self, model: Transformer, max_length: int) -> None:
+        _check_not_overridden(model)
         config = model.config
         self.attentions = [x.cross_attention for x in model.decoder.layers]
         self.encoder_rows = _IndexedRows(config.encoder.num_heads)
@@ -242,6 +248,27 @@ class _Model:
             DecoderCache((), None, tuple(memory), inputs["memory_mask"]),
             lambda past, new: [past, new],
         )
+
+
+def _check_not_overridden(model: Transformer) -> None:
+    """Raises InputError if a class overrides what the graphs leave out."""
+    parts_of_encoder = [
+        (model, Transformer, "encode"),
+        (model.encoder, Encoder, "call"),
+        (model.source_positions, PositionalEncoding, "call"),
+        *((layer, EncoderLayer, "call") for layer in model.encoder.layers),
+    ]
+    for part, ours, name in parts_of_encoder:
+        if getattr(type(part), name) is not getattr(ours, name):
+            raise InputError(
+                "A model to export to LiteRT must not override "
+                f"`{ours.__name__}.{name}`. Received: another `{name}` of "
+                f"{type(part).__name__}. Export a SavedModel instead."
+            )
+    try:
+        model.check_step_by_step()
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _named(prefix: str, pairs: Sequence[parts.Pair]) -> Tensors:

@@ -5,7 +5,6 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Collection
-from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer import litert
@@ -274,7 +273,7 @@ def open_litert(
                 + ("" if given is True else f" {given}")
             )
     (path,) = options.runs
-    default = BeamSearch(**litert.read_metadata(Path(path))["search"])
+    default = litert.default_search(litert.read_metadata(path))
     search = search_of(options, default)
     return litert.LiteRTTranslator.open(
         path, search, _num_translations(options, search, n_best)

@@ -38,8 +38,8 @@ class StepDecoder:
         max_length: The number of positions to decode at most, an integer or
             a scalar tensor.
         beam_size: K, likewise.
-        rows: Converts between shapes; another one than `Rows` serves
-            another runtime.
+        rows: Converts between shapes. Default: `Rows` for `beam_size`, which
+            is not used otherwise.
 
     Raises:
         ValueError: If a class of the model overrides what steps leave out;

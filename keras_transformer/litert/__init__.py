@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from keras_transformer.decoding.search import BeamSearch as BeamSearch
+    from keras_transformer.litert.folder import default_search as default_search
     from keras_transformer.litert.folder import read_metadata as read_metadata
     from keras_transformer.litert.translator import (
         LiteRTTranslator as LiteRTTranslator,

@@ -1,8 +1,7 @@
 """Runs the two signatures of a LiteRT model, and keeps keys and values.
 
 Letters: B = batch, S = source length, K = hypotheses of a source (the beam),
-P = positions that there is
-room for, H = heads, w = width of a head,
+R = positions that there is room for, H = heads, w = width of a head,
 C = candidates of a hypothesis.
 """
 
@@ -22,11 +21,10 @@ with explain_missing_packages():
 
 # What is added to the scores of attention where there is nothing to attend to.
 _MASKED = -1e9
-# Positions that there is room for at first, and by how many there is more when
-# it is used up, at most. Resizing takes as long as a step or two, and room that
-# is not used makes each step slower.
-_FIRST_ROOM = 8
-_MORE_ROOM = 16
+# R at first, and what is added at most when all positions are used. Resizing
+# takes as long as a step or two; unused room makes each step slower.
+_INITIAL_ROOM = 8
+_MAX_ADDED_ROOM = 16
 
 
 class Memory(NamedTuple):
@@ -50,7 +48,8 @@ class Model:
     An interpreter computes one thing at a time.
 
     Args:
-        path: The file, whose weights all interpreters map.
+        path: The file, which all interpreters map. Each has its own copy of
+            the weights in the order in which it reads them.
         threads: Threads of an operation.
         pad_id: Id of padding.
         window: How many positions the attention may be away, None for all.
@@ -72,7 +71,7 @@ class Model:
         for name, value in _indices(self._inputs, 1, 1).items():
             index = self._inputs[name]["index"]
             self._interpreter.resize_tensor_input(index, value.shape)
-        with quiet_native_code():  # it says that it uses XNNPACK
+        with quiet_native_code(b"INFO: Created TensorFlow Lite XNNPACK"):
             self._interpreter.allocate_tensors()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
@@ -144,7 +143,7 @@ class Decoding:
         }
         self._own = np.full((beam_size, beam_size), _MASKED, np.float32)
         np.fill_diagonal(self._own, 0)
-        self._allocate(_FIRST_ROOM)
+        self._allocate(_INITIAL_ROOM)
         for name in self._past:
             self._view(name)[:] = 0  # memory that was never written may be NaN
 
@@ -165,7 +164,7 @@ class Decoding:
         at, beam_size = self._length, self._beam_size
         room = self._mask.shape[-1] // beam_size
         if at == room:
-            self._grow(room + min(room, _MORE_ROOM))
+            self._grow(room + min(room, _MAX_ADDED_ROOM))
         if at:
             self._mask = self._mask[self._rows, parents]
         if self._window is not None and at >= self._window:
@@ -221,7 +220,7 @@ class Decoding:
         beam_size = self._beam_size
         batch, _, _, _ = self._memory.mask.shape
         self._rows = np.arange(batch)[:, None]
-        self._mask = np.full(  # [B, K, K*P]
+        self._mask = np.full(  # [B, K, R*K]
             (batch, beam_size, room * beam_size), _MASKED, np.float32
         )
         values = {

@@ -5,15 +5,22 @@ import os
 from pathlib import Path
 from typing import Any
 
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import sha256_of
 from keras_transformer.text import Vocabulary, open_vocabulary
 
 FORMAT = 1
-_NEEDED = {
-    *("tokenizer_sha256", "model_sha256", "search", "num_translations"),
-    *("largest_beam_size", "max_length", "attention_window", "dtype"),
+# The metadata that are read, and what they must be.
+_WINDOW = (int, type(None))
+_KINDS = {
+    **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
+    **dict.fromkeys(("largest_beam_size", "num_translations"), int),
+    **dict.fromkeys(("max_length", "pad_id", "bos_id", "eos_id"), int),
+    "attention_window": _WINDOW,
+    "banned_ids": list,
+    "search": dict,
 }
 
 
@@ -60,13 +67,32 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
             f"format={found!r}. It was written by another version: use that "
             "version, or export the model again."
         )
-    missing = sorted(_NEEDED - set(metadata))
-    if missing:
+    wrong = [
+        name
+        for name, kind in _KINDS.items()
+        if name not in metadata or not isinstance(metadata[name], kind)
+    ]
+    if wrong:
         raise InputError(
-            f"{file} must have the metadata of an export. Received: a file "
-            f"without {', '.join(missing)}. Export the model again."
+            f"{file} must have the metadata of an export. Received: "
+            f"{wrong[0]}={metadata.get(wrong[0])!r}. Export the model again."
         )
     return metadata
+
+
+def default_search(metadata: dict[str, Any]) -> BeamSearch:
+    """Returns the search of an export.
+
+    Raises:
+        InputError: If the metadata have no valid search.
+    """
+    try:
+        return BeamSearch(**metadata["search"])
+    except TypeError as error:  # another field
+        raise InputError(
+            "The metadata of an export must have a beam search. Received: "
+            f"search={metadata['search']}. Export the model again."
+        ) from error
 
 
 def _check_model(file: Path, expected: str) -> None:

@@ -41,32 +41,39 @@ class Pipeline:
         self._max_length = max_length
         self._window = window
         self._lock = threading.Lock()
-        # Models that nothing computes with now, by their number of threads.
-        self._idle: dict[int, queue.SimpleQueue] = {}
+        # Models that nothing computes with now, by their number of threads;
+        # None is one that is not open.
+        self._idle: dict[int, queue.LifoQueue] = {}
         self._count: dict[int, int] = {}
 
     @contextlib.contextmanager
-    def lend(self, threads: int, most: int = 1) -> Iterator[Model]:
+    def lend(self, threads: int, max_models: int = 1) -> Iterator[Model]:
         """Lends a model that nothing else computes with.
 
         Args:
             threads: Threads of an operation.
-            most: How many models with so many threads there may be. When all
-                are lent, it waits.
+            max_models: How many models with so many threads there may be.
+                When all are lent, it waits.
 
         Raises:
             InputError: If LiteRT cannot open the file.
         """
         with self._lock:
-            idle = self._idle.setdefault(threads, queue.SimpleQueue())
+            idle = self._idle.setdefault(threads, queue.LifoQueue())
+            for _ in range(self._count.get(threads, 0), max_models):
+                idle.put(None)  # opened when it is lent
             count = self._count.get(threads, 0)
-            is_new = idle.empty() and count < most
-            self._count[threads] = count + is_new
-        model = None if is_new else idle.get()
+            self._count[threads] = max(count, max_models)
+        model = idle.get()
         try:
-            if model is None:  # or it could not be opened before
+            if model is None:
                 model = self._open(threads)
             yield model
+        except BaseException:
+            # A traceback may refer to its memory, with which it does not run:
+            # it is opened again.
+            model = None
+            raise
         finally:
             idle.put(model)
 

@@ -20,7 +20,7 @@ from keras_transformer.inference.texts import (
     read_sources,
 )
 from keras_transformer.litert import MODEL_FILE
-from keras_transformer.litert.folder import open_folder
+from keras_transformer.litert.folder import default_search, open_folder
 from keras_transformer.litert.pipeline import Ids, Model, Pipeline
 from keras_transformer.litert.search import SpecialIds, length_penalty
 from keras_transformer.support.errors import InputError
@@ -34,7 +34,8 @@ class LiteRTTranslator:
     """Translates text with a folder that `export --format litert` wrote.
 
     It does what `Translator` does with a run, without TensorFlow and Keras.
-    Several threads may use one translator.
+    Several threads may use one translator; with `workers=1` they wait for each
+    other. Models stay open, as many as `workers` there ever were.
 
     Args:
         path: The folder.
@@ -71,13 +72,8 @@ class LiteRTTranslator:
         self.max_length: int = metadata["max_length"]
         self.dtype: str = metadata["dtype"]
         self._threads = threads
-        banned = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.unk_id}
-        ids = SpecialIds(
-            tokenizer.pad_id,
-            tokenizer.bos_id,
-            tokenizer.eos_id,
-            tuple(sorted(banned - {tokenizer.eos_id})),
-        )
+        names = ("pad_id", "bos_id", "eos_id", "banned_ids")
+        ids = SpecialIds(*(metadata[name] for name in names))
         self._pipeline = Pipeline(
             path / MODEL_FILE,
             ids,
@@ -112,7 +108,7 @@ class LiteRTTranslator:
         path = Path(path)
         metadata, tokenizer = open_folder(path)
         if search is None:
-            search = BeamSearch(**metadata["search"])
+            search = default_search(metadata)
         largest = metadata["largest_beam_size"]
         if not isinstance(search, BeamSearch) or search.beam_size > largest:
             raise InputError(
@@ -128,12 +124,7 @@ class LiteRTTranslator:
         if threads is None:
             threads = available_cores()
         check_values(POSITIVE_INTEGER, threads=threads)
-        translator = cls(
-            path, metadata, tokenizer, search, num_translations, threads
-        )
-        # The file is opened now, so that what is wrong with it is found.
-        with translator._pipeline.lend(threads):
-            return translator
+        return cls(path, metadata, tokenizer, search, num_translations, threads)
 
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""
@@ -175,6 +166,7 @@ class LiteRTTranslator:
         texts, prefixes, is_single = read_sources(texts, prefixes)
         sources = self.tokenizer.source.encode(texts)
         starts = self.tokenizer.target.encode(prefixes)
+        workers = min(workers, len(texts)) or 1
         threads = self._threads if workers == 1 else 1
 
         def translate_batch(rows: list[int]) -> list[Translation]:

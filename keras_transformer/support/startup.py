@@ -1,4 +1,4 @@
-"""Imports TensorFlow quietly; cores and devices."""
+"""Starting: quiet imports, the extras of packages, cores and devices."""
 
 import contextlib
 import os
@@ -28,10 +28,10 @@ _STDERR = threading.RLock()
 
 
 @contextlib.contextmanager
-def quiet_native_code() -> Iterator[None]:
-    """Discards what native code writes to the file descriptor of stderr.
+def quiet_native_code(discarded: bytes = b"") -> Iterator[None]:
+    """Discards lines that are written to the file descriptor of stderr.
 
-    If the block raises, it is printed.
+    Those are discarded that contain some bytes; if the block raises, none.
     """
     if sys.stderr is None:
         yield
@@ -40,15 +40,20 @@ def quiet_native_code() -> Iterator[None]:
     with _STDERR, tempfile.TemporaryFile() as messages:
         stderr = os.dup(2)
         os.dup2(messages.fileno(), 2)
+        kept: list[bytes] = []
         try:
             yield
+            messages.seek(0)
+            kept = [line for line in messages if discarded not in line]
         except BaseException:
             messages.seek(0)
-            os.write(stderr, messages.read())
+            kept = messages.readlines()
             raise
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+            # What other threads wrote meanwhile is printed late.
+            sys.stderr.write(b"".join(kept).decode("utf-8", "replace"))
 
 
 @contextlib.contextmanager

@@ -67,7 +67,9 @@ def test_a_model_that_litert_cannot_open(copy, damage):
     file.write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
     change_metadata(copy, model_sha256=digest)
-    refused(copy, "LiteRT must be able to open .*model.tflite. Received: ")
+    opened = LiteRTTranslator.open(copy)
+    with pytest.raises(InputError, match="LiteRT must be able to open .*model"):
+        opened("dog")
 
 
 def test_the_tokenizer_of_another_model(copy, pairs):
@@ -113,15 +115,21 @@ def test_damaged_metadata(copy, content):
 
 
 @pytest.mark.parametrize("name", ["search", "model_sha256", "max_length"])
-def test_incomplete_metadata(copy, name):
-    change_metadata(copy, **{name: ...})
-    refused(copy, f"without {name}. Export")
+@pytest.mark.parametrize("value", [..., None])
+def test_incomplete_metadata(copy, name, value):
+    change_metadata(copy, **{name: value})
+    refused(copy, f"{name}=None. Export")
+
+
+def test_a_search_of_another_version(copy):
+    change_metadata(copy, search={"beam_size": 4, "patience": 2})
+    refused(copy, "must have a beam search")
 
 
 def test_a_model_that_is_deleted_later(copy):
     opened = LiteRTTranslator.open(copy)
-    (copy / "model.tflite").unlink()
-    assert opened("dog") == "Hund"  # it is open
+    assert opened("dog") == "Hund"
+    (copy / "model.tflite").unlink()  # it is open
     for _ in range(2):  # a failure blocks nobody
         with pytest.raises(InputError, match="LiteRT must be able to open"):
             opened.translate(["dog", "cat"], workers=2)
@@ -185,3 +193,21 @@ keras_transformer.litert.LiteRTTranslator
 """)
     assert "package ai_edge_litert, which is not installed" in process.stderr
     assert "keras-transformer-nmt[litert]" in process.stderr
+
+
+def test_an_error_does_not_spoil_the_next_translation(folder, monkeypatch):
+    """Its traceback refers to the memory of the interpreter."""
+    opened = LiteRTTranslator.open(folder)
+    assert opened("dog") == "Hund"
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(KeyboardInterrupt) as kept,
+    ):
+        patch.setattr("keras_transformer.litert.search._Beams.advance", fail)
+        opened("dog")
+    assert opened("dog") == "Hund"
+    assert kept.tb is not None

@@ -7,8 +7,8 @@ import pytest
 from tensorflow.lite.python.schema_py_generated import TensorType
 from tensorflow.lite.tools import flatbuffer_utils
 
-import keras_transformer as kt
 from keras_transformer.export import save_litert
+from keras_transformer.litert import LiteRTTranslator
 
 # What the graphs take without their weights.
 GRAPHS = 70_000
@@ -36,7 +36,7 @@ def check_size(folder, translator, bytes_per_weight):
 
 
 def errors_per_token(folder, translator, pairs):
-    loaded = kt.LiteRTTranslator.open(folder)
+    loaded = LiteRTTranslator.open(folder)
     sources, targets = list(pairs), list(pairs.values())
     found, expected = (
         np.log([score.perplexity for score in one.score(sources, targets)])
@@ -52,7 +52,7 @@ def int8(translator, tmp_path_factory):
 
 
 def test_int8_translates_what_the_model_has_learned(int8, translator, pairs):
-    loaded = kt.LiteRTTranslator.open(int8)
+    loaded = LiteRTTranslator.open(int8)
     assert loaded.dtype == "int8"
     assert loaded(list(pairs)) == list(pairs.values())
     errors = errors_per_token(int8, translator, pairs)

@@ -13,6 +13,7 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.export import save_litert
 from keras_transformer.export.litert import folder as writer
+from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing.task import ParsingTask
 
@@ -71,7 +72,7 @@ def test_metadata(folder, translator):
         "runs": [],
         "by": "me",
     }
-    assert kt.LiteRTTranslator.open(folder).metadata == found
+    assert LiteRTTranslator.open(folder).metadata == found
 
 
 def test_readme(folder, translator, monkeypatch):
@@ -93,7 +94,7 @@ def test_readme(folder, translator, monkeypatch):
 def test_a_translator_that_samples(model, tokenizer, converted, tmp_path):
     sampling = kt.Sampling(alpha=0.3, extra_length=7)
     sampler = kt.Translator(model, tokenizer, sampling)
-    found = kt.LiteRTTranslator.open(save_litert(sampler, tmp_path / "model"))
+    found = LiteRTTranslator.open(save_litert(sampler, tmp_path / "model"))
     assert found.search == kt.BeamSearch(alpha=0.3, extra_length=7)
     assert found("dog") == "Hund"
 
@@ -101,7 +102,7 @@ def test_a_translator_that_samples(model, tokenizer, converted, tmp_path):
 def test_a_larger_beam(model, tokenizer, tmp_path):
     search = kt.BeamSearch(beam_size=6)
     translator = kt.Translator(model, tokenizer, search, num_translations=6)
-    found = kt.LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
+    found = LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
     text = "The red dog sleeps."
     ours, theirs = found.translate(text), translator.translate(text)
     assert ours.texts == theirs.texts
@@ -227,7 +228,7 @@ class OtherFeedForward(kt.layers.FeedForward):
 def test_a_feed_forward_of_another_class(tokenizer, tmp_path):
     model = small_model(tokenizer, feed_forward_class=OtherFeedForward)
     translator = kt.Translator(model, tokenizer, num_translations=2)
-    found = kt.LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
+    found = LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
     ours, theirs = found.translate("dog"), translator.translate("dog")
     assert ours.texts == theirs.texts
     np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)

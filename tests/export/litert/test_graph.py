@@ -6,6 +6,7 @@ from helpers import randomise
 
 import keras_transformer as kt
 from keras_transformer.export import save_litert
+from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.text.pair import LookupVocabulary
 
 TEXTS = [
@@ -58,7 +59,7 @@ def check(models, tokenizer, path, alpha=0.6):
     """Compares n-best lists and the scores of given translations."""
     search = kt.BeamSearch(4, alpha)
     expected = kt.Translator(models, tokenizer, search, 4)
-    found = kt.LiteRTTranslator.open(save_litert(expected, path))
+    found = LiteRTTranslator.open(save_litert(expected, path))
     for ours, theirs in zip(
         found.translate(TEXTS), expected.translate(TEXTS), strict=True
     ):
