@@ -1,7 +1,7 @@
 """Beam search with NumPy: what `decoding/beam.py` does in a graph.
 
 Letters: B = batch, K = beam size, C = candidates of a hypothesis, t = tokens
-decoded so far.
+decoded so far, p = prefix length.
 """
 
 from collections.abc import Sequence
@@ -46,30 +46,46 @@ def beam_search(
         ids: The special ids.
         prefixes: The tokens with which the hypotheses of a source begin.
     """
-    state = _Beams(max_lengths, beam_size, alpha, ids, prefixes)
+    search = _Search(max_lengths, beam_size, alpha, ids, prefixes)
     results: list[list[Hypothesis]] = [[] for _ in max_lengths]
     while True:
-        forced = state.forced()
+        forced = search.forced()
         tokens = None
         if forced is not None:
             tokens = np.repeat(forced[:, None], beam_size, axis=1)
-        found = decoding.step(state.last_ids, state.parents, tokens)
-        state.advance(found, forced)
-        is_live = state.can_win()
+        last_ids, parents = search.beams.last_ids, search.beams.parents
+        search.advance(decoding.step(last_ids, parents, tokens), forced)
+        is_live = search.can_win()
         if 2 * np.count_nonzero(is_live) > len(is_live):
             continue
         # Sentences that are done leave when they are half of the batch.
-        for row, sentence in enumerate(state.sentences):
-            results[sentence] = state.hypotheses(row)
+        for row, sentence in enumerate(search.beams.sentences):
+            results[sentence] = search.hypotheses(row)
         if not is_live.any():
             return results
         rows = np.flatnonzero(is_live)
-        state.keep(rows)
+        search.keep(rows)
         decoding.keep(rows)
 
 
-class _Beams:
-    """The hypotheses of a batch, as in `BeamState`."""
+class _Beams(NamedTuple):
+    """The hypotheses of a batch. Its arrays are as long as the longest one."""
+
+    sentences: np.ndarray  # [B] which sentence of the whole batch each row is
+    max_lengths: np.ndarray  # [B]
+    final_penalties: np.ndarray  # [B] length penalties at the maximum lengths
+    prefixes: np.ndarray  # [B, p + 1] forced tokens, then padding
+    live_ids: np.ndarray  # [B, K, longest] hypotheses without an end token
+    live_log_probs: np.ndarray  # [B, K] their log P, best first
+    last_ids: np.ndarray  # [B, K] the next input
+    parents: np.ndarray  # [B, K] slot that each hypothesis continues
+    finished_ids: np.ndarray  # [B, K, longest]
+    finished_scores: np.ndarray  # [B, K] best first; -inf in an empty slot
+    finished_lengths: np.ndarray  # [B, K]
+
+
+class _Search:
+    """The steps of a search. The arguments are those of `beam_search`."""
 
     def __init__(
         self,
@@ -79,48 +95,52 @@ class _Beams:
         ids: SpecialIds,
         prefixes: Sequence[Sequence[int]],
     ) -> None:
-        batch, longest = len(max_lengths), max(max_lengths)
-        beams = (batch, beam_size)
         self._beam_size = beam_size
         self._alpha = alpha
         self._ids = ids
         self._length = 0  # t
-        self._max_lengths = max_lengths  # [B]
-        self._final_penalties = length_penalty(max_lengths, alpha)  # [B]
+        batch, longest = len(max_lengths), max(max_lengths)
+        beams = (batch, beam_size)
         # After the prefix, padding: any token is allowed.
         width = max(map(len, prefixes)) + 1
-        self._prefixes = np.full((batch, width), ids.pad, np.int32)
-        for row, prefix in zip(self._prefixes, prefixes, strict=True):
+        forced = np.full((batch, width), ids.pad, np.int32)
+        for row, prefix in zip(forced, prefixes, strict=True):
             row[: len(prefix)] = prefix
-        self._live_ids = np.full((*beams, longest), ids.pad, np.int32)
         # All beams are the same at first, so only one of them is live.
-        self._log_probs = np.full(beams, -np.inf, np.float32)  # best first
-        self._log_probs[:, 0] = 0
-        self._finished_ids = np.full((*beams, longest), ids.pad, np.int32)
-        self._scores = np.full(beams, -np.inf, np.float32)  # best first
-        self._lengths = np.zeros(beams, np.int32)
-        self.last_ids = np.full(beams, ids.bos, np.int32)
-        self.parents = np.zeros(beams, np.int32)
-        self.sentences = np.arange(batch)  # which of the whole batch
+        first = np.full(beams, -np.inf, np.float32)
+        first[:, 0] = 0
+        self.beams = _Beams(
+            sentences=np.arange(batch),
+            max_lengths=max_lengths,
+            final_penalties=length_penalty(max_lengths, alpha),
+            prefixes=forced,
+            live_ids=np.full((*beams, longest), ids.pad, np.int32),
+            live_log_probs=first,
+            last_ids=np.full(beams, ids.bos, np.int32),
+            parents=np.zeros(beams, np.int32),
+            finished_ids=np.full((*beams, longest), ids.pad, np.int32),
+            finished_scores=np.full(beams, -np.inf, np.float32),
+            finished_lengths=np.zeros(beams, np.int32),
+        )
 
     def forced(self) -> np.ndarray | None:
         """Returns the only token that is allowed now, `[B]`; else padding.
 
         None if any token is allowed in all sentences.
         """
-        last = self._prefixes.shape[1] - 1
-        is_last = self._length + 1 >= self._max_lengths
+        last = self.beams.prefixes.shape[1] - 1
+        is_last = self._length + 1 >= self.beams.max_lengths
         if self._length >= last and not is_last.any():
             return None
-        prefixes = self._prefixes[:, min(self._length, last)]
+        prefixes = self.beams.prefixes[:, min(self._length, last)]
         return np.where(is_last, self._ids.eos, prefixes)
 
     def advance(self, found: Predictions, forced: np.ndarray | None) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
-        beam_size, rows = self._beam_size, np.arange(len(self.sentences))
-        rows = rows[:, None]
+        beam_size, beams = self._beam_size, self.beams
+        rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(found, forced)
-        ids = self._live_ids[rows, parents]  # [B, 2K, t]
+        ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self._length] = tokens
         ended = tokens == self._ids.eos
         self._length += 1
@@ -129,22 +149,27 @@ class _Beams:
             penalty = length_penalty(self._length, self._alpha)
             scores = np.where(ended, log_probs / penalty, -np.inf)
             # Those that finished earlier come first, so that they win ties.
-            scores = _joined(self._scores, scores[:, :beam_size])
+            scores = _joined(beams.finished_scores, scores[:, :beam_size])
             best = _best(scores, beam_size)
-            self._scores = scores[rows, best]
-            both = _joined(self._finished_ids, ids[:, :beam_size])
-            self._finished_ids = both[rows, best]
+            both = _joined(beams.finished_ids, ids[:, :beam_size])
             lengths = np.full((len(ids), beam_size), self._length, np.int32)
-            self._lengths = _joined(self._lengths, lengths)[rows, best]
+            lengths = _joined(beams.finished_lengths, lengths)
+            beams = beams._replace(
+                finished_ids=both[rows, best],
+                finished_scores=scores[rows, best],
+                finished_lengths=lengths[rows, best],
+            )
 
         if beam_size == 1:  # greedy: the first end token ends the search
-            ended |= np.isfinite(self._scores)
+            ended |= np.isfinite(beams.finished_scores)
         log_probs = np.where(ended, np.float32(-np.inf), log_probs)
         chosen = _best(log_probs, beam_size)
-        self._live_ids = ids[rows, chosen]
-        self._log_probs = log_probs[rows, chosen]
-        self.last_ids = tokens[rows, chosen]
-        self.parents = parents[rows, chosen]
+        self.beams = beams._replace(
+            live_ids=ids[rows, chosen],
+            live_log_probs=log_probs[rows, chosen],
+            last_ids=tokens[rows, chosen],
+            parents=parents[rows, chosen],
+        )
 
     def _candidates(
         self, found: Predictions, forced: np.ndarray | None
@@ -158,7 +183,7 @@ class _Beams:
             log_probs[is_forced] = -np.inf
             log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
             tokens[is_forced] = forced[is_forced, None, None]
-        total = self._log_probs[:, :, None] + log_probs
+        total = self.beams.live_log_probs[:, :, None] + log_probs
         total = total.reshape(len(total), -1)
         rows = np.arange(len(total))[:, None]
         best = _best(total, 2 * self._beam_size)
@@ -170,24 +195,26 @@ class _Beams:
 
         log P never increases, and the length penalty grows with the length.
         """
-        best = self._log_probs[:, 0] / self._final_penalties
-        may_grow = self._length < self._max_lengths
-        return may_grow & (best > self._scores[:, -1])
+        beams = self.beams
+        best = beams.live_log_probs[:, 0] / beams.final_penalties
+        may_grow = self._length < beams.max_lengths
+        return may_grow & (best > beams.finished_scores[:, -1])
 
     def keep(self, rows: np.ndarray) -> None:
         """Keeps the sentences with these numbers."""
-        for name in (
-            "_max_lengths _final_penalties _prefixes _live_ids _log_probs "
-            "_finished_ids _scores _lengths last_ids parents sentences"
-        ).split():
-            setattr(self, name, getattr(self, name)[rows])
+        self.beams = _Beams(*(values[rows] for values in self.beams))
 
     def hypotheses(self, row: int) -> list[Hypothesis]:
         """Returns the finished hypotheses of a row."""
-        columns = self._finished_ids[row], self._lengths[row], self._scores[row]
+        found = zip(
+            self.beams.finished_ids[row],
+            self.beams.finished_lengths[row],
+            self.beams.finished_scores[row],
+            strict=True,
+        )
         return [
             Hypothesis(ids[:length].tolist(), float(score))
-            for ids, length, score in zip(*columns, strict=True)
+            for ids, length, score in found
             if np.isfinite(score)
         ]
 

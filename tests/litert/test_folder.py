@@ -207,7 +207,7 @@ def test_an_error_does_not_spoil_the_next_translation(folder, monkeypatch):
         monkeypatch.context() as patch,
         pytest.raises(KeyboardInterrupt) as kept,
     ):
-        patch.setattr("keras_transformer.litert.search._Beams.advance", fail)
+        patch.setattr("keras_transformer.litert.search._Search.advance", fail)
         opened("dog")
     assert opened("dog") == "Hund"
     assert kept.tb is not None
