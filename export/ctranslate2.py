@@ -16,6 +16,7 @@ from keras import layers, ops
 
 from keras_transformer.decoding.parts import is_plain_dense
 from keras_transformer.decoding.search import BeamSearch, converted
+from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.export.writing import (
     PROBES,
     check_weights,
@@ -42,16 +43,7 @@ from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import explain_missing_packages
 
-# How far the log-probabilities of a text's tokens may be from the model's, on
-# average, if weights are stored in a dtype.
-_TOLERANCE = {
-    "float32": 1e-3,
-    "float16": 0.02,
-    "bfloat16": 0.2,
-    "int16": 0.05,
-    "int8": 0.3,
-}
-DTYPES = tuple(_TOLERANCE)
+_TOLERANCES = TOLERANCES["ctranslate2"]
 _LANGUAGE_TOKEN = """A language token such as `>>deu<<` is a piece of its own:
 `[">>deu<<", *source.encode(text, out_type=str)]`.
 """
@@ -100,7 +92,7 @@ def save_ctranslate2(
         import ctranslate2
     path = Path(path)
     check_new(path)
-    check_values(one_of(*DTYPES), dtype=dtype)
+    check_values(one_of(*_TOLERANCES), dtype=dtype)
     check_weights(translator)
     about = {
         **describe(translator),
@@ -341,7 +333,7 @@ def _verify(folder: Path, translator: Translator, dtype: str) -> None:
         pieces(source, tokenizer.source), pieces(target, tokenizer.target)
     )
     ours = translator.model.compute_dtype
-    tolerance = max(_TOLERANCE[dtype], _TOLERANCE[ours])
+    tolerance = max(_TOLERANCES[dtype], _TOLERANCES[ours])
     for row, length, result in zip(
         expected, lengths.numpy(), results, strict=True
     ):

@@ -89,6 +89,7 @@ def test_the_first_program_of_the_page(folder):
     translate, sentences = names["translator"], names["sentences"]
     found = [translation.texts[0] for translation in names["translations"]]
     assert found == translate(sentences)
+    assert names["greedy"].search == kt.BeamSearch(beam_size=1)
 
 
 def test_tables_name_all_inputs_and_outputs(folder):

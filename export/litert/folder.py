@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding.search import BeamSearch, converted
+from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.export.litert.flatbuffer import finished
 from keras_transformer.export.litert.graph import Graphs
 from keras_transformer.export.writing import (
@@ -30,10 +31,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import check_new
 
-# How far log P of a text may be from the model's, per token, by the dtype of
-# the weights.
-_TOLERANCES = {"float32": 1e-4, "float16": 0.02, "int8": 0.5}
-DTYPES = tuple(_TOLERANCES)
+_TOLERANCES = TOLERANCES["litert"]
 # The search of an export may be replaced by one with a beam of this size.
 _USUAL_BEAM_SIZE = 4
 
@@ -78,7 +76,7 @@ def save_litert(
     """
     path = Path(path)
     check_new(path)
-    check_values(one_of(*DTYPES), dtype=dtype)
+    check_values(one_of(*_TOLERANCES), dtype=dtype)
     _check_translator(translator)
     check_weights(translator)
     search = converted(translator.search, BeamSearch)

@@ -24,6 +24,7 @@ from keras_transformer.cli.options import (
     workers_of,
 )
 from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.export.dtypes import DTYPES
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_new
 from keras_transformer.support.startup import (
@@ -36,12 +37,6 @@ if TYPE_CHECKING:
     from keras_transformer.inference.texts import Translation
     from keras_transformer.litert import LiteRTTranslator
 
-# What each format of an export can be written in.
-DTYPES = {
-    "saved-model": ("float32", "bfloat16", "float16"),
-    "litert": ("float32", "float16", "int8"),
-    "ctranslate2": ("float32", "float16", "bfloat16", "int16", "int8"),
-}
 _SHOWN = 4  # outputs per text on the web page
 _N_BEST = flag(
     "--n-best N",

@@ -1,12 +1,9 @@
 """The command that writes models for other programs."""
 
-import importlib
-
 import pytest
 from commands import check_refused
 
 import keras_transformer as kt
-from keras_transformer.cli import inference
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.startup import available_cores
 
@@ -167,9 +164,3 @@ def test_options_that_a_format_lacks_are_refused_at_once(
     )
     result = run_cli("export", "missing", "--output", "x", *flags)
     check_refused(result, *words)
-
-
-@pytest.mark.parametrize("name", ["litert", "ctranslate2"])
-def test_types_are_those_of_the_exports(name):
-    module = importlib.import_module(f"keras_transformer.export.{name}")
-    assert set(module.DTYPES) == set(inference.DTYPES[name])

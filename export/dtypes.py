@@ -1,0 +1,20 @@
+"""What weights of each format are stored in.
+
+Without TensorFlow: the command line has it in its help.
+"""
+
+# How far the log-probabilities of a text may be from the model's, per token.
+TOLERANCES = {
+    "litert": {"float32": 1e-4, "float16": 0.02, "int8": 0.5},
+    "ctranslate2": {
+        "float32": 1e-3,
+        "float16": 0.02,
+        "bfloat16": 0.2,
+        "int16": 0.05,
+        "int8": 0.3,
+    },
+}
+DTYPES = {
+    "saved-model": ("float32", "bfloat16", "float16"),
+    **{name: tuple(dtypes) for name, dtypes in TOLERANCES.items()},
+}
