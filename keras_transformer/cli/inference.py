@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -232,7 +233,8 @@ def export(options: argparse.Namespace) -> None:
     save = getattr(kt.export, f"save_{options.format}")
     path = save(translator, options.output, dtype=options.dtype or "float32")
     use = {
-        "litert": f"LiteRT. Next: keras-transformer translate {path}",
+        "litert": "LiteRT. Next: keras-transformer translate "
+        + shlex.quote(str(path)),
         "ctranslate2": "CTranslate2. Its README.md says how to use it",
     }
     print(f"{path} holds a model for {use[options.format]}")
@@ -244,6 +246,11 @@ def _check_format(options: argparse.Namespace) -> None:
         raise InputError(
             f"The --dtype of --format {options.format} must be one of "
             f"{', '.join(dtypes)}. Received: --dtype {options.dtype}"
+        )
+    if options.format == "ctranslate2" and len(options.runs) > 1:
+        raise InputError(
+            "CTranslate2 has no ensembles. Use --format litert or saved-model, "
+            f"or give one run. Received: {', '.join(options.runs)}"
         )
     if options.format != "saved-model":
         for name in ("signatures", "serving_kit"):

@@ -245,7 +245,7 @@ def open_translator(
 
 def given_litert(options: argparse.Namespace) -> bool:
     """Returns whether an export for LiteRT is given."""
-    return any(map(litert.is_litert, options.runs))
+    return any(map(litert.is_export, options.runs))
 
 
 def workers_of(options: argparse.Namespace) -> int:

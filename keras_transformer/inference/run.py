@@ -66,7 +66,8 @@ class Run:
         except OSError as error:
             raise InputError(
                 "A run folder, which `keras-transformer train` writes, has a "
-                f"config.json. Received: {path} ({error.strerror})"
+                "config.json, and a folder that was exported for LiteRT a "
+                f"keras_transformer.json. Received: {path} ({error.strerror})"
             ) from error
         except ValueError as error:
             raise InputError(

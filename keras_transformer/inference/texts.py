@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.text import read_texts
 
 _MAX_BATCH_SIZE = 128  # each text needs K rows of V log-probabilities
@@ -99,6 +100,7 @@ def batches_by_length(
     Returns:
         The indices of each batch, at most 128.
     """
+    check_values(POSITIVE_INTEGER, batch_tokens=batch_tokens)
     lengths = [min(length + 1, max_length) for length in lengths]
     largest = min(_MAX_BATCH_SIZE, math.ceil(len(lengths) / workers))
     rows = sorted(range(len(lengths)), key=lambda row: -lengths[row])

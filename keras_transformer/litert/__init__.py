@@ -18,9 +18,9 @@ MODEL_FILE = "model.tflite"
 METADATA_FILE = "keras_transformer.json"
 
 
-def is_litert(path: str | os.PathLike) -> bool:
-    """Returns whether a folder has a model that was exported for LiteRT."""
-    return (Path(path) / MODEL_FILE).is_file()
+def is_export(path: str | os.PathLike) -> bool:
+    """Returns whether a folder was exported for LiteRT or CTranslate2."""
+    return (Path(path) / METADATA_FILE).is_file()
 
 
 __all__, __getattr__, __dir__ = lazy_names(__name__)

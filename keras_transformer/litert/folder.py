@@ -61,6 +61,14 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
             f"{file} is not valid JSON. Received: {error}"
         ) from error
     found = metadata.get("format") if isinstance(metadata, dict) else None
+    if found is None:
+        kind = "another export"
+        if (Path(path) / "model.bin").exists():
+            kind = "an export for CTranslate2: its README.md says how to use it"
+        raise InputError(
+            f"{path} must be an export for LiteRT, which `keras-transformer "
+            f"export --format litert` writes. Received: {kind}"
+        )
     if found != FORMAT:
         raise InputError(
             f"{path} must be a LiteRT model of format {FORMAT}. Received: "

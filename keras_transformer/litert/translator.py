@@ -110,12 +110,16 @@ class LiteRTTranslator:
         if search is None:
             search = default_search(metadata)
         largest = metadata["largest_beam_size"]
-        if not isinstance(search, BeamSearch) or search.beam_size > largest:
+        if not isinstance(search, BeamSearch):
             raise InputError(
-                f"{path} was exported for beam search with a beam size of at "
-                f"most {largest}. Received: {search}. A larger one needs "
-                "another export, with its --beam-size; sampling needs a run or "
-                "a SavedModel."
+                "A model for LiteRT has beam search only. Received: "
+                f"search={search}. Sampling needs the run or a SavedModel."
+            )
+        if search.beam_size > largest:
+            raise InputError(
+                f"{path} was exported for a beam size of at most {largest}. "
+                f"Received: beam_size={search.beam_size}. Export the run again "
+                f"with --beam-size {search.beam_size}."
             )
         if num_translations is None:
             known = metadata["num_translations"]

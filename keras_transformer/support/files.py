@@ -64,9 +64,10 @@ def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
 def check_new(path: str | os.PathLike) -> None:
     """Checks that nothing exists at a path, not even a dangling link."""
     if _exists(path):
+        hint = "; for TensorFlow Serving, the next version number"
         raise InputError(
-            f"{path} already exists. Choose another name; for TensorFlow "
-            "Serving, the next version number."
+            f"{path} already exists. Choose another name"
+            f"{hint if Path(path).name.isdecimal() else ''}."
         )
 
 

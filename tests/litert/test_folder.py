@@ -111,7 +111,13 @@ def test_a_folder_of_another_version(copy, version):
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"3", b'{"a": "\xff"}'])
 def test_damaged_metadata(copy, content):
     (copy / "keras_transformer.json").write_bytes(content)
-    refused(copy, "not valid JSON|format=None")
+    refused(copy, "not valid JSON|another export")
+
+
+def test_an_export_for_ctranslate2(tmp_path):
+    (tmp_path / "keras_transformer.json").write_text("{}")
+    (tmp_path / "model.bin").touch()
+    refused(tmp_path, "an export for CTranslate2: its README.md says how")
 
 
 @pytest.mark.parametrize("name", ["search", "model_sha256", "max_length"])

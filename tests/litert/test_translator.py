@@ -12,7 +12,7 @@ from hypothesis import Phase, example, given, settings
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
-from keras_transformer.litert import LiteRTTranslator, is_litert
+from keras_transformer.litert import LiteRTTranslator, is_export
 from keras_transformer.support.errors import InputError
 
 LONG = ("The red dog " * 4_167)[:50_000]
@@ -242,6 +242,6 @@ def test_invalid_numbers_of_threads(folder, litert, count):
         litert.translate("dog", workers=count)
 
 
-def test_is_litert(folder, tmp_path):
-    assert is_litert(folder) and is_litert(str(folder))
-    assert not is_litert(tmp_path) and not is_litert(tmp_path / "missing")
+def test_is_export(folder, tmp_path):
+    assert is_export(folder) and is_export(str(folder))
+    assert not is_export(tmp_path) and not is_export(tmp_path / "missing")
