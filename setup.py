@@ -25,9 +25,9 @@ TENSORBOARD = ["tensorboard"]
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
-LITERT = ["ai-edge-litert>=2.1", "sentencepiece>=0.2"]
+LITERT = ["ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
-CTRANSLATE2 = ["ctranslate2>=4.5"]
+CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
     *TENSORFLOW,
