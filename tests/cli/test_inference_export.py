@@ -111,17 +111,18 @@ def saved(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "use"),
+    ("name", "runs", "use"),
     [
-        ("litert", "LiteRT. Next: keras-transformer translate en-de"),
-        ("ctranslate2", "CTranslate2. Its README.md says how to use it"),
+        ("litert", "ab", "LiteRT. Next: keras-transformer translate en-de"),
+        ("ctranslate2", "a", "CTranslate2. Its README.md says how to use it"),
     ],
 )
-def test_other_formats(run_cli, saved, fake_translators, name, use):
-    command = ["export", "a", "b", "--output", "en-de", "--format", name]
+def test_other_formats(run_cli, saved, fake_translators, name, runs, use):
+    command = ["export", *runs, "--output", "en-de", "--format", name]
     code, out, err = run_cli(*command, "--beam-size", 3, "--checkpoint", 7)
     assert (code, err) == (0, "")
-    assert out == f"exporting a, b\nen-de holds a model for {use}\n"
+    named = ", ".join(runs)
+    assert out == f"exporting {named}\nen-de holds a model for {use}\n"
     assert run_cli(*command, "--dtype", "int8", "--n-best", 2).code == 0
     translator, small = fake_translators
     assert saved == [
@@ -130,9 +131,15 @@ def test_other_formats(run_cli, saved, fake_translators, name, use):
     ]
     # Whatever is written, the model is opened in float32.
     assert translator.dtype == small.dtype == "float32"
-    assert [run.path for run in translator.runs] == ["a", "b"]
+    assert [run.path for run in translator.runs] == [*runs]
     assert translator.checkpoint == "7" and translator.search.beam_size == 3
     assert small.num_translations == 2
+
+
+def test_ctranslate2_has_no_ensembles(run_cli):
+    command = ["export", "a", "b", "--output", "c", "--format", "ctranslate2"]
+    code, _, err = run_cli(*command)
+    assert code == 2 and "Use --format litert or saved-model" in err
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from keras_transformer.train import evaluation, open_corpus
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "model.tflite").touch()
+    (tmp_path / "keras_transformer.json").touch()
     return str(tmp_path)
 
 

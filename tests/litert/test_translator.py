@@ -222,8 +222,8 @@ def test_memory_is_flat(folder, pairs):
 @pytest.mark.parametrize(
     ("search", "n", "message"),
     [
-        (kt.BeamSearch(5), 1, "at most 4. Received: BeamSearch.beam_size=5"),
-        (kt.Sampling(), 1, "at most 4. Received: Sampling"),
+        (kt.BeamSearch(5), 1, "at most 4. Received: beam_size=5"),
+        (kt.Sampling(), 1, "beam search only. Received: search=Sampling"),
         (None, 5, "Received: num_translations=5, beam_size=4"),
         (kt.BeamSearch(1), 2, "Received: num_translations=2, beam_size=1"),
         (None, 0, "Received: num_translations=0"),
