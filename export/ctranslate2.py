@@ -211,8 +211,8 @@ def _set_embedding(
 
 
 def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
-    # Beyond the table CTranslate2 raises an error. Sinusoids go on for
-    # whoever does not pass the limits of the README.
+    # Beyond the table CTranslate2 raises an error. Sinusoids cover its default
+    # limits too, for callers who do not pass those of the README.
     rows = max_length
     if type(layer) is SinusoidalPositionalEncoding:
         rows = max(rows, _POSITIONS)

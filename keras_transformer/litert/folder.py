@@ -13,12 +13,11 @@ from keras_transformer.text import Vocabulary, open_vocabulary
 
 FORMAT = 1
 # The metadata that are read, and what they must be.
-_WINDOW = (int, type(None))
 _KINDS = {
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
     **dict.fromkeys(("largest_beam_size", "num_translations"), int),
     **dict.fromkeys(("max_length", "pad_id", "bos_id", "eos_id"), int),
-    "attention_window": _WINDOW,
+    "attention_window": (int, type(None)),
     "banned_ids": list,
     "search": dict,
 }
