@@ -170,7 +170,7 @@ def _check_translator(translator: Translator) -> None:
     config = translator.model.config
     problem = None
     if len(translator.models) > 1:
-        problem = f"{len(translator.models)} models: average their checkpoints"
+        problem = f"{len(translator.models)} models: LiteRT has ensembles too"
     elif not translator.task.targets_are_text:
         problem = f"a model for {translator.task.name}"
     elif config.attention_window is not None:

@@ -318,7 +318,7 @@ def test_configurations_that_it_cannot_express(
 
 def test_several_models(translator, tmp_path):
     ensemble = kt.Translator([translator.model] * 2, translator.tokenizer)
-    refused(ensemble, tmp_path, "Received: 2 models: average")
+    refused(ensemble, tmp_path, "Received: 2 models: LiteRT has ensembles")
 
 
 def test_parsers(tokenizer, tmp_path, monkeypatch):
