@@ -62,6 +62,7 @@ setup(
     packages=[
         "keras_transformer",
         "keras_transformer.cli",
+        "keras_transformer.convert",
         "keras_transformer.decoding",
         "keras_transformer.export",
         "keras_transformer.export.litert",

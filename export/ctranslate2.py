@@ -161,7 +161,7 @@ def _specification(translator: Translator) -> Any:
     settings.unk_token = pieces[target.unk_id]
     settings.bos_token = settings.decoder_start_token = pieces[config.bos_id]
     settings.eos_token = pieces[config.eos_id]
-    settings.add_source_eos = True
+    settings.add_source_eos = source.source_eos_id == config.eos_id
     settings.layer_norm_epsilon = config.layer_norm_epsilon
     return specification
 
@@ -319,12 +319,13 @@ def _verify(folder: Path, translator: Translator, dtype: str) -> None:
     pipeline, tokenizer = translator.pipeline, translator.tokenizer
     texts = tf.constant([probe for probe in PROBES if probe])
     source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
-    target, lengths, _ = pipeline.with_end(pipeline.target_ids(texts))
+    target, lengths, _ = pipeline.labels_with_end(pipeline.target_ids(texts))
     expected = pipeline.token_log_probs(source, target).numpy()
 
     def pieces(ids: tf.Tensor, vocabulary: Any) -> list[list[str]]:
         """Returns pieces without the end token, which CTranslate2 adds."""
-        rows = [row[row != vocabulary.pad_id][:-1] for row in ids.numpy()]
+        added = vocabulary.pad_id, vocabulary.eos_id
+        rows = [row[~np.isin(row, added)] for row in ids.numpy()]
         return [vocabulary.pieces(row) for row in rows]
 
     # Not every processor computes in every dtype.

@@ -189,7 +189,7 @@ class Signatures(tf.Module):
         pipeline = self._pipeline
         source, _, source_cut = pipeline.with_end(pipeline.source_ids(text))
         labels = pipeline.target_ids(translation)
-        labels, lengths, cut = pipeline.with_end(labels)
+        labels, lengths, cut = pipeline.labels_with_end(labels)
         log_probs = self._in_slices(
             pipeline.token_log_probs,
             self._rows(tf.maximum(tf.shape(labels)[1], 1)),

@@ -143,8 +143,10 @@ class Pipeline:
         inputs = {"source": source, "target": self.decoder_input(labels)}
         logits = _mean_log_probs([model(inputs) for model in self.models])
         log_probs = decoding.token_log_probs(labels, logits, self.config.pad_id)
-        has_tokens = self._count_tokens(source) > 1
-        has_tokens |= self._count_tokens(labels) > 1
+        has_tokens = self._count_tokens(labels) > 1
+        for end in (self.config.pad_id, self.vocabulary.source_eos_id):
+            source = tf.where(source == end, -1, source)
+        has_tokens |= tf.reduce_any(source >= 0, axis=1)
         return tf.where(has_tokens[:, None], log_probs, 0.0)
 
     def decoder_input(self, labels: tf.Tensor) -> tf.Tensor:
@@ -202,16 +204,27 @@ class Pipeline:
     def with_end(
         self, ids: tf.RaggedTensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns what a model takes of the ids of texts.
+        """Returns what a model takes of the ids of sources.
 
         Ids `[B, S]` with their end tokens, padded; their lengths `[B]`, the
         end token included; and bool `[B]`, True where a text was cut at the
         model's `max_length`.
         """
+        return self._with_end(ids, self.vocabulary.source_eos_id)
+
+    def labels_with_end(
+        self, ids: tf.RaggedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Does for targets what `with_end` does for sources."""
+        return self._with_end(ids, self.config.eos_id)
+
+    def _with_end(
+        self, ids: tf.RaggedTensor, eos_id: int
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         limit = self.max_length - 1
         cut = ids.row_lengths() > limit
         ids = ids[:, :limit]
-        end = tf.fill([ids.nrows(), 1], self.config.eos_id)
+        end = tf.fill([ids.nrows(), 1], eos_id)
         ids = tf.concat([ids, end], axis=1)
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids.to_tensor(self.config.pad_id), lengths, cut

@@ -259,9 +259,9 @@ class Translator:
         for rows in batches_by_length(
             lengths[1], self.max_length, batch_tokens
         ):
-            (source_ids, _, _), (label_ids, counts, _) = (
-                self.pipeline.with_end(tf.gather(x, rows))
-                for x in (source, labels)
+            source_ids, _, _ = self.pipeline.with_end(tf.gather(source, rows))
+            label_ids, counts, _ = self.pipeline.labels_with_end(
+                tf.gather(labels, rows)
             )
             log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
             scores = sequence_scores(log_probs, counts, self.search.alpha)

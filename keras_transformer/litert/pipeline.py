@@ -29,15 +29,22 @@ class Pipeline:
     Args:
         file: The model.
         ids: The special ids.
+        source_eos_id: What ends a source; `ids.pad` if nothing does.
         max_length: Longest source and target, in tokens.
         window: As in `Model`.
     """
 
     def __init__(
-        self, file: Path, ids: SpecialIds, max_length: int, window: int | None
+        self,
+        file: Path,
+        ids: SpecialIds,
+        source_eos_id: int,
+        max_length: int,
+        window: int | None,
     ) -> None:
         self._file = file
         self._ids = ids
+        self._source_eos_id = source_eos_id
         self._max_length = max_length
         self._window = window
         self._lock = threading.Lock()
@@ -95,7 +102,8 @@ class Pipeline:
     ) -> np.ndarray:
         """Returns maximum lengths of translations, int32 `[B]`."""
         limit = self._max_length
-        tokens = np.array([len(ids) + 1 for ids in sources], np.float32)
+        end = int(self._source_eos_id != self._ids.pad)
+        tokens = np.array([len(ids) + end for ids in sources], np.float32)
         lengths = np.minimum(np.float32(settings.length_factor) * tokens, limit)
         lengths = lengths.astype(np.int32) + min(settings.extra_length, limit)
         # There is room for the end token, after the whole prefix.
@@ -117,8 +125,8 @@ class Pipeline:
         found = [[Hypothesis([], 0.0)]] * len(sources)
         rows = [i for i, ids in enumerate(sources) if ids]
         if rows:
-            eos = self._ids.eos
-            memory = model.encode([[*sources[i], eos] for i in rows])
+            eos_id = self._source_eos_id
+            memory = model.encode([[*sources[i], eos_id] for i in rows])
             results = beam_search(
                 model.decoding(memory, settings.beam_size),
                 max_lengths[rows],
@@ -140,7 +148,8 @@ class Pipeline:
         is 0.
         """
         pad, bos, eos, _ = self._ids
-        memory = model.encode([[*source, eos] for source in sources])
+        eos_id = self._source_eos_id
+        memory = model.encode([[*source, eos_id] for source in sources])
         decoding = model.decoding(memory, beam_size=1)
         lengths = np.array([len(target) + 1 for target in targets])
         labels = np.full((len(targets), max(lengths)), pad, np.int32)

@@ -77,6 +77,7 @@ class LiteRTTranslator:
         self._pipeline = Pipeline(
             path / MODEL_FILE,
             ids,
+            tokenizer.source_eos_id,
             self.max_length,
             metadata["attention_window"],
         )

@@ -40,8 +40,11 @@ def sentencepiece_ops(model: bytes, out_type: Any = None) -> Any:
 class LookupOps(tf.Module):
     """The operations of a `LookupVocabulary`, as `Vocabulary.ops` says."""
 
-    def __init__(self, model: bytes, pieces: list[str], unk_id: int) -> None:
+    def __init__(
+        self, model: bytes, pieces: list[str], unk_id: int, language: str
+    ) -> None:
         super().__init__()
+        self._language = language
         self._splitter = sentencepiece_ops(model, tf.string)
         self._pieces = tf.constant(pieces)
         ids = tf.range(len(pieces), dtype=tf.int64)
@@ -54,9 +57,10 @@ class LookupOps(tf.Module):
         # Empty, and so no piece, if the text has no language token; \C is a
         # byte.
         first = tf.strings.regex_replace(texts, rf"({LANGUAGE})?\C*", r"\2")
-        pieces = tf.concat(
-            [tf.strings.split(first), self._splitter.tokenize(rest)], axis=1
-        )
+        split = self._splitter.tokenize(rest)
+        has_default = (first == "") & (split.row_lengths() > 0)
+        first = tf.where(has_default, self._language, first)
+        pieces = tf.concat([tf.strings.split(first), split], axis=1)
         return pieces.with_values(self.string_to_id(pieces.values))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:

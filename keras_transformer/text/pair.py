@@ -5,7 +5,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
@@ -14,59 +14,96 @@ from keras_transformer.text.vocabulary import Vocabulary, load_processor
 LANGUAGE = r"^[\s\v]*(>>[^<>\s\v]+<<)"
 
 
+class SpecialTokens(NamedTuple):
+    """The pieces with a meaning for the model."""
+
+    pad_token: str = "<pad>"
+    unk_token: str = "<unk>"
+    eos_token: str = "</s>"
+    # The decoder's first input.
+    decoder_start_token: str = "<pad>"
+    # What ends a source; that of padding, which is never attended to, ends it
+    # with nothing.
+    source_eos_token: str = "</s>"
+    # What a source without a language token begins with, such as `>>deu<<`.
+    language_token: str | None = None
+
+
+_DEFAULT = SpecialTokens()
+
+
 class LookupVocabulary(Vocabulary):
     """A SentencePiece model that splits text, and a table of the pieces' ids.
 
-    The decoder starts with padding. A piece that is not in the table is
-    unknown. A language token at the start of a text, such as `>>deu<<`, is one
-    piece.
+    A piece that is not in the table is unknown. A language token at the start
+    of a text, such as `>>deu<<`, is one piece.
 
     Args:
         model: A serialized SentencePiece model.
-        table: The ids of all pieces, from 0 on without gaps, among them
-            `<pad>`, `<unk>` and `</s>`.
-        source: The vocabulary of sources. Default: this one.
+        table: The ids of all pieces, from 0 on without gaps.
+        source: The vocabulary of sources, with the same special tokens.
+            Default: this one.
+        special: The special tokens, which the table must have.
 
     Raises:
         InputError: If `model` is not such a model, the table is invalid, or
             the special ids of sources are others.
     """
 
-    _special = ("<pad>", "<unk>", "</s>")
-
     def __init__(
         self,
         model: bytes,
         table: Mapping[str, int],
         source: "LookupVocabulary | None" = None,
+        special: SpecialTokens = _DEFAULT,
     ) -> None:
         self._processor = load_processor(model)
-        special = [table.get(name) for name in self._special]
         ids = list(table.values())
         are_ids = all(isinstance(i, int) for i in ids)
-        if None in special or not are_ids or sorted(ids) != [*range(len(ids))]:
+        names = dict.fromkeys(special[:5])
+        missing = [name for name in names if name not in table]
+        if missing or not are_ids or sorted(ids) != [*range(len(ids))]:
             raise InputError(
-                f"A table of pieces must have {', '.join(self._special)}, and "
-                f"all ids from 0 on. Received: {len(table)} pieces, with the "
-                f"ids {special} for these"
+                f"A table of pieces must have {', '.join(names)}, and all ids "
+                f"from 0 on. Received: {len(table)} pieces"
+                + (f", without {', '.join(missing)}" if missing else "")
             )
         self.model = model
         self.table = dict(table)
+        self.special = special
         self.vocab_size = len(table)
-        self.pad_id, self.unk_id, self.eos_id = special
-        self.bos_id = self.pad_id
+        self.pad_id = table[special.pad_token]
+        self.unk_id = table[special.unk_token]
+        self.eos_id = table[special.eos_token]
+        self.bos_id = table[special.decoder_start_token]
         self._pieces = sorted(table, key=table.__getitem__)
         self._source = source or self
-        if [self._source.table[name] for name in self._special] != special:
+        other = self._source.table
+        if any(other.get(name) != table[name] for name in names):
             raise InputError(
                 "Vocabularies of sources and targets must have the same ids "
-                f"for {', '.join(self._special)}. Received: others of sources"
+                f"for {', '.join(names)}. Received: others of sources"
+            )
+        self.source_eos_id = table[special.source_eos_token]
+        token = special.language_token
+        if token is not None and token not in other:
+            known = [piece for piece in other if piece.startswith(">>")]
+            raise InputError(
+                "The language token must be one of the source's vocabulary: "
+                f"{', '.join(known) or 'which has none'}. Received: {token}"
             )
 
     @classmethod
     def open(cls, folder: Path) -> "LookupVocabulary":
-        """Reads the files that `files` has; `target_vocab.json` is optional."""
+        """Reads the files that `files` has; `vocab.json` may be the only table.
+
+        Without `special_tokens_map.json` the special tokens are the default.
+        """
+        special = {}
         try:
+            if (folder / "special_tokens_map.json").exists():
+                content = (folder / "special_tokens_map.json").read_bytes()
+                special = dict(json.loads(content))
             table = dict(json.loads((folder / "vocab.json").read_bytes()))
             source = (folder / "source.spm").read_bytes(), table
             if (folder / "target_vocab.json").exists():
@@ -79,8 +116,9 @@ class LookupVocabulary(Vocabulary):
                 f"Received: {error}"
             ) from error
         try:
-            return cls(*target, cls(*source))
-        except InputError as error:
+            tokens = SpecialTokens(**special)
+            return cls(*target, cls(*source, special=tokens), tokens)
+        except (InputError, TypeError) as error:
             raise InputError(f"{folder} cannot be used. {error}") from error
 
     @property
@@ -91,6 +129,8 @@ class LookupVocabulary(Vocabulary):
         tables = {"vocab.json": self.source.table}
         if self.table != self.source.table:
             tables["target_vocab.json"] = self.table
+        if self.special != _DEFAULT:
+            tables["special_tokens_map.json"] = self.special._asdict()
         return {
             "source.spm": self.source.model,
             "target.spm": self.model,
@@ -102,7 +142,13 @@ class LookupVocabulary(Vocabulary):
 
     def is_control(self, token_id: int) -> bool:
         piece = self._pieces[token_id]
-        return piece in self._special or piece.startswith(">>")
+        return piece in self.special[:5] or piece.startswith(">>")
+
+    @property
+    def _default_language(self) -> str:
+        """What a text without a language token begins with."""
+        is_source = self._source is self
+        return (is_source and self.special.language_token) or ""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         found = [re.match(LANGUAGE, text, re.ASCII) for text in texts]
@@ -111,13 +157,15 @@ class LookupVocabulary(Vocabulary):
             text[start:] for text, start in zip(texts, starts, strict=True)
         ]
         split = self._processor.EncodeAsPieces(rests)
-        return [
-            [
-                self.table.get(piece, self.unk_id)
-                for piece in ([match[1], *pieces] if match else pieces)
-            ]
-            for match, pieces in zip(found, split, strict=True)
-        ]
+        default = self._default_language
+        rows = []
+        for match, pieces in zip(found, split, strict=True):
+            first = match[1] if match else default
+            # An empty text stays empty.
+            if first and (match or pieces):
+                pieces = [first, *pieces]
+            rows.append([self.table.get(x, self.unk_id) for x in pieces])
+        return rows
 
     def _join(self, ids: list[int]) -> str:
         text = "".join(self.pieces(ids)).replace("▁", " ")
@@ -126,4 +174,6 @@ class LookupVocabulary(Vocabulary):
     def _make_ops(self) -> Any:
         from keras_transformer.text.ops import LookupOps
 
-        return LookupOps(self.model, self._pieces, self.unk_id)
+        return LookupOps(
+            self.model, self._pieces, self.unk_id, self._default_language
+        )

@@ -61,6 +61,7 @@ class Tokenizer(Vocabulary):
         self.model = model
         self.vocab_size = processor.GetPieceSize()
         self.pad_id, self.unk_id, self.bos_id, self.eos_id = special.values()
+        self.source_eos_id = self.eos_id
         self._processor = processor
 
     @classmethod

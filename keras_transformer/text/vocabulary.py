@@ -23,6 +23,7 @@ VOCABULARY_FILES = (
     "target.spm",
     "vocab.json",
     "target_vocab.json",
+    "special_tokens_map.json",
 )
 
 
@@ -38,7 +39,9 @@ class Vocabulary(abc.ABC):
         unk_id: Id of unknown text.
         bos_id: Id of the start token, the decoder's first input. It may be
             `pad_id` or `eos_id`.
-        eos_id: Id of the end token of sources and targets.
+        eos_id: Id of the end token.
+        source_eos_id: Id of what ends a source: `eos_id`, or `pad_id` if
+            sources have no end token.
     """
 
     vocab_size: int
@@ -46,6 +49,7 @@ class Vocabulary(abc.ABC):
     unk_id: int
     bos_id: int
     eos_id: int
+    source_eos_id: int
 
     @property
     def source(self) -> "Vocabulary":

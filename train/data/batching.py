@@ -30,15 +30,15 @@ def bucket_lengths(max_length: int) -> list[int]:
 
 
 def padded_rows(
-    ids: tf.RaggedTensor, tokenizer: Vocabulary, max_length: int
+    ids: tf.RaggedTensor, pad_id: int, eos_id: int, max_length: int
 ) -> tf.Tensor:
     """Returns int32 `[N, (T)]` with end tokens, padded to `[N, max_length]`.
 
     Rows of one length are several times faster to batch than ragged rows.
     """
-    rows = ids.to_tensor(tokenizer.pad_id, shape=[None, max_length])
+    rows = ids.to_tensor(pad_id, shape=[None, max_length])
     place = tf.range(max_length, dtype=tf.int64) == ids.row_lengths()[:, None]
-    return tf.where(place, tokenizer.eos_id, rows)
+    return tf.where(place, eos_id, rows)
 
 
 def make_batch(

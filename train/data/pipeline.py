@@ -241,7 +241,9 @@ class BatchStream:
         """
         bounds = tf.searchsorted(pair_ids, self._first_pairs)  # [shards + 1]
         sides = []
-        for side in range(2):
+        tokenizer = self.tokenizer
+        ends = tokenizer.source_eos_id, tokenizer.eos_id
+        for side, eos_id in enumerate(ends):
             parts = []
             for shard_number, (ids, offsets) in enumerate(self._shards):
                 rows = tf.RaggedTensor.from_row_splits(
@@ -252,7 +254,9 @@ class BatchStream:
                 parts.append(tf.gather(rows, 2 * own + side))
             ids = tf.cast(tf.concat(parts, axis=0), tf.int32)
             ids = ids.with_row_splits_dtype(tf.int64)
-            sides.append(padded_rows(ids, self.tokenizer, self.max_length))
+            sides.append(
+                padded_rows(ids, tokenizer.pad_id, eos_id, self.max_length)
+            )
         return sides
 
     def _batches_of_pool(

@@ -26,7 +26,7 @@ def test_bucket_lengths():
 
 def test_padded_rows():
     ids = tf.ragged.constant([[5], [6, 7], [8, 9, 8]], dtype=tf.int32)
-    rows = padded_rows(ids, IDS, 4)
+    rows = padded_rows(ids, 0, 3, 4)
     assert rows.numpy().tolist() == [[5, 3, 0, 0], [6, 7, 3, 0], [8, 9, 8, 3]]
 
 

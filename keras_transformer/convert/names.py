@@ -1,0 +1,156 @@
+"""What the weights of a model are called here, in the paper and elsewhere.
+
+One table for all converters: a row is a dense layer (kernel and bias) or a
+normalization (gamma and beta), a column a system. docs/weights.md is made of
+it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from keras_transformer.config import TransformerConfig
+
+# Parts of a layer; those of `cross_attention` are of decoders only. In names
+# of Marian * is W or b, scale or bias; {pre} and {side} say where a layer
+# normalizes. In CTranslate2 parts with one name are one matrix.
+_PARTS = """
+keras_transformer          paper      hugging_face             marian                 opennmt_tf                           ctranslate2
+self_attention/query       W^Q        self_attn.q_proj         self_*q                self_attention/layer/linear_queries  self_attention/linear_0
+self_attention/key         W^K        self_attn.k_proj         self_*k                self_attention/layer/linear_keys     self_attention/linear_0
+self_attention/value       W^V        self_attn.v_proj         self_*v                self_attention/layer/linear_values   self_attention/linear_0
+self_attention/output      W^O        self_attn.out_proj       self_*o                self_attention/layer/linear_output   self_attention/linear_1
+self_attention_norm/norm   LayerNorm  self_attn_layer_norm     self_Wo_ln_*{pre}      self_attention/{side}_layer_norm     self_attention/layer_norm
+cross_attention/query      W^Q        encoder_attn.q_proj      context_*q             attention/0/layer/linear_queries     attention/linear_0
+cross_attention/key        W^K        encoder_attn.k_proj      context_*k             attention/0/layer/linear_keys        attention/linear_1
+cross_attention/value      W^V        encoder_attn.v_proj      context_*v             attention/0/layer/linear_values      attention/linear_1
+cross_attention/output     W^O        encoder_attn.out_proj    context_*o             attention/0/layer/linear_output      attention/linear_2
+cross_attention_norm/norm  LayerNorm  encoder_attn_layer_norm  context_Wo_ln_*{pre}   attention/0/{side}_layer_norm        attention/layer_norm
+feed_forward/inner         W_1,b_1    fc1                      ffn_*1                 ffn/layer/inner                      ffn/linear_0
+feed_forward/outer         W_2,b_2    fc2                      ffn_*2                 ffn/layer/outer                      ffn/linear_1
+feed_forward_norm/norm     LayerNorm  final_layer_norm         ffn_ffn_ln_*{pre}      ffn/{side}_layer_norm                ffn/layer_norm
+"""  # noqa: E501
+
+# Weights of no layer, with their whole names. Those that are tied have one of
+# the names.
+_OTHERS = """
+keras_transformer            paper      hugging_face                       marian                  opennmt_tf                                           ctranslate2
+embedding/embeddings         E          model.encoder.embed_tokens.weight  encoder_Wemb            model/examples_inputter/features_inputter/embedding  encoder/embeddings_0/weight
+target_embedding/embeddings  E          model.decoder.embed_tokens.weight  decoder_Wemb            model/examples_inputter/labels_inputter/embedding    decoder/embeddings/weight
+output_embedding/embeddings  E          lm_head.weight                     decoder_ff_logit_out_W  model/decoder/output_layer/kernel                    decoder/projection/weight
+output_embedding/bias        -          final_logits_bias                  decoder_ff_logit_out_b  model/decoder/output_layer/bias                      decoder/projection/bias
+encoder/final_norm/gamma     LayerNorm  -                                  encoder_top_ln_scale    model/encoder/layer_norm/gamma                       encoder/layer_norm/gamma
+encoder/final_norm/beta      LayerNorm  -                                  encoder_top_ln_bias     model/encoder/layer_norm/beta                        encoder/layer_norm/beta
+decoder/final_norm/gamma     LayerNorm  -                                  decoder_top_ln_scale    model/decoder/layer_norm/gamma                       decoder/layer_norm/gamma
+decoder/final_norm/beta      LayerNorm  -                                  decoder_top_ln_bias     model/decoder/layer_norm/beta                        decoder/layer_norm/beta
+"""  # noqa: E501
+
+
+class Style(NamedTuple):
+    """How a system puts the names of the table together."""
+
+    layer: str  # what a name in a layer begins with; {n} counts from 1
+    kernel: str  # follows a part's name, or replaces its *
+    bias: str
+    gamma: str
+    beta: str
+
+
+_STYLES = {
+    "keras_transformer": Style(
+        "{stack}/layer_{i}/", "/kernel", "/bias", "/gamma", "/beta"
+    ),
+    "hugging_face": Style(
+        "model.{stack}.layers.{i}.", ".weight", ".bias", ".weight", ".bias"
+    ),
+    "marian": Style("{stack}_l{n}_", "W", "b", "scale", "bias"),
+    "opennmt_tf": Style(
+        "model/{stack}/layers/{i}/", "/kernel", "/bias", "/gamma", "/beta"
+    ),
+    "ctranslate2": Style(
+        "{stack}/layer_{i}/", "/weight", "/bias", "/gamma", "/beta"
+    ),
+}
+
+
+def rows(table: str) -> list[dict[str, str]]:
+    """Returns the rows of a table as values by column."""
+    header, *lines = (line.split() for line in table.strip().splitlines())
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+PARTS, OTHERS = rows(_PARTS), rows(_OTHERS)
+
+
+def weight_names(config: TransformerConfig, system: str) -> dict[str, str]:
+    """Returns a system's names of the weights, by ours.
+
+    Args:
+        config: The architecture.
+        system: A column of the table.
+
+    Returns:
+        The name of each weight in the order of the table. Embeddings that are
+        tied, and the logits' bias, have the names that `named_weights` has
+        for this architecture.
+    """
+    names = {}
+    ours, style = _STYLES["keras_transformer"], _STYLES[system]
+    place = dict(
+        pre="_pre" if config.norm_first else "",
+        side="input" if config.norm_first else "output",
+    )
+    for stack, sizes in dict(
+        encoder=config.encoder, decoder=config.decoder
+    ).items():
+        for i in range(sizes.num_layers):
+            at = dict(stack=stack, i=i, n=i + 1)
+            for part, leaf in _leaves(config, stack):
+                own = part["keras_transformer"] + getattr(ours, leaf)
+                names[ours.layer.format(**at) + own] = (
+                    style.layer + _joined(part[system], getattr(style, leaf))
+                ).format(**at, **place)
+    return names | _other_names(config, system)
+
+
+def _leaves(
+    config: TransformerConfig, stack: str
+) -> Iterator[tuple[Mapping[str, str], str]]:
+    """Yields each weight of a layer: its part, and a field of `Style`."""
+    for part in PARTS:
+        name = part["keras_transformer"]
+        if stack == "encoder" and name.startswith("cross"):
+            continue
+        if name.endswith("norm"):
+            yield from ((part, "gamma"), (part, "beta"))
+        else:
+            yield part, "kernel"
+            if config.attention_bias or name.startswith("feed_forward"):
+                yield part, "bias"
+
+
+def _joined(part: str, leaf: str) -> str:
+    return part.replace("*", leaf) if "*" in part else part + leaf
+
+
+def _other_names(config: TransformerConfig, system: str) -> dict[str, str]:
+    tied = config.tied_embeddings
+    embeddings = {
+        "all": ("embedding",),
+        "inputs": ("embedding", "output_embedding"),
+        "target": ("embedding", "target_embedding"),
+        "none": ("embedding", "target_embedding", "output_embedding"),
+    }[tied]
+    wanted = {f"{name}/embeddings": f"{name}/embeddings" for name in embeddings}
+    if config.output_bias:
+        wanted["output_embedding/bias"] = f"{embeddings[-1]}/bias"
+    if config.norm_first:
+        wanted |= {
+            name: name
+            for row in OTHERS
+            if "final_norm" in (name := row["keras_transformer"])
+        }
+    return {
+        wanted[name]: row[system]
+        for row in OTHERS
+        if (name := row["keras_transformer"]) in wanted
+    }
