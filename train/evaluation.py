@@ -93,6 +93,8 @@ def describe(results: dict[str, Any]) -> str:
     search = f"sampling with seed {results.get('seed')}"
     if "beam_size" in results:
         search = f"beam {results['beam_size']}, alpha {results['alpha']}"
+        if (form := results["length_penalty"]) != "wu":
+            search += f", length penalty {form}"
     lines = [
         f"{results['split']}: {results['sentences']:,} sentences, "
         f"{search}, {results['seconds']} s",

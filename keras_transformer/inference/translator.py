@@ -264,7 +264,7 @@ class Translator:
                 for x in (source, labels)
             )
             log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
-            scores = sequence_scores(log_probs, counts, self.search.alpha)
+            scores = sequence_scores(log_probs, counts, self.search)
             columns = (column.numpy().tolist() for column in scores)
             for i, *row in zip(rows, *columns, strict=True):
                 scored[i] = Score(*row)

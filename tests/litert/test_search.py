@@ -85,8 +85,7 @@ def search_arrays(
     found = beam_search(
         decoding,
         np.array(max_lengths),
-        search.beam_size,
-        search.alpha,
+        search,
         SpecialIds(PAD, bos, EOS, banned),
         prefixes or [[]] * len(tables),
     )
