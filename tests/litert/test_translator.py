@@ -101,6 +101,19 @@ def test_scores(litert, translator, pairs):
         litert.score(["dog", "dog"], ["Hund", "Hund " * 99])
 
 
+@pytest.mark.parametrize("form", ["power", "power_without_end"])
+def test_scores_with_another_length_penalty(folder, pairs, form):
+    search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty=form)
+    litert = LiteRTTranslator.open(folder, search)
+    found = litert.translate(list(pairs))
+    scores = litert.score(list(pairs), [one.texts[0] for one in found])
+    np.testing.assert_allclose(
+        [score.score for score in scores],
+        [one.scores[0] for one in found],
+        rtol=1e-4,
+    )
+
+
 @pytest.mark.parametrize(
     ("workers", "batch_tokens"), [(1, 1), (1, 100_000), (2, 60), (3, 24)]
 )
