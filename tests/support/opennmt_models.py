@@ -121,11 +121,12 @@ def _write_texts(folder, options):
         words = pieces[side]
         if options.get("joint"):
             vocabulary = "joint.vocab"
-            words = dict.fromkeys(pieces["source"] + pieces["target"])
+            words = [*dict.fromkeys(pieces["source"] + pieces["target"])]
         if one_model:
             model = "pieces.model"
         (folder / model).write_bytes(pieces_model(language))
-        lines = ["<blank>", "<s>", "</s>", *words]
+        # Some pieces are unknown.
+        lines = ["<blank>", "<s>", "</s>", *words[20:]]
         text = "".join(f"{line}\n" for line in lines)
         (folder / vocabulary).write_text(text, "utf-8", newline="\n")
         data[f"{side}_vocabulary"] = str(folder / vocabulary)
@@ -167,8 +168,8 @@ def _randomise(model, seed, deviation=0.2):
     layer = model.decoder.output_layer
     table = layer.weight if layer.weight is not None else layer.kernel
     rows = table.numpy() if layer.transpose else table.numpy().T
-    rows[[0, 1, -1]] -= 3 * common
-    rows[2] += 1.25 * common
+    rows[[0, 1, -1]] = 0.2 * rows[[0, 1, -1]] - 0.5 * common
+    rows[2] += 0.7 * common
     table.assign(rows if layer.transpose else rows.T)
 
 
