@@ -214,15 +214,13 @@ def test_beam_search_ranked_as_here(translator, folder, pairs):
 def test_the_power_of_the_length_is_its_own_penalty(translator, folder, pairs):
     search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty="power")
     powers = kt.Translator(translator.model, translator.tokenizer, search)
-    texts = [*pairs, *TEXTS]
     results = load(folder).translate_batch(
-        pieces(powers, texts),
+        pieces(powers, list(pairs)),
         beam_size=4,
-        patience=4,
         length_penalty=writer._values(powers)["length_penalty"],
-        **options(powers) | dict(suppress_sequences=None),
+        **options(powers) | dict(patience=4, suppress_sequences=None),
     )
-    for ours, result in zip(powers.translate(texts), results, strict=True):
+    for ours, result in zip(powers.translate(pairs), results, strict=True):
         assert result.scores[0] == pytest.approx(ours.scores[0], rel=1e-4)
 
 
