@@ -89,9 +89,9 @@ class _Tensors(Mapping[str, np.ndarray]):
 def _explained(file: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, InputError):
+    except InputError:
         raise
-    # A damaged file may make anything fail.
+    # For a damaged file zipfile and NumPy raise errors of many types.
     except Exception as error:
         problem = str(error)
         if not isinstance(error, ValueError):
