@@ -28,6 +28,8 @@ TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 LITERT = ["ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
+# Settings of OpenNMT-tf.
+CONVERT = ["pyyaml>=6"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
@@ -38,6 +40,7 @@ TEST = [
     *SERVING,
     *LITERT,
     *WEB,
+    *CONVERT,
     *CTRANSLATE2,
     "hypothesis>=6.100",
     "ipykernel",
@@ -103,6 +106,7 @@ setup(
         "serving": SERVING,
         "litert": LITERT,
         "web": WEB,
+        "convert": CONVERT,
         "ctranslate2": CTRANSLATE2,
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.convert.tensors import inside
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
@@ -199,19 +200,6 @@ def _model_path(settings: Settings, side: str) -> Path:
         )
         raise settings.error(field, expected, options)
     return settings.named(path)
-
-
-def inside(folder: Path, name: str | PurePath) -> Path:
-    """Returns a file of the folder, which must be no link out of it."""
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(
-            f"{path} must be in the folder. Received: a link to "
-            f"{path.resolve()}. Copy the file into the folder"
-        )
-    if not path.is_file():
-        raise InputError(f"{path} must be a file. Received: none")
-    return path
 
 
 def _read_yaml(path: Path) -> Any:

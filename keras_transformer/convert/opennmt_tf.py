@@ -22,10 +22,10 @@ from keras_transformer.convert.opennmt_settings import (
     PAD,
     START,
     Settings,
-    inside,
     read_search,
     read_vocabulary,
 )
+from keras_transformer.convert.tensors import inside
 from keras_transformer.support.errors import InputError
 
 MARKS = ("ckpt*.index", "avg/ckpt*.index")
@@ -101,7 +101,7 @@ def _newest(folder: Path) -> Path:
         )
     *_, index = max(found)
     for path in index.parent.glob(f"{index.stem}.*"):
-        inside(folder, path.relative_to(folder))
+        inside(folder, path.relative_to(folder).as_posix())
     return index.with_suffix("")
 
 
@@ -129,7 +129,13 @@ class _Tensors(Mapping):
 
         try:
             yield
-        except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        # Of data that end early, TensorFlow says IndexError.
+        except (
+            tf.errors.OpError,
+            IndexError,
+            RuntimeError,
+            ValueError,
+        ) as error:
             raise InputError(
                 f"{self.file} must be a complete checkpoint of TensorFlow. "
                 f"Received: {error}"
@@ -140,6 +146,9 @@ class _Tensors(Mapping):
             raise KeyError(name)
         with self._explained():
             return self._reader.get_tensor(name + self._SUFFIX)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.shapes  # without reading it
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.shapes)

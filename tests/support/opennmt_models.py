@@ -17,11 +17,11 @@ import yaml
 from marian_npz import DEMO, pieces_model, pieces_of
 from opennmt.utils.checkpoint import Checkpoint, average_checkpoints
 
-SENTENCES = 50
+SENTENCES, LENGTH = 50, 30
 # `model` is what model_description.py says, if there is one, of a Transformer;
 # `defaults` what it does not say. With `joint` the sides have one vocabulary.
 # `tokenization` is where data.yml says how texts are split; None: nowhere.
-# `params` and `controls` are in data.yml.
+# `params` and `controls` are in data.yml. The larger `end`, the shorter outputs.
 CONFIGURATIONS = {
     "separate": dict(
         model="num_heads=4",
@@ -39,7 +39,8 @@ CONFIGURATIONS = {
         joint=True,
         tokenization="file",
         average=True,
-        params={},
+        end=0.9,
+        params={"length_penalty": 1.5},
     ),
     # As ScalingNmtEnDe is: post-norm, no bias of logits, sources that end.
     "scaling": dict(
@@ -48,17 +49,20 @@ CONFIGURATIONS = {
         joint=True,
         tokenization=None,
         controls={"end": True},
+        end=1.6,
         params={"beam_width": 4, "length_penalty": 1.0},
     ),
     "scaling-separate": dict(
         model="num_heads=4, share_embeddings=Sharing.AUTO, "
         "pre_norm=False, output_layer_bias=False",
+        end=1.6,
         params={"beam_width": 4, "length_penalty": 0.2},
     ),
     "unequal": dict(
         model="num_heads=2, num_layers=(3, 1), mha_bias=False, "
         "ffn_activation=tf.nn.gelu",
-        params={"beam_width": 3},
+        end=0.9,
+        params={"beam_width": 3, "length_penalty": 1.0},
     ),
 }
 DESCRIPTION = """import tensorflow as tf
@@ -102,7 +106,7 @@ def write_model(folder, name):
     checkpoint = Checkpoint(model, optimizer, model_dir=str(folder))
     steps = (10, 20) if options.get("average") else (10,)
     for step in steps:
-        _randomise(model, seed + step)
+        _randomise(model, seed + step, options.get("end", 1.1))
         checkpoint.save(step)
     if options.get("average"):
         trackables = {"model": model}
@@ -125,8 +129,9 @@ def _write_texts(folder, options):
         if one_model:
             model = "pieces.model"
         (folder / model).write_bytes(pieces_model(language))
-        # Some pieces are unknown.
-        lines = ["<blank>", "<s>", "</s>", *words[20:]]
+        # Some pieces are unknown, and the sizes differ.
+        known = words[20 if side == "source" or "joint" in options else 30 :]
+        lines = ["<blank>", "<s>", "</s>", *known]
         text = "".join(f"{line}\n" for line in lines)
         (folder / vocabulary).write_text(text, "utf-8", newline="\n")
         data[f"{side}_vocabulary"] = str(folder / vocabulary)
@@ -151,7 +156,7 @@ def _write_texts(folder, options):
     return data, written
 
 
-def _randomise(model, seed, deviation=0.2):
+def _randomise(model, seed, end=1.1, deviation=0.2):
     random = np.random.default_rng(seed)
     for weight in model.trainable_variables:
         drawn = random.normal(0.0, deviation, weight.shape)
@@ -169,7 +174,7 @@ def _randomise(model, seed, deviation=0.2):
     table = layer.weight if layer.weight is not None else layer.kernel
     rows = table.numpy() if layer.transpose else table.numpy().T
     rows[[0, 1, -1]] = 0.2 * rows[[0, 1, -1]] - 0.5 * common
-    rows[2] += 0.7 * common
+    rows[2] += end * common
     table.assign(rows if layer.transpose else rows.T)
 
 
@@ -193,7 +198,7 @@ def _expected(model, params):
     ).items():
         model.params = params | {
             "beam_width": beam_width,
-            "maximum_decoding_length": 40,
+            "maximum_decoding_length": LENGTH,
         }
         found = model(features)[1]
         ids = model.labels_inputter.tokens_to_ids.lookup(found["tokens"][:, 0])
