@@ -102,20 +102,25 @@ def random_weights(
 
 
 def write_checkpoint(prefix, weights):
-    """Writes a checkpoint of objects, the model's and an optimizer's.
+    """Writes a checkpoint of objects, the model's and its optimizer's.
 
     Args:
         prefix: Such as `folder / "ckpt-10"`.
         weights: Arrays by name; a part of a name is the name of an object.
     """
-    root = tf.train.Checkpoint()
-    for name, value in {"optimizer/iter": np.int64(10), **weights}.items():
+    optimizer = tf.compat.v1.train.AdamOptimizer(0.0)
+    root = tf.train.Checkpoint(optimizer=optimizer)
+    variables = []
+    for name, value in weights.items():
         *path, last = name.split("/")
         at = root
         for part in path:
             if not hasattr(at, part):
                 setattr(at, part, tf.train.Checkpoint())
             at = getattr(at, part)
-        setattr(at, last, tf.Variable(value))
+        variables.append(tf.Variable(value))
+        setattr(at, last, variables[-1])
+    # It has a slot for each variable, whose values it does not change.
+    optimizer.apply_gradients([(tf.zeros_like(v), v) for v in variables])
     prefix.parent.mkdir(exist_ok=True)
     root.write(str(prefix))

@@ -21,7 +21,7 @@ SENTENCES, LENGTH = 50, 30
 # `model` is what model_description.py says, if there is one, of a Transformer;
 # `defaults` what it does not say. With `joint` the sides have one vocabulary.
 # `tokenization` is where data.yml says how texts are split; None: nowhere.
-# `params` and `controls` are in data.yml. The larger `end`, the shorter outputs.
+# `params` and `controls` are in data.yml. A larger `end` gives shorter outputs.
 CONFIGURATIONS = {
     "separate": dict(
         model="num_heads=4",
