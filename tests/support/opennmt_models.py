@@ -1,10 +1,11 @@
 """Random OpenNMT-tf models. Needs OpenNMT-tf, which needs Python <= 3.11.
 
-As a program, `python opennmt_models.py FOLDER`, it writes a folder for each of
-`CONFIGURATIONS`, as training with OpenNMT-tf leaves it, with `expected.npz`
-for what OpenNMT-tf computes. They are no models of anything, but every weight
-is drawn, biases and gammas of LayerNorm included, and so widely that sentences
-get different logits and translations of different lengths.
+As a program, `python opennmt_models.py FOLDER [NAME ...]`, it writes a folder
+for each of `CONFIGURATIONS`, as training with OpenNMT-tf leaves it, and in it
+`expected.npz`, which is what OpenNMT-tf computes. They are no models of
+anything, but every weight is drawn, biases and gammas of LayerNorm included,
+and so widely that sentences get different logits and translations of
+different lengths.
 """
 
 import sys
@@ -55,8 +56,8 @@ CONFIGURATIONS = {
     "scaling-separate": dict(
         model="num_heads=4, share_embeddings=Sharing.AUTO, "
         "pre_norm=False, output_layer_bias=False",
-        end=1.6,
-        params={"beam_width": 4, "length_penalty": 0.2},
+        end=1.15,
+        params={"beam_width": 4, "length_penalty": 0.8},
     ),
     "unequal": dict(
         model="num_heads=2, num_layers=(3, 1), mha_bias=False, "
@@ -228,5 +229,5 @@ def _log_probs(model, features, ids, lengths):
 
 
 if __name__ == "__main__":
-    for name in CONFIGURATIONS:
+    for name in sys.argv[2:] or CONFIGURATIONS:
         write_model(Path(sys.argv[1]) / name, name)
