@@ -1,7 +1,7 @@
 """A model of another system, and how its weights become ours."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class ForeignModel:
         convert: Returns a weight in our layout, given our name and the weight
             as it is there. Default: as it is.
         unused: Names of tensors that are no weights.
+        notes: What its files say and nothing here does, such as a setting of
+            another search.
     """
 
     system: str
@@ -47,6 +49,7 @@ class ForeignModel:
     names: Mapping[str, str]
     convert: Callable[[str, np.ndarray], np.ndarray] = lambda name, x: x
     unused: Collection[str] = ()
+    notes: Sequence[str] = ()
 
     def load_model(self, dtype: str | None = None) -> Transformer:
         """Returns the model with its weights, one of which is read at a time.
