@@ -1,18 +1,25 @@
 """A model of another system, and how its weights become ours."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch
-from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
-from keras_transformer.weights import named_weights
+
+if TYPE_CHECKING:
+    from keras_transformer.model import Transformer
 
 # The logit of what a model never writes: its probability is 0 in every dtype,
 # and a loss with label smoothing stays finite.
@@ -51,43 +58,25 @@ class ForeignModel:
     unused: Collection[str] = ()
     notes: Sequence[str] = ()
 
-    def load_model(self, dtype: str | None = None) -> Transformer:
+    def load_model(self, dtype: str | None = None) -> "Transformer":
         """Returns the model with its weights, one of which is read at a time.
 
         Raises:
             InputError: If tensors are missing, left over or of another shape;
                 the message lists all of them.
         """
-        used = {*self.names.values(), *self.unused}
-        problems = [
-            f"{name}: missing"
-            for name in self.names.values()
-            if name not in self.tensors
-        ]
-        problems += [
-            f"{name}: the configuration has no such tensor"
-            for name in self.tensors
-            if name not in used
-        ]
+        # What is refused before needs no TensorFlow.
+        from keras_transformer.model import Transformer
+        from keras_transformer.weights import assign
+
         model = Transformer(self.config, dtype=dtype)
-        weights = named_weights(model)
-        for name, theirs in self.names.items():
-            if theirs not in self.tensors:
-                continue
-            value = self.convert(name, self.tensors[theirs])
-            shape = tuple(weights[name].shape)
-            if value.shape != shape:
-                problems.append(
-                    f"{theirs}: shape {list(value.shape)} instead of "
-                    f"{list(shape)} (inputs, outputs)"
-                )
-            elif not problems:
-                weights[name].assign(value)
-        if problems:
+        try:
+            assign(model, _ConvertedTensors(self), self.names)
+        except InputError as error:
             raise InputError(
-                f"{self.file} must have the weights that the configuration "
-                "beside it says. Received:\n" + "\n".join(problems)
-            )
+                f"{self.file} must have the weights of its configuration. "
+                f"{error}"
+            ) from error
         return model
 
     def differences(self) -> dict[str, Any]:
@@ -95,14 +84,35 @@ class ForeignModel:
 
         Sizes, special ids and the vocabularies' sizes are left out.
         """
-        names = [field.name for field in dataclasses.fields(self.config)]
-        start = names.index("activation")
-        defaults = {
-            field.name: field.default
-            for field in dataclasses.fields(self.config)
-        }
+        fields = dataclasses.fields(self.config)
+        first = [field.name for field in fields].index("activation")
         return {
-            name: getattr(self.config, name)
-            for name in names[start:]
-            if getattr(self.config, name) != defaults[name]
+            field.name: value
+            for field in fields[first:]
+            if (value := getattr(self.config, field.name)) != field.default
         }
+
+
+class _ConvertedTensors(Mapping):
+    """The weights by our names, and what is left over by its own name."""
+
+    def __init__(self, model: ForeignModel) -> None:
+        self._model = model
+        used = {*model.names.values(), *model.unused}
+        self._keys = [
+            name
+            for name, theirs in model.names.items()
+            if theirs in model.tensors
+        ] + [name for name in model.tensors if name not in used]
+
+    def __getitem__(self, name: str) -> Any:
+        model = self._model
+        if name not in model.names:
+            return model.tensors[name]
+        return model.convert(name, model.tensors[model.names[name]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
