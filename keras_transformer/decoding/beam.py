@@ -214,14 +214,16 @@ class BeamSearcher:
     def can_win(self, state: BeamState) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`.
 
-        log P never increases, and the length penalty that divides it grows
-        with the length. No live hypothesis can therefore score better than
-        the best of them at the maximum length. Without any, the bound is
-        -inf: at the maximum length, and in greedy search after the first end
-        token.
+        The best of them is compared, with `BeamSearch.stopping_penalty`.
+        Without any it scores -inf: at the maximum length, and in greedy
+        search after the first end token.
         """
         max_lengths = state.constraints.max_lengths
-        best = state.live_log_probs[:, 0] / self._penalty(max_lengths)
+        length = tf.maximum(state.index, 1)  # before the first step it is 0
+        penalty = self.settings.stopping_penalty(
+            tf.cast(length, tf.float32), tf.cast(max_lengths, tf.float32)
+        )
+        best = state.live_log_probs[:, 0] / penalty
         may_grow = state.index < max_lengths
         return may_grow & (best > state.finished_scores[:, -1])
 
