@@ -115,7 +115,7 @@ class _Settings:
     def _read(self, name: str, is_needed: bool = False) -> dict[str, Any]:
         if not is_needed and not (self.folder / name).exists():
             return {}
-        return read_object(inside(self.folder, name))
+        return _read_object(self.folder, name)
 
     def get(self, name: str, kind: type) -> Any:
         """Returns what config.json, else generation_config.json, says."""
@@ -146,19 +146,10 @@ class _Settings:
         )
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Reads a file with a JSON object.
-
-    Raises:
-        InputError: If it cannot be read or has anything else.
-    """
+def _read_object(folder: Path, name: str) -> dict[str, Any]:
+    path = inside(folder, name)
     try:
         values = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(
-            f"The folder of the model must have the file {path.name}. "
-            f"Received: {path} ({error.strerror})"
-        ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} must be valid JSON. Received: {error}"
@@ -259,44 +250,32 @@ def _read_vocabulary(
     if said.get("separate_vocabs"):
         target_table = _read_table(folder, "target_vocab.json")
     special = _special_tokens(settings, table)
-    token = target_language
-    if token and not token.startswith(">>"):
-        token = f">>{token}<<"
-    source = _read_bytes(folder, "source.spm"), table
-    target = _read_bytes(folder, "target.spm"), target_table
-    special = special._replace(language_token=token)
+    source = inside(folder, "source.spm").read_bytes(), table
+    target = inside(folder, "target.spm").read_bytes(), target_table
     try:
         first = LookupVocabulary(*source, special=special)
         vocabulary = LookupVocabulary(*target, first, special)
+        if target_language is not None:
+            vocabulary = vocabulary.translating_to(target_language)
     except InputError as error:
         raise InputError(
             f"The tokenizer in {folder} cannot be used. {error}"
         ) from error
     languages = said.get("source_lang"), said.get("target_lang")
-    if token:
-        languages = languages[0], token.strip("<>")
+    if target_language is not None:
+        languages = languages[0], target_language.strip("<>")
     return vocabulary, languages
 
 
 def _read_table(folder: Path, name: str) -> dict[str, int]:
-    table = read_object(inside(folder, name))
-    if sorted(map(str, table.values())) != sorted(map(str, range(len(table)))):
+    table = _read_object(folder, name)
+    ids = list(table.values())
+    if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
         raise InputError(
-            f"{folder / name} must have all ids from 0 on, each once. "
-            f"Received: {len(table):,} pieces with other ids"
+            f"{folder / name} must have the ids from 0 on, each once. "
+            f"Received: {len(ids):,} pieces with other ids"
         )
     return table
-
-
-def _read_bytes(folder: Path, name: str) -> bytes:
-    path = inside(folder, name)
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"The folder of the model must have the file {name}. "
-            f"Received: {path} ({error.strerror})"
-        ) from error
 
 
 def _special_tokens(
@@ -368,20 +347,16 @@ def _read_search(
 
 
 def _find_weights(folder: Path) -> Path:
+    there = {path.name for path in folder.iterdir()}
     for name in _WEIGHTS:
-        if (folder / name).exists() or (folder / name).is_symlink():
+        if name in there:
             return inside(folder, name)
-    parts = [name for name in _WEIGHTS if (folder / f"{name}.index.json").exists()]
-    if parts:
-        raise InputError(
-            f"The weights in {folder} must be in one file. Received: "
-            f"{parts[0]}.index.json of several files. Join them with "
-            "transformers: model.save_pretrained(folder, "
-            "max_shard_size='100GB')"
-        )
+    parts = there.intersection(f"{name}.index.json" for name in _WEIGHTS)
     raise InputError(
-        f"The folder of the model must have {' or '.join(_WEIGHTS)}. "
-        f"Received: {folder} without them"
+        f"{folder} must have {' or '.join(_WEIGHTS)}. Received: "
+        + ("weights in several files" if parts else "none")
+        + ". Save them in one, with transformers: "
+        "model.save_pretrained(folder, max_shard_size='100GB')" * bool(parts)
     )
 
 

@@ -174,6 +174,11 @@ class BeamSearcher:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.settings.beam_size
         tokens, parents, log_probs = candidates
+        if self.settings.length_penalty != "wu":
+            # What had no chance may get one: a sentence that is done stays so
+            # until it leaves the batch.
+            can_win = self.can_win(state)[:, None]
+            log_probs = tf.where(can_win, log_probs, -float("inf"))
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
         ended = tokens == self.eos_id

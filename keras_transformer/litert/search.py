@@ -135,6 +135,8 @@ class _Search:
         beam_size, beams = self._settings.beam_size, self.beams
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(found, forced)
+        # A sentence that is done stays so until it leaves the batch.
+        log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self._length] = tokens
         ended = tokens == self._ids.eos
@@ -189,7 +191,8 @@ class _Search:
         """Returns True where a live hypothesis can still be a result, `[B]`."""
         beams = self.beams
         penalty = self._settings.stopping_penalty(
-            np.float32(self._length), beams.max_lengths.astype(np.float32)
+            np.float32(max(self._length, 1)),  # 0 before the first step
+            beams.max_lengths.astype(np.float32),
         )
         best = beams.live_log_probs[:, 0] / penalty
         may_grow = self._length < beams.max_lengths
