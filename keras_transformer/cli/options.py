@@ -304,7 +304,7 @@ def open_runs(
             f"The runs must be for {task.name}. Received: {runs[0].path}, "
             f"which is for {found.name}. Use `keras-transformer {program}`."
         )
-    search = search_of(options, found.search)
+    search = search_of(options, runs[0].default_search)
     return kt.Translator.open(
         runs,
         options.checkpoint,
