@@ -24,25 +24,34 @@ def named_weights(model: keras.Model) -> dict[str, keras.Variable]:
     return {w.path.removeprefix(start): w for w in model.weights}
 
 
-def assign(model: keras.Model, values: Mapping[str, Any]) -> None:
+def assign(
+    model: keras.Model,
+    values: Mapping[str, Any],
+    shown_names: Mapping[str, str] | None = None,
+) -> None:
     """Assigns all weights of a model, or none.
 
     Args:
         model: A `Transformer`.
-        values: An array for every name of `named_weights`.
+        values: An array for every name of `named_weights`. Each is read
+            twice, and not kept.
+        shown_names: What messages call a weight. Default: its name.
 
     Raises:
         InputError: If weights are missing, unknown or of another shape; the
             message lists all of them.
     """
     weights = named_weights(model)
-    problems = [f"{name}: missing" for name in weights if name not in values]
+    shown = {name: name for name in [*weights, *values]} | (shown_names or {})
+    problems = [
+        f"{shown[name]}: missing" for name in weights if name not in values
+    ]
     for name, value in values.items():
         if name not in weights:
-            problems.append(f"{name}: the model has no such weight")
+            problems.append(f"{shown[name]}: the model has no such weight")
         elif np.shape(value) != tuple(weights[name].shape):
             problems.append(
-                f"{name}: shape {list(np.shape(value))} instead of "
+                f"{shown[name]}: shape {list(np.shape(value))} instead of "
                 f"{list(weights[name].shape)}"
             )
     if problems:

@@ -42,7 +42,9 @@ def main() -> None:
     model = build_model(shape, options.dtype)
     # Ids go in and come out: only the special ids of a vocabulary are needed.
     ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
-    vocabulary = types.SimpleNamespace(vocab_size=shape.vocab_size, **ids)
+    vocabulary = types.SimpleNamespace(
+        vocab_size=shape.vocab_size, source_eos_id=3, **ids
+    )
     vocabulary.source = vocabulary
     task = TranslationTask()
     pool = concurrent.futures.ThreadPoolExecutor(workers)

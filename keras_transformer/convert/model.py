@@ -1,7 +1,7 @@
 """A model of another system, and how its weights become ours."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
-from keras_transformer.weights import named_weights
+from keras_transformer.weights import assign
 
 # The logit of what a model never writes: its probability is 0 in every dtype,
 # and a loss with label smoothing stays finite.
@@ -55,36 +55,14 @@ class ForeignModel:
             InputError: If tensors are missing, left over or of another shape;
                 the message lists all of them.
         """
-        used = {*self.names.values(), *self.unused}
-        problems = [
-            f"{name}: missing"
-            for name in self.names.values()
-            if name not in self.tensors
-        ]
-        problems += [
-            f"{name}: the configuration has no such tensor"
-            for name in self.tensors
-            if name not in used
-        ]
         model = Transformer(self.config, dtype=dtype)
-        weights = named_weights(model)
-        for name, theirs in self.names.items():
-            if theirs not in self.tensors:
-                continue
-            value = self.convert(name, self.tensors[theirs])
-            shape = tuple(weights[name].shape)
-            if value.shape != shape:
-                problems.append(
-                    f"{theirs}: shape {list(value.shape)} instead of "
-                    f"{list(shape)} (inputs, outputs)"
-                )
-            elif not problems:
-                weights[name].assign(value)
-        if problems:
+        try:
+            assign(model, _ConvertedTensors(self), self.names)
+        except InputError as error:
             raise InputError(
-                f"{self.file} must have the weights that the configuration "
-                "beside it says. Received:\n" + "\n".join(problems)
-            )
+                f"{self.file} must have the weights of its configuration. "
+                f"{error}"
+            ) from error
         return model
 
     def differences(self) -> dict[str, Any]:
@@ -92,14 +70,35 @@ class ForeignModel:
 
         Sizes, special ids and the vocabularies' sizes are left out.
         """
-        names = [field.name for field in dataclasses.fields(self.config)]
-        start = names.index("activation")
-        defaults = {
-            field.name: field.default
-            for field in dataclasses.fields(self.config)
-        }
+        fields = dataclasses.fields(self.config)
+        first = [field.name for field in fields].index("activation")
         return {
-            name: getattr(self.config, name)
-            for name in names[start:]
-            if getattr(self.config, name) != defaults[name]
+            field.name: value
+            for field in fields[first:]
+            if (value := getattr(self.config, field.name)) != field.default
         }
+
+
+class _ConvertedTensors(Mapping):
+    """The weights by our names, and what is left over by its own name."""
+
+    def __init__(self, model: ForeignModel) -> None:
+        self._model = model
+        used = {*model.names.values(), *model.unused}
+        self._keys = [
+            name
+            for name, theirs in model.names.items()
+            if theirs in model.tensors
+        ] + [name for name in model.tensors if name not in used]
+
+    def __getitem__(self, name: str) -> Any:
+        model = self._model
+        if name not in model.names:
+            return model.tensors[name]
+        return model.convert(name, model.tensors[model.names[name]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)

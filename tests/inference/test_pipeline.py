@@ -37,6 +37,27 @@ def test_output_never_exceeds_its_limits(
     assert (result.ids[:, :, -1].numpy() == eos_id).all()
 
 
+def test_sources_may_have_no_end_token(model, tokenizer, monkeypatch):
+    """Padding in its place is not attended to, and counts as no token."""
+    text, settings = tf.constant(["dog"]), kt.BeamSearch(extra_length=3)
+    pipeline = kt.Translator(model, tokenizer).pipeline
+    ids = pipeline.source_ids(text)
+    with_end, _, _ = pipeline.with_end(ids)
+    monkeypatch.setattr(tokenizer, "source_eos_id", tokenizer.pad_id)
+    source, lengths, _ = pipeline.with_end(ids)
+    assert source.numpy().tolist() == [[*ids[0].numpy(), 0]]
+    assert lengths.numpy() == with_end.shape[1]
+    labels, _, _ = pipeline.labels_with_end(ids)
+    np.testing.assert_array_equal(labels, with_end)
+    limits = pipeline.max_lengths(source, settings)
+    assert limits.numpy() == with_end.shape[1] - 1 + 3
+    found = pipeline.token_log_probs(source, labels[:, :1])
+    start = tf.constant([[2]])
+    position = model({"source": ids.to_tensor(), "target": start})
+    log_probs = tf.nn.log_softmax(position)[0, 0, labels[0, 0]]
+    np.testing.assert_allclose(found[0, 0], log_probs, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("factor", "extra", "expected"),
     [

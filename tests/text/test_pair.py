@@ -10,7 +10,7 @@ from tokenizer_texts import CORPUS, odd_ids, odd_texts
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import open_vocabulary
-from keras_transformer.text.pair import LookupVocabulary
+from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 
 ENGLISH, GERMAN = CORPUS[::2], CORPUS[1::2]
 
@@ -190,3 +190,53 @@ def test_special_ids_of_both_languages_are_the_same(models):
     other = {"<pad>": 2, "<unk>": 1, "</s>": 0}
     with pytest.raises(InputError, match="must have the same ids"):
         LookupVocabulary(models[0], table, LookupVocabulary(models[1], other))
+
+
+@pytest.fixture(scope="module")
+def other_tokens(models):
+    """As OpenNMT-tf's, with a language token that sources begin with."""
+    names = ["<blank>", "<s>", "</s>", "the", ">>deu<<", ">>fra<<", "<unk>"]
+    pieces = {one for model in models for one in pieces_of(model)}
+    names += sorted(pieces.difference(names))
+    table = {name: i for i, name in enumerate(names)}
+    special = SpecialTokens(
+        pad_token="<blank>",
+        decoder_start_token="<s>",
+        source_eos_token="<blank>",
+        language_token=">>deu<<",
+    )
+    source = LookupVocabulary(models[0], table, special=special)
+    return LookupVocabulary(models[1], table, source, special)
+
+
+def test_other_special_tokens(other_tokens, tmp_path):
+    other_tokens.save_files(tmp_path)
+    assert (tmp_path / "special_tokens_map.json").exists()
+    for one in (other_tokens, open_vocabulary(tmp_path)):
+        ids = (one.pad_id, one.bos_id, one.eos_id, one.unk_id)
+        assert ids == (0, 1, 2, 6)
+        assert one.source_eos_id == one.source.source_eos_id == 0
+        assert one.special == other_tokens.special
+        assert one.is_control(0) and one.is_control(1) and not one.is_control(3)
+    with pytest.raises(InputError, match="cannot be used.*'other'"):
+        (tmp_path / "special_tokens_map.json").write_text('{"other": "<s>"}')
+        open_vocabulary(tmp_path)
+
+
+def test_sources_without_a_language_token_get_one(other_tokens):
+    texts = ["a man", ">>fra<< a man", "", "  ", ">>fra<<"]
+    rest = other_tokens.source.encode(["a man"])[0][1:]
+    expected = [[4, *rest], [5, *rest], [], [], [5]]
+    assert other_tokens.source.encode(texts) == expected
+    found = other_tokens.source.tokenize(tf.constant(texts))
+    assert found.to_list() == expected
+    targets = other_tokens.target.tokenize(tf.constant(["a man"])).to_list()
+    assert targets == other_tokens.target.encode(["a man"])
+    assert 4 not in targets[0]
+
+
+def test_an_unknown_language_token_is_refused(models):
+    table = {"<pad>": 0, "<unk>": 1, "</s>": 2, ">>deu<<": 3}
+    special = SpecialTokens(language_token=">>fra<<")
+    with pytest.raises(InputError, match=">>deu<<. Received: >>fra<<"):
+        LookupVocabulary(models[0], table, special=special)

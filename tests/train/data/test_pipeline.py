@@ -106,6 +106,20 @@ def test_layout_and_budget():
     assert found != sorted(found) and found != sorted(found, reverse=True)
 
 
+def test_sources_may_have_no_end_token(monkeypatch):
+    tokenizer = ids.tokenizer()
+    monkeypatch.setattr(tokenizer, "source_eos_id", tokenizer.pad_id)
+    expected = {
+        ids.number_of(source): (pad(source), pad([*target, 3]))
+        for source, target in PAIRS
+    }
+    for sources, _, labels in read_pass(
+        BatchStream(SHARDS, tokenizer, seed=1, **SIZES)
+    ):
+        for source, row in zip(sources, labels, strict=True):
+            assert (pad(source), pad(row)) == expected[ids.number_of(source)]
+
+
 # === Order ===
 
 

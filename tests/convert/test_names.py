@@ -1,0 +1,62 @@
+"""The table of weight names."""
+
+import itertools
+
+import keras_transformer as kt
+from keras_transformer.convert.names import OTHERS, PARTS, weight_names
+from keras_transformer.weights import named_weights
+
+SIZES = dict(vocab_size=11, num_layers=1, decoder_layers=2, d_model=4, d_ff=6)
+
+
+def config(**values):
+    return kt.TransformerConfig(**SIZES, num_heads=2, max_length=5, **values)
+
+
+def test_names_are_those_of_the_model():
+    switches = ("norm_first", "attention_bias", "output_bias")
+    for tied, *values in itertools.product(
+        ("all", "inputs", "target", "none"), *[(False, True)] * 3
+    ):
+        one = config(
+            tied_embeddings=tied, **dict(zip(switches, values, strict=True))
+        )
+        names = weight_names(one, "keras_transformer")
+        assert set(names) == set(named_weights(kt.Transformer(one)))
+        # A bias has the table's name, which is not that of every tying.
+        assert all(
+            name == own or own == "output_embedding/bias"
+            for name, own in names.items()
+        )
+
+
+def test_names_of_other_systems():
+    one = config(attention_bias=True)
+    names = weight_names(one, "hugging_face")
+    prefix = "decoder/layer_1/cross_attention"
+    assert names[f"{prefix}/output/bias"] == (
+        "model.decoder.layers.1.encoder_attn.out_proj.bias"
+    )
+    names = weight_names(one, "marian")
+    assert names[f"{prefix}/key/kernel"] == "decoder_l2_context_Wk"
+    assert names[f"{prefix}/key/bias"] == "decoder_l2_context_bk"
+    norm = "encoder/layer_0/feed_forward_norm/norm/gamma"
+    assert names[norm] == "encoder_l1_ffn_ffn_ln_scale"
+    pre = config(norm_first=True)
+    assert weight_names(pre, "marian")[norm] == (
+        "encoder_l1_ffn_ffn_ln_scale_pre"
+    )
+    assert weight_names(pre, "opennmt_tf")[norm] == (
+        "model/encoder/layers/0/ffn/input_layer_norm/gamma"
+    )
+    assert weight_names(one, "opennmt_tf")[norm] == (
+        "model/encoder/layers/0/ffn/output_layer_norm/gamma"
+    )
+
+
+def test_no_name_is_used_twice():
+    """But CTranslate2's, where several of our weights are one matrix."""
+    one = config(tied_embeddings="none", attention_bias=True, output_bias=True)
+    for system in (set(PARTS[0]) & set(OTHERS[0])) - {"paper", "ctranslate2"}:
+        names = list(weight_names(one, system).values())
+        assert len(names) == len(set(names)), system
