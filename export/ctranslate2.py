@@ -24,7 +24,9 @@ from keras_transformer.export.writing import (
     PROBES,
     check_weights,
     describe,
+    language_tokens,
     new_folder,
+    power_of_length,
     refuse_taken,
     write_about,
 )
@@ -34,12 +36,10 @@ from keras_transformer.model import Transformer
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.text import Vocabulary
 from keras_transformer.weights import named_weights
 
 _TOLERANCES = TOLERANCES["ctranslate2"]
-_LANGUAGE_TOKEN = """A language token such as `>>deu<<` is a piece of its own:
-`[">>deu<<", *source.encode(text, out_type=str)]`.
-"""
 # CTranslate2 reads as many tokens of a source unless it is told otherwise.
 _POSITIONS = 1024
 
@@ -211,20 +211,32 @@ def _values(translator: Translator) -> dict[str, Any]:
     search = converted(translator.search, BeamSearch)
     tokenizer, pipeline = translator.tokenizer, translator.pipeline
     banned = tokenizer.target.pieces(pipeline.special_ids["banned_ids"])
-    # CTranslate2 has the form `power`.
-    is_power = search.length_penalty != "wu"
     has_table = "source.spm" in tokenizer.files()
+    has_end = tokenizer.source_eos_id == tokenizer.eos_id
     return dict(
         source="source.spm" if has_table else "tokenizer.model",
         target="target.spm" if has_table else "tokenizer.model",
-        language_token=_LANGUAGE_TOKEN if has_table else "",
+        add_language=_add_language(tokenizer),
+        end="gets its end token from CTranslate2"
+        if has_end
+        else "has no end token",
         beam_size=search.beam_size,
         formula=search.formula,
-        length_penalty=round(search.alpha * (1 if is_power else 2 / 3), 2),
+        length_penalty=power_of_length(search),
         banned=[[piece] for piece in banned],
         max_length=pipeline.max_length,
         max_decoding_length=pipeline.max_length - 1,
     )
+
+
+def _add_language(vocabulary: Vocabulary) -> str:
+    """Returns the line of the README's program that adds a language token."""
+    tokens = language_tokens(vocabulary)
+    if not tokens:
+        return ""
+    token = vocabulary.language_token or tokens[0]
+    others = f"  # one of {len(tokens)} languages" if len(tokens) > 1 else ""
+    return f'\npieces = [["{token}", *row] for row in pieces]{others}'
 
 
 def _verify(folder: Path, translator: Translator, dtype: str) -> None:
