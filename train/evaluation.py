@@ -94,7 +94,8 @@ def describe(results: dict[str, Any]) -> str:
     if "beam_size" in results:
         search = f"beam {results['beam_size']}, alpha {results['alpha']}"
         penalty = results.get("length_penalty", "wu")  # older ones lack it
-        search += f", length penalty {penalty}" * (penalty != "wu")
+        if penalty != "wu":
+            search += f", length penalty {penalty}"
     lines = [
         f"{results['split']}: {results['sentences']:,} sentences, "
         f"{search}, {results['seconds']} s",

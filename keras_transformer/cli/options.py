@@ -167,6 +167,7 @@ def _default_text(cls: type, field: dataclasses.Field) -> str:
         of_trees = getattr(ParsingTask.search, field.name)
         if of_trees != field.default:
             text += f"; of trees: {of_trees}"
+        text += "; a run may have its own"
     return text
 
 

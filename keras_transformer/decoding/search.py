@@ -112,15 +112,15 @@ class BeamSearch(_Settings):
     """Settings of beam search (section 6.1; Wu et al. 2016).
 
     It finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha, where
-    n counts the tokens, the end token included; models of other systems may
-    need another `length_penalty`. Each step keeps the K best continuations of
-    the live hypotheses. A continuation with the end token is finished if it is
-    among the K best, and its score never changes again. The
-    search of a sentence stops when K hypotheses are finished and no live one
-    can still score better than the worst of them, or at the maximum length.
-    The last token at the maximum length is always the end token, so every
-    hypothesis ends with one. With beam size 1 the search is greedy: it takes
-    the best token until that is the end token.
+    n counts the tokens, the end token included; other systems divide by
+    another `length_penalty`. Each step keeps the K best continuations of the
+    live hypotheses. A continuation with the end token is finished if it is
+    among the K best, and its score never changes again. The search of a
+    sentence stops when K hypotheses are finished and no live one can still
+    score better than the worst of them, or at the maximum length. The last
+    token at the maximum length is always the end token, so every hypothesis
+    ends with one. With beam size 1 the search is greedy: it takes the best
+    token until that is the end token.
     """
 
     beam_size: int = described(
@@ -145,8 +145,9 @@ class BeamSearch(_Settings):
         try:
             return cls(**values)
         except (TypeError, InputError) as error:  # TypeError: another field
+            names = ", ".join(field.name for field in dataclasses.fields(cls))
             raise InputError(
-                f"The search of {owner} must have fields of BeamSearch. "
+                f"The search of {owner} must have valid values of {names}. "
                 f"Received: search={values!r}, {error}"
             ) from error
 

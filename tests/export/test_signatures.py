@@ -187,36 +187,6 @@ def test_samples_are_those_of_the_translator(call, translator):
     assert greedy(text)["translations"].numpy().tolist() == [b"Hund"]
 
 
-@pytest.mark.parametrize("form", ["power", "power_without_end"])
-def test_the_length_penalty_is_that_of_the_saved_search(
-    model, tokenizer, tmp_path, form
-):
-    search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty=form)
-    translator = kt.Translator(model, tokenizer, search)
-    path = kt.export.save(
-        translator, tmp_path / "1", include=["serving_default", "score"]
-    )
-    loaded, text = tf.saved_model.load(path).signatures, tf.constant(TEXTS)
-    found = loaded["serving_default"](text=text)
-    expected = translator.translate(TEXTS)
-    texts = np.char.decode(found["translations"].numpy().astype("S"), "utf-8")
-    assert texts[:, 0].tolist() == [one.texts[0] for one in expected]
-    scores = [one.scores[0] for one in expected]
-    np.testing.assert_allclose(found["scores"][:, 0], scores, rtol=1e-4)
-    scored = loaded["score"](text=text, translation=found["translations"][:, 0])
-    np.testing.assert_allclose(scored["scores"], scores, rtol=1e-4)
-    # Alpha is an input.
-    graph = Signatures(translator).make(
-        ["serving_default", "translate_with_options"]
-    )["translate_with_options"]
-    request = dict(beam_size=2, alpha=0.5, extra_length=12, length_factor=1.0)
-    found = graph(text, *map(tf.constant, request.values()))
-    requested = kt.BeamSearch(**request, length_penalty=form)
-    expected = kt.Translator(model, tokenizer, requested, 2).translate(TEXTS)
-    scores = [one.scores for one in expected]
-    np.testing.assert_allclose(found["scores"], scores, rtol=1e-4)
-
-
 def test_score(call, translator):
     texts = ["dog", "cat", "The old tree sleeps.", ""]
     translations = ["Hund", "Hund", "Baum schläft, der alte.", "Hund"]

@@ -249,22 +249,6 @@ def test_log_probability_and_perplexity(model, tokenizer):
     assert translator.score("dog", "Hund") == pytest.approx(found[0], rel=1e-4)
 
 
-@pytest.mark.parametrize("form", ["wu", "power", "power_without_end"])
-def test_the_score_of_a_translation_is_that_of_the_search(
-    model, tokenizer, pairs, form
-):
-    search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty=form)
-    translator = kt.Translator(model, tokenizer, search)
-    found = translator.translate(list(pairs))
-    texts = [translation.texts[0] for translation in found]
-    assert texts == list(pairs.values())
-    np.testing.assert_allclose(
-        [score.score for score in translator.score(list(pairs), texts)],
-        [translation.scores[0] for translation in found],
-        rtol=1e-4,
-    )
-
-
 @pytest.mark.parametrize(
     "sources, targets, received",
     [

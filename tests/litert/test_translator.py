@@ -46,8 +46,8 @@ def test_translations_and_scores(litert, translator, pairs):
         kt.BeamSearch(1, alpha=0.0, extra_length=0),
         kt.BeamSearch(2, alpha=1.0, extra_length=3, length_factor=0.5),
         kt.BeamSearch(3, alpha=5.0, extra_length=2**40),
-        kt.BeamSearch(3, 1.0, length_penalty="power"),
-        kt.BeamSearch(3, 1.0, length_penalty="power_without_end"),
+        kt.BeamSearch(3, 1.0, 1, length_penalty="power"),
+        kt.BeamSearch(3, 1.0, 1, length_penalty="power_without_end"),
     ],
 )
 def test_settings_of_the_search(
