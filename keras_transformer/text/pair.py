@@ -32,6 +32,11 @@ class SpecialTokens(NamedTuple):
 _DEFAULT = SpecialTokens()
 
 
+def language_token(language: str) -> str:
+    """Returns the token of a language, which may be the token itself."""
+    return f">>{language.strip('<>')}<<"
+
+
 class LookupVocabulary(Vocabulary):
     """A SentencePiece model that splits text, and a table of the pieces' ids.
 
@@ -87,10 +92,10 @@ class LookupVocabulary(Vocabulary):
         self.source_eos_id = table[special.source_eos_token]
         self.language_token = token = special.language_token
         if token is not None and token not in other:
-            known = [piece for piece in other if piece.startswith(">>")]
+            known = ", ".join(self.languages) or "none"
             raise InputError(
-                "The language token must be one of the source's vocabulary: "
-                f"{', '.join(known) or 'which has none'}. Received: {token}"
+                "The target language must be one of the source's vocabulary: "
+                f"{known}. Received: {token.strip('<>')}"
             )
 
     @classmethod
@@ -124,6 +129,19 @@ class LookupVocabulary(Vocabulary):
     @property
     def source(self) -> "LookupVocabulary":
         return self._source
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages that a source may ask for, such as `"fra"`."""
+        pieces = self.source.table
+        return [x[2:-2] for x in pieces if re.fullmatch(">>[^<>]+<<", x)]
+
+    def translating_to(self, language: str) -> "LookupVocabulary":
+        token = language_token(language)
+        special = self.special._replace(language_token=token)
+        source = self.source
+        source = LookupVocabulary(source.model, source.table, None, special)
+        return LookupVocabulary(self.model, self.table, source, special)
 
     def files(self) -> Mapping[str, bytes]:
         tables = {"vocab.json": self.source.table}

@@ -64,6 +64,21 @@ class Vocabulary(abc.ABC):
         """The vocabulary of what the model writes."""
         return self
 
+    def translating_to(self, language: str) -> "Vocabulary":
+        """Returns this vocabulary with another target language.
+
+        Args:
+            language: Such as `"fra"`, for a language token `>>fra<<`.
+
+        Raises:
+            InputError: If it has no such token.
+        """
+        raise InputError(
+            "A target language needs a vocabulary with language tokens. "
+            f"Received: target_language={language!r} for a model with one "
+            "target language"
+        )
+
     @abc.abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns what `tokenize` does, without TensorFlow.
