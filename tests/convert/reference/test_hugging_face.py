@@ -117,10 +117,14 @@ def test_search(case, beam_size):
     assert len(ended) > 50
     search = dict(vars(case.translator.search), beam_size=beam_size)
     translator = kt.Translator(
-        case.translator.model, case.translator.tokenizer, kt.BeamSearch(**search)
+        case.translator.model,
+        case.translator.tokenizer,
+        kt.BeamSearch(**search),
     )
     equal = 0
-    for i, found in zip(ended, translator.translate([texts[i] for i in ended]), strict=True):
+    for i, found in zip(
+        ended, translator.translate([texts[i] for i in ended]), strict=True
+    ):
         text = case.tokenizer.decode(expected[i], skip_special_tokens=True)
         if found.texts[0] == text:
             equal += 1
