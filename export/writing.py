@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
@@ -13,10 +14,12 @@ from typing import Any
 from keras import ops
 
 from keras_transformer import __version__
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import write_json
+from keras_transformer.text import Vocabulary
 
 PROBES = (
     "I am a student.",
@@ -54,6 +57,22 @@ def check_weights(translator: Translator) -> None:
             f"first of them {invalid[0]}. Training may have diverged: export "
             "an earlier checkpoint."
         )
+
+
+def power_of_length(search: BeamSearch) -> float:
+    """Returns the exponent for systems that divide by a power of the length.
+
+    Two thirds of the exponent of Wu et al. ranks alike at usual lengths.
+    """
+    if search.length_penalty == "wu":
+        return round(search.alpha * 2 / 3, 2)
+    return search.alpha
+
+
+def language_tokens(vocabulary: Vocabulary) -> list[str]:
+    """Returns the pieces that name the language to translate to."""
+    pieces = vocabulary.source.pieces(range(vocabulary.source.vocab_size))
+    return [piece for piece in pieces if re.fullmatch(">>.+<<", piece)]
 
 
 def describe(translator: Translator) -> dict[str, Any]:

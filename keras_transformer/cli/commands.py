@@ -36,6 +36,7 @@ def argument_parser() -> argparse.ArgumentParser:
         training.train,
         training.evaluate,
         training.average,
+        training.import_,
         inference.translate,
         inference.parse,
         inference.score,

@@ -54,7 +54,7 @@ def add_commands(
     for function in commands:
         text = function.__doc__
         subparser = subparsers.add_parser(
-            function.__name__,
+            function.__name__.rstrip("_"),  # `import_`: a keyword
             help=text[0].lower() + text[1:].rstrip("."),
             allow_abbrev=False,
         )
@@ -178,9 +178,14 @@ _LITERT = ", or that `export --format litert` wrote"
 _AVERAGED = (
     "; the probabilities of several runs with the same tokenizer are averaged"
 )
-CHECKPOINT = flag(
+_CHECKPOINT = flag(
     "--checkpoint STEP",
     "a step, best (by validation score) or last (default: last)",
+)
+TARGET_LANGUAGE = flag(
+    "--target-language LANGUAGE",
+    "language to translate to, of a model with several: fra is short for "
+    ">>fra<<, with which a source may also begin",
 )
 _DTYPE = flag(
     "--dtype",
@@ -188,6 +193,8 @@ _DTYPE = flag(
     "(default: float32)",
     choices=("float32", "bfloat16", "float16"),
 )
+# What chooses the weights, and what they translate to.
+CHECKPOINT = flags(_CHECKPOINT, TARGET_LANGUAGE)
 
 
 def _runs(text: str, nargs: str | int = "+") -> Flag:
@@ -265,11 +272,12 @@ def open_litert(
             "of several runs in one: `keras-transformer export RUN1 RUN2 "
             f"--format litert`. Received: {' '.join(options.runs)}"
         )
-    for name in ("checkpoint", "dtype", "sample"):
+    for name in ("checkpoint", "target_language", "dtype", "sample"):
         if given := getattr(options, name, None):
+            name = name.replace("_", "-")
             raise InputError(
-                "An export for LiteRT has the checkpoint and the type that it "
-                "was written with, and beam search. Leave out "
+                "An export for LiteRT has the checkpoint, the language and the "
+                "type that it was written with, and beam search. Leave out "
                 f"--{name}, or use the run. Received: --{name}"
                 + ("" if given is True else f" {given}")
             )
@@ -297,7 +305,7 @@ def open_runs(
             "export for LiteRT, which translate, evaluate, score and serve take"
         )
     import_tensorflow_quietly()
-    runs = [kt.Run.open(path) for path in options.runs]
+    runs = [kt.Run.open(path, options.target_language) for path in options.runs]
     found = runs[0].task
     if task is not None and task.name != found.name:
         program = "translate" if found.targets_are_text else "parse"

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from keras_transformer.cli.options import (
     PRESET_NAMES,
     RUN,
     SEARCH,
+    TARGET_LANGUAGE,
     command,
     field_flags,
     flag,
@@ -23,8 +25,11 @@ from keras_transformer.cli.options import (
     workers_of,
 )
 from keras_transformer.config import TransformerConfig
+from keras_transformer.convert import FORMATS, ForeignModel
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import check_new
+from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
@@ -164,7 +169,7 @@ def evaluate(options: argparse.Namespace) -> None:
         print(evaluation.describe(results))
         print(f"not recorded: {options.runs[0]} is an export")
         return
-    run = kt.train.TrainingRun.open(options.runs[0])
+    run = kt.train.TrainingRun.open(options.runs[0], options.target_language)
     search = search_of(options, run.default_search)
     corpus = _open_corpus(options, run.recipe)
     translator = kt.Translator.open(
@@ -186,7 +191,9 @@ def _open_corpus(
     """Opens a corpus in the languages that a model translates."""
     trained = languages.get("source"), languages.get("target")
     given = options.source or trained[0], options.target or trained[1]
-    if None not in trained and given != trained:
+    # Other systems may have other codes for the same languages.
+    are_ours = None not in trained and "imported_from" not in languages
+    if are_ours and given != trained:
         raise InputError(
             f"{options.runs[0]} translates from {trained[0]} to {trained[1]}. "
             f"Received: source={given[0]}, target={given[1]}"
@@ -210,6 +217,85 @@ def _evaluate(
         workers_of(options),
         options.metric,
     )
+
+
+@command(
+    flag("folder", "folder of a model of another system"),
+    flag("--output PATH", "folder of the run", required=True),
+    flag(
+        "--format",
+        "system that wrote it (default: recognised by its files)",
+        choices=tuple(FORMATS),
+    ),
+    TARGET_LANGUAGE,
+    needs_tensorflow=False,
+)
+def import_(options: argparse.Namespace) -> None:
+    """Turn a model of another system into a run."""
+    # What is refused so far needs no TensorFlow.
+    check_new(options.output)
+    found = kt.convert.read(
+        options.folder, options.format, options.target_language
+    )
+    print(_description(found))
+    import_tensorflow_quietly()
+    model = found.load_model("float32")
+    source, target = found.languages
+    recipe = dict(preset=None, source=source, target=target)
+    try:
+        run = kt.train.TrainingRun.create(
+            options.output,
+            found.config,
+            {**recipe, "imported_from": found.system},
+            found.vocabulary,
+            model=model,
+            search=found.search,
+        )
+    except BaseException:
+        shutil.rmtree(options.output, ignore_errors=True)
+        raise
+    print(
+        f"\nThe run is in {run.path}. Next:\n"
+        f"  keras-transformer translate {run.path}\n"
+        f"  keras-transformer evaluate {run.path} --data DATA\n"
+        f"  keras-transformer train --init-from {run.path} --data DATA "
+        "--output runs/fine-tuned\n"
+        f"  keras-transformer export {run.path} --output exported/1"
+    )
+
+
+def _description(found: ForeignModel) -> str:
+    """Returns what a model is, and what is special about it."""
+    config, vocabulary = found.config, found.vocabulary
+    sides = dict(encoder=config.encoder, decoder=config.decoder)
+    search = found.search
+    differences = ", ".join(
+        f"{name} {value}" for name, value in found.differences().items()
+    )
+    rows = {
+        "model": f"{found.system}, {config.num_parameters:,} parameters",
+        **{
+            name: f"{sizes.num_layers} layers, {sizes.num_heads} heads, d_ff "
+            f"{sizes.d_ff:,}, d_model {config.d_model:,}"
+            for name, sizes in sides.items()
+        },
+        "languages": " to ".join(one or "unknown" for one in found.languages),
+        "vocabulary": f"{vocabulary.source.vocab_size:,} pieces of sources, "
+        f"{vocabulary.vocab_size:,} of targets",
+        "search": f"beam {search.beam_size}, score log P / {search.formula}, "
+        f"at most {search.extra_length} tokens",
+        "not the paper's": differences or "nothing",
+    }
+    lines = [f"{name + ':':<17} {value}" for name, value in rows.items()]
+    lines += [f"{'not followed:':<17} {note}" for note in found.notes]
+    tokens = getattr(vocabulary, "languages", [])
+    if len(tokens) > 1 and vocabulary.special.language_token is None:
+        lines.append(
+            f"A source must begin with one of {len(tokens)} target languages, "
+            f"as in >>{tokens[0]}<<, unless --target-language names one, here "
+            f"or later: {', '.join(tokens)}"
+        )
+    return "\n".join(lines)
 
 
 @command(

@@ -4,10 +4,13 @@ import importlib
 import os
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from keras_transformer.convert.model import ForeignModel
-from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
 
 __all__ = ["FORMATS", "ForeignModel", "load", "read"]
 
@@ -25,7 +28,7 @@ def load(
     format: str | None = None,
     target_language: str | None = None,
     dtype: str | None = None,
-) -> Translator:
+) -> "Translator":
     """Returns the translator of another system's model.
 
     Args:
@@ -37,6 +40,8 @@ def load(
     Raises:
         InputError: If the folder cannot be read or has no such model.
     """
+    from keras_transformer.inference.translator import Translator
+
     found = read(folder, format, target_language)
     model = found.load_model(dtype)
     return Translator(model, found.vocabulary, found.search)

@@ -1,18 +1,25 @@
 """A model of another system, and how its weights become ours."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch
-from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
-from keras_transformer.weights import assign
+
+if TYPE_CHECKING:
+    from keras_transformer.model import Transformer
 
 # The logit of what a model never writes: its probability is 0 in every dtype,
 # and a loss with label smoothing stays finite.
@@ -35,6 +42,8 @@ class ForeignModel:
         convert: Returns a weight in our layout, given our name and the weight
             as it is there. Default: as it is.
         unused: Names of tensors that are no weights.
+        notes: What its files say and nothing here does, such as a setting of
+            another search.
     """
 
     system: str
@@ -47,14 +56,19 @@ class ForeignModel:
     names: Mapping[str, str]
     convert: Callable[[str, np.ndarray], np.ndarray] = lambda name, x: x
     unused: Collection[str] = ()
+    notes: Sequence[str] = ()
 
-    def load_model(self, dtype: str | None = None) -> Transformer:
+    def load_model(self, dtype: str | None = None) -> "Transformer":
         """Returns the model with its weights, one of which is read at a time.
 
         Raises:
             InputError: If tensors are missing, left over or of another shape;
                 the message lists all of them.
         """
+        # What is refused before needs no TensorFlow.
+        from keras_transformer.model import Transformer
+        from keras_transformer.weights import assign
+
         model = Transformer(self.config, dtype=dtype)
         try:
             assign(model, _ConvertedTensors(self), self.names)

@@ -174,6 +174,11 @@ class BeamSearcher:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.settings.beam_size
         tokens, parents, log_probs = candidates
+        if self.settings.length_penalty != "wu":
+            # What had no chance may get one: a sentence that is done stays so
+            # until it leaves the batch.
+            can_win = self.can_win(state)[:, None]
+            log_probs = tf.where(can_win, log_probs, -float("inf"))
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
         ended = tokens == self.eos_id
@@ -214,14 +219,16 @@ class BeamSearcher:
     def can_win(self, state: BeamState) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`.
 
-        log P never increases, and the length penalty that divides it grows
-        with the length. No live hypothesis can therefore score better than
-        the best of them at the maximum length. Without any, the bound is
-        -inf: at the maximum length, and in greedy search after the first end
-        token.
+        The best of them is compared, with `BeamSearch.stopping_penalty`.
+        Without any it scores -inf: at the maximum length, and in greedy
+        search after the first end token.
         """
         max_lengths = state.constraints.max_lengths
-        best = state.live_log_probs[:, 0] / self._penalty(max_lengths)
+        length = tf.maximum(state.index, 1)  # before the first step it is 0
+        penalty = self.settings.stopping_penalty(
+            tf.cast(length, tf.float32), tf.cast(max_lengths, tf.float32)
+        )
+        best = state.live_log_probs[:, 0] / penalty
         may_grow = state.index < max_lengths
         return may_grow & (best > state.finished_scores[:, -1])
 

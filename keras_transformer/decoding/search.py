@@ -80,6 +80,21 @@ class _Settings:
         _, base = _PENALTY_BASES[self.length_penalty]
         return base(length) ** self.alpha
 
+    def stopping_penalty(self, length: Any, max_length: Any) -> Any:
+        """Returns the length penalty with which a live hypothesis may win.
+
+        log P never increases, so that of Wu et al. at the maximum length
+        bounds every score. The other forms grow too fast for that: live
+        hypotheses would be extended until they are loops. As in Hugging
+        Face's `generate`, whose form it is, they are compared as they are.
+
+        Args:
+            length: As in `penalty`.
+            max_length: Likewise.
+        """
+        wins_at = max_length if self.length_penalty == "wu" else length
+        return self.penalty(wins_at)
+
     @property
     def formula(self) -> str:
         """The length penalty of n tokens as text."""
@@ -117,10 +132,11 @@ class BeamSearch(_Settings):
     live hypotheses. A continuation with the end token is finished if it is
     among the K best, and its score never changes again. The search of a
     sentence stops when K hypotheses are finished and no live one can still
-    score better than the worst of them, or at the maximum length. The last
-    token at the maximum length is always the end token, so every hypothesis
-    ends with one. With beam size 1 the search is greedy: it takes the best
-    token until that is the end token.
+    score better than the worst of them (with another `length_penalty`: when
+    none would, if it ended now), or at the maximum length. The last token at
+    the maximum length is always the end token, so every hypothesis ends with
+    one. With beam size 1 the search is greedy: it takes the best token until
+    that is the end token.
     """
 
     beam_size: int = described(

@@ -56,11 +56,19 @@ class Run:
     search: BeamSearch | None = None
 
     @classmethod
-    def open(cls, path: str | os.PathLike) -> "Run":
+    def open(
+        cls, path: str | os.PathLike, target_language: str | None = None
+    ) -> "Run":
         """Reads the folder of a run.
 
+        Args:
+            path: The folder.
+            target_language: As in `LookupVocabulary.translating_to`. Default:
+                that of the run.
+
         Raises:
-            InputError: If it is not a run, or was written by another version.
+            InputError: If it is not a run, was written by another version, or
+                its vocabulary does not have the language.
         """
         path = Path(path)
         file = path / "config.json"
@@ -102,6 +110,8 @@ class Run:
                 f"{values['tokenizer'][:12]}. Received: "
                 f"{tokenizer.digest[:12]}. Restore the right file."
             )
+        if target_language is not None:
+            tokenizer = tokenizer.translating_to(target_language)
         return cls(
             path=path,
             config=TransformerConfig.from_dict(values["model"]),

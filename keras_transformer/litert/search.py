@@ -72,7 +72,6 @@ class _Beams(NamedTuple):
 
     sentences: np.ndarray  # [B] which sentence of the whole batch each row is
     max_lengths: np.ndarray  # [B]
-    final_penalties: np.ndarray  # [B] length penalties at the maximum lengths
     prefixes: np.ndarray  # [B, p + 1] forced tokens, then padding
     live_ids: np.ndarray  # [B, K, longest] hypotheses without an end token
     live_log_probs: np.ndarray  # [B, K] their log P, best first
@@ -109,7 +108,6 @@ class _Search:
         self.beams = _Beams(
             sentences=np.arange(batch),
             max_lengths=max_lengths,
-            final_penalties=settings.penalty(max_lengths.astype(np.float32)),
             prefixes=forced,
             live_ids=np.full((*beams, longest), ids.pad, np.int32),
             live_log_probs=first,
@@ -137,6 +135,8 @@ class _Search:
         beam_size, beams = self._settings.beam_size, self.beams
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(found, forced)
+        # A sentence that is done stays so until it leaves the batch.
+        log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self._length] = tokens
         ended = tokens == self._ids.eos
@@ -188,12 +188,13 @@ class _Search:
         return tokens, best // log_probs.shape[-1], total[rows, best]
 
     def can_win(self) -> np.ndarray:
-        """Returns True where a live hypothesis can still be a result, `[B]`.
-
-        log P never increases, and the length penalty grows with the length.
-        """
+        """Returns True where a live hypothesis can still be a result, `[B]`."""
         beams = self.beams
-        best = beams.live_log_probs[:, 0] / beams.final_penalties
+        penalty = self._settings.stopping_penalty(
+            np.float32(max(self._length, 1)),  # 0 before the first step
+            beams.max_lengths.astype(np.float32),
+        )
+        best = beams.live_log_probs[:, 0] / penalty
         may_grow = self._length < beams.max_lengths
         return may_grow & (best > beams.finished_scores[:, -1])
 

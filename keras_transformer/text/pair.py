@@ -32,6 +32,11 @@ class SpecialTokens(NamedTuple):
 _DEFAULT = SpecialTokens()
 
 
+def language_token(language: str) -> str:
+    """Returns the token of a language, which may be the token itself."""
+    return f">>{language.strip('<>')}<<"
+
+
 class LookupVocabulary(Vocabulary):
     """A SentencePiece model that splits text, and a table of the pieces' ids.
 
@@ -87,12 +92,12 @@ class LookupVocabulary(Vocabulary):
                 f"for {', '.join(same)}. Received: others of sources"
             )
         self.source_eos_id = table[special.source_eos_token]
-        token = special.language_token
+        self.language_token = token = special.language_token
         if token is not None and token not in other:
-            known = [piece for piece in other if piece.startswith(">>")]
+            known = ", ".join(self.languages) or "none"
             raise InputError(
-                "The language token must be one of the source's vocabulary: "
-                f"{', '.join(known) or 'which has none'}. Received: {token}"
+                "The target language must be one of the source's vocabulary: "
+                f"{known}. Received: {token.strip('<>')}"
             )
 
     @classmethod
@@ -127,6 +132,19 @@ class LookupVocabulary(Vocabulary):
     def source(self) -> "LookupVocabulary":
         return self._source
 
+    @property
+    def languages(self) -> list[str]:
+        """The languages that a source may ask for, such as `"fra"`."""
+        pieces = self.source.table
+        return [x[2:-2] for x in pieces if re.fullmatch(">>[^<>]+<<", x)]
+
+    def translating_to(self, language: str) -> "LookupVocabulary":
+        token = language_token(language)
+        special = self.special._replace(language_token=token)
+        source = self.source
+        source = LookupVocabulary(source.model, source.table, None, special)
+        return LookupVocabulary(self.model, self.table, source, special)
+
     def files(self) -> Mapping[str, bytes]:
         tables = {"vocab.json": self.source.table}
         if self.table != self.source.table:
@@ -150,7 +168,7 @@ class LookupVocabulary(Vocabulary):
     def _default_language(self) -> str:
         """What a text without a language token begins with."""
         is_source = self._source is self
-        return (is_source and self.special.language_token) or ""
+        return (is_source and self.language_token) or ""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         found = [re.match(LANGUAGE, text, re.ASCII) for text in texts]

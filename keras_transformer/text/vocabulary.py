@@ -42,6 +42,8 @@ class Vocabulary(abc.ABC):
         eos_id: Id of the end token.
         source_eos_id: Id of what ends a source: `eos_id`, or `pad_id` if
             sources have no end token.
+        language_token: What a source without a language token begins with,
+            such as `>>deu<<`.
     """
 
     vocab_size: int
@@ -50,6 +52,7 @@ class Vocabulary(abc.ABC):
     bos_id: int
     eos_id: int
     source_eos_id: int
+    language_token: str | None = None
 
     @property
     def source(self) -> "Vocabulary":
@@ -60,6 +63,21 @@ class Vocabulary(abc.ABC):
     def target(self) -> "Vocabulary":
         """The vocabulary of what the model writes."""
         return self
+
+    def translating_to(self, language: str) -> "Vocabulary":
+        """Returns this vocabulary with another target language.
+
+        Args:
+            language: Such as `"fra"`, for a language token `>>fra<<`.
+
+        Raises:
+            InputError: If it has no such token.
+        """
+        raise InputError(
+            "A target language needs a vocabulary with language tokens. "
+            f"Received: target_language={language!r} for a model with one "
+            "target language"
+        )
 
     @abc.abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

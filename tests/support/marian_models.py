@@ -11,7 +11,13 @@ import zlib
 from pathlib import Path
 
 import torch
-from marian_npz import END, UNKNOWN, pieces_model, pieces_of
+from marian_npz import (
+    DEVIATION,
+    END,
+    UNKNOWN,
+    pieces_model,
+    pieces_of,
+)
 from transformers import (
     GenerationConfig,
     MarianConfig,
@@ -33,9 +39,11 @@ DEFAULTS = {
     "scale_embedding": True,
     "max_position_embeddings": 512,
 }
+WORDS = {"end": 0, "languages": [], "added": [], "longer": False}
 # Where a configuration names no `container`, it is model.safetensors; `zip`
 # and `legacy` are the two layouts of pytorch_model.bin. `end` is the id of
-# </s>. `languages` are in the vocabulary, `added` after the pad token.
+# </s>. `languages` are in the vocabulary, `added` after the pad token, and
+# in a `longer` target vocabulary pieces too.
 # `search` is in generation_config.json, `hub` in config.json, where the files
 # of 2020 have fields that transformers does not know any more.
 CONFIGURATIONS = {
@@ -60,6 +68,7 @@ CONFIGURATIONS = {
         "max_position_embeddings": 1024,
     },
     "separate": {
+        "longer": True,
         "share_encoder_decoder_embeddings": False,
         "search": {"length_penalty": 0.6},
     },
@@ -122,8 +131,7 @@ def write_marian(folder, name):
     dtype = getattr(torch, changes.pop("dtype", "float32"))
     search, hub = changes.pop("search", {}), changes.pop("hub", {})
     words = {
-        part: changes.pop(part, default)
-        for part, default in (("end", 0), ("languages", []), ("added", []))
+        part: changes.pop(part, default) for part, default in WORDS.items()
     }
     separate = not changes.get("share_encoder_decoder_embeddings", True)
     tokenizer = _write_tokenizer(folder, separate, **words)
@@ -139,12 +147,15 @@ def write_marian(folder, name):
         decoder_start_token_id=pad,
     )
     model = MarianMTModel(config)
-    _randomise(model, seed=zlib.crc32(name.encode()))
+    model.eval()
+    seed = zlib.crc32(name.encode())
+    _randomise(model, seed)
     if not words["added"]:
         _clear_pad(model)
+    _enliven(model, seed)
     model.to(dtype)
     model.generation_config = GenerationConfig(
-        **{"num_beams": 4, "renormalize_logits": True, "max_length": 64}
+        **{"num_beams": 4, "renormalize_logits": True, "max_length": 32}
         | search,
         bad_words_ids=[[pad]],
         pad_token_id=pad,
@@ -203,11 +214,11 @@ def like_marian(model):
         table.data = torch.cat([angles.sin(), angles.cos()], 1).to(table)
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
-            module.eps = 1e-9
+            module.eps = 1e-6
     return model
 
 
-def _write_tokenizer(folder, separate, end, languages, added):
+def _write_tokenizer(folder, separate, end, languages, added, longer):
     sides = {}
     for name, language in (("source", "en"), ("target", "de")):
         model = pieces_model(language)
@@ -220,11 +231,16 @@ def _write_tokenizer(folder, separate, end, languages, added):
     if not separate:
         pieces = [list(dict.fromkeys(pieces[0] + pieces[1]))]
     files = [folder / "vocab.json", folder / "target_vocab.json"][: len(pieces)]
+    # Both vocabularies of a pair have the same special tokens.
+    pad = len(languages) + int(0.95 * min(map(len, pieces)))
     for file, words in zip(files, pieces, strict=True):
-        # Each vocabulary of its own size, one end and one pad in both.
-        words = [UNKNOWN, *languages, *words[: min(map(len, pieces))]]
+        # Ids that have nothing to do with SentencePiece's; some pieces have
+        # none and are unknown.
+        words.sort(key=lambda word: zlib.crc32(word.encode()))
+        words = [UNKNOWN, *languages, *words]
         words.insert(end, END)
-        words += [PAD, *added]
+        rest = words[pad:] if longer and file == files[1] else []
+        words = [*words[:pad], PAD, *added, *rest]
         ids = {word: i for i, word in enumerate(words)}
         file.write_text(json.dumps(ids, ensure_ascii=False, indent=1), "utf-8")
     tokenizer = MarianTokenizer(
@@ -240,15 +256,47 @@ def _write_tokenizer(folder, separate, end, languages, added):
     return tokenizer
 
 
-def _randomise(model, seed, deviation=0.2):
+def _randomise(model, seed):
     random = torch.Generator().manual_seed(seed)
     weights = dict(model.named_parameters())
     weights["final_logits_bias"] = model.final_logits_bias
     for name, weight in sorted(weights.items()):
-        if "embed_positions" in name:
-            continue
-        drawn = torch.randn(weight.shape, generator=random) * deviation
-        weight.data = drawn + ("norm.weight" in name)
+        if "embed_positions" not in name:
+            drawn = torch.randn(weight.shape, generator=random)
+            weight.data = DEVIATION * drawn
+            if "norm.weight" in name:
+                # Gammas of both signs, without which a tied embedding makes
+                # a token its own most probable successor.
+                weight.data += drawn.sign()
+
+
+@torch.no_grad()
+def _enliven(model, seed):
+    """Makes the logits vary with the texts, and the texts end.
+
+    The outputs of a random decoder have a mean far from zero, which would
+    have one token win everywhere.
+    """
+    random = torch.Generator().manual_seed(seed)
+    config = model.config
+    source, target = (
+        torch.randint(6, size - 6, (32, 12), generator=random)
+        for size in (config.vocab_size, config.decoder_vocab_size)
+    )
+    outputs = model.model(input_ids=source, decoder_input_ids=target)[0]
+    norm = model.model.decoder.layers[-1].final_layer_norm
+    norm.bias -= outputs.mean((0, 1))
+    outputs -= outputs.mean((0, 1))
+    logits = model.lm_head(outputs)
+    # To a standard deviation of 2, and </s> the most probable in one place
+    # of five.
+    scale = 2.0 / logits.std()
+    norm.weight *= scale
+    norm.bias *= scale
+    logits = logits * scale + model.final_logits_bias
+    end = config.eos_token_id
+    gaps = logits.max(-1).values - logits[..., end]
+    model.final_logits_bias[:, end] += gaps.quantile(0.2)
 
 
 def _clear_pad(model):

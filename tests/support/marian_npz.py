@@ -17,6 +17,10 @@ import sentencepiece
 
 DEMO = Path(__file__).parents[2] / "train" / "data" / "demo"
 END, UNKNOWN = "</s>", "<unk>"
+# Standard deviation of random weights: so large that sentences differ.
+DEVIATION = 0.2
+# What makes random models stop after a few or many tokens.
+END_BIAS = 4.5
 
 # What the trainer writes about a Transformer of the paper's form.
 MODEL_OPTIONS = {
@@ -109,14 +113,12 @@ def pieces_of(model):
     ]
 
 
-def random_weights(options, seed=0, deviation=0.2):
+def random_weights(options, seed=0):
     """Returns random weights under Marian's names.
 
     Args:
         options: what differs from `MODEL_OPTIONS`; `dim-vocabs` is needed.
         seed: an integer.
-        deviation: standard deviation of matrices and biases. So large that
-            different sentences get clearly different logits.
     """
     options = MODEL_OPTIONS | options
     random = np.random.default_rng(seed)
@@ -135,18 +137,24 @@ def random_weights(options, seed=0, deviation=0.2):
         ("decoder", "dec-depth", "transformer-decoder-dim-ffn"),
     ):
         inner = options[inner] or options["transformer-dim-ffn"]
-        of_inner = {"W1": (width, inner), "W2": (inner, width), "b1": (1, inner)}
+        of_inner = {
+            "W1": (width, inner),
+            "W2": (inner, width),
+            "b1": (1, inner),
+        }
         for names in layer_names(side, options[depth]).values():
             suffix = names.rpartition("_")[-1]
             matrix = (width, width) if suffix[0] == "W" else (1, width)
             shapes[names] = of_inner.get(suffix, matrix)
-    weights = {
-        name: random.normal(0.0, deviation, shape).astype("float32")
-        for name, shape in shapes.items()
-    }
-    for name in weights:
+    weights = {}
+    for name, shape in shapes.items():
+        drawn = random.normal(size=shape)
+        weights[name] = (DEVIATION * drawn).astype("float32")
         if name.endswith("_ln_scale"):
-            weights[name] += 1.0
+            # Gammas of both signs, without which a tied embedding makes a
+            # token its own most probable successor.
+            weights[name] += np.sign(drawn)
+    weights["decoder_ff_logit_out_b"][:, 0] += END_BIAS
     return weights
 
 
@@ -158,7 +166,11 @@ def layer_names(side, depth):
     names = {}
     for n in range(depth):
         theirs, marian = f"model.{side}.layers.{n}", f"{side}_l{n + 1}"
-        pairs = {"ffn_ffn_ln": "final_layer_norm", "ffn_1": "fc1", "ffn_2": "fc2"}
+        pairs = {
+            "ffn_ffn_ln": "final_layer_norm",
+            "ffn_1": "fc1",
+            "ffn_2": "fc2",
+        }
         for block, attention in blocks.items():
             pairs[f"{block}_Wo_ln"] = f"{attention}_layer_norm"
             for letter in "qkv":
@@ -174,7 +186,9 @@ def layer_names(side, depth):
     return names
 
 
-def write_random(folder, seed=0, vocabulary="vocab.yml", search=None, **options):
+def write_random(
+    folder, seed=0, vocabulary="vocab.yml", search=None, **options
+):
     """Writes a random model, with the tokenizer pair that its texts need.
 
     Args:
@@ -288,7 +302,11 @@ def write_model(folder, weights, options):
     text = yaml(dict(sorted((MODEL_OPTIONS | options).items()))).encode()
     text += bytes(256 - len(text) % 256)
     weights = weights | {"special:model.yml": np.frombuffer(text, "int8")}
-    np.savez(folder / "model.npz", **dict(sorted(weights.items())))
+    # Marian refuses a transposed array, which NumPy stores by columns.
+    weights = {
+        name: np.ascontiguousarray(weights[name]) for name in sorted(weights)
+    }
+    np.savez(folder / "model.npz", **weights)
 
 
 def write_vocabulary(path, words):

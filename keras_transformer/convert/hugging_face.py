@@ -1,0 +1,420 @@
+"""Marian models of Hugging Face's transformers, such as OPUS-MT's.
+
+A folder has config.json, generation_config.json, the weights in
+model.safetensors or pytorch_model.bin, and the files of the tokenizer:
+source.spm, target.spm, vocab.json, perhaps target_vocab.json, and
+tokenizer_config.json or special_tokens_map.json. No id and no size has a
+default here: those of transformers are not those of the published models.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_transformer.config import TransformerConfig
+from keras_transformer.convert.model import NEVER, ForeignModel
+from keras_transformer.convert.names import weight_names
+from keras_transformer.convert.tensors import inside, read_tensors
+from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.support.errors import InputError
+from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
+
+MARKS = ("config.json",)
+
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish"}
+_ACTIVATIONS["gelu"] = "gelu"
+# What configurations of 2020 may say, and the only value that transformers
+# still computes.
+_FIXED = {
+    "add_final_layer_norm": False,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "static_position_embeddings": True,
+}
+# How a search may differ from ours, and the values that change nothing.
+_IGNORED = {
+    "do_sample": (False,),
+    "early_stopping": (False,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "forced_bos_token_id": (),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "no_repeat_ngram_size": (0,),
+    "num_beam_groups": (1,),
+    "repetition_penalty": (1,),
+}
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_SHARED, _SOURCE, _TARGET, _OUTPUT = (
+    "model.shared.weight",
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+)
+# Names that one matrix may have, by `tied_embeddings`.
+_ALIASES = {
+    "all": [(_SHARED, _SOURCE, _TARGET, _OUTPUT)],
+    "inputs": [(_SHARED, _SOURCE, _TARGET), (_OUTPUT,)],
+    "target": [(_SOURCE,), (_TARGET, _OUTPUT)],
+    "none": [(_SOURCE,), (_TARGET,), (_OUTPUT,)],
+}
+
+
+def read(folder: Path, target_language: str | None) -> ForeignModel:
+    """Reads a folder; see `keras_transformer.convert.read`."""
+    settings = _Settings(folder)
+    vocabulary, languages = _read_vocabulary(settings, target_language)
+    config = _architecture(settings, vocabulary)
+    search, never, notes = _read_search(settings, config)
+    file = _find_weights(folder)
+    tensors = read_tensors(file)
+    names, aliases = _find_names(config, tensors, file)
+    tables = _check_positions(config, tensors, file)
+    return ForeignModel(
+        system="Marian, in Hugging Face's files",
+        config=config,
+        vocabulary=vocabulary,
+        search=search,
+        languages=languages,
+        file=file,
+        tensors=tensors,
+        names=names,
+        convert=_converter(never),
+        unused=[*aliases, *tables],
+        notes=notes,
+    )
+
+
+class _Settings:
+    """What the JSON files of a folder say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = self._read("config.json", is_needed=True)
+        self.generation = self._read("generation_config.json")
+        self.tokenizer = {
+            **self._read("special_tokens_map.json"),
+            **self._read("tokenizer_config.json"),
+            "added": self._read("added_tokens.json"),
+        }
+        kind = self.config.get("model_type")
+        classes = self.config.get("architectures") or ["MarianMTModel"]
+        if kind != "marian" or classes != ["MarianMTModel"]:
+            raise InputError(
+                f"{folder / 'config.json'} must be of a translation model of "
+                "Marian: model_type 'marian', architectures ['MarianMTModel']. "
+                f"Received: model_type={kind!r}, architectures={classes!r}"
+            )
+        for name, only in _FIXED.items():
+            if self.config.get(name, only) != only:
+                self.refuse(name, f"{only}, as transformers computes")
+
+    def _read(self, name: str, is_needed: bool = False) -> dict[str, Any]:
+        if not is_needed and not (self.folder / name).exists():
+            return {}
+        return _read_object(self.folder, name)
+
+    def get(self, name: str, kind: type) -> Any:
+        """Returns what config.json, else generation_config.json, says."""
+        value = self.config.get(name)
+        if value is None:
+            value = self.generation.get(name)
+        # JSON has no other kind of number for 1.0, and true is an int.
+        is_number = isinstance(value, int | float) and value is not True
+        if kind is float and is_number and value is not False:
+            return float(value)
+        if type(value) is not kind:
+            self.refuse(name, f"a value of type {kind.__name__}")
+        return value
+
+    def of_search(self, name: str, default: Any = None) -> Any:
+        """Returns what `generate` uses: null is no value."""
+        for values in (self.generation, self.config):
+            if values.get(name) is not None:
+                return values[name]
+        return default
+
+    def refuse(self, name: str, expected: str) -> None:
+        """Raises InputError about a field."""
+        value = self.config.get(name, self.generation.get(name))
+        raise InputError(
+            f"{self.folder / 'config.json'} must have {name!r}: {expected}. "
+            f"Received: {name}={value!r}"
+        )
+
+
+def _read_object(folder: Path, name: str) -> dict[str, Any]:
+    path = inside(folder, name)
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} must be valid JSON. Received: {error}"
+        ) from error
+    if not isinstance(values, dict):
+        raise InputError(
+            f"{path} must be a JSON object. Received: {type(values).__name__}"
+        )
+    return values
+
+
+def _architecture(
+    settings: _Settings, vocabulary: LookupVocabulary
+) -> TransformerConfig:
+    get = settings.get
+    function = get("activation_function", str)
+    if function not in _ACTIVATIONS:
+        expected = f"one of {', '.join(_ACTIVATIONS)}"
+        settings.refuse("activation_function", expected)
+    shares = settings.config.get("share_encoder_decoder_embeddings", True)
+    ties = settings.config.get("tie_word_embeddings", True)
+    tied = {
+        (True, True): "all",
+        (True, False): "inputs",
+        (False, True): "target",
+        (False, False): "none",
+    }[bool(shares), bool(ties)]
+    source_size = size = get("vocab_size", int)
+    if not shares and settings.config.get("decoder_vocab_size") is not None:
+        size = get("decoder_vocab_size", int)
+    for name, side, rows in (
+        ("vocab_size", vocabulary.source, source_size),
+        ("decoder_vocab_size", vocabulary, size),
+    ):
+        if side.vocab_size != rows:
+            raise InputError(
+                f"The vocabulary in {settings.folder} must have a piece for "
+                "each row of the embedding, which config.json says. Received: "
+                f"{side.vocab_size:,} pieces, {name}={rows:,}"
+            )
+
+    def of_decoder(name: str) -> int | None:
+        """The decoder's value, unless it is the encoder's."""
+        value = get(f"decoder_{name}", int)
+        return None if value == get(f"encoder_{name}", int) else value
+
+    return _checked(
+        settings.folder / "config.json",
+        TransformerConfig,
+        vocab_size=size,
+        source_vocab_size=None if source_size == size else source_size,
+        num_layers=get("encoder_layers", int),
+        decoder_layers=of_decoder("layers"),
+        d_model=get("d_model", int),
+        d_ff=get("encoder_ffn_dim", int),
+        decoder_d_ff=of_decoder("ffn_dim"),
+        num_heads=get("encoder_attention_heads", int),
+        decoder_heads=of_decoder("attention_heads"),
+        dropout=get("dropout", float),
+        max_length=get("max_position_embeddings", int),
+        pad_id=vocabulary.pad_id,
+        bos_id=vocabulary.bos_id,
+        eos_id=vocabulary.eos_id,
+        activation=_ACTIVATIONS[function],
+        layer_norm_epsilon=1e-5,
+        attention_bias=True,
+        output_bias=True,
+        tied_embeddings=tied,
+        embedding_scale=None if get("scale_embedding", bool) else 1.0,
+        position_layout="halves",
+    )
+
+
+def _checked(file: Path, make: Callable, **values: Any) -> Any:
+    """Calls a class; what it refuses is said of the file."""
+    try:
+        return make(**values)
+    except InputError as error:
+        raise InputError(f"{file} has values of no use. {error}") from error
+
+
+# === Vocabulary ===
+
+
+def _read_vocabulary(
+    settings: _Settings, target_language: str | None
+) -> tuple[LookupVocabulary, tuple[str | None, str | None]]:
+    folder, said = settings.folder, settings.tokenizer
+    table = _read_table(folder, "vocab.json")
+    # Pieces that were added later, beyond the table.
+    added = said.get("added_tokens_decoder")
+    if isinstance(added, dict):
+        said["added"] |= {_text(one): int(i) for i, one in added.items()}
+    for piece, i in said["added"].items():
+        if isinstance(i, int) and i >= len(table):
+            table.setdefault(piece, i)
+    target_table = table
+    if said.get("separate_vocabs"):
+        target_table = _read_table(folder, "target_vocab.json")
+    special = _special_tokens(settings, table)
+    source = inside(folder, "source.spm").read_bytes(), table
+    target = inside(folder, "target.spm").read_bytes(), target_table
+    try:
+        first = LookupVocabulary(*source, special=special)
+        vocabulary = LookupVocabulary(*target, first, special)
+        if target_language is not None:
+            vocabulary = vocabulary.translating_to(target_language)
+    except InputError as error:
+        raise InputError(
+            f"The tokenizer in {folder} cannot be used. {error}"
+        ) from error
+    languages = said.get("source_lang"), said.get("target_lang")
+    if target_language is not None:
+        languages = languages[0], target_language.strip("<>")
+    return vocabulary, languages
+
+
+def _read_table(folder: Path, name: str) -> dict[str, int]:
+    table = _read_object(folder, name)
+    ids = list(table.values())
+    if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
+        raise InputError(
+            f"{folder / name} must have the ids from 0 on, each once. "
+            f"Received: {len(ids):,} pieces with other ids"
+        )
+    return table
+
+
+def _special_tokens(
+    settings: _Settings, table: Mapping[str, int]
+) -> SpecialTokens:
+    """Returns the pieces of the ids in config.json, compared with names."""
+    pieces = {i: piece for piece, i in table.items()}
+    found = {}
+    for role in ("pad", "eos", "decoder_start"):
+        name = f"{role}_token_id"
+        i = settings.get(name, int)
+        if i not in pieces:
+            settings.refuse(name, "an id of vocab.json")
+        found[f"{role}_token"] = pieces[i]
+        said = _text(settings.tokenizer.get(f"{role}_token"))
+        if said not in (None, pieces[i]):
+            raise InputError(
+                f"{settings.folder} must have the same special tokens in all "
+                f"files. Received: {role}_token={said!r} of the tokenizer, "
+                f"{name}={i} in config.json, which is {pieces[i]!r} in "
+                "vocab.json"
+            )
+    unknown = _text(settings.tokenizer.get("unk_token")) or "<unk>"
+    return SpecialTokens(
+        **found, unk_token=unknown, source_eos_token=found["eos_token"]
+    )
+
+
+def _text(token: Any) -> str | None:
+    """A token may be an object with its text and how to find it."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+# === Search ===
+
+
+def _read_search(
+    settings: _Settings, config: TransformerConfig
+) -> tuple[BeamSearch, list[int], list[str]]:
+    """Returns the search, ids that are never written, and what is ignored."""
+    get = settings.of_search
+    never, ignored = [config.pad_id], []
+    for ids in get("bad_words_ids", []):
+        if len(ids) == 1:
+            never.append(ids[0])
+        else:
+            ignored.append(f"bad_words_ids={ids}")
+    for name, usual in _IGNORED.items():
+        value = get(name)
+        if value is not None and value not in usual:
+            ignored.append(f"{name}={value}")
+    # Of transformers the first input counts, too.
+    longest = get("max_new_tokens")
+    if longest is None:
+        longest = get("max_length", config.max_length) - 1
+    search = _checked(
+        settings.folder / "generation_config.json",
+        BeamSearch,
+        beam_size=get("num_beams", 1),
+        alpha=float(get("length_penalty", 1.0)),
+        length_penalty="power",
+        extra_length=longest,
+        length_factor=0.0,
+    )
+    return search, never, ignored
+
+
+# === Weights ===
+
+
+def _find_weights(folder: Path) -> Path:
+    there = {path.name for path in folder.iterdir()}
+    for name in _WEIGHTS:
+        if name in there:
+            return inside(folder, name)
+    parts = there.intersection(f"{name}.index.json" for name in _WEIGHTS)
+    raise InputError(
+        f"{folder} must have {' or '.join(_WEIGHTS)}. Received: "
+        + ("weights in several files" if parts else "none")
+        + ". Save them in one, with transformers: "
+        "model.save_pretrained(folder, max_shard_size='100GB')" * bool(parts)
+    )
+
+
+def _find_names(
+    config: TransformerConfig, tensors: Mapping[str, np.ndarray], file: Path
+) -> tuple[dict[str, str], list[str]]:
+    """Returns the names of weights by ours, and further names of the same."""
+    names, aliases = weight_names(config, "hugging_face"), []
+    for group in _ALIASES[config.tied_embeddings]:
+        found = [name for name in group if name in tensors]
+        for other in found[1:]:
+            if not np.array_equal(tensors[found[0]], tensors[other]):
+                raise InputError(
+                    f"{file} must have the same values where config.json says "
+                    "that embeddings are one matrix. Received: different "
+                    f"{found[0]} and {other}"
+                )
+        aliases += found[1:]
+        if found:
+            (ours,) = (name for name in names if names[name] in group)
+            names[ours] = found[0]
+    return names, aliases
+
+
+def _check_positions(
+    config: TransformerConfig, tensors: Mapping[str, np.ndarray], file: Path
+) -> Collection[str]:
+    """Returns the tables of positions, which must be the sinusoids."""
+    found = [
+        name
+        for name in tensors
+        if re.fullmatch(r"model\.(en|de)coder\.embed_positions\.weight", name)
+    ]
+    for name in found:
+        table = np.asarray(tensors[name], "float32")
+        half = config.d_model // 2
+        rates = 10000.0 ** -(np.arange(half) / half)
+        angles = np.arange(len(table))[:, None] * rates
+        expected = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        # Half precision.
+        if table.shape != expected.shape or abs(table - expected).max() > 0.01:
+            raise InputError(
+                f"{file} must have the sinusoids of Marian in {name}, or "
+                f"nothing. Received: other values, {list(table.shape)}"
+            )
+    return found
+
+
+def _converter(
+    never: Collection[int],
+) -> Callable[[str, np.ndarray], np.ndarray]:
+    def convert(name: str, value: np.ndarray) -> np.ndarray:
+        value = np.asarray(value, "float32")
+        if name.endswith("kernel"):
+            return value.T
+        if name.endswith("embedding/bias"):  # [1, V]
+            value = value.reshape(-1).copy()
+            value[[i for i in never if i < len(value)]] = NEVER
+        return value
+
+    return convert
