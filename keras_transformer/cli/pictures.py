@@ -24,6 +24,12 @@ _PICTURE = flag(
     "--output PATH", "file to write: .png, .svg or .pdf", required=True
 )
 
+# What no training has written, by a field of its recipe.
+_UNTRAINED = {
+    "averaged": "The mean of checkpoints",
+    "imported_from": "An imported model",
+}
+
 
 @command(
     MODEL,
@@ -97,11 +103,12 @@ def curve(options: argparse.Namespace) -> None:
     from keras_transformer.train.log import read_log
 
     run = kt.Run.open(options.run)
-    if "averaged" in run.recipe:
-        raise InputError(
-            "The mean of checkpoints has no curve. Plot the run that they are "
-            f"from. Received: {run.path}"
-        )
+    for name, model in _UNTRAINED.items():
+        if name in run.recipe:
+            raise InputError(
+                f"{model} has no curve. Plot a run that was trained. Received: "
+                f"{run.path}"
+            )
     rows = read_log(run.log_path)
     label = run.task.watched_label
     figure = kt.plotting.training_figure(rows, run.path.name, label)

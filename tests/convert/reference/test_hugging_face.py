@@ -1,0 +1,134 @@
+"""Random models of transformers, imported, against transformers itself.
+
+Needs PyTorch and transformers.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+pytest.importorskip("transformers")
+import torch
+from marian_models import CONFIGURATIONS, read_marian, write_marian
+from tokenizer_texts import odd_texts
+
+import keras_transformer as kt
+
+DEMO = Path(kt.train.__file__).parent / "data" / "demo"
+ENGLISH, GERMAN = (
+    (DEMO / f"test.{language}").read_text("utf-8").splitlines()
+    for language in ("en", "de")
+)
+# What the tokenizer of transformers also finds inside a text.
+SPECIAL = ("<s>", "</s>", "<unk>", "<pad>", ">>", "<<")
+
+
+class Case:
+    """A model of transformers, and what we make of its folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.model, self.tokenizer = read_marian(folder)
+        self.translator = kt.convert.load(folder, "huggingface")
+        self.pad = self.tokenizer.pad_token_id
+        # What is padding is left out before the softmax. transformers does so
+        # afterwards, and then divides by the sum of what is left.
+        self.model.final_logits_bias[:, self.pad] = -1e4
+
+    def sources(self, texts):
+        return self.tokenizer(texts, return_tensors="pt", padding=True)
+
+    def generate(self, texts, beam_size):
+        """Returns ids and score of each text; we never write <unk>."""
+        with torch.no_grad():
+            found = self.model.generate(
+                **self.sources(texts),
+                num_beams=beam_size,
+                bad_words_ids=[[self.tokenizer.unk_token_id]],
+                renormalize_logits=False,
+                return_dict_in_generate=True,
+                output_scores=True,
+            )
+        ids = [
+            [i for i in row if i != self.pad]
+            for row in found.sequences.tolist()
+        ]
+        if beam_size > 1:
+            return ids, found.sequences_scores.tolist()
+        scores = self.model.compute_transition_scores(
+            found.sequences, found.scores, normalize_logits=True
+        )
+        totals = torch.where(scores.isfinite(), scores, 0.0).sum(dim=1)
+        power = self.translator.search.alpha
+        return ids, [
+            total / len(row) ** power
+            for row, total in zip(ids, totals.tolist(), strict=True)
+        ]
+
+
+@pytest.fixture(scope="module", params=CONFIGURATIONS)
+def case(request, tmp_path_factory):
+    name = request.param
+    return Case(write_marian(tmp_path_factory.mktemp("marian") / name, name))
+
+
+def test_source_ids(case):
+    texts = ENGLISH + [
+        text
+        for text in odd_texts(500)
+        if not any(special in text for special in SPECIAL)
+    ]
+    codes = case.tokenizer.supported_language_codes
+    texts += [f"{code} {text}" for code in codes for text in ENGLISH[:50]]
+    expected = case.tokenizer(texts)["input_ids"]
+    end = case.translator.tokenizer.eos_id
+    assert len(texts) > 900 and len(codes) in (0, 2)
+    source = case.translator.tokenizer.source
+    assert [[*ids, end] for ids in source.encode(texts)] == expected
+    in_graph = source.tokenize(tf.constant(texts)).to_list()
+    assert [[*ids, end] for ids in in_graph] == expected
+
+
+def test_logits(case):
+    inputs = case.sources(ENGLISH[:64])
+    ids = case.tokenizer(text_target=GERMAN[:64], padding=True)["input_ids"]
+    ids = np.roll(np.array(ids, "int32"), 1, axis=1)
+    ids[:, 0] = case.model.config.decoder_start_token_id
+    with torch.no_grad():
+        expected = case.model(
+            **inputs, decoder_input_ids=torch.tensor(ids)
+        ).logits.numpy()
+    source = inputs["input_ids"].numpy().astype("int32")
+    found = case.translator.model({"source": source, "target": ids}).numpy()
+    assert expected.std() > 0.5  # the sentences have different logits
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_search(case, beam_size):
+    texts = ENGLISH[:100]
+    expected, scores = case.generate(texts, beam_size)
+    # Of what does not end there, the end token is forced, which costs nothing
+    # in transformers.
+    limit = case.model.generation_config.max_length - 1
+    ended = [i for i, ids in enumerate(expected) if len(ids) < limit]
+    assert len(ended) > 50
+    search = dict(vars(case.translator.search), beam_size=beam_size)
+    translator = kt.Translator(
+        case.translator.model,
+        case.translator.tokenizer,
+        kt.BeamSearch(**search),
+    )
+    equal = 0
+    for i, found in zip(
+        ended, translator.translate([texts[i] for i in ended]), strict=True
+    ):
+        text = case.tokenizer.decode(expected[i], skip_special_tokens=True)
+        if found.texts[0] == text:
+            equal += 1
+            assert found.scores[0] == pytest.approx(scores[i], abs=1e-4)
+        else:  # a tie
+            assert found.scores[0] == pytest.approx(scores[i], abs=1e-4), text
+    assert equal >= 0.98 * len(ended)
