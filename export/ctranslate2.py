@@ -225,6 +225,7 @@ def _values(translator: Translator) -> dict[str, Any]:
         length_penalty=power_of_length(search),
         banned=[[piece] for piece in banned],
         max_length=pipeline.max_length,
+        max_input_length=pipeline.max_length - (not has_end),
         max_decoding_length=pipeline.max_length - 1,
     )
 

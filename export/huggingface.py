@@ -6,7 +6,6 @@ permutation of the model's dimensions; a bias that a model lacks is 0.
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -105,7 +104,7 @@ def save_huggingface(
     files = {
         "config.json": _config(model.config, dtype),
         "generation_config.json": _generation(translator),
-        **_tokenizer_files(vocabulary, translator.max_length),
+        **_tokenizer_files(translator),
     }
     with new_folder(path) as partial:
         for name, values in files.items():
@@ -219,8 +218,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "max_length": translator.max_length + 1,  # counts the start token
         "num_beams": search.beam_size,
         "length_penalty": power_of_length(search),
-        # A search ends when no hypothesis can win any more.
-        "early_stopping": "never",
+        "early_stopping": False,
     }
 
 
@@ -228,9 +226,8 @@ def _sides(vocabulary: Vocabulary) -> dict[str, Any]:
     return {"source": vocabulary.source, "target": vocabulary.target}
 
 
-def _tokenizer_files(
-    vocabulary: Vocabulary, max_length: int
-) -> dict[str, dict[str, Any]]:
+def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
+    vocabulary = translator.tokenizer
     source, target = (
         {
             piece: i
@@ -247,11 +244,14 @@ def _tokenizer_files(
         del special["bos_token"]
     settings = {
         "tokenizer_class": "MarianTokenizer",
-        "model_max_length": max_length,
+        "model_max_length": translator.max_length,
         "separate_vocabs": source != target,
         "clean_up_tokenization_spaces": False,
         "sp_model_kwargs": {},
     }
+    for run, _ in translator.checkpoints:
+        for side in ("source", "target"):
+            settings[f"{side}_lang"] = run.recipe.get(side)
     tables = {"vocab.json": source}
     if source != target:
         tables["target_vocab.json"] = target
@@ -318,27 +318,14 @@ def _tensors(model: Transformer) -> dict[str, np.ndarray]:
 def _write_tensors(
     file: Path, tensors: Mapping[str, np.ndarray], dtype: str
 ) -> None:
-    """Writes a file of safetensors: a header in JSON, then the values."""
-    kind, name = {
-        "float32": (np.float32, "F32"),
-        "float16": (np.float16, "F16"),
-        "bfloat16": (tf.bfloat16.as_numpy_dtype, "BF16"),
-    }[dtype]
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for key, value in tensors.items():
-        start, end = end, end + value.size * np.dtype(kind).itemsize
-        header[key] = {
-            "dtype": name,
-            "shape": value.shape,
-            "data_offsets": [start, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # the values are aligned
-    with open(file, "wb") as output:
-        output.write(len(text).to_bytes(8, "little") + text)
-        for value in tensors.values():
-            output.write(value.astype(kind).tobytes())
+    from safetensors.numpy import save_file
+
+    # It writes the memory of an array, whatever its order.
+    stored = {
+        name: np.ascontiguousarray(value, tf.as_dtype(dtype).as_numpy_dtype)
+        for name, value in tensors.items()
+    }
+    save_file(stored, file, {"format": "pt"})
 
 
 def _verify(folder: Path, translator: Translator, dtype: str) -> None:

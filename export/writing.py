@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
@@ -20,6 +19,7 @@ from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import write_json
 from keras_transformer.text import Vocabulary
+from keras_transformer.text.pair import language_token
 
 PROBES = (
     "I am a student.",
@@ -71,8 +71,7 @@ def power_of_length(search: BeamSearch) -> float:
 
 def language_tokens(vocabulary: Vocabulary) -> list[str]:
     """Returns the pieces that name the language to translate to."""
-    pieces = vocabulary.source.pieces(range(vocabulary.source.vocab_size))
-    return [piece for piece in pieces if re.fullmatch(">>.+<<", piece)]
+    return [language_token(x) for x in getattr(vocabulary, "languages", [])]
 
 
 def describe(translator: Translator) -> dict[str, Any]:

@@ -123,10 +123,11 @@ def test_settings(translator, folder):
         "max_length": 25,
         "num_beams": 4,
         "length_penalty": 0.4,
-        "early_stopping": "never",
+        "early_stopping": False,
     }
     tokenizer = content(folder, "tokenizer_config.json")
     assert tokenizer["model_max_length"] == 24
+    assert "source_lang" not in tokenizer  # no run says it
     special = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>", "bos": "<s>"}
     special = {f"{name}_token": token for name, token in special.items()}
     assert content(folder, "special_tokens_map.json") == special

@@ -17,7 +17,7 @@ def random_translator(tokenizer, **fields):
     config = kt.TransformerConfig(**{**SMALL, **sizes, **ids, **fields})
     model = kt.Transformer(config)
     randomise(model)
-    return kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=4))
+    return kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=1))
 
 
 def table_vocabulary(tokenizer, separate=False, **special):
