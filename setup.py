@@ -14,6 +14,7 @@ TEXT_AND_TRAINING = [
     f"tensorflow-text{TENSORFLOW_VERSIONS}",
     "sacrebleu>=2.4",
     "sacremoses>=0.1",
+    "safetensors>=0.6",
     "sentencepiece>=0.2",
     "tqdm>=4.66",
 ]

@@ -294,14 +294,16 @@ def _values(translator: Translator) -> dict[str, Any]:
     search = converted(translator.search, BeamSearch)
     tokenizer, pipeline = translator.tokenizer, translator.pipeline
     banned = tokenizer.target.pieces(pipeline.special_ids["banned_ids"])
+    # CTranslate2 has the form `power`.
+    is_power = search.length_penalty != "wu"
     has_table = "source.spm" in tokenizer.files()
     return dict(
         source="source.spm" if has_table else "tokenizer.model",
         target="target.spm" if has_table else "tokenizer.model",
         language_token=_LANGUAGE_TOKEN if has_table else "",
         beam_size=search.beam_size,
-        alpha=search.alpha,
-        length_penalty=round(search.alpha * 2 / 3, 2),
+        formula=search.formula,
+        length_penalty=round(search.alpha * (1 if is_power else 2 / 3), 2),
         banned=[[piece] for piece in banned],
         max_length=pipeline.max_length,
         max_decoding_length=pipeline.max_length - 1,

@@ -196,7 +196,7 @@ class Signatures(tf.Module):
             source,
             labels,
         )
-        scores = sequence_scores(log_probs, lengths, self._search.alpha)
+        scores = sequence_scores(log_probs, lengths, self._search)
         return {
             "token_log_probs": log_probs,
             **scores._asdict(),

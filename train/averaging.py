@@ -49,6 +49,7 @@ def average(
         model=model,
         step=step_of(paths[-1]),
         task=run.task,
+        search=run.search,
     )
 
 

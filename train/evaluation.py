@@ -93,6 +93,9 @@ def describe(results: dict[str, Any]) -> str:
     search = f"sampling with seed {results.get('seed')}"
     if "beam_size" in results:
         search = f"beam {results['beam_size']}, alpha {results['alpha']}"
+        penalty = results.get("length_penalty", "wu")  # older ones lack it
+        if penalty != "wu":
+            search += f", length penalty {penalty}"
     lines = [
         f"{results['split']}: {results['sentences']:,} sentences, "
         f"{search}, {results['seconds']} s",

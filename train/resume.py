@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
@@ -175,7 +176,7 @@ def open_run(job: Job) -> Iterator[tuple[TrainingRun, Prepared | None]]:
             yield run, prepared
         return
     check_free(job.output)
-    config, prepared, statistics = _start(job)
+    config, prepared, statistics, search = _start(job)
     # Another process may have started the same run meanwhile.
     with locked(job.output):
         run = TrainingRun.create(
@@ -185,6 +186,7 @@ def open_run(job: Job) -> Iterator[tuple[TrainingRun, Prepared | None]]:
             prepared.tokenizer,
             statistics,
             task=job.corpus.task,
+            search=search,
         )
         yield run, prepared
 
@@ -286,8 +288,13 @@ def _can_be_resumed(run: TrainingRun, job: Job) -> bool:
     return True
 
 
-def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
-    """Returns architecture, training data and their statistics of a new run."""
+def _start(
+    job: Job,
+) -> tuple[TransformerConfig, Prepared, dict[str, Any], BeamSearch | None]:
+    """Returns what a new run has.
+
+    Its architecture, its training data, their statistics, and its search.
+    """
     corpus, recipe = job.corpus, job.recipe
     past = tokenizer = config = None
     if job.init_from is not None:
@@ -329,7 +336,8 @@ def _start(job: Job) -> tuple[TransformerConfig, Prepared, dict[str, Any]]:
         "workers": job.workers,
         "init_from": past and past.id,  # the id of that run
     }
-    return config or job.config(prepared.tokenizer, None), prepared, statistics
+    config = config or job.config(prepared.tokenizer, None)
+    return config, prepared, statistics, past and past.search
 
 
 def _report(job: Job, prepared: Prepared) -> None:

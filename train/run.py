@@ -20,6 +20,7 @@ import h5py
 import keras
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import FORMAT, Run, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
@@ -52,6 +53,7 @@ class TrainingRun(Run):
         model: keras.Model | None = None,
         step: int = 0,
         task: Task | None = None,
+        search: BeamSearch | None = None,
     ) -> "TrainingRun":
         """Creates the folder of a new run.
 
@@ -72,6 +74,7 @@ class TrainingRun(Run):
             statistics or {},
             uuid.uuid4().hex,
             task or TranslationTask(),
+            search,
         )
         path.mkdir(parents=True, exist_ok=True)
         (path / _UNFINISHED).touch()
@@ -86,18 +89,18 @@ class TrainingRun(Run):
         return run
 
     def _write_config(self) -> None:
-        write_json(
-            self.path / "config.json",
-            {
-                "format": FORMAT,
-                "id": self.id,
-                "task": self.task.name,
-                "model": self.config.to_dict(),
-                "recipe": self.recipe,
-                "statistics": self.statistics,
-                "tokenizer": self.tokenizer.digest,
-            },
-        )
+        values = {
+            "format": FORMAT,
+            "id": self.id,
+            "task": self.task.name,
+            "model": self.config.to_dict(),
+            "recipe": self.recipe,
+            "statistics": self.statistics,
+            "tokenizer": self.tokenizer.digest,
+        }
+        if self.search is not None:
+            values["search"] = dataclasses.asdict(self.search)
+        write_json(self.path / "config.json", values)
 
     def with_recipe(self, recipe: dict[str, Any]) -> "TrainingRun":
         """Returns the run with a recipe, which is recorded in the folder."""

@@ -315,7 +315,7 @@ def _reports(
     chain: list[keras.callbacks.Callback] = []
     folder = run.path / "tensorboard"
     if validates and recipe.scored_sentences:
-        greedy = dataclasses.replace(corpus.task.search, beam_size=1)
+        greedy = dataclasses.replace(run.default_search, beam_size=1)
         score = callbacks.ValidationScore(
             Translator(model, run.tokenizer, greedy, task=corpus.task),
             corpus.sample("valid", recipe.scored_sentences, recipe.seed),

@@ -161,7 +161,7 @@ def _print_n_best(number: int, scores: list[float], texts: list[str]) -> None:
 
 @command(
     MODELS_OR_LITERT,
-    field_flags(BeamSearch, ("alpha",)),
+    field_flags(BeamSearch, ("alpha", "length_penalty")),
     needs_tensorflow=False,
 )
 def score(options: argparse.Namespace) -> None:

@@ -167,6 +167,7 @@ def _default_text(cls: type, field: dataclasses.Field) -> str:
         of_trees = getattr(ParsingTask.search, field.name)
         if of_trees != field.default:
             text += f"; of trees: {of_trees}"
+        text += "; a run may have its own"
     return text
 
 
@@ -304,7 +305,7 @@ def open_runs(
             f"The runs must be for {task.name}. Received: {runs[0].path}, "
             f"which is for {found.name}. Use `keras-transformer {program}`."
         )
-    search = search_of(options, found.search)
+    search = search_of(options, runs[0].default_search)
     return kt.Translator.open(
         runs,
         options.checkpoint,

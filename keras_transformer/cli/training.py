@@ -165,7 +165,7 @@ def evaluate(options: argparse.Namespace) -> None:
         print(f"not recorded: {options.runs[0]} is an export")
         return
     run = kt.train.TrainingRun.open(options.runs[0])
-    search = search_of(options, run.task.search)
+    search = search_of(options, run.default_search)
     corpus = _open_corpus(options, run.recipe)
     translator = kt.Translator.open(
         run, options.checkpoint, search, dtype=options.dtype or "float32"

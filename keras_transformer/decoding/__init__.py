@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from keras_transformer.decoding.loop import StepFunction as StepFunction
     from keras_transformer.decoding.sampling import sample as sample
     from keras_transformer.decoding.scoring import (
-        length_penalty as length_penalty,
-    )
-    from keras_transformer.decoding.scoring import (
         sequence_scores as sequence_scores,
     )
     from keras_transformer.decoding.scoring import (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer.decoding import loop
-from keras_transformer.decoding.scoring import length_penalty
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.decoding.top_k import top_k
 
 
@@ -41,8 +41,7 @@ def beam_search(
     step: loop.StepFunction,
     cache: Any,
     max_lengths: tf.Tensor,
-    beam_size: int | tf.Tensor,
-    alpha: float | tf.Tensor,
+    settings: BeamSearch,
     *,
     bos_id: int,
     eos_id: int,
@@ -65,8 +64,7 @@ def beam_search(
             batch: whatever the step needs of a sentence must be in the cache.
         max_lengths: Maximum length of each hypothesis, the end token
             included, int32 `[B]`.
-        beam_size: K, as in `BeamSearch`; an integer or a scalar tensor.
-        alpha: As in `BeamSearch`; a number or a scalar tensor.
+        settings: The fields may be scalar tensors in a graph.
         bos_id: Id of the input of the first step.
         eos_id: Id of the end token.
         pad_id: Id that follows the end token in the result.
@@ -79,9 +77,7 @@ def beam_search(
         A `SearchResult`. Of two hypotheses with the same score, the one that
         finished earlier comes first.
     """
-    search = BeamSearcher(
-        step, beam_size, alpha, bos_id, eos_id, pad_id, banned_ids
-    )
+    search = BeamSearcher(step, settings, bos_id, eos_id, pad_id, banned_ids)
     ids, scores, lengths = loop.run_search(
         search.start(cache, max_lengths, prefix),
         search.extend,
@@ -101,8 +97,7 @@ class BeamSearcher:
     """The steps of a beam search. The fields are arguments of `beam_search`."""
 
     step: loop.StepFunction
-    beam_size: int | tf.Tensor
-    alpha: float | tf.Tensor
+    settings: BeamSearch
     bos_id: int
     eos_id: int
     pad_id: int
@@ -114,10 +109,11 @@ class BeamSearcher:
         """Returns the state before the first step of a `beam_search`."""
         constraints = loop.Constraints.of(max_lengths, prefix, self.pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
-        beams = tf.stack([batch, self.beam_size])
-        no_ids = tf.zeros([batch, self.beam_size, 0], tf.int32)
+        beam_size = self.settings.beam_size
+        beams = tf.stack([batch, beam_size])
+        no_ids = tf.zeros([batch, beam_size, 0], tf.int32)
         # All beams are the same at first, so only one of them is live.
-        first = tf.one_hot(0, self.beam_size, 0.0, -float("inf"))
+        first = tf.one_hot(0, beam_size, 0.0, -float("inf"))
         return BeamState(
             index=tf.constant(0),
             cache=cache,
@@ -150,9 +146,10 @@ class BeamSearcher:
         Operations over the vocabulary dominate the time. Banned tokens are
         therefore masked after the top-k, by a log P of -inf.
         """
+        beam_size = self.settings.beam_size
         # Of all hypotheses together, 2K will be needed.
         count = tf.minimum(
-            2 * self.beam_size + len(self.banned_ids), tf.shape(log_probs)[-1]
+            2 * beam_size + len(self.banned_ids), tf.shape(log_probs)[-1]
         )
         values, tokens = top_k(log_probs, count)  # [B, K, count]
         banned = tf.constant(self.banned_ids, tf.int32)
@@ -166,16 +163,16 @@ class BeamSearcher:
         values = tf.where(is_forced, only, values)
         tokens = tf.where(is_forced, forced, tokens)
 
-        flat = [-1, self.beam_size * count]
+        flat = [-1, beam_size * count]
         values = tf.reshape(state.live_log_probs[:, :, None] + values, flat)
         # At most K of the best 2K end here, so at least K stay live.
-        values, indices = tf.math.top_k(values, 2 * self.beam_size)
+        values, indices = tf.math.top_k(values, 2 * beam_size)
         tokens = tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1)
         return Candidates(tokens, indices // count, values)
 
     def advance(self, state: BeamState, candidates: Candidates) -> BeamState:
         """Extends the live hypotheses by a token; some of them finish."""
-        beam_size = self.beam_size
+        beam_size = self.settings.beam_size
         tokens, parents, log_probs = candidates
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
@@ -184,7 +181,7 @@ class BeamSearcher:
         length = state.index + 1
         new_scores = tf.where(
             ended[:, :beam_size],
-            log_probs[:, :beam_size] / length_penalty(length, self.alpha),
+            log_probs[:, :beam_size] / self._penalty(length),
             -float("inf"),
         )
         paddings = [[0, 0], [0, 0], [0, 1]]
@@ -223,8 +220,10 @@ class BeamSearcher:
         -inf: at the maximum length, and in greedy search after the first end
         token.
         """
-        best = state.live_log_probs[:, 0] / length_penalty(
-            state.constraints.max_lengths, self.alpha
-        )
-        may_grow = state.index < state.constraints.max_lengths
+        max_lengths = state.constraints.max_lengths
+        best = state.live_log_probs[:, 0] / self._penalty(max_lengths)
+        may_grow = state.index < max_lengths
         return may_grow & (best > state.finished_scores[:, -1])
+
+    def _penalty(self, length: tf.Tensor) -> tf.Tensor:
+        return self.settings.penalty(tf.cast(length, tf.float32))

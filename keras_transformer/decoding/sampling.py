@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer.decoding import loop
-from keras_transformer.decoding.scoring import length_penalty
 from keras_transformer.decoding.search import Sampling
 from keras_transformer.decoding.top_k import block_size, top_k
 
@@ -117,7 +116,7 @@ def sample(
         ),
         pad_id,
     )
-    scores = log_probs / length_penalty(lengths, settings.alpha)
+    scores = log_probs / settings.penalty(tf.cast(lengths, tf.float32))
     scores, order = tf.math.top_k(scores, num_samples)
     return loop.SearchResult(
         tf.gather(ids, order, batch_dims=1),

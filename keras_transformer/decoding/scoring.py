@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from keras_transformer.decoding.search import Search
 from keras_transformer.losses import smoothed_cross_entropy, token_weights
 
 
@@ -16,16 +17,6 @@ class SequenceScores(NamedTuple):
     scores: Any  # log P / length penalty, by which the search ranks
     log_probs: Any  # log P, a natural logarithm
     perplexities: Any  # exp(-log P / n)
-
-
-def length_penalty(length: Any, alpha: float) -> Any:
-    """Returns ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14).
-
-    Args:
-        length: Number of tokens, the end token included.
-        alpha: Exponent. 0 disables the penalty; the paper has 0.6.
-    """
-    return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
 
 
 def token_log_probs(labels: Any, logits: Any, pad_id: int = 0) -> Any:
@@ -45,18 +36,19 @@ def token_log_probs(labels: Any, logits: Any, pad_id: int = 0) -> Any:
 
 
 def sequence_scores(
-    log_probs: Any, lengths: Any, alpha: float
+    log_probs: Any, lengths: Any, settings: Search
 ) -> SequenceScores:
     """Returns how likely sequences of n tokens are.
 
     Args:
         log_probs: Of the tokens, `[B, T]`, from `token_log_probs`.
         lengths: n, `[B]`.
-        alpha: Exponent of the length penalty.
+        settings: The search that has the length penalty.
     """
     total = ops.sum(log_probs, axis=-1)
+    lengths = ops.cast(lengths, "float32")
     return SequenceScores(
-        scores=total / length_penalty(lengths, alpha),
+        scores=total / settings.penalty(lengths),
         log_probs=total,
-        perplexities=ops.exp(-total / ops.cast(lengths, "float32")),
+        perplexities=ops.exp(-total / lengths),
     )

@@ -15,13 +15,28 @@ from keras_transformer.support.fields import (
     document_fields,
     integer_from,
     number_from,
+    one_of,
 )
 
 # The same in Python, in the command line and in exported signatures. Beyond
 # it the values over a vocabulary of 2^16 tokens exceed 64 MiB per sentence.
 _COUNT = integer_from(1, 256)
 
-
+# What the length penalty of n tokens is a power of: as text, and computed with
+# operators that numbers, arrays and tensors have.
+_PENALTY_BASES = {
+    "wu": ("((5 + n) / 6)", lambda n: (5.0 + n) / 6.0),
+    "power": ("n", lambda n: n),
+    # The end token is not counted, unless there is no other: 1, 1, 2, 3, ...
+    "power_without_end": ("max(n - 1, 1)", lambda n: abs(n - 1.5) + 0.5),
+}
+_LENGTH_PENALTY = dict(
+    rule=one_of(*_PENALTY_BASES),
+    description="what divides the log-probability of n tokens, the end token "
+    "included: "
+    + ", ".join(f"{x} {text}^alpha" for x, (text, _) in _PENALTY_BASES.items()),
+    default="wu",
+)
 _ALPHA = dict(
     rule=number_from(0, 5),  # the power of any length is a float32
     description="exponent of the length penalty, at most 5",
@@ -55,6 +70,22 @@ class _Settings:
         count = getattr(self, self._count)
         return 1 if count is None else count
 
+    def penalty(self, length: Any) -> Any:
+        """Returns the length penalty, which grows with the length.
+
+        Args:
+            length: Tokens of hypotheses, the end token included: a number, an
+                array or a tensor, in float32.
+        """
+        _, base = _PENALTY_BASES[self.length_penalty]
+        return base(length) ** self.alpha
+
+    @property
+    def formula(self) -> str:
+        """The length penalty of n tokens as text."""
+        text, _ = _PENALTY_BASES[self.length_penalty]
+        return f"{text}^{self.alpha:g}"
+
     def returning(self, num_translations: int) -> Any:
         """Returns these settings, which must find so many translations.
 
@@ -81,14 +112,15 @@ class BeamSearch(_Settings):
     """Settings of beam search (section 6.1; Wu et al. 2016).
 
     It finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha, where
-    n counts the tokens, the end token included. Each step keeps the K best
-    continuations of the live hypotheses. A continuation with the end token is
-    finished if it is among the K best, and its score never changes again. The
-    search of a sentence stops when K hypotheses are finished and no live one
-    can still score better than the worst of them, or at the maximum length.
-    The last token at the maximum length is always the end token, so every
-    hypothesis ends with one. With beam size 1 the search is greedy: it takes
-    the best token until that is the end token.
+    n counts the tokens, the end token included; other systems divide by
+    another `length_penalty`. Each step keeps the K best continuations of the
+    live hypotheses. A continuation with the end token is finished if it is
+    among the K best, and its score never changes again. The search of a
+    sentence stops when K hypotheses are finished and no live one can still
+    score better than the worst of them, or at the maximum length. The last
+    token at the maximum length is always the end token, so every hypothesis
+    ends with one. With beam size 1 the search is greedy: it takes the best
+    token until that is the end token.
     """
 
     beam_size: int = described(
@@ -99,8 +131,25 @@ class BeamSearch(_Settings):
     alpha: float = described(**_ALPHA)
     extra_length: int = described(**_EXTRA_LENGTH)
     length_factor: float = described(**_LENGTH_FACTOR)
+    length_penalty: str = described(**_LENGTH_PENALTY)
 
     _count = "beam_size"
+
+    @classmethod
+    def from_dict(cls, values: Any, owner: str) -> "BeamSearch":
+        """Returns the settings that a file has, as plain values.
+
+        Raises:
+            InputError: If the values are invalid; the message names `owner`.
+        """
+        try:
+            return cls(**values)
+        except (TypeError, InputError) as error:  # TypeError: another field
+            names = ", ".join(field.name for field in dataclasses.fields(cls))
+            raise InputError(
+                f"The search of {owner} must have valid values of {names}. "
+                f"Received: search={values!r}, {error}"
+            ) from error
 
 
 @document_fields
@@ -152,6 +201,7 @@ class Sampling(_Settings):
     alpha: float = described(**_ALPHA)
     extra_length: int = described(**_EXTRA_LENGTH)
     length_factor: float = described(**_LENGTH_FACTOR)
+    length_penalty: str = described(**_LENGTH_PENALTY)
 
     _count = "num_samples"
 
@@ -163,5 +213,5 @@ def converted(search: Search, kind: type) -> Search:
     """Returns settings of a kind, with the fields that both kinds have."""
     if isinstance(search, kind):
         return search
-    names = ("alpha", "extra_length", "length_factor")
+    names = ("alpha", "extra_length", "length_factor", "length_penalty")
     return kind(**{name: getattr(search, name) for name in names})

@@ -111,7 +111,7 @@ class Pipeline:
         tokens = {**self.special_ids, "prefix": prefix}
         if isinstance(settings, BeamSearch):
             return decoding.beam_search(
-                step, caches, max_lengths, count, settings.alpha, **tokens
+                step, caches, max_lengths, settings, **tokens
             )
         keys = self._keys(source)
         return decoding.sample(
@@ -126,9 +126,7 @@ class Pipeline:
         step, caches = self._step_and_cache(
             source, max_lengths, settings.beam_size
         )
-        searcher = decoding.BeamSearcher(
-            step, settings.beam_size, settings.alpha, **self.special_ids
-        )
+        searcher = decoding.BeamSearcher(step, settings, **self.special_ids)
         return searcher, searcher.start(caches, max_lengths, None)
 
     def token_log_probs(

@@ -1,6 +1,6 @@
 """Reads a run: the folder that training wrote and every command takes.
 
-config.json              task, architecture and recipe
+config.json              task, architecture, recipe, and perhaps a search
 tokenizer.model          the vocabulary, which may have several files
 checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
 state.npz                what training resumes from
@@ -22,6 +22,7 @@ from typing import Any
 import h5py
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, find_task
@@ -42,6 +43,7 @@ class Run:
         statistics: What is known of the training data.
         id: Random id that is recorded in the run's checkpoints.
         task: What the model is trained for.
+        search: What this model is used with by default. None: the task's.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class Run:
     statistics: dict[str, Any]
     id: str
     task: Task
+    search: BeamSearch | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "Run":
@@ -88,6 +91,9 @@ class Run:
                     f"{file} must have the {kind.__name__} {name!r}. "
                     f"Received: {name}={values.get(name)!r}"
                 )
+        search = values.get("search")
+        if search is not None:
+            search = BeamSearch.from_dict(search, str(file))
         tokenizer = open_vocabulary(path)
         if tokenizer.digest != values["tokenizer"]:
             raise InputError(
@@ -101,8 +107,14 @@ class Run:
             config=TransformerConfig.from_dict(values["model"]),
             tokenizer=tokenizer,
             task=find_task(values["task"]),
+            search=search,
             **{name: values[name] for name in ("recipe", "statistics", "id")},
         )
+
+    @property
+    def default_search(self) -> BeamSearch:
+        """Settings of the search, unless a caller has others."""
+        return self.search or self.task.search
 
     def checkpoints(self) -> list[Path]:
         """Returns the numbered checkpoints, oldest first."""

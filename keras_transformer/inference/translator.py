@@ -123,7 +123,7 @@ class Translator:
                 tokenizer, whose models translate together.
             checkpoint: A step, `"best"` (by validation score) or `"last"`,
                 the default.
-            search: As in `Translator`.
+            search: As in `Translator`. Default: the (first) run's.
             num_translations: As in `Translator`.
             dtype: Of weights and computation, as in `Run.load_model`. Softmax,
                 normalization and scores remain float32.
@@ -144,6 +144,7 @@ class Translator:
         checkpoints = [(one, one.find_checkpoint(checkpoint)) for one in runs]
         models = [one.load_model(path, dtype) for one, path in checkpoints]
         task = task or runs[0].task
+        search = search or runs[0].default_search
         tokenizer = runs[0].tokenizer
         translator = cls(models, tokenizer, search, num_translations, task)
         translator.checkpoints = checkpoints
@@ -264,7 +265,7 @@ class Translator:
                 tf.gather(labels, rows)
             )
             log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
-            scores = sequence_scores(log_probs, counts, self.search.alpha)
+            scores = sequence_scores(log_probs, counts, self.search)
             columns = (column.numpy().tolist() for column in scores)
             for i, *row in zip(rows, *columns, strict=True):
                 scored[i] = Score(*row)

@@ -93,13 +93,7 @@ def default_search(metadata: dict[str, Any]) -> BeamSearch:
     Raises:
         InputError: If the metadata have no valid search.
     """
-    try:
-        return BeamSearch(**metadata["search"])
-    except TypeError as error:  # another field
-        raise InputError(
-            "The metadata of an export must have a beam search. Received: "
-            f"search={metadata['search']}. Export the model again."
-        ) from error
+    return BeamSearch.from_dict(metadata["search"], "an export")
 
 
 def _check_model(file: Path, expected: str) -> None:

@@ -130,8 +130,7 @@ class Pipeline:
             results = beam_search(
                 model.decoding(memory, settings.beam_size),
                 max_lengths[rows],
-                settings.beam_size,
-                settings.alpha,
+                settings,
                 self._ids,
                 [prefixes[i] for i in rows],
             )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.litert.decoder import Decoding, Predictions
 
 
@@ -31,8 +32,7 @@ class Hypothesis(NamedTuple):
 def beam_search(
     decoding: Decoding,
     max_lengths: np.ndarray,
-    beam_size: int,
-    alpha: float,
+    settings: BeamSearch,
     ids: SpecialIds,
     prefixes: Sequence[Sequence[int]],
 ) -> list[list[Hypothesis]]:
@@ -41,18 +41,17 @@ def beam_search(
     Args:
         decoding: The state before the first step.
         max_lengths: Of the hypotheses, `[B]`, the end token included.
-        beam_size: K.
-        alpha: Exponent of the length penalty.
+        settings: The settings of the search.
         ids: The special ids.
         prefixes: The tokens with which the hypotheses of a source begin.
     """
-    search = _Search(max_lengths, beam_size, alpha, ids, prefixes)
+    search = _Search(max_lengths, settings, ids, prefixes)
     results: list[list[Hypothesis]] = [[] for _ in max_lengths]
     while True:
         forced = search.forced()
         tokens = None
         if forced is not None:
-            tokens = np.repeat(forced[:, None], beam_size, axis=1)
+            tokens = np.repeat(forced[:, None], settings.beam_size, axis=1)
         last_ids, parents = search.beams.last_ids, search.beams.parents
         search.advance(decoding.step(last_ids, parents, tokens), forced)
         is_live = search.can_win()
@@ -90,17 +89,15 @@ class _Search:
     def __init__(
         self,
         max_lengths: np.ndarray,
-        beam_size: int,
-        alpha: float,
+        settings: BeamSearch,
         ids: SpecialIds,
         prefixes: Sequence[Sequence[int]],
     ) -> None:
-        self._beam_size = beam_size
-        self._alpha = alpha
+        self._settings = settings
         self._ids = ids
         self._length = 0  # t
         batch, longest = len(max_lengths), max(max_lengths)
-        beams = (batch, beam_size)
+        beams = (batch, settings.beam_size)
         # After the prefix, padding: any token is allowed.
         width = max(map(len, prefixes)) + 1
         forced = np.full((batch, width), ids.pad, np.int32)
@@ -112,7 +109,7 @@ class _Search:
         self.beams = _Beams(
             sentences=np.arange(batch),
             max_lengths=max_lengths,
-            final_penalties=length_penalty(max_lengths, alpha),
+            final_penalties=settings.penalty(max_lengths.astype(np.float32)),
             prefixes=forced,
             live_ids=np.full((*beams, longest), ids.pad, np.int32),
             live_log_probs=first,
@@ -137,7 +134,7 @@ class _Search:
 
     def advance(self, found: Predictions, forced: np.ndarray | None) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
-        beam_size, beams = self._beam_size, self.beams
+        beam_size, beams = self._settings.beam_size, self.beams
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(found, forced)
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
@@ -146,7 +143,7 @@ class _Search:
         self._length += 1
 
         if ended[:, :beam_size].any():
-            penalty = length_penalty(self._length, self._alpha)
+            penalty = self._settings.penalty(np.float32(self._length))
             scores = np.where(ended, log_probs / penalty, -np.inf)
             # Those that finished earlier come first, so that they win ties.
             scores = _joined(beams.finished_scores, scores[:, :beam_size])
@@ -186,7 +183,7 @@ class _Search:
         total = self.beams.live_log_probs[:, :, None] + log_probs
         total = total.reshape(len(total), -1)
         rows = np.arange(len(total))[:, None]
-        best = _best(total, 2 * self._beam_size)
+        best = _best(total, 2 * self._settings.beam_size)
         tokens = tokens.reshape(total.shape)[rows, best]
         return tokens, best // log_probs.shape[-1], total[rows, best]
 
@@ -217,12 +214,6 @@ class _Search:
             for ids, length, score in found
             if np.isfinite(score)
         ]
-
-
-def length_penalty(length: np.ndarray | int, alpha: float) -> np.ndarray:
-    """Returns ((5 + length) / 6)^alpha, in float32 as everywhere."""
-    length = np.asarray(length, np.float32)
-    return ((5 + length) / np.float32(6)) ** np.float32(alpha)
 
 
 def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_transformer.decoding.search import BeamSearch, Search
 from keras_transformer.inference.texts import (
     Score,
@@ -22,7 +24,7 @@ from keras_transformer.inference.texts import (
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.folder import default_search, open_folder
 from keras_transformer.litert.pipeline import Ids, Model, Pipeline
-from keras_transformer.litert.search import SpecialIds, length_penalty
+from keras_transformer.litert.search import SpecialIds
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
@@ -224,7 +226,7 @@ class LiteRTTranslator:
                 )
             for row, log_prob in zip(rows, log_probs, strict=True):
                 count = lengths[row] + 1
-                penalty = length_penalty(count, self.search.alpha)
+                penalty = self.search.penalty(np.float32(count))
                 scores[row] = Score(
                     float(log_prob / penalty),
                     float(log_prob),

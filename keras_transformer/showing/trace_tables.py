@@ -48,7 +48,8 @@ def _join(
         for step in trace.beam.steps:
             parts += [table(*one) for one in _step_tables(step)]
         parts.append(_ending(trace.beam))
-    results = table("score = log P / length penalty", _result_rows(trace))
+    title = f"score = log P / length penalty, {search.formula} of n tokens"
+    results = table(title, _result_rows(trace))
     return "\n\n".join([*parts, heading.format("Results"), results]) + "\n"
 
 

@@ -12,7 +12,6 @@ from keras_transformer.decoding import (
     BeamSearcher,
     BeamState,
     Candidates,
-    length_penalty,
 )
 from keras_transformer.decoding.loop import growing_shapes
 from keras_transformer.decoding.search import BeamSearch
@@ -61,7 +60,7 @@ class Finished:
     pieces: list[str]  # the end token last
     text: str  # the pieces as text
     log_prob: float  # log P
-    length_penalty: float  # ((5 + n) / 6)^alpha; n is the number of pieces
+    length_penalty: float  # of so many pieces
     score: float  # log P / length penalty
 
 
@@ -70,7 +69,7 @@ class TraceStep:
     """One step of a search."""
 
     length: int  # tokens of the hypotheses after this step
-    length_penalty: float  # ((5 + length) / 6)^alpha
+    length_penalty: float  # of this length
     hypotheses: list[Hypothesis]  # live before this step, best first
     continuations: list[Continuation]  # best first
     finished: list[Finished]  # the K best so far, best first
@@ -124,7 +123,8 @@ class Trace:
             InputError: If the search found no such translation.
         """
         check_hypothesis(hypothesis, len(self.beam.finished))
-        data = {**dataclasses.asdict(self), "hypothesis": hypothesis}
+        data = dataclasses.asdict(self)
+        data |= {"hypothesis": hypothesis, "formula": self.beam.search.formula}
         return render("trace", f"Search: {self.source}", data)
 
 
@@ -217,9 +217,7 @@ def _record(
         ("trace", search, count), run, [tf.TensorSpec([1, None], tf.int32)]
     )
     history, max_lengths = compiled(ids)
-    searcher = BeamSearcher(
-        None, search.beam_size, search.alpha, **pipeline.special_ids
-    )
+    searcher = BeamSearcher(None, search, **pipeline.special_ids)
     state = searcher.start((), max_lengths, None)
     steps = []
     columns = (tf.unstack(tensor, axis=1) for tensor in history)
@@ -253,7 +251,7 @@ def _history(
             lambda x, y: tf.concat([x, y[:, None]], axis=1), past, now
         )
 
-    k = searcher.beam_size
+    k = searcher.settings.beam_size
     shapes = [[1, 0, 2 * k]] * 3 + [[1, 0, k, count]] * 2
     kinds = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32)
     variables = state, list(map(tf.zeros, shapes, kinds))
@@ -285,7 +283,7 @@ def _step(
         return Token(pieces([token_id])[0], float(np.exp(log_prob)))
 
     def penalty(length: int) -> float:
-        return float(length_penalty(length, searcher.alpha))
+        return float(searcher.settings.penalty(np.float32(length)))
 
     length = int(after.index)
     hypotheses = [
@@ -304,7 +302,7 @@ def _step(
     for rank in np.flatnonzero(np.isfinite(found.log_probs)):
         token_id, parent, log_prob = (field[0, rank] for field in found)
         fate = "live" if (token_id, parent) in live else "pruned"
-        if token_id == searcher.eos_id and rank < searcher.beam_size:
+        if token_id == searcher.eos_id and rank < searcher.settings.beam_size:
             fate = "finished"
         added = token(token_id, log_prob - before.live_log_probs[0, parent])
         log_prob = float(log_prob)

@@ -16,6 +16,7 @@ _EXTRAS = {
     "ctranslate2": "ctranslate2",
     "sacrebleu": "tensorflow",
     "sacremoses": "tensorflow",
+    "safetensors": "tensorflow",
     "sentencepiece": "tensorflow",
     "tensorflow": "tensorflow",
     "tensorflow_text": "tensorflow",

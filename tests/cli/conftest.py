@@ -9,6 +9,7 @@ import pytest
 from commands import Result, write_corpus
 
 from keras_transformer import cli
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.texts import Score, Translation
 from keras_transformer.inference.translator import (
@@ -126,7 +127,11 @@ def fake_translators(monkeypatch):
     monkeypatch.setattr(
         Run,
         "open",
-        lambda path: types.SimpleNamespace(path=path, task=TranslationTask()),
+        lambda path: types.SimpleNamespace(
+            path=path,
+            task=TranslationTask(),
+            default_search=BeamSearch(length_penalty="power"),
+        ),
     )
     return opened
 

@@ -159,6 +159,7 @@ def test_help_of_train_names_presets_choices_and_defaults(show_help):
 )
 def test_flags_of_the_search_are_the_fields_of_beam_search(parse, words):
     values = dict(beam_size=3, alpha=0.5, extra_length=7, length_factor=1.5)
+    values |= dict(length_penalty="power")
     names = [field.name for field in dataclasses.fields(BeamSearch)]
     assert sorted(values) == sorted(names)
     flags = [
@@ -175,6 +176,7 @@ def test_flags_of_the_search_are_the_fields_of_beam_search(parse, words):
 def test_flags_of_sampling_are_the_fields_of_sampling(parse):
     values = dict(temperature=0.5, top_k=3, top_p=0.5, seed=7, num_samples=2)
     values |= dict(alpha=0.5, extra_length=7, length_factor=1.5)
+    values |= dict(length_penalty="power")
     assert set(values) == set(Sampling.__dataclass_fields__)
     flags = [
         word
@@ -190,10 +192,9 @@ def test_flags_of_sampling_are_the_fields_of_sampling(parse):
 
 def test_help_of_the_search_names_the_defaults(show_help):
     text = show_help("translate")
-    assert (
-        "--extra-length INT" in text and "(default: 50; of trees: 300)" in text
-    )
-    assert "--length-factor FLOAT" in text and "(default: 1.0)" in text
+    own = "; a run may have its own)"
+    assert f"(default: 50; of trees: 300{own}" in text
+    assert "--length-factor FLOAT" in text and f"(default: 1.0{own}" in text
 
 
 def test_every_strategy_can_be_chosen(parse):

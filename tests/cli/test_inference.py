@@ -84,7 +84,7 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, fake_translators):
     assert translator.dtype == "bfloat16"
     assert [run.path for run in translator.runs] == ["runs/x"]
     assert translator.checkpoint == "best"
-    assert translator.search == BeamSearch(3, 1.0, 7, 1.5)
+    assert translator.search == BeamSearch(3, 1.0, 7, 1.5, "power")
     assert translator.num_translations == 2
 
 
@@ -98,7 +98,7 @@ def test_translate_samples(run_cli, monkeypatch, fake_translators):
     assert (code, out) == (0, "1\t-0.0000\tA 0\n1\t-1.0000\tA 1\n")
     (translator,) = fake_translators
     assert translator.search == Sampling(
-        0.8, 10, 0.9, 3, 5, alpha=0.0, extra_length=7
+        *(0.8, 10, 0.9, 3, 5, 0.0, 7), length_penalty="power"
     )
 
 

@@ -40,7 +40,7 @@ def test_export_passes_its_flags_on(
     assert save_call["path"] == "exported/1"
     translator = save_call["translator"]
     assert translator.num_translations == 2
-    assert translator.search == BeamSearch(3, 0.6, 7)
+    assert translator.search == BeamSearch(3, 0.6, 7, 1.0, "power")
     names = ", ".join(map(str, runs))
     assert out.startswith(f"exporting {names}\nexported/1 holds a SavedModel")
 

@@ -49,9 +49,13 @@ def test_the_search_is_that_of_the_export_unless_flags_say_otherwise(
 
 def test_score(run_cli, monkeypatch, fake_exports, folder):
     set_stdin(monkeypatch, Chunks([b"the cat\tdie Katze\n"]))
-    code, out, err = run_cli("score", folder, "--alpha", 1)
+    code, out, err = run_cli(
+        *("score", folder, "--alpha", 1, "--length-penalty", "power")
+    )
     assert (code, out, err) == (0, "-1.0000\t1.5000\n", "")
-    assert fake_exports[-1].search == BeamSearch(alpha=1.0)
+    assert fake_exports[-1].search == BeamSearch(
+        alpha=1.0, length_penalty="power"
+    )
 
 
 def test_serve(run_cli, monkeypatch, fake_exports, folder):

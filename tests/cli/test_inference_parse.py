@@ -119,7 +119,10 @@ def fake_parsers(monkeypatch):
         opened.append(FakeParser(*arguments))
         return opened[-1]
 
-    run = types.SimpleNamespace(path="runs/x", task=ParsingTask())
+    task = ParsingTask()
+    run = types.SimpleNamespace(
+        path="runs/x", task=task, default_search=task.search
+    )
     monkeypatch.setattr(kt.Translator, "open", open)
     monkeypatch.setattr(kt.Run, "open", lambda path: run)
     set_stdin(monkeypatch, Chunks([b"dog\n\nlong\nodd\n"]))

@@ -3,12 +3,14 @@
 import dataclasses
 import errno
 import json
+import shutil
 import types
 
 import pytest
 from commands import check_refused, write_corpus
 
 from keras_transformer import cli
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.startup import available_cores
@@ -223,6 +225,20 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, evaluate_call):
     *_, results = json.loads((trained.run / "results.json").read_text())
     assert results["checkpoint"] == "step-00000001.weights.h5"
     assert results["step"] == 1
+
+
+def test_evaluate_has_the_search_of_the_run(
+    run_cli, trained, evaluate_call, tmp_path
+):
+    run = tmp_path / "run"
+    shutil.copytree(trained.run, run)
+    config = json.loads((run / "config.json").read_text())
+    config["search"] = {"beam_size": 6, "length_penalty": "power"}
+    (run / "config.json").write_text(json.dumps(config))
+    arguments = ("evaluate", run, "--data", trained.data, "--alpha", 1)
+    assert run_cli(*arguments).code == 0
+    search = BeamSearch(6, 1.0, length_penalty="power")
+    assert evaluate_call["translator"].search == search
 
 
 def test_evaluate_prints_results_that_it_cannot_record(

@@ -8,6 +8,7 @@ from search_tables import (
     EOS,
     LONGEST,
     PAD,
+    PENALTIES,
     UNK,
     WORDS,
     A,
@@ -26,37 +27,36 @@ from keras_transformer.decoding import beam_search
 from keras_transformer.decoding.search import BeamSearch
 
 HYPOTHESES = 1 + 2 + 4 + 8  # all that have at most LONGEST tokens
-ALPHAS = (0.0, 0.6, 1.0)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_wide_beam_finds_every_hypothesis(alpha):
+@pytest.mark.parametrize("penalties", PENALTIES)
+def test_wide_beam_finds_every_hypothesis(penalties):
     tables = [random_table(seed) for seed in range(3)]
-    search = BeamSearch(beam_size=HYPOTHESES + 1, alpha=alpha)
+    search = BeamSearch(beam_size=HYPOTHESES + 1, **penalties)
     result, _ = search_tables(search, tables, [LONGEST, LONGEST, 2])
     for row, max_length in enumerate((LONGEST, LONGEST, 2)):
-        expected = all_hypotheses(tables[row], alpha, max_length)
+        expected = all_hypotheses(tables[row], max_length, **penalties)
         assert_same(hypotheses(result, row), expected)
     assert len(hypotheses(result, 0)) == HYPOTHESES
     assert len(hypotheses(result, 2)) == 3
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("penalties", PENALTIES)
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
-def test_narrow_beam_equals_the_definition(beam_size, alpha):
+def test_narrow_beam_equals_the_definition(beam_size, penalties):
     tables = [random_table(seed) for seed in range(40)]
     max_lengths = [1 + seed % LONGEST for seed in range(40)]
-    search = BeamSearch(beam_size, alpha)
+    search = BeamSearch(beam_size, **penalties)
     result, _ = search_tables(search, tables, max_lengths)
     for row, (table, limit) in enumerate(zip(tables, max_lengths, strict=True)):
-        expected = search_by_definition(table, beam_size, alpha, limit)
+        expected = search_by_definition(table, beam_size, limit, **penalties)
         assert_same(hypotheses(result, row), expected)
 
 
 def test_narrow_beams_of_these_tests_miss_hypotheses():
     missed = [
-        search_by_definition(table, 2, 0.6, LONGEST)[0]
-        != all_hypotheses(table, 0.6, LONGEST)[0]
+        search_by_definition(table, 2, LONGEST, alpha=0.6)[0]
+        != all_hypotheses(table, LONGEST, alpha=0.6)[0]
         for table in map(random_table, range(40))
     ]
     assert any(missed) and not all(missed)
@@ -302,8 +302,7 @@ def test_empty_batch():
         no_step,
         no_cache,
         no_lengths,
-        beam_size=3,
-        alpha=0.6,
+        BeamSearch(beam_size=3),
         bos_id=BOS,
         eos_id=EOS,
         pad_id=PAD,

@@ -10,6 +10,7 @@ from search_tables import (
     EOS,
     LONGEST,
     PAD,
+    PENALTIES,
     UNK,
     WORDS,
     A,
@@ -28,7 +29,7 @@ from keras_transformer.decoding.sampling import (
     _filtered,
     _random_numbers,
 )
-from keras_transformer.decoding.search import Sampling
+from keras_transformer.decoding.search import BeamSearch, Sampling
 
 MANY = 4000
 # Of a chi-square distribution with up to 14 degrees of freedom, 36.1 is
@@ -164,7 +165,9 @@ def test_greedy_limits(settings):
     tables = [random_table(seed) for seed in range(20)]
     limits = [1 + seed % LONGEST for seed in range(20)]
     step, cache, _ = tables_as_step(tables, 1)
-    greedy = beam_search(step, cache, tf.constant(limits), 1, 0.6, **TOKENS)
+    greedy = beam_search(
+        step, cache, tf.constant(limits), BeamSearch(1), **TOKENS
+    )
     greedy = tf.nest.map_structure(lambda x: x.numpy(), greedy)
     found, _ = sample_tables(tables, limits, num_samples=3, **settings)
     for row in range(20):
@@ -231,13 +234,14 @@ def test_more_samples_contain_the_fewer():
             assert fewer.count(sampled) <= found.count(sampled)
 
 
-def test_samples_are_scored_by_the_model_and_best_first():
+@pytest.mark.parametrize("penalties", PENALTIES)
+def test_samples_are_scored_by_the_model_and_best_first(penalties):
     table = random_table(1)
-    found = samples(table, num_samples=20, temperature=2.0, alpha=1.0)
+    found = samples(table, num_samples=20, temperature=2.0, **penalties)
     assert found == sorted(found, key=lambda sampled: -sampled[0])
     assert len({ids for _, ids in found}) > 5
     for value, ids in found:
-        assert value == pytest.approx(score(table, ids, 1.0), rel=1e-5)
+        assert value == pytest.approx(score(table, ids, **penalties), rel=1e-5)
     result, _ = sample_tables([table])
     assert result.scores.dtype == np.float32
     assert result.ids.dtype == result.lengths.dtype == np.int32

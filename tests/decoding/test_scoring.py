@@ -5,46 +5,28 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from search_tables import PENALTIES, penalty
 
 from keras_transformer.decoding import (
     beam_search,
-    length_penalty,
     sequence_scores,
     token_log_probs,
 )
+from keras_transformer.decoding.search import BeamSearch
 
 PAD, BOS, EOS = 0, 1, 2
 VOCAB = 7
+ALL_SETTINGS = [BeamSearch(**penalties) for penalties in PENALTIES]
+SUM = BeamSearch(alpha=0.0)  # of log-probabilities
 
 
-@pytest.mark.parametrize(
-    "length, alpha, expected",
-    [
-        (1, 0.6, 1.0),
-        (7, 0.0, 1.0),
-        (7, 1.0, 2.0),
-        (13, 1.0, 3.0),
-        (7, 0.6, 2.0**0.6),
-        (19, 0.5, 2.0),
-    ],
-)
-def test_length_penalty(length, alpha, expected):
-    np.testing.assert_allclose(
-        length_penalty(length, alpha), expected, rtol=1e-6
-    )
-    # Also of integer tensors.
-    penalties = length_penalty(tf.constant([length, length]), alpha)
-    np.testing.assert_allclose(penalties, [expected] * 2, rtol=1e-6)
-    assert penalties.dtype == tf.float32
-
-
-def scores_of(labels, logits, alpha, pad_id=PAD):
+def scores_of(labels, logits, settings, pad_id=PAD):
     lengths = (np.asarray(labels) != pad_id).sum(axis=1)
     log_probs = token_log_probs(labels, logits, pad_id)
-    return sequence_scores(log_probs, lengths, alpha).scores
+    return sequence_scores(log_probs, lengths, settings).scores
 
 
-def numpy_scores(labels, logits, alpha):
+def numpy_scores(labels, logits, settings):
     scores = []
     for row, row_logits in zip(labels, logits, strict=True):
         log_prob, length = 0.0, 0
@@ -52,24 +34,25 @@ def numpy_scores(labels, logits, alpha):
             if token != PAD:
                 log_prob += z[token] - math.log(np.exp(z).sum())
                 length += 1
-        scores.append(log_prob / ((5 + length) / 6) ** alpha)
+        divisor = penalty(length, settings.alpha, settings.length_penalty)
+        scores.append(log_prob / divisor)
     return scores
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_sequence_scores_exclude_padding(alpha):
+@pytest.mark.parametrize("settings", ALL_SETTINGS)
+def test_sequence_scores_exclude_padding(settings):
     labels = np.array([[4, 5, 6, EOS], [3, EOS, PAD, PAD], [EOS, 0, 0, 0]])
     logits = np.random.default_rng(0).normal(size=(3, 4, VOCAB)) * 3
     logits = logits.astype("float32")
-    scores = scores_of(labels, logits, alpha)
+    scores = scores_of(labels, logits, settings)
     assert scores.dtype == tf.float32
-    expected = numpy_scores(labels, logits, alpha)
+    expected = numpy_scores(labels, logits, settings)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
     # More padding changes nothing.
     wider = scores_of(
         np.pad(labels, [(0, 0), (0, 2)]),
         np.pad(logits, [(0, 0), (0, 2), (0, 0)], constant_values=9.0),
-        alpha,
+        settings,
     )
     np.testing.assert_allclose(wider, expected, rtol=1e-5)
 
@@ -77,7 +60,7 @@ def test_sequence_scores_exclude_padding(alpha):
 def test_sequence_scores_with_another_padding_id():
     labels = np.array([[0, 4, EOS, 6], [4, EOS, 6, 6]])
     logits = np.zeros((2, 4, VOCAB), "float32")
-    scores = scores_of(labels, logits, alpha=0.0, pad_id=6)
+    scores = scores_of(labels, logits, SUM, pad_id=6)
     expected = [-3 * math.log(VOCAB), -2 * math.log(VOCAB)]
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
@@ -86,15 +69,15 @@ def test_low_precision_logits_are_scored_in_float32():
     labels = np.full((1, 300), 3)
     logits = np.random.default_rng(0).normal(size=(1, 300, VOCAB))
     logits = tf.cast(logits, tf.bfloat16)
-    scores = scores_of(labels, logits, alpha=0.0)
+    scores = scores_of(labels, logits, SUM)
     assert scores.dtype == tf.float32
-    expected = numpy_scores(labels, tf.cast(logits, tf.float32).numpy(), 0.0)
+    expected = numpy_scores(labels, tf.cast(logits, tf.float32).numpy(), SUM)
     # A sum in bfloat16 would be off by a hundredth.
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_searched_scores_are_those_of_force_decoding(alpha):
+@pytest.mark.parametrize("settings", ALL_SETTINGS)
+def test_searched_scores_are_those_of_force_decoding(settings):
     # The next token depends on the last one only: no cache is needed.
     table = np.random.default_rng(0).normal(size=(VOCAB, VOCAB))
     table = tf.constant(table * 2, tf.float32)
@@ -106,17 +89,16 @@ def test_searched_scores_are_those_of_force_decoding(alpha):
         step,
         (),
         tf.constant([6, 3]),
-        beam_size=4,
-        alpha=alpha,
+        settings,
         bos_id=BOS,
         eos_id=EOS,
         pad_id=PAD,
         banned_ids=(PAD, BOS),
     )
     lengths = result.lengths.numpy()
-    assert len(set(lengths.flatten())) > 2
+    assert len(set(lengths.flatten())) > 1
     for beam in range(4):
         labels = result.ids[:, beam]  # [B, T]
         inputs = tf.concat([tf.fill([2, 1], BOS), labels[:, :-1]], axis=1)
-        scores = scores_of(labels, tf.gather(table, inputs), alpha)
+        scores = scores_of(labels, tf.gather(table, inputs), settings)
         np.testing.assert_allclose(scores, result.scores[:, beam], rtol=1e-5)

@@ -3,7 +3,10 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
+import tensorflow as tf
+from search_tables import PENALTIES, penalty
 
 from keras_transformer.decoding.search import BeamSearch, Sampling, converted
 from keras_transformer.support.errors import InputError
@@ -16,6 +19,7 @@ from keras_transformer.support.errors import InputError
         ("alpha", [-0.1, 5.1, math.nan, math.inf, True, "0.6"]),
         ("extra_length", [-1, 1.5, False]),
         ("length_factor", [-0.5, math.inf, "2"]),
+        ("length_penalty", ["marian", "", None, 1.0]),
     ],
 )
 def test_invalid_arguments(argument, values):
@@ -36,6 +40,7 @@ def test_invalid_arguments(argument, values):
         ("alpha", [-0.1, 5.1]),
         ("extra_length", [-1]),
         ("length_factor", [-0.5]),
+        ("length_penalty", ["marian"]),
     ],
 )
 def test_invalid_arguments_of_sampling(argument, values):
@@ -54,6 +59,7 @@ def test_defaults_of_sampling_change_no_probability():
     expected = dict(temperature=1.0, top_k=0, top_p=1.0)
     expected |= dict(seed=0, num_samples=None)
     expected |= dict(alpha=0.6, extra_length=50, length_factor=1.0)
+    expected |= dict(length_penalty="wu")
     assert dataclasses.asdict(Sampling()) == expected
 
 
@@ -76,6 +82,7 @@ def test_as_many_hypotheses_as_translations():
 
 def test_settings_of_the_other_kind_share_what_both_have():
     shared = dict(alpha=0.0, extra_length=3, length_factor=2.0)
+    shared |= dict(length_penalty="power")
     beam_search, sampling = BeamSearch(2, **shared), Sampling(0.5, **shared)
     assert converted(beam_search, BeamSearch) is beam_search
     assert converted(beam_search, Sampling) == Sampling(**shared)
@@ -84,4 +91,44 @@ def test_settings_of_the_other_kind_share_what_both_have():
 
 def test_defaults_are_those_of_the_paper():
     expected = dict(beam_size=4, alpha=0.6, extra_length=50, length_factor=1.0)
+    expected |= dict(length_penalty="wu")
     assert dataclasses.asdict(BeamSearch()) == expected
+
+
+@pytest.mark.parametrize("penalties", PENALTIES)
+def test_length_penalty(penalties):
+    settings, lengths = Sampling(**penalties), [1, 2, 3, 7, 50]
+    expected = [penalty(length, **penalties) for length in lengths]
+    array = settings.penalty(np.array(lengths, np.float32))
+    tensor = settings.penalty(tf.constant(lengths, tf.float32))
+    assert array.dtype == tensor.dtype == np.float32
+    np.testing.assert_allclose(array, expected, rtol=1e-6)
+    np.testing.assert_allclose(tensor, expected, rtol=1e-6)
+    # Alpha may be an input of a graph, the form may not.
+    served = dataclasses.replace(settings, alpha=1.0).penalty(tensor)
+    in_graph = tf.function(
+        lambda alpha: dataclasses.replace(settings, alpha=alpha).penalty(tensor)
+    )
+    np.testing.assert_allclose(in_graph(tf.constant(1.0)), served, rtol=1e-6)
+
+
+def test_a_length_penalty_as_text():
+    assert BeamSearch().formula == "((5 + n) / 6)^0.6"
+    assert Sampling(alpha=1, length_penalty="power").formula == "n^1"
+    search = BeamSearch(alpha=0.25, length_penalty="power_without_end")
+    assert search.formula == "max(n - 1, 1)^0.25"
+
+
+def test_settings_of_a_file():
+    values = dataclasses.asdict(BeamSearch(3, 1.0, length_penalty="power"))
+    assert BeamSearch.from_dict(values, "x") == BeamSearch(**values)
+    assert BeamSearch.from_dict({}, "x") == BeamSearch()
+    for values, received in (
+        ({"patience": 2}, "search={'patience': 2}, .*'patience'"),
+        ({"alpha": -1}, "search={'alpha': -1}, alpha must be"),
+        ([4], r"search=\[4\], "),
+        (None, "search=None, "),
+    ):
+        message = f"^The search of run.json must .* Received: {received}"
+        with pytest.raises(InputError, match=message):
+            BeamSearch.from_dict(values, "run.json")

@@ -211,6 +211,19 @@ def test_beam_search_ranked_as_here(translator, folder, pairs):
         assert score == pytest.approx(ours.scores[0], rel=1e-4)
 
 
+def test_the_power_of_the_length_is_its_own_penalty(translator, folder, pairs):
+    search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty="power")
+    powers = kt.Translator(translator.model, translator.tokenizer, search)
+    results = load(folder).translate_batch(
+        pieces(powers, list(pairs)),
+        beam_size=4,
+        length_penalty=writer._values(powers)["length_penalty"],
+        **options(powers) | dict(patience=4, suppress_sequences=None),
+    )
+    for ours, result in zip(powers.translate(pairs), results, strict=True):
+        assert result.scores[0] == pytest.approx(ours.scores[0], rel=1e-4)
+
+
 def test_no_tokens(folder):
     (result,) = load(folder).translate_batch([[]], return_scores=True)
     assert (result.hypotheses, result.scores) == ([[]], [0])

@@ -136,8 +136,8 @@ def test_prefix(call, translator):
     prefix = pipeline.target_ids(["Katze"]).to_tensor()
     result = pipeline.search(source, translator.search, prefix)
     log_probs = pipeline.token_log_probs(source, result.ids[:, 0])
-    score = sequence_scores(log_probs, result.lengths[:, 0], alpha=0.6).scores
-    np.testing.assert_allclose(score, result.scores[:, 0], atol=1e-5)
+    found = sequence_scores(log_probs, result.lengths[:, 0], translator.search)
+    np.testing.assert_allclose(found.scores, result.scores[:, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -108,11 +108,17 @@ def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
             assert not set(special) & set(ids[:length].tolist())
 
 
-@pytest.mark.parametrize("beam_size, alpha", [(1, 0.6), (4, 0.0), (4, 1.0)])
-def test_scores_are_those_of_force_decoding(
-    model, tokenizer, pairs, beam_size, alpha
-):
-    search = kt.BeamSearch(beam_size, alpha, extra_length=12)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(beam_size=1, alpha=0.6),
+        dict(beam_size=4, alpha=0.0),
+        dict(beam_size=4, alpha=1.0, length_penalty="power"),
+    ],
+)
+def test_scores_are_those_of_force_decoding(model, tokenizer, pairs, settings):
+    search = kt.BeamSearch(**settings, extra_length=12)
+    beam_size = search.beam_size
     translator = kt.Translator(model, tokenizer, search, beam_size)
     texts = [*list(pairs)[::5], "cat dog", "no such sentence"]
     pipeline = translator.pipeline
@@ -121,7 +127,7 @@ def test_scores_are_those_of_force_decoding(
     assert result.ids.shape[:2] == (len(texts), beam_size)
     for beam in range(beam_size):
         log_probs = pipeline.token_log_probs(source, result.ids[:, beam])
-        found = sequence_scores(log_probs, result.lengths[:, beam], alpha)
+        found = sequence_scores(log_probs, result.lengths[:, beam], search)
         np.testing.assert_allclose(
             found.scores,
             result.scores[:, beam],
@@ -140,7 +146,7 @@ def test_samples_have_the_scores_of_force_decoding(model, tokenizer):
     assert len({tuple(row) for row in result.ids[1].numpy().tolist()}) > 1
     for slot in range(4):
         log_probs = ids.token_log_probs(source, result.ids[:, slot])
-        found = sequence_scores(log_probs, result.lengths[:, slot], 0.6)
+        found = sequence_scores(log_probs, result.lengths[:, slot], search)
         np.testing.assert_allclose(
             found.scores, result.scores[:, slot], rtol=1e-4, atol=1e-5
         )

@@ -9,6 +9,7 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import Tokenizer, Transformer
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.pair import LookupVocabulary
@@ -118,6 +119,39 @@ def test_a_run_that_was_written_before_there_were_windows(run):
     del values["model"]["attention_window"]
     path.write_text(json.dumps(values))
     assert Run.open(run.path).config == run.config
+
+
+def test_a_run_may_have_a_search_of_its_own(run, tmp_path):
+    assert "search" not in json.loads((run.path / "config.json").read_text())
+    opened = Run.open(run.path)
+    assert opened.search is None and opened.default_search == BeamSearch()
+    search = BeamSearch(6, 1.0, 512, length_penalty="power")
+    own = TrainingRun.create(
+        tmp_path / "own", run.config, {}, run.tokenizer, search=search
+    )
+    opened = TrainingRun.open(own.path)
+    assert opened.search == opened.default_search == search
+    # A recipe that changes leaves it.
+    opened.with_recipe({"seed": 4})
+    assert Run.open(own.path).search == search
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ({"patience": 2}, "'patience'"),
+        ({"beam_size": 0}, "beam_size=0"),
+        ({"length_penalty": "marian"}, "length_penalty='marian'"),
+        ([4], r"search=\[4\]"),
+        ("", "search=''"),
+    ],
+)
+def test_an_invalid_search_is_refused(run, search, message):
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, "search": search}))
+    with pytest.raises(InputError, match=f"config.json must .*{message}"):
+        Run.open(run.path)
 
 
 def test_an_unknown_setting_is_refused(run):

@@ -69,6 +69,22 @@ def test_samples_continue_a_prefix(model, tokenizer):
     assert len(set(found[0].texts)) > 1
 
 
+@pytest.mark.parametrize("form", ["wu", "power", "power_without_end"])
+def test_the_score_of_a_translation_is_that_of_the_search(
+    model, tokenizer, pairs, form
+):
+    search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty=form)
+    translator = kt.Translator(model, tokenizer, search)
+    found = translator.translate(list(pairs))
+    texts = [translation.texts[0] for translation in found]
+    assert texts == list(pairs.values())
+    np.testing.assert_allclose(
+        [score.score for score in translator.score(list(pairs), texts)],
+        [translation.scores[0] for translation in found],
+        rtol=1e-4,
+    )
+
+
 def test_runs_of_an_ensemble_share_the_tokenizer(
     model, tokenizer, pairs, tmp_path
 ):
@@ -104,6 +120,30 @@ def test_opened_runs_and_another_task(model, tokenizer, tmp_path):
     assert both.checkpoints[0][0] is run
     other = ParsingTask(split_words=False)
     assert kt.Translator.open(run, task=other).task is other
+
+
+def test_the_search_of_a_run_is_the_default(model, tokenizer, tmp_path):
+    def create(name, search):
+        return TrainingRun.create(
+            *(tmp_path / name, model.config, {}, tokenizer),
+            **dict(model=model, step=1, search=search),
+        )
+
+    search = kt.BeamSearch(2, 1.5, 12, length_penalty="power")
+    run, other = create("own", search), create("other", None)
+    translator = kt.Translator.open(run.path)
+    assert translator.search == search
+    # "Hund" is a token or several, and the end token.
+    log_prob = translator.score("dog", "Hund").log_prob
+    n = len(tokenizer.encode(["Hund"])[0]) + 1
+    found = translator.translate("dog")
+    assert found.texts == ["Hund"]
+    assert found.scores[0] == pytest.approx(log_prob / n**1.5, rel=1e-4)
+    # What is given goes first, then what the first of several runs has.
+    given = kt.BeamSearch(3)
+    assert kt.Translator.open(run, search=given).search == given
+    assert kt.Translator.open([run, other]).search == search
+    assert kt.Translator.open([other, run]).search == kt.BeamSearch()
 
 
 # === The graph of the model as it is ===

@@ -7,6 +7,7 @@ from search_tables import (
     EOS,
     LONGEST,
     PAD,
+    PENALTIES,
     UNK,
     VOCAB,
     A,
@@ -25,7 +26,6 @@ from keras_transformer.litert.decoder import Predictions
 from keras_transformer.litert.search import SpecialIds, beam_search
 
 BANNED = (PAD, UNK, BOS)
-ALPHAS = (0.0, 0.6, 5.0)
 PREFIXES = ([], [A], [B, A], [B, EOS], [UNK], [A, A, A])
 
 
@@ -85,8 +85,7 @@ def search_arrays(
     found = beam_search(
         decoding,
         np.array(max_lengths),
-        search.beam_size,
-        search.alpha,
+        search,
         SpecialIds(PAD, bos, EOS, banned),
         prefixes or [[]] * len(tables),
     )
@@ -113,26 +112,27 @@ def assert_as_in_a_graph(search, tables, max_lengths, prefixes=None, **options):
     return found
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_wide_beam_finds_every_hypothesis(alpha):
+@pytest.mark.parametrize("penalties", PENALTIES)
+def test_wide_beam_finds_every_hypothesis(penalties):
     tables = [random_table(seed) for seed in range(3)]
     limits = [LONGEST, LONGEST, 2]
-    found, _ = search_arrays(BeamSearch(16, alpha), tables, limits)
+    found, _ = search_arrays(BeamSearch(16, **penalties), tables, limits)
     for ours, table, limit in zip(found, tables, limits, strict=True):
-        assert_same(ours, all_hypotheses(table, alpha, limit))
+        assert_same(ours, all_hypotheses(table, limit, **penalties))
     # Fewer than the beam.
     assert list(map(len, found)) == [15, 15, 3]
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("penalties", PENALTIES)
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
-def test_narrow_beam_equals_definition_and_graph(beam_size, alpha):
+def test_narrow_beam_equals_definition_and_graph(beam_size, penalties):
     tables = [random_table(seed) for seed in range(40)]
     limits = [1 + seed % LONGEST for seed in range(40)]
-    search = BeamSearch(beam_size, alpha)
+    search = BeamSearch(beam_size, **penalties)
     found = assert_as_in_a_graph(search, tables, limits)
     for ours, table, limit in zip(found, tables, limits, strict=True):
-        assert_same(ours, search_by_definition(table, beam_size, alpha, limit))
+        expected = search_by_definition(table, beam_size, limit, **penalties)
+        assert_same(ours, expected)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 4, 7])

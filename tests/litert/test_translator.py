@@ -46,6 +46,8 @@ def test_translations_and_scores(litert, translator, pairs):
         kt.BeamSearch(1, alpha=0.0, extra_length=0),
         kt.BeamSearch(2, alpha=1.0, extra_length=3, length_factor=0.5),
         kt.BeamSearch(3, alpha=5.0, extra_length=2**40),
+        kt.BeamSearch(3, 1.0, 1, length_penalty="power"),
+        kt.BeamSearch(3, 1.0, 1, length_penalty="power_without_end"),
     ],
 )
 def test_settings_of_the_search(
@@ -97,6 +99,19 @@ def test_scores(litert, translator, pairs):
         litert.score(["dog"], ["a", "b"])
     with pytest.raises(InputError, match="23 tokens.* at index 1"):
         litert.score(["dog", "dog"], ["Hund", "Hund " * 99])
+
+
+@pytest.mark.parametrize("form", ["power", "power_without_end"])
+def test_scores_with_another_length_penalty(folder, pairs, form):
+    search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty=form)
+    litert = LiteRTTranslator.open(folder, search)
+    found = litert.translate(list(pairs))
+    scores = litert.score(list(pairs), [one.texts[0] for one in found])
+    np.testing.assert_allclose(
+        [score.score for score in scores],
+        [one.scores[0] for one in found],
+        rtol=1e-4,
+    )
 
 
 @pytest.mark.parametrize(

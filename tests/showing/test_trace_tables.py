@@ -51,7 +51,7 @@ def test_text_for_a_terminal():
     assert lines[-7:] == [
         "Results",
         "",
-        "score = log P / length penalty",
+        "score = log P / length penalty, ((5 + n) / 6)^1 of n tokens",
         "          translation  tokens  log P  length penalty  score",
         "  greedy  aa           3       -1.80  1.333           -1.350",
         "  beam 1  aa           3       -1.80  1.333           -1.350",

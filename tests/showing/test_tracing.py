@@ -13,8 +13,8 @@ from keras_transformer.showing.tracing import trace
 
 # Two hypotheses per step: a and b live on, then both end, b's end being too
 # unlikely to be among the two best of step 2.
-def traced(alpha=0.0, max_length=4, table=TABLE):
-    search = kt.BeamSearch(beam_size=2, alpha=alpha)
+def traced(alpha=0.0, max_length=4, table=TABLE, **settings):
+    search = kt.BeamSearch(beam_size=2, alpha=alpha, **settings)
     return trace(TableTranslator(table, search, max_length), "text")
 
 
@@ -55,6 +55,19 @@ def test_hypotheses_have_what_the_model_says_of_them():
     assert second.hypotheses[1].best[0].piece == "</s>"
     found = second.hypotheses[1].best[0].probability
     assert found == pytest.approx(math.exp(-0.9))
+
+
+def test_another_length_penalty():
+    found = traced(alpha=2.0, length_penalty="power")
+    steps = found.beam.steps
+    assert [step.length_penalty for step in steps] == [1.0, 4.0, 9.0]
+    assert steps[1].continuations[1].score == pytest.approx(-2.2 / 4)
+    assert [one.score for one in found.beam.finished] == [
+        pytest.approx(-1.8 / 9),
+        pytest.approx(-2.2 / 4),
+    ]
+    assert "score = log P / length penalty, n^2 of n tokens" in str(found)
+    assert '"formula": "n^2"' in found.to_html()
 
 
 def test_results_and_length_penalty():

@@ -47,6 +47,8 @@ def test_the_beam_is_a_tree(html):
         assert page.inner_text("#source") == "Source: <b>&"
         rows = page.locator("#results tbody tr").all_inner_texts()
         assert rows[1].split() == "beam 1 aa 3 −1.80 1.333 −1.350".split()
+        formula = page.inner_text("#formula")
+        assert formula.endswith("length penalty, ((5 + n) / 6)^1 of n tokens")
         assert page.locator(".node").count() == 1 + 3 + 4 + 1
         assert page.locator(".node.pruned").count() == 2
         assert page.locator(".node.finished").count() == 2

@@ -76,9 +76,30 @@ def hypotheses(result, row):
     return found
 
 
-def score(table, ids, alpha):
+# Alpha, and the form of the length penalty.
+PENALTIES = [
+    dict(alpha=0.0),
+    dict(alpha=0.6),
+    dict(alpha=5.0),
+    dict(alpha=0.6, length_penalty="power"),
+    dict(alpha=1.0, length_penalty="power"),
+    dict(alpha=1.0, length_penalty="power_without_end"),
+    dict(alpha=5.0, length_penalty="power_without_end"),
+]
+
+
+def penalty(length, alpha, length_penalty="wu"):
+    """The penalty of a length that counts the end token, by its definition."""
+    if length_penalty == "power":
+        return length**alpha
+    if length_penalty == "power_without_end":
+        return max(length - 1, 1) ** alpha
+    return ((5 + length) / 6) ** alpha
+
+
+def score(table, ids, alpha, length_penalty="wu"):
     log_prob = sum(table[ids[:i]][token] for i, token in enumerate(ids))
-    return log_prob / ((5 + len(ids)) / 6) ** alpha
+    return log_prob / penalty(len(ids), alpha, length_penalty)
 
 
 def search_tables(
@@ -102,8 +123,7 @@ def search_tables(
             step,
             cache,
             tf.constant(max_lengths),
-            search.beam_size,
-            search.alpha,
+            search,
             bos_id=bos,
             eos_id=EOS,
             pad_id=PAD,
@@ -124,17 +144,17 @@ def assert_same(found, expected):
     )
 
 
-def all_hypotheses(table, alpha, max_length):
+def all_hypotheses(table, max_length, **penalties):
     """Every possible hypothesis with its score, best first."""
     found = [
-        (score(table, (*words, EOS), alpha), (*words, EOS))
+        (score(table, (*words, EOS), **penalties), (*words, EOS))
         for length in range(max_length)
         for words in itertools.product(WORDS, repeat=length)
     ]
     return sorted(found, reverse=True)
 
 
-def search_by_definition(table, beam_size, alpha, max_length):
+def search_by_definition(table, beam_size, max_length, **penalties):
     """Beam search by its definition: without batches and without stopping."""
     live, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
@@ -146,7 +166,7 @@ def search_by_definition(table, beam_size, alpha, max_length):
         ]
         candidates.sort(key=lambda candidate: -candidate[1])
         finished += [
-            (log_prob / ((5 + length) / 6) ** alpha, ids)
+            (log_prob / penalty(length, **penalties), ids)
             for ids, log_prob in candidates[:beam_size]
             if ids[-1] == EOS
         ]

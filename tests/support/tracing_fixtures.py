@@ -31,9 +31,7 @@ class TableTranslator:
             step, cache, _ = tables_as_step(
                 [table], settings.beam_size, [max_length]
             )
-            searcher = BeamSearcher(
-                step, settings.beam_size, settings.alpha, **special
-            )
+            searcher = BeamSearcher(step, settings, **special)
             return searcher, searcher.start(cache, [max_length], None)
 
         self.pipeline = types.SimpleNamespace(

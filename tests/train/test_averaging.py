@@ -1,10 +1,11 @@
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
-from keras_transformer import Tokenizer
+from keras_transformer import BeamSearch, Tokenizer
 from keras_transformer.inference.run import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.averaging import average
@@ -16,7 +17,10 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
     for step, factor in ((1, 100.0), (2, 1.0), (3, 4.0)):
         model.set_weights([factor * weight for weight in start])
         run.save_checkpoint(model, step, max_to_keep=5)
-    averaged = average(run, tmp_path / "averaged", last=2)
+    search = BeamSearch(6, length_penalty="power")
+    own = dataclasses.replace(run, search=search)
+    averaged = average(own, tmp_path / "averaged", last=2)
+    assert TrainingRun.open(averaged.path).search == search
     assert averaged.step == 3
     assert averaged.recipe["averaged"] == [
         f"step-{step:08d}.weights.h5" for step in (2, 3)

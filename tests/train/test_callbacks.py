@@ -1,5 +1,6 @@
 """The callbacks, most with a clock and a model of the test's own."""
 
+import dataclasses
 import io
 import os
 import signal
@@ -10,8 +11,9 @@ import digits
 import numpy as np
 import pytest
 
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import callbacks
+from keras_transformer.train import callbacks, trainer
 from keras_transformer.train.callbacks import (
     CheckFinite,
     Checkpoints,
@@ -19,6 +21,7 @@ from keras_transformer.train.callbacks import (
     Progress,
     StepCounter,
 )
+from keras_transformer.train.resume import Job
 from keras_transformer.train.trainer import train
 
 
@@ -286,3 +289,14 @@ def test_all_callbacks_end_if_one_of_them_fails(
         train(corpus, run.path, "tiny", recipe, architecture=digits.TINY)
     assert signal.getsignal(signal.SIGINT) == handler
     assert "resumes after step 1\n" in capsys.readouterr().out
+
+
+def test_outputs_are_scored_with_the_search_of_the_run(corpus, run):
+    search = BeamSearch(6, 1.0, 7, length_penalty="power")
+    own = dataclasses.replace(run, search=search)
+    recipe = digits.recipe(scored_sentences=5)
+    job = Job(corpus, run.path, "tiny", recipe, {}, None)
+    model, counter = run.load_model(), StepCounter(0, 1)
+    score, *_ = trainer._reports(model, job, own, counter, True)
+    greedy = BeamSearch(1, 1.0, 7, length_penalty="power")
+    assert score.translator.search == greedy

@@ -108,6 +108,11 @@ def test_the_description_has_the_results(evaluated):
     assert f"tokenized BLEU  {results['tokenized_bleu']:6.2f}  as in" in text
     assert "TER" not in text and "repaired" not in text
     assert "training cost" not in text
+    assert "beam 4, alpha 0.6, " in text and "length penalty" not in text
+    power = describe({**results, "length_penalty": "power"})
+    assert "beam 4, alpha 0.6, length penalty power, " in power
+    del results["length_penalty"]  # an older version has none
+    assert describe(results) == text
     text = describe({**results, "training_flops": 1.26e15})
     assert "training cost   1.3e+15  floating-point operations" in text
     results = {**results, "ter": 50.0, "ter_signature": "its signature"}

@@ -8,6 +8,7 @@ import digits
 import pytest
 from digits import TINY
 
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import resume
 from keras_transformer.train.data.corpus import open_corpus
@@ -127,6 +128,19 @@ def test_init_from_brings_the_tokenizer(corpus, run, tmp_path):
     assert new.config == run.config
     # Resumed: the vocabulary comes with the tokenizer.
     assert open_and_close(corpus, new.path, **arguments).id == new.id
+
+
+def test_init_from_keeps_the_search(corpus, run, tmp_path):
+    assert open_and_close(corpus, tmp_path / "none", init_from=run.path)
+    assert TrainingRun.open(tmp_path / "none").search is None
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    values["search"] = {"beam_size": 6, "length_penalty": "power"}
+    path.write_text(json.dumps(values))
+    for _ in ("started", "resumed"):
+        open_and_close(corpus, tmp_path / "new", init_from=run.path)
+        new = TrainingRun.open(tmp_path / "new")
+        assert new.search == BeamSearch(6, length_penalty="power")
 
 
 def test_init_from_keeps_the_architecture(corpus, run, tmp_path):

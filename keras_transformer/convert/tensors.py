@@ -1,0 +1,124 @@
+"""Finds and reads the files of another system's model."""
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from keras_transformer.convert import torch_files
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import explain_missing_packages
+
+
+def inside(folder: str | os.PathLike, name: str) -> Path:
+    """Returns the path of a file of a model's folder.
+
+    Raises:
+        InputError: If the file does not exist, or is outside the folder, by
+            its name or as a link. In the cache of Hugging Face, where the
+            files of a model are links, it must be in the model's part of it.
+    """
+    path, folder = Path(folder, name), Path(folder)
+    # CACHE/models--OWNER--NAME/snapshots/REVISION links to ../../blobs/HASH.
+    root = folder.resolve()
+    for parent in root.parents:
+        if parent.name.startswith("models--"):
+            root = parent
+    if not path.resolve().is_relative_to(root):
+        raise InputError(
+            f"{path} must be a file inside {root}. Received: "
+            f"{path.resolve()}. Copy it into the folder if you trust it."
+        )
+    if not path.is_file():
+        raise InputError(f"{folder} must have the file {name}. Received: none")
+    return path
+
+
+def read_tensors(file: str | os.PathLike) -> Mapping[str, np.ndarray]:
+    """Returns the tensors of a safetensors file or a PyTorch file by name.
+
+    The content says which of them a file is. Nothing in it is executed. A
+    tensor is read when it is asked for and not kept, so that what reads one
+    after the other needs memory for one; those of PyTorch are mapped. Tensors
+    of bfloat16 have the dtype of `ml_dtypes`.
+
+    Raises:
+        InputError: If the file is damaged, or has anything but tensors.
+    """
+    file = Path(file)
+    with open(file, "rb") as opened:
+        start = opened.read(64)
+    with _explained(file):
+        if start.startswith(torch_files.ZIP):
+            readers = torch_files.read_zip(file)
+        elif start.startswith(torch_files.LEGACY):
+            readers = torch_files.read_legacy(file)
+        elif start[8:9] == b"{":  # after the length of a header
+            readers = _safetensors_readers(file)
+        elif start.startswith(b"version https://git-lfs"):
+            raise ValueError("a pointer to the file; run: git lfs pull")
+        else:
+            raise ValueError(f"a file that begins with {start[:16]!r}")
+    return _Tensors(file, readers)
+
+
+class _Tensors(Mapping[str, np.ndarray]):
+    def __init__(self, file: Path, readers: torch_files.Readers):
+        self._file = file
+        self._readers = readers
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        read = self._readers[name]
+        with _explained(self._file):
+            return read()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers  # without reading it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+
+@contextlib.contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    # For a damaged file zipfile and NumPy raise errors of many types.
+    except Exception as error:
+        problem = str(error)
+        if not isinstance(error, ValueError):
+            problem = f"{type(error).__name__}: {problem}"
+        raise InputError(
+            f"{file} must be a file of tensors, complete and with nothing "
+            f"else, from safetensors or PyTorch. Received: {problem}"
+        ) from error
+
+
+def _safetensors_readers(file: Path) -> torch_files.Readers:
+    with explain_missing_packages(InputError):
+        from safetensors import safe_open
+
+    def read(name: str) -> np.ndarray:
+        # Opened for each tensor: what was read would remain mapped.
+        with safe_open(file, "np") as opened:
+            return opened.get_tensor(name)
+
+    with safe_open(file, "np") as opened:
+        names = {name: name for name in opened.keys()}
+        # Tied tensors are stored once; the others have an entry here.
+        names |= {
+            alias: name
+            for alias, name in (opened.metadata() or {}).items()
+            if name in names and alias not in names
+        }
+    return {
+        name: functools.partial(read, stored) for name, stored in names.items()
+    }

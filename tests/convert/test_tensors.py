@@ -1,0 +1,162 @@
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from weight_files import write_safetensors
+
+from keras_transformer.convert.tensors import inside, read_tensors
+from keras_transformer.support.errors import InputError
+
+MATRIX = np.array([[1, 2, 3], [4, 5, 6]], "float32")
+HALF = np.array([0.5, -2], "float16")
+BFLOAT16 = np.array([0.25], ml_dtypes.bfloat16)
+DATA = MATRIX.tobytes() + HALF.tobytes() + BFLOAT16.tobytes()
+
+
+def entry(dtype, shape, start, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+
+
+HEADER = {
+    "matrix": entry("F32", [2, 3], 0, 24),
+    "half": entry("F16", [2], 24, 28),
+    "bfloat16": entry("BF16", [1], 28, 30),
+    "__metadata__": {"format": "pt", "tied": "matrix", "half": "matrix"},
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "model.safetensors"
+    write_safetensors(path, HEADER, DATA)
+    return path
+
+
+def problem(path):
+    with pytest.raises(InputError) as caught:
+        read_tensors(path)
+    assert str(path) in str(caught.value)
+    return str(caught.value).partition("Received: ")[2]
+
+
+def test_every_tensor_has_its_values(path):
+    tensors = read_tensors(path)
+    expected = dict(matrix=MATRIX, half=HALF, bfloat16=BFLOAT16, tied=MATRIX)
+    assert sorted(tensors) == sorted(expected)
+    for name, array in expected.items():
+        assert tensors[name].dtype == array.dtype
+        np.testing.assert_array_equal(tensors[name], array)
+
+
+def test_a_tensor_is_read_when_it_is_asked_for(path):
+    tensors = read_tensors(path)
+    changed = bytearray(path.read_bytes())
+    changed[-2:] = np.array([7], ml_dtypes.bfloat16).tobytes()
+    path.write_bytes(changed)
+    assert tensors["bfloat16"] == 7
+    path.write_bytes(changed[:-1])
+    assert "bfloat16" in tensors and len(tensors) == 4
+    with pytest.raises(InputError, match="model.safetensors must be"):
+        tensors["bfloat16"]
+    with pytest.raises(KeyError):
+        tensors["other"]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (HEADER | {"half": entry("F16", [2], 22, 26)}, "invalid offset"),
+        (HEADER | {"half": entry("F16", [2], 24, 99)}, "offset"),
+        (HEADER | {"half": entry("F16", [3], 24, 28)}, "invalid shape"),
+        (HEADER | {"half": entry("F17", [2], 24, 28)}, "unknown variant"),
+        ({"matrix": entry("F32", [2, 3], 0, 24)}, "not fully covered"),
+        (b'{"matrix": [', "invalid JSON"),
+        (b"{" * 10**5, "invalid JSON"),
+    ],
+)
+def test_a_wrong_header_is_refused(path, header, expected):
+    write_safetensors(path, header, DATA)
+    assert expected in problem(path)
+
+
+def test_a_wrong_length_is_refused(path):
+    for length in (0, 1, 3000, 2**40, 2**64 - 1):
+        write_safetensors(path, HEADER, DATA, length)
+        assert "header" in problem(path)
+
+
+def test_a_type_that_numpy_lacks_is_refused(path):
+    write_safetensors(path, {"w": entry("F8_E8M0", [1], 0, 1)}, b"1")
+    try:
+        tensors = read_tensors(path)
+        assert tensors["w"].dtype == ml_dtypes.float8_e8m0fnu
+    except InputError as error:
+        assert str(path) in str(error)
+
+
+def test_files_of_another_kind_are_refused(path):
+    for content, expected in {
+        b"": "begins with b''",
+        b"\x80\x04K\x01.": "begins with",  # any other pickle
+        b"\x89HDF\r\n\x1a\n": "begins with",
+        b"PK\x03\x04": "BadZipFile",
+        b"version https://git-lfs.github.com/spec/v1\n": "git lfs pull",
+    }.items():
+        path.write_bytes(content)
+        assert expected in problem(path)
+
+
+def test_without_the_package_the_message_names_the_extra(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(InputError, match=r"nmt\[tensorflow\]"):
+        read_tensors(path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    folder = tmp_path / "model"
+    (folder / "spm").mkdir(parents=True)
+    (folder / "spm" / "source.spm").write_text("pieces")
+    (folder / "link").symlink_to("spm/source.spm")
+    (folder / "outside").symlink_to("../secret")
+    (folder / "dangling").symlink_to("nothing")
+    return folder
+
+
+def test_files_inside_the_folder(folder, tmp_path):
+    linked = tmp_path / "linked"
+    linked.symlink_to(folder)
+    for name in ("spm/source.spm", "link", "spm/../link"):
+        for place in (folder, str(folder), linked):
+            assert inside(place, name).read_text() == "pieces"
+
+
+def test_files_outside_the_folder_are_refused(folder, tmp_path):
+    for name in ("outside", "../secret", str(tmp_path / "secret")):
+        with pytest.raises(InputError) as caught:
+            inside(folder, name)
+        assert name in str(caught.value)
+        assert f"Received: {tmp_path / 'secret'}" in str(caught.value)
+    for name in ("dangling", "nothing", "spm"):
+        with pytest.raises(InputError, match=f"must have the file {name}"):
+            inside(folder, name)
+
+
+def test_links_of_the_cache_of_hugging_face(tmp_path):
+    """Into the model's own part of it, and not into another model's."""
+    (tmp_path / "secret").write_text("secret")
+    cache = tmp_path / "models--owner--name"
+    folder = cache / "snapshots" / "abc"
+    for place in (folder, cache / "blobs", tmp_path / "models--owner--other"):
+        place.mkdir(parents=True)
+    (cache / "blobs" / "1a2b").write_text("blob")
+    (folder / "good").symlink_to("../../blobs/1a2b")
+    assert inside(folder, "good").read_text() == "blob"
+    (tmp_path / "models--owner--other" / "blob").write_text("other")
+    (folder / "bad").symlink_to("../../../models--owner--other/blob")
+    (folder / "worse").symlink_to("../../../secret")
+    for name in ("bad", "worse"):
+        with pytest.raises(InputError, match=f"{name} must be a file inside"):
+            inside(folder, name)
