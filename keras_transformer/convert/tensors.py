@@ -21,16 +21,15 @@ def inside(folder: str | os.PathLike, name: str) -> Path:
             its name or as a link. In the cache of Hugging Face, where the
             files of a model are links, it must be in the model's part of it.
     """
-    path, folder = Path(folder, name), Path(folder)
+    path, root = Path(folder, name), Path(os.path.realpath(folder))
     # CACHE/models--OWNER--NAME/snapshots/REVISION links to ../../blobs/HASH.
-    root = folder.resolve()
-    for parent in root.parents:
-        if parent.name.startswith("models--"):
-            root = parent
-    if not path.resolve().is_relative_to(root):
+    caches = (x for x in root.parents if x.name.startswith("models--"))
+    root = next(caches, root)
+    found = Path(os.path.realpath(path))  # `resolve` raises for a loop of links
+    if not found.is_relative_to(root):
         raise InputError(
-            f"{path} must be a file inside {root}. Received: "
-            f"{path.resolve()}. Copy it into the folder if you trust it."
+            f"{path} must be a file inside {root}. Received: {found}. Copy it "
+            "into the folder if you trust it."
         )
     if not path.is_file():
         raise InputError(f"{folder} must have the file {name}. Received: none")
@@ -98,7 +97,8 @@ def _explained(file: Path) -> Iterator[None]:
             problem = f"{type(error).__name__}: {problem}"
         raise InputError(
             f"{file} must be a file of tensors, complete and with nothing "
-            f"else, from safetensors or PyTorch. Received: {problem}"
+            f"else, from safetensors or PyTorch. Received: {problem}. "
+            "Download it again, or have PyTorch save it as safetensors."
         ) from error
 
 

@@ -122,6 +122,7 @@ def folder(tmp_path):
     (folder / "link").symlink_to("spm/source.spm")
     (folder / "outside").symlink_to("../secret")
     (folder / "dangling").symlink_to("nothing")
+    (folder / "loop").symlink_to("loop")
     return folder
 
 
@@ -139,7 +140,7 @@ def test_files_outside_the_folder_are_refused(folder, tmp_path):
             inside(folder, name)
         assert name in str(caught.value)
         assert f"Received: {tmp_path / 'secret'}" in str(caught.value)
-    for name in ("dangling", "nothing", "spm"):
+    for name in ("dangling", "loop", "nothing", "spm"):
         with pytest.raises(InputError, match=f"must have the file {name}"):
             inside(folder, name)
 

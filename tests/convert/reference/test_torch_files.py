@@ -1,0 +1,111 @@
+"""The files of PyTorch itself, read without it."""
+
+import collections
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from keras_transformer.convert import torch_files
+from keras_transformer.convert.tensors import read_tensors
+from keras_transformer.support.errors import InputError
+
+torch = pytest.importorskip(
+    "torch", reason='needs PyTorch: pip install "keras-transformer-nmt[torch]"'
+)
+
+
+@pytest.fixture(params=["zip", "legacy"])
+def save(request, tmp_path):
+    def save(state, **options):
+        path = tmp_path / "pytorch_model.bin"
+        torch.save(
+            state,
+            path,
+            _use_new_zipfile_serialization=request.param == "zip",
+            **options,
+        )
+        return path
+
+    return save
+
+
+def assert_read(path):
+    """Asserts that what is read is what PyTorch itself loads."""
+    expected, tensors = torch.load(path), read_tensors(path)
+    assert list(tensors) == list(expected)
+    for name, tensor in expected.items():
+        array = tensors[name]
+        if tensor.dtype == torch.bfloat16:
+            assert array.dtype == ml_dtypes.bfloat16
+            tensor, array = tensor.float(), array.astype("float32")
+        value = tensor.detach().numpy()
+        assert (array.dtype, array.shape) == (value.dtype, value.shape), name
+        np.testing.assert_array_equal(array, value)
+
+
+def test_every_type_and_view(save):
+    torch.manual_seed(0)
+    matrix = torch.randn(5, 7)
+    state = {
+        kind.rpartition("torch ")[2]: torch.arange(6).reshape(2, 3).to(dtype)
+        for kind, dtype in zip(
+            torch_files._DTYPES,
+            (
+                *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+                *(torch.int64, torch.int32, torch.int16, torch.int8),
+                torch.uint8,
+            ),
+            strict=True,
+        )
+    }
+    state |= {
+        "matrix": matrix,
+        "tied": matrix,
+        "transposed": matrix.T,
+        "part": matrix[1:4, ::3],
+        "parameter": torch.nn.Parameter(matrix.T),
+        "number": torch.tensor(3.5),
+        "empty": torch.zeros(0, 4),
+        "one": torch.randn(1),
+    }
+    assert_read(save(state))
+    assert_read(save(collections.OrderedDict(one=matrix)))
+
+
+def test_the_state_of_a_module(save):
+    """It has hundreds of tensors, and versions beside them."""
+    module = torch.nn.Transformer(
+        16, 2, num_encoder_layers=6, dim_feedforward=8, batch_first=True
+    )
+    assert_read(save(module.state_dict()))
+    assert_read(save(module.half().state_dict()))
+
+
+def test_other_objects_are_refused(save):
+    module = torch.nn.Linear(2, 3)
+    for state, expected in (
+        (module, "names '"),
+        ({"state": module.state_dict()}, "a dict instead of a tensor"),
+        ({"w": module.weight, "step": 3}, "'step': a int"),
+        (torch.zeros(3), "instead of tensors by name"),
+        ({"w": torch.zeros(3) > 0}, "names 'torch BoolStorage'"),
+        ({"w": torch.zeros(1).expand(99)}, "does not fit its storage"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            read_tensors(save(state))
+    with pytest.raises(InputError, match="operation FRAME|begins with"):
+        read_tensors(save({"w": torch.zeros(3)}, pickle_protocol=4))
+
+
+def test_the_safetensors_of_torch(tmp_path):
+    save_model = pytest.importorskip("safetensors.torch").save_model
+    module = torch.nn.Linear(3, 3)
+    module.tied = module.weight
+    path = tmp_path / "model.safetensors"
+    save_model(module, path)
+    tensors = read_tensors(path)
+    expected = module.state_dict()
+    assert sorted(tensors) == sorted(expected) == ["bias", "tied", "weight"]
+    for name, tensor in expected.items():
+        np.testing.assert_array_equal(tensors[name], tensor.numpy())
