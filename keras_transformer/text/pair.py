@@ -84,10 +84,12 @@ class LookupVocabulary(Vocabulary):
         self._pieces = sorted(table, key=table.__getitem__)
         self._source = source or self
         other = self._source.table
-        if any(other.get(name) != table[name] for name in names):
+        # What is unknown may have an id of its own on either side.
+        same = [name for name in names if name != special.unk_token]
+        if any(other.get(name) != table[name] for name in same):
             raise InputError(
                 "Vocabularies of sources and targets must have the same ids "
-                f"for {', '.join(names)}. Received: others of sources"
+                f"for {', '.join(same)}. Received: others of sources"
             )
         self.source_eos_id = table[special.source_eos_token]
         self.language_token = token = special.language_token
