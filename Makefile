@@ -63,7 +63,7 @@ test-jax: .venv/.test ## Run the portable tests on JAX
 		$(PY) $(PYTEST) $(PORTABLE_TESTS)
 
 test-converters: .venv/.converters .venvs/opennmt/.installed ## Compare the converters with the systems themselves
-	$(PY) $(PYTEST) tests/convert/reference
+	$(PY) $(PYTEST) tests/convert/reference tests/export/reference
 
 test-torch: .venv/.torch ## Run the portable tests on PyTorch, and compare
 	$(PY) $(PYTEST) tests/test_torch_parity.py

@@ -212,10 +212,13 @@ def _generation(translator: Translator) -> dict[str, Any]:
     """Returns the content of generation_config.json."""
     pipeline = translator.pipeline
     search = converted(translator.search, BeamSearch)
+    # Of the longest source.
+    limit = int(search.length_factor * translator.max_length)
+    limit = min(max(limit + search.extra_length, 1), translator.max_length)
     return {
         **_special_ids(pipeline.config),
         "bad_words_ids": [[i] for i in pipeline.special_ids["banned_ids"]],
-        "max_length": translator.max_length + 1,  # counts the start token
+        "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "length_penalty": power_of_length(search),
         "early_stopping": False,

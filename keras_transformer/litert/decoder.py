@@ -75,12 +75,13 @@ class Model:
             self._interpreter.allocate_tensors()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        """Encodes ids of sources, each with its end token."""
+        """Encodes ids of sources, each with its end token or padding."""
         lengths = np.array([len(source) for source in sources])
         batch, longest = len(lengths), max(lengths)
         is_token = np.arange(longest) < lengths[:, None]
         ids = np.full((batch, longest), self._pad_id, np.int32)
         ids[is_token] = np.concatenate(sources)
+        is_token = ids != self._pad_id
         hidden = np.where(is_token, 0, _MASKED).astype(np.float32)
         memory_mask = mask = hidden[:, None, None]
         if self._window is not None:
@@ -96,6 +97,10 @@ class Model:
             mask=mask,
             **_indices(encode.get_input_details(), batch, longest),
         )
+        is_empty = ~is_token.any(axis=1)
+        for name in found:
+            if "values" in name:  # nothing to attend to gives 0
+                found[name][is_empty] = 0
         return Memory(memory_mask, found)
 
     def decoding(self, memory: Memory, beam_size: int) -> "Decoding":

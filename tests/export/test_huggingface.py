@@ -134,10 +134,11 @@ def test_settings(translator, folder):
     assert special.items() <= tokenizer.items()
 
 
-def test_other_length_penalties(model, tokenizer):
-    search = kt.BeamSearch(3, alpha=0.123, length_penalty="power")
+def test_other_searches(model, tokenizer):
+    search = kt.BeamSearch(3, 0.123, 7, 0.0, length_penalty="power")
     found = writer._generation(kt.Translator(model, tokenizer, search))
     assert (found["num_beams"], found["length_penalty"]) == (3, 0.123)
+    assert found["max_length"] == 8
 
 
 def test_metadata(folder, translator):

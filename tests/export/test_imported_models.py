@@ -14,6 +14,7 @@ from keras_transformer import convert
 from keras_transformer.litert import LiteRTTranslator
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
+SCORED = ["good cat", "Hund", "cat"]
 MARIAN = dict(
     num_layers=1,
     attention_bias=True,
@@ -51,8 +52,8 @@ def check(translator, found, scored):
     assert [one.source_truncated for one in found] == [0, 0, 0, 1]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)
-    expected = translator.score(TEXTS[:1], ["good cat"])
-    np.testing.assert_allclose(scored, expected[0].score, rtol=1e-4)
+    expected = [x.score for x in translator.score(TEXTS[:3], SCORED)]
+    np.testing.assert_allclose(scored, expected, rtol=1e-4)
     # The language is read.
     first, other = translator.score(["a dog", ">>fra<< a dog"], ["cat"] * 2)
     assert abs(first.score - other.score) > 1e-3
@@ -61,8 +62,9 @@ def check(translator, found, scored):
 def test_litert(translator, tmp_path):
     path = kt.export.save_litert(translator, tmp_path / "model")
     loaded = LiteRTTranslator.open(path)
-    (score,) = loaded.score(TEXTS[:1], ["good cat"])
-    check(translator, loaded.translate(TEXTS), score.score)
+    scores = loaded.score(TEXTS[:3], SCORED)
+    found = loaded.translate(TEXTS)
+    check(translator, found, [one.score for one in scores])
 
 
 def test_saved_model(translator, tmp_path):
@@ -73,15 +75,13 @@ def test_saved_model(translator, tmp_path):
     )
     signatures = tf.saved_model.load(path).signatures
     outputs = signatures["serving_default"](text=tf.constant(TEXTS))
-    found = [text.decode() for text in outputs["translation"].numpy()]
+    found = [text.decode() for text in outputs["translations"].numpy()[:, 0]]
     assert found == translator(TEXTS)
     scored = signatures["score"](
-        text=tf.constant(TEXTS[:1]), translation=tf.constant(["good cat"])
+        text=tf.constant(TEXTS[:3]), translation=tf.constant(SCORED)
     )
-    check(translator, translator.translate(TEXTS), scored["score"].numpy()[0])
-    pieces = signatures["attention"](
-        text=tf.constant(["dog"]), translation=tf.constant(["cat"])
-    )["source_pieces"]
+    check(translator, translator.translate(TEXTS), scored["scores"].numpy())
+    pieces = signatures["attention"](text=tf.constant(["dog"]))["source_pieces"]
     assert pieces.numpy()[0].decode().startswith(">>deu<< ")
 
 
