@@ -70,6 +70,13 @@ _PLACES = {
     "transformer-postprocess-emb": {True: "", False: ""},
     "transformer-postprocess-top": {True: "n", False: ""},
 }
+# Options that the architecture is made of.
+_SIZES = (
+    "transformer-decoder-dim-ffn",
+    "transformer-dim-ffn",
+    "transformer-ffn-activation",
+    "transformer-heads",
+)
 # Options of the transformer that change nothing in a translation.
 _IGNORED = (
     "transformer-aan",  # of another decoder
@@ -276,14 +283,6 @@ def _architecture(
         raise InputError(
             f"{options.file} has values of no use. {error}"
         ) from error
-
-
-_SIZES = (
-    "transformer-decoder-dim-ffn",
-    "transformer-dim-ffn",
-    "transformer-ffn-activation",
-    "transformer-heads",
-)
 
 
 def _converter(

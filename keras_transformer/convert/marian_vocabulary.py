@@ -56,20 +56,18 @@ def read_table(file: Path) -> dict[str, int]:
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, int]]:
-    long_key = None  # what follows a question mark, on a line of its own
-    for n, line in enumerate(lines, 1):
+    long_key = ""  # after a question mark; its id is on the next line
+    for n, line in enumerate([*lines, ""], 1):
         line = line.strip(" \r\t")
-        if not line or line == "---" or (n == 1 and line.startswith("%YAML")):
-            continue
-        if long_key is None and line.startswith("? "):
+        if not long_key and line.startswith("? "):
             long_key = line[2:]
-            continue
-        key, colon, number = line.rpartition(":")
-        if long_key is not None:
-            key, long_key = long_key if not key else "", None
-        if not (key and colon and re.fullmatch(r" *[0-9]{1,9}", number)):
-            raise ValueError(f"{line!r:.80} in line {n}")
-        yield _unquoted(key.strip(" "), n), int(number)
+        elif long_key or line not in ("", "---"):
+            key, _, number = line.rpartition(":")
+            is_id = re.fullmatch(r" *[0-9]{1,9}", number)
+            if bool(key) == bool(long_key) or not is_id:
+                raise ValueError(f"{line!r:.80} in line {n}")
+            yield _unquoted((key or long_key).strip(" "), n), int(number)
+            long_key = ""
 
 
 _ESCAPES = {

@@ -39,11 +39,10 @@ def inside(folder: str | os.PathLike, name: str) -> Path:
 def read_tensors(file: str | os.PathLike) -> Mapping[str, np.ndarray]:
     """Returns the tensors of a file of safetensors, PyTorch or NumPy by name.
 
-    The content says which of them a file is, but NumPy's have the ending
-    .npz. Nothing in it is executed. A
-    tensor is read when it is asked for and not kept, so that what reads one
-    after the other needs memory for one; those of PyTorch are mapped. Tensors
-    of bfloat16 have the dtype of `ml_dtypes`.
+    The content says which of them a file is, but NumPy's end in `.npz`.
+    Nothing in it is executed. A tensor is read when it is asked for and not
+    kept, so that what reads one after the other needs memory for one; those
+    of PyTorch are mapped. Tensors of bfloat16 have the dtype of `ml_dtypes`.
 
     Raises:
         InputError: If the file is damaged, or has anything but tensors.
