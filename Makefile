@@ -27,6 +27,8 @@ LONG_PORTABLE_TESTS := tests/test_configurations.py tests/decoding/test_step.py
 # 3.12 only.
 OLDEST := tensorflow==2.19.0 tensorflow-text==2.19.0 keras==3.10.0
 NEWEST := tensorflow==2.21.* tensorflow-text==2.21.* keras==3.15.*
+# From which models are imported.
+OPENNMT := OpenNMT-tf==2.32.0 tensorflow==2.13.* "setuptools<81"
 MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/fit/test_keras_overrides.py tests/fit/test_distributed_fit.py \
 	tests/inference/test_translator.py tests/text/test_tokenizer.py tests/export \
@@ -35,7 +37,7 @@ MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 
 export KERAS_BACKEND := tensorflow
 
-.PHONY: help install demo test test-all test-jax test-torch matrix \
+.PHONY: help install demo test test-all test-jax test-torch test-converters matrix \
 	serving-check bench lint format notebook docs clean
 .DEFAULT_GOAL := help
 
@@ -59,6 +61,9 @@ test-all: .venv/.test ## Run the tests, slow ones too, on TensorFlow and JAX
 test-jax: .venv/.test ## Run the portable tests on JAX
 	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
 		$(PY) $(PYTEST) $(PORTABLE_TESTS)
+
+test-converters: .venv/.converters .venvs/opennmt/.installed ## Compare the converters with the systems themselves
+	$(PY) $(PYTEST) tests/convert/reference
 
 test-torch: .venv/.torch ## Run the portable tests on PyTorch, and compare
 	$(PY) $(PYTEST) tests/test_torch_parity.py
@@ -108,7 +113,8 @@ clean: ## Remove environments, caches and build output, but no runs
 .venv/.test: EXTRAS := test
 .venv/.docs: EXTRAS := docs
 .venv/.torch: EXTRAS := test,torch
-.venv/.demo .venv/.docs .venv/.test .venv/.torch: setup.py pyproject.toml | $(PY)
+.venv/.converters: EXTRAS := test,torch,converters
+.venv/.demo .venv/.docs .venv/.test .venv/.torch .venv/.converters: setup.py pyproject.toml | $(PY)
 	@echo "Installing into .venv: some minutes, about 3 GB of disk."
 	$(PY) $(PIP_INSTALL) -e ".[$(EXTRAS)]"
 	@touch $@
@@ -122,6 +128,15 @@ clean: ## Remove environments, caches and build output, but no runs
 	$(PY) -m venv $(@D)
 	$(@D)/bin/python $(PIP_INSTALL) $(PINS) hypothesis pytest pytest-xdist \
 		-e ".[tensorflow,plot,tensorboard,serving]"
+	@touch $@
+
+# Its last version needs TensorFlow 2.13, and that Python 3.11 or older.
+.venvs/opennmt/.installed: Makefile | $(PY)
+	@$(PY) -c 'import sys; sys.exit(sys.version_info[:2] > (3, 11))' \
+		|| { echo "OpenNMT-tf needs Python 3.10 or 3.11: make clean, then" \
+			"make test-converters PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PY) -m venv $(@D)
+	$(@D)/bin/python $(PIP_INSTALL) $(OPENNMT)
 	@touch $@
 
 $(PY):

@@ -28,7 +28,14 @@ TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 LITERT = ["ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
+# Settings of OpenNMT-tf.
+CONVERT = ["pyyaml>=6"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
+# The systems that models are imported from, for tests of the converters.
+CONVERTERS = [
+    "transformers>=5,<6",
+    "pymarian>=1.12; sys_platform == 'linux' and platform_machine == 'x86_64'",
+]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
     *TENSORFLOW,
@@ -38,6 +45,7 @@ TEST = [
     *SERVING,
     *LITERT,
     *WEB,
+    *CONVERT,
     *CTRANSLATE2,
     "hypothesis>=6.100",
     "ipykernel",
@@ -103,9 +111,11 @@ setup(
         "serving": SERVING,
         "litert": LITERT,
         "web": WEB,
+        "convert": CONVERT,
         "ctranslate2": CTRANSLATE2,
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],
+        "converters": CONVERTERS,
         "test": TEST,
     },
     entry_points={

@@ -6,8 +6,9 @@ From ids of sources to ids of translations, beam 4; peers/workload.py defines
 the work. Each system runs in its own process and its own virtual environment
 (about 7 GB, created at the first start). Every round runs all systems. All
 use oneDNN (`TF_ENABLE_ONEDNN_OPTS=1`) where it is TensorFlow's choice.
-CTranslate2 and LiteRT have the weights of ours, the others random ones of
-their own. `--systems litert ctranslate2` runs a part of them.
+CTranslate2, LiteRT and Marian have the weights of ours, the others random ones
+of their own. `--systems litert ctranslate2` runs a part of them, and `--shapes
+base base-biases` compares base with a model as Marian's.
 """
 
 import argparse
@@ -36,13 +37,23 @@ def _litert(mode: str, dtype: str = "float32") -> Contender:
     )
 
 
+def _marian(shim: bool = False) -> Contender:
+    return Contender(
+        "marian_decoding.py",
+        "marian",
+        "eager",
+        shim=shim,
+        model="huggingface",
+    )
+
+
 CONTENDERS = [
     Contender("ours_decoding.py", "ours", "graph"),
     Contender("ours_decoding.py", "ours", "workers"),
     _litert("threads"),
     _litert("workers"),
-    Contender("marian_decoding.py", "marian", "eager"),
-    Contender("marian_decoding.py", "marian", "eager", shim=True),
+    _marian(),
+    _marian(shim=True),
     Contender("kerashub_decoding.py", "keras-hub", "xla"),
     Contender("opennmt_tf_decoding.py", "opennmt-tf", "graph"),
     _ctranslate2("threads"),

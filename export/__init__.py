@@ -1,7 +1,8 @@
 """The export program: a trained model for other runtimes.
 
 `save` writes a SavedModel that takes and returns text, `save_litert` a folder
-for LiteRT, `save_ctranslate2` one for CTranslate2.
+for LiteRT, `save_ctranslate2` one for CTranslate2, `save_huggingface` one for
+Hugging Face's transformers.
 """
 
 from typing import TYPE_CHECKING
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from keras_transformer.export import serving_kit as serving_kit
     from keras_transformer.export.ctranslate2 import (
         save_ctranslate2 as save_ctranslate2,
+    )
+    from keras_transformer.export.huggingface import (
+        save_huggingface as save_huggingface,
     )
     from keras_transformer.export.litert import save_litert as save_litert
     from keras_transformer.export.saved_model import save as save

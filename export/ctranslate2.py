@@ -5,6 +5,8 @@ same input is one matrix: queries, keys and values of self-attention, keys and
 values of cross-attention.
 """
 
+import collections
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,39 +16,30 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
-from keras_transformer.decoding.parts import is_plain_dense
+from keras_transformer.convert.names import weight_names
 from keras_transformer.decoding.search import BeamSearch, converted
 from keras_transformer.export.dtypes import TOLERANCES
+from keras_transformer.export.plain import check_expressible
 from keras_transformer.export.writing import (
     PROBES,
     check_weights,
     describe,
+    language_tokens,
     new_folder,
+    power_of_length,
     refuse_taken,
     write_about,
 )
 from keras_transformer.inference.translator import Translator
-from keras_transformer.layers import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    MultiHeadAttention,
-    Residual,
-    SinusoidalPositionalEncoding,
-    TiedEmbedding,
-)
+from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.model import Transformer
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.text import Vocabulary
+from keras_transformer.weights import named_weights
 
 _TOLERANCES = TOLERANCES["ctranslate2"]
-_LANGUAGE_TOKEN = """A language token such as `>>deu<<` is a piece of its own:
-`[">>deu<<", *source.encode(text, out_type=str)]`.
-"""
 # CTranslate2 reads as many tokens of a source unless it is told otherwise.
 _POSITIONS = 1024
 
@@ -118,9 +111,12 @@ def _specification(translator: Translator) -> Any:
     """Returns the `TransformerSpec` with all weights in float32."""
     from ctranslate2.specs import common_spec, transformer_spec
 
-    _check_translator(translator)
-    model = _plain(translator.model, Transformer)
-    config, activations = model.config, common_spec.Activation
+    model, config = translator.model, translator.model.config
+    problems = []
+    if config.d_k != config.d_v:
+        problems = [f"d_k={config.d_k}, d_v={config.d_v}"]
+    check_expressible(translator, "CTranslate2", "with d_k = d_v", problems)
+    activations = common_spec.Activation
     activation = dict(
         relu=activations.RELU, swish=activations.SWISH, gelu=activations.GELU
     )[config.activation]
@@ -140,16 +136,14 @@ def _specification(translator: Translator) -> Any:
         stack(transformer_spec.TransformerDecoderSpec, config.decoder),
     )
     encoder, decoder = specification.encoder, specification.decoder
-    _set_embedding(encoder, encoder.embeddings[0], model.embedding)
-    _set_embedding(decoder, decoder.embeddings, model.target_embedding)
-    output = _plain(model.output_embedding, TiedEmbedding)
-    decoder.projection.weight = _array(output.embeddings)
-    if output.bias is not None:
-        decoder.projection.bias = _array(output.bias)
+    _set_weights(specification, model)
+    encoder.embeddings[0].weight = _array(model.embedding.embeddings)
+    decoder.embeddings.weight = _array(model.target_embedding.embeddings)
+    decoder.projection.weight = _array(model.output_embedding.embeddings)
+    for part in (encoder, decoder):
+        part.scale_embeddings = float(model.embedding.factor)
     _set_positions(encoder, model.source_positions, config.max_length)
     _set_positions(decoder, model.target_positions, config.max_length)
-    _set_stack(encoder, _plain(model.encoder, Encoder), EncoderLayer)
-    _set_stack(decoder, _plain(model.decoder, Decoder), DecoderLayer)
 
     source, target = translator.tokenizer.source, translator.tokenizer.target
     specification.register_source_vocabulary(
@@ -166,48 +160,25 @@ def _specification(translator: Translator) -> Any:
     return specification
 
 
-def _check_translator(translator: Translator) -> None:
-    config = translator.model.config
-    problem = None
-    if len(translator.models) > 1:
-        problem = f"{len(translator.models)} models: LiteRT has ensembles too"
-    elif not translator.task.targets_are_text:
-        problem = f"a model for {translator.task.name}"
-    elif config.attention_window is not None:
-        problem = f"attention_window={config.attention_window}"
-    elif config.d_k != config.d_v:
-        problem = f"d_k={config.d_k}, d_v={config.d_v}"
-    if problem:
-        raise InputError(
-            "CTranslate2 runs one model that translates, without restricted "
-            "attention and with d_k = d_v. Export a SavedModel instead. "
-            f"Received: {problem}"
-        )
+def _set_weights(specification: Any, model: Transformer) -> None:
+    """Sets all weights but the embeddings, which may be tied."""
+    weights, joined = named_weights(model), collections.defaultdict(list)
+    for name, theirs in weight_names(model.config, "ctranslate2").items():
+        if not name.endswith("embeddings"):
+            joined[theirs].append(_array(weights[name]))
+    for theirs, values in joined.items():
+        *path, leaf = theirs.split("/")
+        part = functools.reduce(_part, path, specification)
+        # Vectors stay as they are.
+        setattr(part, leaf, np.concatenate(values, axis=-1).T.copy())
 
 
-def _plain(part: Any, kind: type) -> Any:
-    """Returns a part of the model, which must be the library's own."""
-    is_plain = type(part) is kind
-    if kind is layers.Dense:
-        is_plain = is_plain_dense(part)
-    if not is_plain:
-        what = type(part).__name__
-        if kind not in (type(part), layers.Dense):
-            what += f" in place of {kind.__name__}"
-        raise InputError(
-            "CTranslate2 computes only what the configuration says: no layers "
-            "that are subclasses, are quantized or have LoRA. Export a "
-            "SavedModel instead, or quantize with the `dtype` of this export. "
-            f"Received: {part.path}, {what}"
-        )
-    return part
-
-
-def _set_embedding(
-    stack: Any, specification: Any, layer: TiedEmbedding
-) -> None:
-    specification.weight = _array(_plain(layer, TiedEmbedding).embeddings)
-    stack.scale_embeddings = float(layer.factor)
+def _part(specification: Any, name: str) -> Any:
+    """Returns a part by its name; `layer_0` may be the first of `layer`."""
+    if hasattr(specification, name):
+        return getattr(specification, name)
+    name, _, index = name.rpartition("_")
+    return getattr(specification, name)[int(index)]
 
 
 def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
@@ -217,60 +188,6 @@ def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
     if type(layer) is SinusoidalPositionalEncoding:
         rows = max(rows, _POSITIONS)
     stack.position_encodings.encodings = _array(layer.vectors(ops.arange(rows)))
-
-
-def _set_stack(stack: Any, part: Encoder | Decoder, kind: type) -> None:
-    for specification, layer in zip(stack.layer, part.layers, strict=True):
-        _plain(layer, kind)
-        _set_self_attention(specification.self_attention, layer)
-        if kind is DecoderLayer:
-            _set_cross_attention(specification.attention, layer)
-        network = _plain(layer.feed_forward, FeedForward)
-        _set_linear(specification.ffn.linear_0, network.inner)
-        _set_linear(specification.ffn.linear_1, network.outer)
-        _set_norm(specification.ffn, layer.feed_forward_norm)
-    if part.final_norm is not None:
-        _set_weights_of_norm(stack.layer_norm, part.final_norm)
-
-
-def _set_self_attention(specification: Any, layer: Any) -> None:
-    attention = _plain(layer.self_attention, MultiHeadAttention)
-    joined, output = specification.linear
-    _set_linear(
-        joined,
-        attention.query_projection,
-        attention.key_projection,
-        attention.value_projection,
-    )
-    _set_linear(output, attention.output_projection)
-    _set_norm(specification, layer.self_attention_norm)
-
-
-def _set_cross_attention(specification: Any, layer: Any) -> None:
-    attention = _plain(layer.cross_attention, MultiHeadAttention)
-    query, joined, output = specification.linear
-    _set_linear(query, attention.query_projection)
-    _set_linear(joined, attention.key_projection, attention.value_projection)
-    _set_linear(output, attention.output_projection)
-    _set_norm(specification, layer.cross_attention_norm)
-
-
-def _set_linear(specification: Any, *denses: layers.Dense) -> None:
-    kernels = [_array(_plain(one, layers.Dense).kernel) for one in denses]
-    specification.weight = np.concatenate(kernels, axis=1).T.copy()
-    if denses[0].bias is not None:
-        specification.bias = np.concatenate([_array(x.bias) for x in denses])
-
-
-def _set_norm(specification: Any, residual: Residual) -> None:
-    norm = _plain(residual, Residual).norm
-    _set_weights_of_norm(specification.layer_norm, norm)
-
-
-def _set_weights_of_norm(specification: Any, norm: layers.Layer) -> None:
-    _plain(norm, layers.LayerNormalization)
-    specification.gamma = _array(norm.gamma)
-    specification.beta = _array(norm.beta)
 
 
 def _array(values: Any) -> np.ndarray:
@@ -294,20 +211,33 @@ def _values(translator: Translator) -> dict[str, Any]:
     search = converted(translator.search, BeamSearch)
     tokenizer, pipeline = translator.tokenizer, translator.pipeline
     banned = tokenizer.target.pieces(pipeline.special_ids["banned_ids"])
-    # CTranslate2 has the form `power`.
-    is_power = search.length_penalty != "wu"
     has_table = "source.spm" in tokenizer.files()
+    has_end = tokenizer.source_eos_id == tokenizer.eos_id
     return dict(
         source="source.spm" if has_table else "tokenizer.model",
         target="target.spm" if has_table else "tokenizer.model",
-        language_token=_LANGUAGE_TOKEN if has_table else "",
+        add_language=_add_language(tokenizer),
+        end="gets its end token from CTranslate2"
+        if has_end
+        else "has no end token",
         beam_size=search.beam_size,
         formula=search.formula,
-        length_penalty=round(search.alpha * (1 if is_power else 2 / 3), 2),
+        length_penalty=power_of_length(search),
         banned=[[piece] for piece in banned],
         max_length=pipeline.max_length,
+        max_input_length=pipeline.max_length - (not has_end),
         max_decoding_length=pipeline.max_length - 1,
     )
+
+
+def _add_language(vocabulary: Vocabulary) -> str:
+    """Returns the line of the README's program that adds a language token."""
+    tokens = language_tokens(vocabulary)
+    if not tokens:
+        return ""
+    token = vocabulary.language_token or tokens[0]
+    others = f"  # one of {len(tokens)} languages" if len(tokens) > 1 else ""
+    return f'\npieces = [["{token}", *row] for row in pieces]{others}'
 
 
 def _verify(folder: Path, translator: Translator, dtype: str) -> None:

@@ -6,6 +6,7 @@ Without TensorFlow: the command line has it in its help.
 # How far the log-probabilities of a text may be from the model's, per token.
 TOLERANCES = {
     "litert": {"float32": 1e-4, "float16": 0.02, "int8": 0.5},
+    "huggingface": {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.2},
     "ctranslate2": {
         "float32": 1e-3,
         "float16": 0.02,

@@ -13,10 +13,13 @@ from typing import Any
 from keras import ops
 
 from keras_transformer import __version__
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import write_json
+from keras_transformer.text import Vocabulary
+from keras_transformer.text.pair import language_token
 
 PROBES = (
     "I am a student.",
@@ -54,6 +57,21 @@ def check_weights(translator: Translator) -> None:
             f"first of them {invalid[0]}. Training may have diverged: export "
             "an earlier checkpoint."
         )
+
+
+def power_of_length(search: BeamSearch) -> float:
+    """Returns the exponent for systems that divide by a power of the length.
+
+    Two thirds of the exponent of Wu et al. ranks alike at usual lengths.
+    """
+    if search.length_penalty == "wu":
+        return round(search.alpha * 2 / 3, 2)
+    return search.alpha
+
+
+def language_tokens(vocabulary: Vocabulary) -> list[str]:
+    """Returns the pieces that name the language to translate to."""
+    return [language_token(x) for x in getattr(vocabulary, "languages", [])]
 
 
 def describe(translator: Translator) -> dict[str, Any]:

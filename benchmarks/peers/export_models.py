@@ -51,6 +51,7 @@ def main() -> None:
         translator = kt.Translator(build_model(shape), tokenizer, search)
         folder = options.output / name
         kt.export.save_ctranslate2(translator, folder / "ctranslate2")
+        kt.export.save_huggingface(translator, folder / "huggingface")
         for dtype in ("float32", "int8"):
             kt.export.save_litert(translator, folder / f"litert-{dtype}", dtype)
 

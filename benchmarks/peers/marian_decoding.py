@@ -11,18 +11,26 @@ import numpy as np
 import torch
 import transformers
 import workload
-from marian import build_model
 
 
 def main() -> None:
     """Decodes and prints the results."""
     options = workload.parse_decoding_options(
-        __doc__, modes=["eager"], dtypes=["float32", "bfloat16"]
+        __doc__,
+        modes=["eager"],
+        dtypes=["float32", "bfloat16"],
+        needs_model=True,
     )
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.manual_seed(0)
-    model = build_model(options.shape).eval()
-    model = model.to(getattr(torch, options.dtype))
+    model = transformers.MarianMTModel.from_pretrained(
+        options.model, dtype=getattr(torch, options.dtype)
+    ).eval()
+    # The search is that of the workload alone.
+    ids = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
+    known = model.generation_config
+    model.generation_config = transformers.GenerationConfig(
+        **{name: getattr(known, name) for name in ids}
+    )
 
     def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
         @torch.inference_mode()

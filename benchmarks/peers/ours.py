@@ -25,6 +25,11 @@ def build_config(shape: workload.Shape) -> kt.TransformerConfig:
         d_ff=shape.d_ff,
         num_heads=shape.num_heads,
         dropout=workload.DROPOUT,
+        attention_bias=shape.biases,
+        output_bias=shape.biases,
+        activation="swish" if shape.biases else "relu",
+        position_layout="halves" if shape.biases else "interleaved",
+        layer_norm_epsilon=1e-5 if shape.biases else 1e-6,
     )
 
 

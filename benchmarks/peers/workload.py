@@ -42,11 +42,18 @@ class Shape:
     num_heads: int
     sentences: int
     length: int = 32
+    # Whether what Marian's models have is there: biases of all projections
+    # and of the logits, and the activation swish.
+    biases: bool = False
 
 
 SHAPES = {
     "small": Shape(8_000, 3, 256, 1_024, 4, sentences=64),
     "base": Shape(37_000, 6, 512, 2_048, 8, sentences=16),
+}
+SHAPES |= {
+    f"{name}-biases": dataclasses.replace(shape, biases=True)
+    for name, shape in SHAPES.items()
 }
 
 

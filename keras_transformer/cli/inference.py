@@ -221,7 +221,7 @@ def score(options: argparse.Namespace) -> None:
     needs_tensorflow=False,
 )
 def export(options: argparse.Namespace) -> None:
-    """Write a SavedModel, or a model for LiteRT or CTranslate2."""
+    """Write a SavedModel, or a model for another system."""
     check_new(options.output)
     _check_format(options)
     import_tensorflow_quietly()
@@ -236,6 +236,7 @@ def export(options: argparse.Namespace) -> None:
         "litert": "LiteRT. Next: keras-transformer translate "
         + shlex.quote(str(path)),
         "ctranslate2": "CTranslate2. Its README.md says how to use it",
+        "huggingface": "Hugging Face. Its README.md says how to use it",
     }
     print(f"{path} holds a model for {use[options.format]}")
 
@@ -247,9 +248,12 @@ def _check_format(options: argparse.Namespace) -> None:
             f"The --dtype of --format {options.format} must be one of "
             f"{', '.join(dtypes)}. Received: --dtype {options.dtype}"
         )
-    if options.format == "ctranslate2" and len(options.runs) > 1:
+    system = {"ctranslate2": "CTranslate2", "huggingface": "Hugging Face"}.get(
+        options.format
+    )
+    if system and len(options.runs) > 1:
         raise InputError(
-            "CTranslate2 has no ensembles. Use --format litert or saved-model, "
+            f"{system} has no ensembles. Use --format litert or saved-model, "
             f"or give one run. Received: {', '.join(options.runs)}"
         )
     if options.format != "saved-model":

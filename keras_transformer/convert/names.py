@@ -55,7 +55,7 @@ class Style(NamedTuple):
     beta: str
 
 
-_STYLES = {
+STYLES = {
     "keras_transformer": Style(
         "{stack}/layer_{i}/", "/kernel", "/bias", "/gamma", "/beta"
     ),
@@ -94,7 +94,7 @@ def weight_names(config: TransformerConfig, system: str) -> dict[str, str]:
         for this architecture.
     """
     names = {}
-    ours, style = _STYLES["keras_transformer"], _STYLES[system]
+    ours, style = STYLES["keras_transformer"], STYLES[system]
     place = dict(
         pre="_pre" if config.norm_first else "",
         side="input" if config.norm_first else "output",

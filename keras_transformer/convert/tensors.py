@@ -37,9 +37,10 @@ def inside(folder: str | os.PathLike, name: str) -> Path:
 
 
 def read_tensors(file: str | os.PathLike) -> Mapping[str, np.ndarray]:
-    """Returns the tensors of a safetensors file or a PyTorch file by name.
+    """Returns the tensors of a file of safetensors, PyTorch or NumPy by name.
 
-    The content says which of them a file is. Nothing in it is executed. A
+    The content says which of them a file is, but NumPy's have the ending
+    .npz. Nothing in it is executed. A
     tensor is read when it is asked for and not kept, so that what reads one
     after the other needs memory for one; those of PyTorch are mapped. Tensors
     of bfloat16 have the dtype of `ml_dtypes`.
@@ -51,7 +52,9 @@ def read_tensors(file: str | os.PathLike) -> Mapping[str, np.ndarray]:
     with open(file, "rb") as opened:
         start = opened.read(64)
     with _explained(file):
-        if start.startswith(torch_files.ZIP):
+        if file.suffix == ".npz":
+            readers = _npz_readers(file)
+        elif start.startswith(torch_files.ZIP):
             readers = torch_files.read_zip(file)
         elif start.startswith(torch_files.LEGACY):
             readers = torch_files.read_legacy(file)
@@ -97,7 +100,7 @@ def _explained(file: Path) -> Iterator[None]:
             problem = f"{type(error).__name__}: {problem}"
         raise InputError(
             f"{file} must be a file of tensors, complete and with nothing "
-            f"else, from safetensors or PyTorch. Received: {problem}. "
+            f"else, from safetensors, PyTorch or NumPy. Received: {problem}. "
             "Download it again, or have PyTorch save it as safetensors."
         ) from error
 
@@ -122,3 +125,12 @@ def _safetensors_readers(file: Path) -> torch_files.Readers:
     return {
         name: functools.partial(read, stored) for name, stored in names.items()
     }
+
+
+def _npz_readers(file: Path) -> torch_files.Readers:
+    def read(name: str) -> np.ndarray:
+        with np.load(file, allow_pickle=False) as arrays:
+            return arrays[name]
+
+    with np.load(file, allow_pickle=False) as arrays:
+        return {name: functools.partial(read, name) for name in arrays.files}

@@ -19,7 +19,7 @@ METADATA_FILE = "keras_transformer.json"
 
 
 def is_export(path: str | os.PathLike) -> bool:
-    """Returns whether a folder was exported for LiteRT or CTranslate2."""
+    """Returns whether a folder was exported without TensorFlow."""
     return (Path(path) / METADATA_FILE).is_file()
 
 

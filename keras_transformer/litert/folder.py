@@ -62,8 +62,14 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
     found = metadata.get("format") if isinstance(metadata, dict) else None
     if found is None:
         kind = "another export"
-        if (Path(path) / "model.bin").exists():
-            kind = "an export for CTranslate2: its README.md says how to use it"
+        files = {
+            "model.bin": "CTranslate2",
+            "model.safetensors": "Hugging Face",
+        }
+        for name, system in files.items():
+            if (Path(path) / name).exists():
+                kind = f"an export for {system}: its README.md says how to use "
+                kind += "it"
         raise InputError(
             f"{path} must be an export for LiteRT, which `keras-transformer "
             f"export --format litert` writes. Received: {kind}"

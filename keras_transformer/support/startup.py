@@ -21,6 +21,7 @@ _EXTRAS = {
     "tensorflow": "tensorflow",
     "tensorflow_text": "tensorflow",
     "tqdm": "tensorflow",
+    "yaml": "convert",
 }
 # Exists where the NVIDIA driver is installed.
 _NVIDIA_DRIVER = "/proc/driver/nvidia/version"

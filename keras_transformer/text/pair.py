@@ -84,13 +84,15 @@ class LookupVocabulary(Vocabulary):
         self._pieces = sorted(table, key=table.__getitem__)
         self._source = source or self
         other = self._source.table
-        if any(other.get(name) != table[name] for name in names):
+        # What is unknown may have an id of its own on either side.
+        same = [name for name in names if name != special.unk_token]
+        if any(other.get(name) != table[name] for name in same):
             raise InputError(
                 "Vocabularies of sources and targets must have the same ids "
-                f"for {', '.join(names)}. Received: others of sources"
+                f"for {', '.join(same)}. Received: others of sources"
             )
         self.source_eos_id = table[special.source_eos_token]
-        token = special.language_token
+        self.language_token = token = special.language_token
         if token is not None and token not in other:
             known = ", ".join(self.languages) or "none"
             raise InputError(
@@ -166,7 +168,7 @@ class LookupVocabulary(Vocabulary):
     def _default_language(self) -> str:
         """What a text without a language token begins with."""
         is_source = self._source is self
-        return (is_source and self.special.language_token) or ""
+        return (is_source and self.language_token) or ""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         found = [re.match(LANGUAGE, text, re.ASCII) for text in texts]

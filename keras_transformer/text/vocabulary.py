@@ -42,6 +42,8 @@ class Vocabulary(abc.ABC):
         eos_id: Id of the end token.
         source_eos_id: Id of what ends a source: `eos_id`, or `pad_id` if
             sources have no end token.
+        language_token: What a source without a language token begins with,
+            such as `>>deu<<`.
     """
 
     vocab_size: int
@@ -50,6 +52,7 @@ class Vocabulary(abc.ABC):
     bos_id: int
     eos_id: int
     source_eos_id: int
+    language_token: str | None = None
 
     @property
     def source(self) -> "Vocabulary":

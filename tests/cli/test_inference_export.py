@@ -100,7 +100,7 @@ def test_export_warns_of_a_folder_that_is_not_a_version(
 def saved(monkeypatch):
     """Replaces the exports to other formats; holds their arguments."""
     calls = []
-    for name in ("litert", "ctranslate2"):
+    for name in ("litert", "ctranslate2", "huggingface"):
 
         def save(translator, path, dtype, name=name):
             calls.append((name, translator, path, dtype))
@@ -111,23 +111,35 @@ def saved(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "runs", "use"),
+    ("name", "runs", "dtype", "use"),
     [
-        ("litert", "ab", "LiteRT. Next: keras-transformer translate en-de"),
-        ("ctranslate2", "a", "CTranslate2. Its README.md says how to use it"),
+        (
+            *("litert", "ab", "int8"),
+            "LiteRT. Next: keras-transformer translate en-de",
+        ),
+        (
+            *("ctranslate2", "a", "int8"),
+            "CTranslate2. Its README.md says how to use it",
+        ),
+        (
+            *("huggingface", "a", "float16"),
+            "Hugging Face. Its README.md says how to use it",
+        ),
     ],
 )
-def test_other_formats(run_cli, saved, fake_translators, name, runs, use):
+def test_other_formats(
+    run_cli, saved, fake_translators, name, runs, dtype, use
+):
     command = ["export", *runs, "--output", "en-de", "--format", name]
     code, out, err = run_cli(*command, "--beam-size", 3, "--checkpoint", 7)
     assert (code, err) == (0, "")
     named = ", ".join(runs)
     assert out == f"exporting {named}\nen-de holds a model for {use}\n"
-    assert run_cli(*command, "--dtype", "int8", "--n-best", 2).code == 0
+    assert run_cli(*command, "--dtype", dtype, "--n-best", 2).code == 0
     translator, small = fake_translators
     assert saved == [
         (name, translator, "en-de", "float32"),
-        (name, small, "en-de", "int8"),
+        (name, small, "en-de", dtype),
     ]
     # Whatever is written, the model is opened in float32.
     assert translator.dtype == small.dtype == "float32"
@@ -136,10 +148,14 @@ def test_other_formats(run_cli, saved, fake_translators, name, runs, use):
     assert small.num_translations == 2
 
 
-def test_ctranslate2_has_no_ensembles(run_cli):
-    command = ["export", "a", "b", "--output", "c", "--format", "ctranslate2"]
+@pytest.mark.parametrize(
+    ("name", "system"),
+    [("ctranslate2", "CTranslate2"), ("huggingface", "Hugging Face")],
+)
+def test_formats_without_ensembles(run_cli, name, system):
+    command = ["export", "a", "b", "--output", "c", "--format", name]
     code, _, err = run_cli(*command)
-    assert code == 2 and "Use --format litert or saved-model" in err
+    assert code == 2 and f"{system} has no ensembles. Use --format lit" in err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """The table of weight names."""
 
 import itertools
+import runpy
+
+from documents import ROOT, read
 
 import keras_transformer as kt
 from keras_transformer.convert.names import OTHERS, PARTS, weight_names
@@ -60,3 +63,9 @@ def test_no_name_is_used_twice():
     for system in (set(PARTS[0]) & set(OTHERS[0])) - {"paper", "ctranslate2"}:
         names = list(weight_names(one, system).values())
         assert len(names) == len(set(names)), system
+
+
+def test_the_page_of_the_table():
+    """If it fails: python docs/weights.py > docs/weights.md"""
+    page = runpy.run_path(str(ROOT / "docs/weights.py"))["page"]
+    assert read("docs/weights.md") == page()

@@ -166,6 +166,17 @@ def test_what_else_a_zip_archive_may_have(path):
     assert "compressed or encrypted" in problem(path)
 
 
+def test_the_place_of_an_entry_is_checked(path):
+    write_zip(path, {"w": GOOD}, {"0": NUMBERS["0"]})
+    content = path.read_bytes()
+    header = content.index(b"model/data/0") - 30
+    # The mark of a header; the length of what follows the name.
+    for place, change in (header, b"KP"), (header + 28, b"\xff\xff"):
+        damaged = content[:place] + change + content[place + 2 :]
+        path.write_bytes(damaged)
+        assert "a damaged entry 'model/data/0'" in problem(path)
+
+
 def test_what_else_the_older_layout_may_have(path):
     def received(numbers=NUMBERS["0"], **options):
         write_legacy(path, {"w": GOOD}, {"0": numbers}, **options)

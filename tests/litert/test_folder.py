@@ -111,10 +111,14 @@ def test_damaged_metadata(copy, content):
     refused(copy, "not valid JSON|another export")
 
 
-def test_an_export_for_ctranslate2(tmp_path):
+@pytest.mark.parametrize(
+    ("file", "system"),
+    [("model.bin", "CTranslate2"), ("model.safetensors", "Hugging Face")],
+)
+def test_an_export_for_another_system(tmp_path, file, system):
     (tmp_path / "keras_transformer.json").write_text("{}")
-    (tmp_path / "model.bin").touch()
-    refused(tmp_path, "an export for CTranslate2: its README.md says how")
+    (tmp_path / file).touch()
+    refused(tmp_path, f"an export for {system}: its README.md says how to use")
 
 
 @pytest.mark.parametrize("name", ["search", "model_sha256", "max_length"])

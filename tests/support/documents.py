@@ -13,6 +13,8 @@ DOCUMENTS = [
     "docs/parsing.md",
     "docs/litert.md",
     "docs/ctranslate2.md",
+    "docs/huggingface.md",
+    "docs/weights.md",
     "docs/performance.md",
     "docs/results.md",
     "docs/paper.md",

@@ -214,7 +214,7 @@ def like_marian(model):
         table.data = torch.cat([angles.sin(), angles.cos()], 1).to(table)
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
-            module.eps = 1e-9
+            module.eps = 1e-6
     return model
 
 

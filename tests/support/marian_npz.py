@@ -302,7 +302,11 @@ def write_model(folder, weights, options):
     text = yaml(dict(sorted((MODEL_OPTIONS | options).items()))).encode()
     text += bytes(256 - len(text) % 256)
     weights = weights | {"special:model.yml": np.frombuffer(text, "int8")}
-    np.savez(folder / "model.npz", **dict(sorted(weights.items())))
+    # Marian refuses a transposed array, which NumPy stores by columns.
+    weights = {
+        name: np.ascontiguousarray(weights[name]) for name in sorted(weights)
+    }
+    np.savez(folder / "model.npz", **weights)
 
 
 def write_vocabulary(path, words):

@@ -1,0 +1,88 @@
+"""Prints docs/weights.md: `python docs/weights.py > docs/weights.md`."""
+
+from keras_transformer.convert.names import OTHERS, PARTS, STYLES
+
+_TITLES = {
+    "keras_transformer": "keras-transformer",
+    "paper": "paper",
+    "hugging_face": "Hugging Face",
+    "marian": "Marian",
+    "opennmt_tf": "OpenNMT-tf",
+    "ctranslate2": "CTranslate2",
+}
+_PAGE = """# Names of weights
+
+What the weights of a Transformer are called here (`keras_transformer.weights`),
+in the paper, in Marian models of Hugging Face, in Marian itself, in OpenNMT-tf
+and in CTranslate2. Another converter needs a column of the table in
+`keras_transformer/convert/names.py`, which all converters use and from which
+`docs/weights.py` makes this page.
+
+## In a layer
+
+A name begins with that of the layer. `{{stack}}` is encoder or decoder, `{{i}}`
+counts layers from 0, `{{n}}` from 1. Cross-attention is the decoder's.
+
+{layers}
+
+Then comes the part, and what follows it or replaces its `*`:
+
+{parts}
+
+{leaves}
+
+`{{pre}}` is `_pre` with pre-norm, else nothing; `{{side}}` is `input` with
+pre-norm, else `output`.
+
+Kernels are `[inputs, outputs]` here, in Marian and in OpenNMT-tf, and
+`[outputs, inputs]` in Hugging Face and CTranslate2. In CTranslate2 the parts
+with one name are one matrix, in the order of the table.
+
+## Others
+
+Embeddings are `[V, d_model]`, but the output's own matrix is `[d_model, V]` in
+Marian and in OpenNMT-tf. Tied embeddings have the name of the first here;
+Hugging Face calls the matrix of all three `model.shared.weight`, Marian `Wemb`.
+A bias of the logits has the name of the matrix that gives them. Final
+normalizations are of pre-norm.
+
+{others}
+"""
+
+
+def page() -> str:
+    """Returns the page."""
+    layers, leaves = {}, {}
+    for name, style in STYLES.items():
+        layers[name] = style.layer
+        for leaf in ("kernel", "bias", "gamma", "beta"):
+            leaves.setdefault(leaf, {})[name] = getattr(style, leaf)
+    return _PAGE.format(
+        layers=_table([layers]),
+        parts=_table(PARTS),
+        leaves=_table([{"": leaf, **row} for leaf, row in leaves.items()]),
+        others=_table(OTHERS),
+    )
+
+
+def _table(rows: list[dict[str, str]]) -> str:
+    """Returns a table of names; formulas of the paper are no code."""
+    columns = list(rows[0])
+    lines = [
+        [_TITLES.get(column, column) for column in columns],
+        ["---"] * len(columns),
+    ]
+    for row in rows:
+        lines.append(
+            [
+                row[column]
+                if column in ("", "paper") or row[column] == "-"
+                else f"`{row[column]}`"
+                for column in columns
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

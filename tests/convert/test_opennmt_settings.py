@@ -1,0 +1,269 @@
+"""Settings of OpenNMT-tf: the search, and vocabularies of texts."""
+
+import json
+
+import pytest
+import yaml
+from marian_npz import pieces_model, pieces_of
+from opennmt_folder import write_settings, write_texts, write_vocabulary
+
+import keras_transformer as kt
+from keras_transformer.convert.opennmt_settings import (
+    Settings,
+    read_search,
+    read_vocabulary,
+)
+from keras_transformer.support.errors import InputError
+
+TEXT = "Maria buys a book ẞ."
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    return write_texts(tmp_path_factory.mktemp("rows"))
+
+
+@pytest.fixture
+def vocabulary(tmp_path, rows):
+    """A function that reads the folder, of which `data` has other values."""
+    write_texts(tmp_path)
+    data = Settings.open(tmp_path).data
+
+    def read(rows=rows, ends_sources=False, **values):
+        write_settings(tmp_path, {**data, **values}, {})
+        config = kt.TransformerConfig(
+            vocab_size=rows[1],
+            source_vocab_size=rows[0],
+            tied_embeddings="none",
+            bos_id=1,
+            eos_id=2,
+        )
+        settings = Settings.open(tmp_path)
+        return read_vocabulary(settings, config, ends_sources)
+
+    return read
+
+
+def expected_ids(language="en", dropped=0, text=TEXT):
+    """From 3 on in the order of the file; the last is unknown."""
+    import sentencepiece
+
+    model = pieces_model(language)
+    words = pieces_of(model)[dropped:]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    ids = {word: 3 + i for i, word in enumerate(words)}
+    pieces = processor.EncodeAsPieces(text)
+    return [ids.get(piece, 3 + len(words)) for piece in pieces]
+
+
+def test_ids(vocabulary, rows):
+    found = vocabulary()
+    ids = expected_ids()
+    assert rows[0] - 1 in ids
+    assert found.source.encode([TEXT]) == [ids]
+    german = expected_ids("de", dropped=9, text="Das Buch ẞ.")
+    assert found.encode(["Das Buch ẞ."]) == [german]
+    assert found.pieces(german)[:5] == ["<unk>", "D", "a", "<unk>", "▁Buch"]
+    assert found.decode([german[1], german[4], 2, 5]) == "D Buch"
+    special = found.pad_id, found.bos_id, found.eos_id
+    assert special == (0, 1, 2)
+    assert (found.source.unk_id, found.unk_id) == (rows[0] - 1, rows[1] - 1)
+    assert found.source_eos_id == found.pad_id
+
+
+@pytest.mark.parametrize(
+    "values, ends",
+    [
+        ({}, True),
+        ({"source_sequence_controls": {"end": True}}, True),
+        ({"source_sequence_controls": {"start": False, "end": False}}, False),
+        # Of both sides.
+        ({"sequence_controls": {"end": True, "start": False}}, None),
+        ({"source_sequence_controls": {"start": True}}, None),
+        ({"target_sequence_controls": {"end": True}}, None),
+        ({"source_sequence_controls": "end"}, None),
+    ],
+)
+def test_marks_of_sequences(vocabulary, values, ends):
+    if ends is None:
+        with pytest.raises(InputError, match="sequence_controls must mark"):
+            vocabulary(**values)
+    else:
+        found = vocabulary(ends_sources=True, **values)
+        assert found.source_eos_id == (found.eos_id if ends else found.pad_id)
+
+
+PLAIN = {"mode": "none", "sp_model_path": "C/source.model"}
+
+
+@pytest.mark.parametrize(
+    "tokenization",
+    [
+        PLAIN,
+        {"type": "OpenNMTTokenizer", "params": PLAIN | {"sp_nbest_size": 64}},
+        PLAIN | {"spacer_annotate": True, "case_markup": False},
+        {
+            "type": "SentencePieceTokenizer",
+            "params": {"model": "source.model", "nbest_size": 64},
+        },
+        "/elsewhere/tokenization.yml",
+    ],
+)
+def test_tokenizations_of_pieces(vocabulary, tmp_path, tokenization):
+    (tmp_path / "tokenization.yml").write_text(yaml.safe_dump(PLAIN))
+    found = vocabulary(source_tokenization=tokenization)
+    assert found.source.encode([TEXT]) == [expected_ids()]
+
+
+@pytest.mark.parametrize(
+    "tokenization",
+    [
+        {"type": "OpenNMTTokenizer", "params": {"mode": "conservative"}},
+        {"mode": "aggressive", "joiner_annotate": True, "bpe_model_path": "x"},
+        {"sp_model_path": "source.model"},  # after a split into words
+        PLAIN | {"case_markup": True},
+        {"mode": "none", "bpe_model_path": "source.model"},
+        {"type": "SpaceTokenizer"},
+        {"type": "SentencePieceTokenizer", "params": ["source.model"]},
+        {"type": "SentencePieceTokenizer", "params": {"model": 3}},
+        7,
+    ],
+)
+def test_other_tokenizations_are_refused(vocabulary, tokenization):
+    message = "data.yml: data.source_tokenization must be SentencePiece alone"
+    with pytest.raises(InputError, match=message):
+        vocabulary(source_tokenization=tokenization)
+
+
+def test_texts_that_were_split_before(vocabulary, tmp_path):
+    nothing = dict(source_tokenization=None, target_tokenization=None)
+    message = r"one \*.model or \*.spm in .*: .'source.model', 'target.model'"
+    with pytest.raises(InputError, match=message):
+        vocabulary(**nothing)
+    (tmp_path / "target.model").unlink()
+    words = pieces_of(pieces_model("en"))
+    write_vocabulary(tmp_path / "target.vocab", words)
+    rows = [len(words) + 4] * 2
+    found = vocabulary(rows=rows, **nothing)
+    assert found.source.model == found.model == pieces_model("en")
+    # One vocabulary for both sides.
+    fields = dict(source_vocabulary=None, target_vocabulary=None)
+    fields |= nothing | {"vocabulary": "source.vocab"}
+    assert vocabulary(rows=rows, **fields).table == found.table
+
+
+def test_lines_may_contain_what_ends_lines_elsewhere(vocabulary, tmp_path):
+    words = pieces_of(pieces_model("en"))
+    words[-3:] = "a\u2028b", "\x0b", "\x85"
+    lines = ["<blank>", "<s>", "</s>", *words]
+    content = "\r\n".join(lines).encode()
+    (tmp_path / "source.vocab").write_bytes(content)
+    assert list(vocabulary().source.table) == [*lines, "<unk>"]
+
+
+def changed(words, **changes):
+    for name, value in changes.items():
+        words[int(name[1:])] = value
+    return words
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda words: words[:-1], "must have [0-9]+ different tokens, .*"),
+        (lambda words: changed(words, _0="<pad>"), "'<pad>', '<s>', '</s>'"),
+        (lambda words: changed(words, _9=words[8]), "first, .* more than once"),
+        (lambda words: changed(words, _9="<unk>"), "'<unk>'. more than once"),
+        (lambda words: [], r"Received: 0 tokens, \['<unk>'\] first"),
+        (lambda words: ["\udcff"], "source.vocab must be UTF-8"),
+        (
+            lambda words: words[:3] + [f"{i}" for i in range(len(words) - 3)],
+            "source.model must be the model whose pieces .*: one that knows",
+        ),
+    ],
+)
+def test_vocabularies_that_do_not_fit(vocabulary, tmp_path, change, message):
+    path = tmp_path / "source.vocab"
+    words = change(path.read_text("utf-8").splitlines())
+    path.write_bytes("\n".join(words).encode("utf-8", "surrogateescape"))
+    with pytest.raises(InputError, match=message):
+        vocabulary()
+
+
+@pytest.mark.parametrize("value", [None, 5, ["source.vocab"]])
+def test_a_vocabulary_is_one_file(vocabulary, value):
+    message = "data.source_vocabulary must name a file. Received: "
+    with pytest.raises(InputError, match=message):
+        vocabulary(source_vocabulary=value)
+
+
+@pytest.mark.parametrize("name", ["source.vocab", "target.model"])
+def test_missing_files_are_named(vocabulary, tmp_path, name):
+    (tmp_path / name).unlink()
+    with pytest.raises(InputError, match=f"must have the file {name}"):
+        vocabulary()
+
+
+def test_a_damaged_model_is_named(vocabulary, tmp_path):
+    (tmp_path / "source.model").write_bytes(b"pieces")
+    with pytest.raises(InputError, match="source.model cannot be used"):
+        vocabulary()
+
+
+@pytest.mark.parametrize(
+    "files, message",
+    [
+        ({}, "one YAML file .* Received: no YAML file"),
+        ({"a.yml": "data: {}", "b.yaml": "data: {}"}, ": a.yml, b.yaml"),
+        ({"a.yml": "model_dir: run"}, "one YAML file .* Received: a.yml"),
+        ({"a.yml": "data: run"}, "one YAML file .* Received: a.yml"),
+        ({"a.yml": "data: {}\nparams: 3"}, "one YAML file .* Received: a.yml"),
+        ({"a.yml": "data: ["}, "a.yml must be YAML. Received: "),
+        ({"a.yml": "[" * 5000}, "a.yml must be YAML. Received: "),
+        # No objects of Python.
+        ({"a.yml": "data: !!python/name:os.system"}, "a.yml must be YAML"),
+    ],
+)
+def test_settings_that_are_refused(tmp_path, files, message):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        Settings.open(tmp_path)
+
+
+def settings_with(folder, **params):
+    (folder / "a.yml").write_text(json.dumps({"data": {}, "params": params}))
+    return Settings.open(folder)
+
+
+def test_search(tmp_path):
+    search = read_search(settings_with(tmp_path))
+    assert search == kt.BeamSearch(4, 0.0, 250, 0.0)
+    settings = settings_with(
+        tmp_path,
+        beam_width=2,
+        length_penalty=0.3,
+        maximum_decoding_length=9,
+        coverage_penalty=0,
+    )
+    assert read_search(settings) == kt.BeamSearch(2, 0.3, 9, 0.0)
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        (
+            dict(coverage_penalty=0.2),
+            "params.coverage_penalty must be 0 or .*2",
+        ),
+        (
+            dict(minimum_decoding_length=3),
+            "params.minimum_decoding_length must",
+        ),
+        (dict(beam_width=0), "a.yml: params must have a beam_width, .*=0"),
+        (dict(length_penalty="x"), "params must have a beam_width, .*'x'"),
+    ],
+)
+def test_searches_that_are_refused(tmp_path, params, message):
+    with pytest.raises(InputError, match=message):
+        read_search(settings_with(tmp_path, **params))

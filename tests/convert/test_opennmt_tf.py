@@ -1,0 +1,320 @@
+"""Checkpoints as OpenNMT-tf writes them, against float64 NumPy."""
+
+import functools
+import re
+
+import numpy as np
+import numpy_reference as reference
+import pytest
+from opennmt_folder import (
+    INPUTS,
+    random_weights,
+    write_checkpoint,
+    write_texts,
+)
+
+import keras_transformer as kt
+from keras_transformer import convert
+from keras_transformer.support.errors import InputError
+
+SOURCE = np.array([[5, 9, 3, 7, 11, 0], [7, 4, 8, 300, 12, 2]], "int32")
+TARGET = np.array([[1, 6, 5, 10, 4], [1, 8, 310, 0, 0]], "int32")
+HEADS = "model = lambda: Transformer(num_units=16, num_heads=4)\n"
+VARIANTS = {
+    "separate": {},
+    "unequal-without-biases": dict(
+        attention_bias=False, output_bias=False, layers=(1, 2)
+    ),
+    "inputs": dict(tied="inputs"),
+    # As ScalingNmtEnDe.
+    "post-norm": dict(tied="all", pre_norm=False, output_bias=False),
+    "post-norm-separate": dict(
+        tied="target", pre_norm=False, output_bias=False, layers=(1, 1)
+    ),
+}
+# How names of OpenNMT-tf become those of the reference.
+RENAMED = (
+    ("^model/", ""),
+    ("examples_inputter/features_inputter/", "embedding/"),
+    ("examples_inputter/labels_inputter/", "target_embedding/"),
+    ("decoder/output_layer/kernel", "output_embedding/embedding"),
+    ("decoder/output_layer/bias", "output_embedding/bias"),
+    ("/embedding$", "/embeddings"),
+    ("coder/layer_norm", "coder/final_norm"),
+    (r"layers/(\d+)/", r"layer_\1/"),
+    ("/attention/0/", "/cross_attention/"),
+    ("/ffn/", "/feed_forward/"),
+    ("/(in|out)put_layer_norm", "_norm/norm"),
+    ("/layer/linear_", "/"),
+    ("/layer/", "/"),
+    ("/queries", "/query"),
+    ("/keys", "/key"),
+    ("/values", "/value"),
+)
+
+
+def write(folder, variant="separate", description=HEADS, **settings):
+    """Writes a folder, and returns its weights."""
+    options = VARIANTS[variant]
+    joint = options.get("tied") in ("all", "inputs")
+    folder.mkdir(exist_ok=True)
+    weights = random_weights(write_texts(folder, joint, **settings), **options)
+    write_checkpoint(folder / "ckpt-10", weights)
+    if description is not None:
+        (folder / "model_description.py").write_text(description)
+    return weights
+
+
+def read(folder):
+    return convert.read(folder, "opennmt-tf")
+
+
+def positions(length, width):
+    """Sines before cosines, from 1 on, the last frequency 1/10000."""
+    frequencies = 1e4 ** (-np.arange(width // 2) / (width // 2 - 1))
+    angles = (1 + np.arange(length))[:, None] * frequencies
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def expected_logits(weights, pre_norm=True):
+    ours = {}
+    for name, value in weights.items():
+        if name.endswith("output_layer/kernel"):
+            value = value.T
+        for pattern, renamed in RENAMED:
+            name = re.sub(pattern, renamed, name)
+        ours[name] = value.astype("float64")
+    residual = reference.pre_norm if pre_norm else reference.post_norm
+    return reference.transformer(
+        ours,
+        4,
+        SOURCE,
+        TARGET,
+        sinusoids=positions,
+        residual=functools.partial(residual, epsilon=1e-3),
+        epsilon=1e-3,
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_logits(tmp_path, variant):
+    weights = write(tmp_path, variant)
+    model = read(tmp_path).load_model()
+    pre_norm = VARIANTS[variant].get("pre_norm", True)
+    expected = expected_logits(weights, pre_norm)
+    assert expected.std() > 0.3
+    logits = model({"source": SOURCE, "target": TARGET})
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+def test_a_folder_translates(tmp_path):
+    write(tmp_path, params={"maximum_decoding_length": 7})
+    translator = convert.load(tmp_path, "opennmt-tf")
+    assert isinstance(translator("Maria buys a book."), str)
+    found = read(tmp_path)
+    assert (
+        found.system == "OpenNMT-tf 2, ckpt-10, 4 heads (model_description.py)"
+    )
+    assert found.search == kt.BeamSearch(4, 0.0, 7, 0.0)
+    assert found.differences() == dict(
+        norm_first=True,
+        layer_norm_epsilon=1e-3,
+        attention_bias=True,
+        output_bias=True,
+        tied_embeddings="none",
+        source_vocab_size=found.config.vocab_size + 9,
+        position_layout="halves",
+        position_endpoint=True,
+        position_offset=1,
+        decoder_layers=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "steps, newest",
+    [
+        (["ckpt-9", "ckpt-10"], "ckpt-10"),
+        (["ckpt-10", "avg/ckpt-10"], "avg/ckpt-10"),
+        # Training has gone on since the average.
+        (["ckpt-11", "avg/ckpt-10"], "ckpt-11"),
+        (["ckpt"], "ckpt"),
+        (["avg/ckpt-3"], "avg/ckpt-3"),
+    ],
+)
+def test_the_newest_checkpoint_is_read(tmp_path, steps, newest):
+    weights = random_weights(write_texts(tmp_path), width=64)
+    for step in steps:
+        write_checkpoint(tmp_path / step, weights)
+    found = read(tmp_path)
+    assert found.file == tmp_path / newest
+    assert "1 heads (64 wide, since no file says otherwise)" in found.system
+
+
+@pytest.mark.parametrize(
+    "description, heads, activation, ends",
+    [
+        ('get_model_from_catalog("TransformerTiny")', 2, "relu", False),
+        ('get_model_from_catalog("TransformerBase")', 8, "relu", False),
+        ('get_model_from_catalog("ScalingNmtEnFr")', 16, "relu", True),
+        ("models.Transformer(num_layers=3)", 8, "relu", False),
+        ("Transformer(num_heads = 2, num_units=16)", 2, "relu", False),
+        ("Transformer(ffn_activation=tf.nn.gelu)", 8, "gelu", False),
+        (
+            "Transformer(ffn_activation=tf.nn.swish, num_heads=1, "
+            "position_encoder_class=onmt.layers.SinusoidalPositionEncoder)",
+            1,
+            "swish",
+            False,
+        ),
+    ],
+)
+def test_what_no_shape_says_is_in_the_description(
+    folder, description, heads, activation, ends
+):
+    # It is never executed.
+    text = f"raise SystemExit\nmodel = lambda: {description}\n"
+    (folder / "model_description.py").write_text(text)
+    found = read(folder)
+    assert found.config.num_heads == heads
+    assert found.config.activation == activation
+    end = found.vocabulary.source_eos_id
+    assert end == (found.config.eos_id if ends else found.config.pad_id)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("opennmt") / "run"
+    write(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    """A folder that a test may change: its files are links of the disk."""
+    copy = tmp_path / "run"
+    copy.mkdir()
+    for path in whole.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    return copy
+
+
+@pytest.mark.parametrize(
+    "description, message",
+    [
+        ("Transformer(num_heads=heads)", "num_heads once, .*Received: heads"),
+        (
+            "[Transformer(num_heads=4), Transformer(num_heads=2)]",
+            "model_description.py must have num_heads once, .*: 2, 4",
+        ),
+        ("Transformer(num_heads=3)", "heads that divide its width 16. .*: 3"),
+        (
+            "Transformer(ffn_activation=tf.nn.tanh)",
+            "ffn_activation once, as one of tf.nn.relu, .*: tf.nn.tanh",
+        ),
+        # Of an approximation of its own.
+        ("Transformer(ffn_activation=onmt.layers.gelu)", "ffn_activation once"),
+        (
+            "Transformer(position_encoder_class=None)",
+            "position_encoder_class once, .*Received: None",
+        ),
+        ("LuongAttention()", "heads that divide its width 16. Received: 0 "),
+    ],
+)
+def test_descriptions_that_are_refused(folder, description, message):
+    (folder / "model_description.py").write_text(f"model = {description}")
+    with pytest.raises(InputError, match=message):
+        read(folder)
+
+
+def renamed(old, new):
+    return lambda weights: {
+        name.replace(old, new): value for name, value in weights.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            lambda weights: (
+                weights
+                | {
+                    "model/encoder/layers/0/self_attention/layer/"
+                    "relative_position_keys": np.zeros((3, 4), "f")
+                }
+            ),
+            "Received: .*/relative_position_keys$",
+        ),
+        (
+            lambda weights: (
+                weights
+                | {"model/encoder/position_encoder/embedding": np.zeros((3, 4))}
+            ),
+            "Received: model/encoder/position_encoder/embedding$",
+        ),
+        (
+            renamed("features_inputter/", "features_inputter/inputters/0/"),
+            "Received: no .*features_inputter/embedding, .*/inputters/0/",
+        ),
+        (
+            renamed("encoder/layers/0/", "encoder/cell/cells/0/"),
+            "one source and sinusoidal positions.*Received: no .*/encoder/"
+            "layers/0/ffn/layer/inner/kernel",
+        ),
+        (renamed("model/", "transformer/"), "Received: no model/examples_inp"),
+    ],
+)
+def test_other_architectures_are_refused(folder, change, message):
+    weights = random_weights((9, 9), layers=(1, 1))
+    write_checkpoint(folder / "ckpt-20", change(weights))
+    with pytest.raises(InputError, match=message):
+        read(folder)
+
+
+def test_all_tensors_that_do_not_fit_are_listed(folder):
+    weights = write(folder)
+    target = f"{INPUTS}/labels_inputter/embedding"
+    del weights["model/encoder/layers/1/ffn/layer/outer/bias"]
+    weights["model/decoder/layers/0/ffn/layer/third/bias"] = np.zeros(3, "f")
+    weights[target] = weights[target][:, :5]
+    write_checkpoint(folder / "ckpt-10", weights)
+    with pytest.raises(InputError) as error:
+        read(folder).load_model()
+    message = str(error.value)
+    assert "ckpt-10 must have the weights of its configuration" in message
+    assert "model/encoder/layers/1/ffn/layer/outer/bias: missing" in message
+    assert "layers/0/ffn/layer/third/bias: " in message
+    assert f"{target}: shape [" in message
+
+
+def test_damaged_checkpoints_are_refused(folder):
+    index = folder / "ckpt-10.index"
+    data = folder / "ckpt-10.data-00000-of-00001"
+    complete = data.read_bytes()
+    data.write_bytes(complete[:5000])
+    with pytest.raises(InputError, match="ckpt-10 must be a complete checkpo"):
+        read(folder).load_model()
+    data.write_bytes(complete)
+    index.write_bytes(index.read_bytes()[:100])
+    with pytest.raises(InputError, match="ckpt-10 must be a complete checkpo"):
+        read(folder)
+    index.unlink()
+    with pytest.raises(InputError, match="must have a checkpoint, such as"):
+        read(folder)
+
+
+def test_links_out_of_the_folder_are_refused(folder, whole):
+    for name in ("ckpt-10.data-00000-of-00001", "model_description.py"):
+        path = folder / name
+        content = path.read_bytes()
+        path.unlink()
+        path.symlink_to(whole / name)
+        with pytest.raises(InputError, match=f"{name} must be a file inside"):
+            read(folder)
+        path.unlink()
+        path.write_bytes(content)
+
+
+def test_a_target_language_is_refused(folder):
+    with pytest.raises(InputError, match="one target language, .*: fra"):
+        convert.read(folder, "opennmt-tf", target_language="fra")

@@ -1,0 +1,139 @@
+"""What transformers makes of an export: logits, ids, translations.
+
+Needs PyTorch and transformers.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from random_models import random_translator, table_vocabulary
+from tokenizer_texts import odd_texts
+
+import keras_transformer as kt
+from keras_transformer import convert
+from keras_transformer.export import save_huggingface
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+transformers = pytest.importorskip("transformers", reason="needs transformers")
+
+VARIANTS = {
+    "paper": {},
+    "marian": dict(
+        attention_bias=True,
+        output_bias=True,
+        activation="swish",
+        position_layout="halves",
+        embedding_scale=1.0,
+    ),
+    "inputs": dict(tied_embeddings="inputs", embedding_scale=0.5),
+    "target": dict(tied_embeddings="target", activation="gelu"),
+    "none": dict(tied_embeddings="none", output_bias=True, embedding_scale=1.7),
+    "decoder": dict(decoder_layers=1, decoder_heads=4, decoder_d_ff=6),
+}
+TEXTS = ["The good house sleeps.", "dog", "Never seen: 12,345 — ½ 猫!"]
+
+
+def opened(folder):
+    model = transformers.MarianMTModel.from_pretrained(folder)
+    return model.eval(), transformers.MarianTokenizer.from_pretrained(folder)
+
+
+def check_logits(translator, model, texts=TEXTS):
+    """Of sources padded to one length, and of targets of another."""
+    pipeline, pad = translator.pipeline, translator.model.config.pad_id
+    texts = tf.constant(texts)
+    source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
+    labels, _, _ = pipeline.labels_with_end(pipeline.target_ids(texts))
+    inputs = {"source": source, "target": pipeline.decoder_input(labels)}
+    expected = translator.model(inputs).numpy()
+    ids, start = (torch.tensor(x.numpy()).long() for x in inputs.values())
+    with torch.no_grad():
+        found = model(
+            input_ids=ids, attention_mask=ids != pad, decoder_input_ids=start
+        ).logits.numpy()
+    # What is never written has another bias when it is read back.
+    banned = pipeline.special_ids["banned_ids"]
+    found, expected = (
+        np.delete(x[labels.numpy() != pad], banned, axis=-1)
+        for x in (found, expected)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS)
+def test_logits(tokenizer, tmp_path, fields, separate):
+    if separate:
+        if fields.get("tied_embeddings", "all") in ("all", "inputs"):
+            pytest.skip("has one vocabulary")
+        tokenizer = table_vocabulary(tokenizer, separate=True)
+    translator = random_translator(tokenizer, layer_norm_epsilon=1e-5, **fields)
+    model, _ = opened(save_huggingface(translator, tmp_path / "model"))
+    check_logits(translator, model)
+    # What transformers saves again is the same model.
+    model.save_pretrained(tmp_path / "again")
+    for file in (tmp_path / "model").glob("*"):
+        if not (tmp_path / "again" / file.name).exists():
+            file.rename(tmp_path / "again" / file.name)
+    check_logits(convert.load(tmp_path / "again", "huggingface"), model)
+
+
+@pytest.fixture(scope="module")
+def folder(translator, tmp_path_factory):
+    """Of the trained translator, whose epsilon is another."""
+    path = tmp_path_factory.mktemp("models") / "en-de"
+    return save_huggingface(translator, path)
+
+
+def test_a_trained_model(translator, folder, pairs):
+    model, tokenizer = opened(folder)
+    check_logits(translator, model, list(pairs))
+    batch = tokenizer(list(pairs), return_tensors="pt", padding=True)
+    ids = model.generate(**batch)
+    found = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    assert found == list(pairs.values())
+
+
+def test_search(translator, folder):
+    """With a power of the length, on texts that it has not learned."""
+    model, tokenizer = opened(folder)
+    texts = [*TEXTS, "The small tree, the red cat.", "old old house"]
+    search = kt.BeamSearch(4, 0.4, 50, length_penalty="power")
+    ours = kt.Translator(translator.model, translator.tokenizer, search)
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    ids = model.generate(**batch)
+    assert tokenizer.batch_decode(ids, skip_special_tokens=True) == ours(texts)
+
+
+def test_readme(translator, folder, monkeypatch):
+    text = (folder / "README.md").read_text("utf-8")
+    code = text.split("```python\n")[1].partition("```")[0]
+    printed = []
+    monkeypatch.chdir(folder)
+    exec(code, {"print": printed.append})
+    assert printed == [[translator("I am a student.")]]
+
+
+def test_ids_and_texts(translator, folder, pairs):
+    """All but special and language tokens, and the ends of what is read."""
+    _, tokenizer = opened(folder)
+    ours = translator.tokenizer
+    marks = ("<s>", "</s>", "<pad>", "<unk>", ">>")
+    texts = [*pairs, *pairs.values(), *odd_texts(1000)]
+    texts = [x for x in texts if not any(mark in x for mark in marks)]
+    assert len(texts) > 300
+    for text, ids in zip(texts, ours.encode(texts), strict=True):
+        assert tokenizer(text).input_ids == [*ids, ours.eos_id]
+        assert tokenizer.decode(ids) == ours.decode(ids).strip()
+
+
+def test_language_tokens(tokenizer, tmp_path):
+    vocabulary = table_vocabulary(tokenizer)
+    translator = random_translator(vocabulary)
+    path = save_huggingface(translator, tmp_path / "model")
+    model, theirs = opened(path)
+    for text in (">>fra<< The dog.", ">>deu<<a", ">>deu<< The dog."):
+        (ids,) = vocabulary.source.encode([text])
+        assert theirs(text).input_ids == [*ids, vocabulary.eos_id]
+    start = model.generation_config.decoder_start_token_id
+    assert start == vocabulary.table["<go>"]

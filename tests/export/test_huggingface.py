@@ -1,0 +1,252 @@
+"""The folder for Hugging Face: what it says, and what is refused.
+
+What transformers makes of it is in tests/export/reference.
+"""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from random_models import random_translator, table_vocabulary
+
+import keras_transformer as kt
+from keras_transformer import convert
+from keras_transformer.export import huggingface as writer
+from keras_transformer.export import save_huggingface
+from keras_transformer.support.errors import InputError
+from keras_transformer.weights import named_weights
+
+TEXTS = ["The good house sleeps.", "A text that it has never seen: 12,345!"]
+# Fields of the configuration.
+VARIANTS = {
+    "paper": {},
+    "marian": dict(
+        attention_bias=True,
+        output_bias=True,
+        activation="swish",
+        position_layout="halves",
+        embedding_scale=1.0,
+    ),
+    "gelu": dict(activation="gelu", attention_bias=True),
+    "inputs": dict(tied_embeddings="inputs", embedding_scale=0.5),
+    "target": dict(tied_embeddings="target", output_bias=True),
+    "none": dict(tied_embeddings="none", output_bias=True, embedding_scale=1.7),
+    "decoder": dict(decoder_layers=1, decoder_heads=4, decoder_d_ff=6),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(translator, tmp_path_factory):
+    """The export of the trained translator. Tests must not change it."""
+    path = tmp_path_factory.mktemp("models") / "en-de"
+    return save_huggingface(translator, path, metadata={"by": "me"})
+
+
+def content(folder, name):
+    return json.loads((folder / name).read_text("utf-8"))
+
+
+def logits(translator, texts, like):
+    """Logits of texts as their own translations, but of banned ids."""
+    pipeline = like.pipeline
+    texts = tf.constant(texts)
+    source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
+    labels, _, _ = pipeline.labels_with_end(pipeline.target_ids(texts))
+    inputs = {"source": source, "target": pipeline.decoder_input(labels)}
+    found = translator.model(inputs).numpy()
+    return np.delete(found, pipeline.special_ids["banned_ids"], axis=-1)
+
+
+# === There and back ===
+
+
+@pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS)
+def test_the_same_logits_there_and_back(tokenizer, tmp_path, fields):
+    translator = random_translator(tokenizer, layer_norm_epsilon=1e-5, **fields)
+    back = convert.load(
+        save_huggingface(translator, tmp_path / "model"), "huggingface"
+    )
+    expected = logits(translator, TEXTS, translator)
+    found = logits(back, TEXTS, translator)
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    again = save_huggingface(back, tmp_path / "again")
+    first = (tmp_path / "model" / "vocab.json").read_bytes()
+    assert (again / "vocab.json").read_bytes() == first
+    returned = convert.load(again, "huggingface").model
+    for name, value in named_weights(back.model).items():
+        np.testing.assert_array_equal(value, named_weights(returned)[name])
+
+
+def test_a_trained_model(translator, folder, pairs):
+    back = convert.load(folder, "huggingface")
+    assert back(list(pairs)) == list(pairs.values())
+    difference = logits(back, TEXTS, translator) - logits(
+        translator, TEXTS, translator
+    )
+    assert 0 < np.abs(difference).max() < 1e-3  # another epsilon
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_vocabularies_with_tables(tokenizer, tmp_path, separate):
+    vocabulary = table_vocabulary(tokenizer, separate)
+    translator = random_translator(
+        vocabulary, tied_embeddings="target", layer_norm_epsilon=1e-5
+    )
+    path = save_huggingface(translator, tmp_path / "model")
+    assert (path / "target_vocab.json").exists() == separate
+    back = convert.load(path, "huggingface", "deu").tokenizer
+    assert back.table == vocabulary.table
+    assert back.source.table == vocabulary.source.table
+    assert back.special == vocabulary.special
+    text = (path / "README.md").read_text("utf-8")
+    assert 'texts = [">>deu<< I am a student."]' in text
+    assert "the language of its translation:\n>>deu<<, >>fra<<." in text
+
+
+# === What is in the folder ===
+
+
+def test_settings(translator, folder):
+    config = content(folder, "config.json")
+    assert config["max_position_embeddings"] == 512
+    assert config["vocab_size"] == translator.tokenizer.vocab_size
+    assert content(folder, "generation_config.json") == {
+        "pad_token_id": 0,
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+        "forced_eos_token_id": 3,
+        "decoder_start_token_id": 2,
+        "bad_words_ids": [[0], [1], [2]],
+        "max_length": 25,
+        "num_beams": 4,
+        "length_penalty": 0.4,
+        "early_stopping": False,
+    }
+    tokenizer = content(folder, "tokenizer_config.json")
+    assert tokenizer["model_max_length"] == 24
+    assert "source_lang" not in tokenizer  # no run says it
+    special = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>", "bos": "<s>"}
+    special = {f"{name}_token": token for name, token in special.items()}
+    assert content(folder, "special_tokens_map.json") == special
+    assert special.items() <= tokenizer.items()
+
+
+def test_other_length_penalties(model, tokenizer):
+    search = kt.BeamSearch(3, alpha=0.123, length_penalty="power")
+    found = writer._generation(kt.Translator(model, tokenizer, search))
+    assert (found["num_beams"], found["length_penalty"]) == (3, 0.123)
+
+
+def test_metadata(folder, translator):
+    assert content(folder, "keras_transformer.json") == {
+        "keras_transformer": kt.__version__,
+        "tokenizer_sha256": translator.tokenizer.digest,
+        "models": 1,
+        "dtype": "float32",
+        "search": dataclasses.asdict(translator.search),
+        "num_translations": 3,
+        "runs": [],
+        "by": "me",
+    }
+
+
+def test_readme(folder):
+    text = (folder / "README.md").read_text("utf-8")
+    assert "\n# en-de\n" in text and "$" not in text
+    assert "at most 24 tokens" in text and ">>" not in text
+    assert "keras-transformer by ((5 + n) / 6)^0.6;" in text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float16", 0.03), ("bfloat16", 0.2)]
+)
+def test_dtypes(translator, tmp_path, dtype, tolerance):
+    path = save_huggingface(translator, tmp_path / "model", dtype)
+    assert content(path, "config.json")["dtype"] == dtype
+    size = (path / "model.safetensors").stat().st_size
+    numbers = translator.model.count_params()
+    assert 2 * numbers < size < 2.1 * numbers + 10_000
+    difference = logits(
+        convert.load(path, "huggingface"), TEXTS, translator
+    ) - logits(translator, TEXTS, translator)
+    assert 1e-4 < np.abs(difference).max() < tolerance
+
+
+# === What is refused ===
+
+
+def refused(translator, tmp_path, message, error=InputError, **arguments):
+    with pytest.raises(error, match=message):
+        save_huggingface(translator, tmp_path / "model", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            dict(norm_first=True, positional_encoding="learned"),
+            "norm_first=True, positional_encoding='learned'$",
+        ),
+        (
+            dict(position_endpoint=True, position_offset=1),
+            "position_endpoint=True, position_offset=1$",
+        ),
+        (dict(d_k=2), "d_model=8, num_heads=2, d_k=2, d_v=4$"),
+        (dict(d_v=2), "d_k=4, d_v=2$"),
+        (dict(d_model=7, num_heads=1), "d_model=7, "),
+        (dict(layer_norm_epsilon=1e-3), "layer_norm_epsilon=0.001$"),
+        (
+            dict(embedding_scale=0.5),
+            "embedding_scale=0.5 with tied_embeddings='all'$",
+        ),
+    ],
+)
+def test_configurations(tokenizer, tmp_path, fields, message):
+    refused(random_translator(tokenizer, **fields), tmp_path, message)
+
+
+def test_sources_without_an_end_token(tokenizer, tmp_path):
+    vocabulary = table_vocabulary(tokenizer, source_eos_token="<pad>")
+    message = "sources without an end token"
+    refused(random_translator(vocabulary), tmp_path, message)
+
+
+def test_arguments(translator, tmp_path):
+    refused(translator, tmp_path, "dtype.*Received: dtype='int8'", dtype="int8")
+    taken = dict(metadata={"search": "mine"})
+    refused(translator, tmp_path, "built-in one. Received: search", **taken)
+
+
+def test_never_overwrites(translator, tmp_path):
+    (tmp_path / "model").write_text("precious")
+    with pytest.raises(InputError, match="model already exists"):
+        save_huggingface(translator, tmp_path / "model")
+    assert (tmp_path / "model").read_text() == "precious"
+
+
+def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
+    tensors = writer._tensors
+
+    def changed(model):
+        return {name: value[::-1] for name, value in tensors(model).items()}
+
+    monkeypatch.setattr(writer, "_tensors", changed)
+    refused(translator, tmp_path, "those of the model", RuntimeError)
+
+
+def test_another_vocabulary_is_not_written(translator, tmp_path, monkeypatch):
+    files = writer._tokenizer_files
+
+    def changed(*arguments):
+        found = files(*arguments)
+        first, *pieces = list(found["vocab.json"])[4:]
+        ids = {piece: i + 4 for i, piece in enumerate([*pieces, first])}
+        found["vocab.json"] |= ids
+        return found
+
+    monkeypatch.setattr(writer, "_tokenizer_files", changed)
+    refused(translator, tmp_path, "the same ids", RuntimeError)
