@@ -155,7 +155,7 @@ def all_hypotheses(table, max_length, **penalties):
 
 
 def search_by_definition(table, beam_size, max_length, **penalties):
-    """Beam search by its definition: without batches and without stopping."""
+    """Beam search by its definition: without batches; that of Wu et al. never stops."""
     live, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
         allowed = (EOS, *WORDS) if length < max_length else (EOS,)
@@ -173,4 +173,11 @@ def search_by_definition(table, beam_size, max_length, **penalties):
         live = [c for c in candidates if c[0][-1] != EOS][:beam_size]
         if beam_size == 1 and finished:
             break
+        if penalties.get("length_penalty", "wu") != "wu":
+            # These forms stop when no live hypothesis is better as it is.
+            best = max(log_prob for _, log_prob in live)
+            finished.sort(key=lambda hypothesis: -hypothesis[0])
+            worst = finished[beam_size - 1 : beam_size]
+            if worst and best / penalty(length, **penalties) <= worst[0][0]:
+                break
     return sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]
