@@ -256,8 +256,8 @@ def test_configurations_that_are_refused(folder, fields, message):
         ("source.spm", "", "tokenizer in .* cannot be used. .*0 bytes"),
         (
             "tokenizer_config.json",
-            '{"unk_token": "?"}',
-            "must have .*without ?",
+            '{"unk_token": "[UNK]"}',
+            "without .UNK",
         ),
         ("model.safetensors", "", "model.safetensors must be a file of"),
     ],
