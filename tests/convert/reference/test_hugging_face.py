@@ -69,7 +69,9 @@ class Case:
         scores = self.model.compute_transition_scores(
             found.sequences, found.logits, normalize_logits=True
         )
-        totals = torch.where(scores.isfinite(), scores, 0.0).sum(dim=1)
+        totals = torch.where(
+            found.sequences[:, 1:] == self.pad, 0.0, scores
+        ).sum(dim=1)
         power = self.translator.search.alpha
         return ids, [
             total / len(row) ** power
