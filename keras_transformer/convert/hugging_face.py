@@ -8,7 +8,6 @@ default here: those of transformers are not those of the published models.
 """
 
 import json
-import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +53,10 @@ _SHARED, _SOURCE, _TARGET, _OUTPUT = (
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
 )
+# Tables of the sinusoids, which are computed.
+_POSITIONS = [
+    f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")
+]
 # Names that one matrix may have, by `tied_embeddings`.
 _ALIASES = {
     "all": [(_SHARED, _SOURCE, _TARGET, _OUTPUT)],
@@ -72,7 +75,6 @@ def read(folder: Path, target_language: str | None) -> ForeignModel:
     file = _find_weights(folder)
     tensors = read_tensors(file)
     names, aliases = _find_names(config, tensors, file)
-    tables = _check_positions(config, tensors, file)
     return ForeignModel(
         system="Marian, in Hugging Face's files",
         config=config,
@@ -83,7 +85,7 @@ def read(folder: Path, target_language: str | None) -> ForeignModel:
         tensors=tensors,
         names=names,
         convert=_converter(never),
-        unused=[*aliases, *tables],
+        unused=[*aliases, *_POSITIONS],
         notes=notes,
     )
 
@@ -379,30 +381,6 @@ def _find_names(
             (ours,) = (name for name in names if names[name] in group)
             names[ours] = found[0]
     return names, aliases
-
-
-def _check_positions(
-    config: TransformerConfig, tensors: Mapping[str, np.ndarray], file: Path
-) -> Collection[str]:
-    """Returns the tables of positions, which must be the sinusoids."""
-    found = [
-        name
-        for name in tensors
-        if re.fullmatch(r"model\.(en|de)coder\.embed_positions\.weight", name)
-    ]
-    for name in found:
-        table = np.asarray(tensors[name], "float32")
-        half = config.d_model // 2
-        rates = 10000.0 ** -(np.arange(half) / half)
-        angles = np.arange(len(table))[:, None] * rates
-        expected = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-        # Half precision.
-        if table.shape != expected.shape or abs(table - expected).max() > 0.01:
-            raise InputError(
-                f"{file} must have the sinusoids of Marian in {name}, or "
-                f"nothing. Received: other values, {list(table.shape)}"
-            )
-    return found
 
 
 def _converter(

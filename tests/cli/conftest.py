@@ -127,7 +127,7 @@ def fake_translators(monkeypatch):
     monkeypatch.setattr(
         Run,
         "open",
-        lambda path: types.SimpleNamespace(
+        lambda path, language=None: types.SimpleNamespace(
             path=path,
             task=TranslationTask(),
             default_search=BeamSearch(length_penalty="power"),

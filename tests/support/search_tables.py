@@ -155,7 +155,10 @@ def all_hypotheses(table, max_length, **penalties):
 
 
 def search_by_definition(table, beam_size, max_length, **penalties):
-    """Beam search by its definition: without batches and without stopping."""
+    """Beam search by its definition, without batches.
+
+    With the penalty of Wu et al. it goes on to the maximum length.
+    """
     live, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
         allowed = (EOS, *WORDS) if length < max_length else (EOS,)
@@ -173,4 +176,11 @@ def search_by_definition(table, beam_size, max_length, **penalties):
         live = [c for c in candidates if c[0][-1] != EOS][:beam_size]
         if beam_size == 1 and finished:
             break
+        if penalties.get("length_penalty", "wu") != "wu":
+            # These forms stop when no live hypothesis is better as it is.
+            best = max((x for _, x in live), default=-np.inf)
+            finished.sort(key=lambda hypothesis: -hypothesis[0])
+            worst = finished[beam_size - 1 : beam_size]
+            if worst and best / penalty(length, **penalties) <= worst[0][0]:
+                break
     return sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]

@@ -36,6 +36,14 @@ class Case:
         # What is padding is left out before the softmax. transformers does so
         # afterwards, and then divides by the sum of what is left.
         self.model.final_logits_bias[:, self.pad] = -1e4
+        for side in (self.model.model.encoder, self.model.model.decoder):
+            # A file in half precision has them rounded, and we compute them.
+            table = side.embed_positions.weight
+            half = table.shape[1] // 2
+            rates = 10000.0 ** -(np.arange(half) / half)
+            angles = np.arange(len(table))[:, None] * rates
+            exact = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+            table.data = torch.tensor(exact, dtype=torch.float32)
 
     def sources(self, texts):
         return self.tokenizer(texts, return_tensors="pt", padding=True)
@@ -50,6 +58,7 @@ class Case:
                 renormalize_logits=False,
                 return_dict_in_generate=True,
                 output_scores=True,
+                output_logits=True,  # with <unk>
             )
         ids = [
             [i for i in row if i != self.pad]
@@ -58,9 +67,11 @@ class Case:
         if beam_size > 1:
             return ids, found.sequences_scores.tolist()
         scores = self.model.compute_transition_scores(
-            found.sequences, found.scores, normalize_logits=True
+            found.sequences, found.logits, normalize_logits=True
         )
-        totals = torch.where(scores.isfinite(), scores, 0.0).sum(dim=1)
+        totals = torch.where(
+            found.sequences[:, 1:] == self.pad, 0.0, scores
+        ).sum(dim=1)
         power = self.translator.search.alpha
         return ids, [
             total / len(row) ** power
@@ -84,7 +95,7 @@ def test_source_ids(case):
     texts += [f"{code} {text}" for code in codes for text in ENGLISH[:50]]
     expected = case.tokenizer(texts)["input_ids"]
     end = case.translator.tokenizer.eos_id
-    assert len(texts) > 900 and len(codes) in (0, 2)
+    assert len(texts) > 700 and len(codes) in (0, 2)
     source = case.translator.tokenizer.source
     assert [[*ids, end] for ids in source.encode(texts)] == expected
     in_graph = source.tokenize(tf.constant(texts)).to_list()
@@ -103,18 +114,18 @@ def test_logits(case):
     source = inputs["input_ids"].numpy().astype("int32")
     found = case.translator.model({"source": source, "target": ids}).numpy()
     assert expected.std() > 0.5  # the sentences have different logits
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_search(case, beam_size):
-    texts = ENGLISH[:100]
+    texts = ENGLISH[:200]
     expected, scores = case.generate(texts, beam_size)
     # Of what does not end there, the end token is forced, which costs nothing
     # in transformers.
     limit = case.model.generation_config.max_length - 1
     ended = [i for i, ids in enumerate(expected) if len(ids) < limit]
-    assert len(ended) > 50
+    assert len(ended) > 25
     search = dict(vars(case.translator.search), beam_size=beam_size)
     translator = kt.Translator(
         case.translator.model,
