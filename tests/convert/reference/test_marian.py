@@ -57,8 +57,8 @@ CASES = {
         "yml",
     ),
     "tied-sources": ({"tied-embeddings-src": ""}, "yml"),
-    "sentencepiece": (PRE_NORM | {"tied-embeddings": ""}, "spm"),
-    "separate": (PRE_NORM, "spm"),
+    "pre-norm": (PRE_NORM | {"tied-embeddings": ""}, "yml"),
+    "separate": (PRE_NORM, "yml"),
 }
 BEAM = 4
 
