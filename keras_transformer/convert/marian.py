@@ -231,6 +231,8 @@ def _architecture(
         if computes and not str(name).startswith((*known, *_SIZES)):
             options.refuse(name, "no such option, which is unknown here")
     norm_first = "n" in options.get("transformer-preprocess", "")
+    if norm_first:  # The probabilities are not yet those of Marian.
+        options.refuse("transformer-preprocess", "'', which is post-norm")
     for name, operations in _PLACES.items():
         default, expected = operations[False], operations[norm_first]
         if options.get(name, default).replace("d", "") != expected:

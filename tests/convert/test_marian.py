@@ -160,7 +160,7 @@ def test_an_output_layer_of_its_own(spm, tmp_path, name):
         ({"transformer_tied_layers": [1, 1]}, "layers=[1, 1]"),
         ({"transformer_postprocess": "dahn"}, "postprocess='dahn'"),
         ({"transformer_postprocess_emb": "nd"}, "emb='nd'"),
-        ({"transformer_preprocess": "n"}, "postprocess='dan'"),
+        ({"transformer_preprocess": "n"}, "preprocess='n'"),
         ({"transformer_train_position_embeddings": True}, "embeddings=True"),
         ({"transformer_new_thing": 2}, "transformer-new-thing=2"),
         ({"lemma_dim_emb": 8}, "lemma-dim-emb=8"),
