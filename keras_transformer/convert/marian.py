@@ -31,8 +31,7 @@ from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 MARKS = ("*.npz", "*decoder.yml")
 
 _OPTIONS = "special:model.yml"
-# Marian's gelu is x * sigmoid(1.702 x), which is none of ours.
-_ACTIVATIONS = ("relu", "swish")
+_ACTIVATIONS = ("relu", "swish", "gelu")
 # What options of the model must be. The first is what Marian does without.
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "type": ("transformer",),

@@ -156,7 +156,7 @@ def test_an_output_layer_of_its_own(spm, tmp_path, name):
     [
         ({"type": "s2s"}, "type='s2s'"),
         ({"transformer_decoder_autoreg": "rnn"}, "autoreg='rnn'"),
-        ({"transformer_ffn_activation": "gelu"}, "activation='gelu'"),
+        ({"transformer_ffn_activation": "tanh"}, "activation='tanh'"),
         ({"transformer_tied_layers": [1, 1]}, "layers=[1, 1]"),
         ({"transformer_postprocess": "dahn"}, "postprocess='dahn'"),
         ({"transformer_postprocess_emb": "nd"}, "emb='nd'"),

@@ -52,7 +52,7 @@ CASES = {
         "yml",
     ),
     "tied-sources": ({"tied-embeddings-src": ""}, "yml"),
-    "separate": ({}, "yml"),
+    "separate": ({"transformer-ffn-activation": "gelu"}, "yml"),
 }
 BEAM = 4
 
