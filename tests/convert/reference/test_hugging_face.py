@@ -66,12 +66,11 @@ class Case:
         ]
         if beam_size > 1:
             return ids, found.sequences_scores.tolist()
-        scores = self.model.compute_transition_scores(
-            found.sequences, found.logits, normalize_logits=True
-        )
-        totals = torch.where(
-            found.sequences[:, 1:] == self.pad, 0.0, scores
-        ).sum(dim=1)
+        # `compute_transition_scores` fails with separate vocabularies.
+        chosen = found.sequences[:, 1:]
+        log_probs = torch.stack(found.logits, dim=1).log_softmax(dim=-1)
+        scores = log_probs.gather(-1, chosen[..., None])[..., 0]
+        totals = torch.where(chosen == self.pad, 0.0, scores).sum(dim=1)
         power = self.translator.search.alpha
         return ids, [
             total / len(row) ** power
