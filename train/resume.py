@@ -32,8 +32,9 @@ from keras_transformer.train.strategy import broadcast_from_chief
 # its data are. Checksums tell whether they are the same data.
 _MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard", "data"}
 
-# What differs from the preset's recipe for a model that another system has
-# trained: with a width of 512 its learning rate rises to 9e-5, and falls.
+# What differs from the small recipe for an architecture that is no preset's: a
+# model that another system has trained, or that was trained further. With a
+# width of 512 the learning rate rises to 9e-5, and falls.
 _FINE_TUNING = {
     "steps": 2_000,
     "steps_per_epoch": 200,
@@ -51,7 +52,7 @@ class Job:
 
     corpus: Corpus
     output: Path  # folder of the run
-    preset: str  # of the recipe, and of the architecture unless it is kept
+    preset: str | None  # None: the architecture that is kept is no preset's
     recipe: Recipe
     architecture: dict[str, Any]  # values that differ from the preset's
     init_from: Path | None  # whose tokenizer and weights a new run starts with
@@ -142,28 +143,28 @@ def default_values(
     output: Path,
     preset: str | None,
     init_from: str | Path | None,
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str | None, dict[str, Any]]:
     """Returns the preset, and what differs from its recipe by default.
 
     Without a preset they are those of the run to start from, whose
-    architecture is kept then; an imported model is trained at a low learning
-    rate. A prepared corpus fixes its own values.
+    architecture is kept then. If that has no preset either, as an imported
+    model, it is None: the recipe is the small one at a low learning rate. A
+    prepared corpus fixes its own values.
     """
     values = {}
-    if preset is None:
+    if preset is None and init_from is None:
         preset = "small"
-        if init_from is not None:
-            # A run that is resumed no longer needs the other run.
-            is_resumed = (output / "config.json").exists()
-            past = TrainingRun.open(output if is_resumed else init_from)
-            if past.recipe.get("preset") in PRESETS:
-                preset = past.recipe["preset"]
-            elif "imported_from" in past.recipe:
-                values = dict(_FINE_TUNING)
-            values |= {
-                "vocab_size": past.config.vocab_size,
-                "max_length": past.config.max_length,
-            }
+    elif preset is None:
+        # A run that is resumed no longer needs the other run.
+        is_resumed = (output / "config.json").exists()
+        past = TrainingRun.open(output if is_resumed else init_from)
+        preset = past.recipe.get("preset")
+        if preset not in PRESETS:
+            preset, values = None, dict(_FINE_TUNING)
+        values |= {
+            "vocab_size": past.config.vocab_size,
+            "max_length": past.config.max_length,
+        }
     if corpus.prepared is not None:
         values |= {
             "vocab_size": corpus.prepared.tokenizer.vocab_size,

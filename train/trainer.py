@@ -58,7 +58,8 @@ def train(
             that was started with the same arguments.
         preset: Name of the architecture and of the recipe. Default: with
             `init_from` the architecture of that run, and the recipe of its
-            preset, otherwise `"small"`.
+            preset, if it has one: an imported model is trained at a low
+            learning rate. Otherwise `"small"`.
         recipe: How to train. Default: the preset's, with the `vocab_size` and
             the `max_length` of a prepared corpus or of `init_from`.
         architecture: Arguments of `TransformerConfig` that differ from the
@@ -78,7 +79,7 @@ def train(
     output = Path(output)
     keeps_architecture = preset is None and init_from is not None
     preset, values = resume.default_values(corpus, output, preset, init_from)
-    recipe = recipe or Recipe.from_preset(preset, **values)
+    recipe = recipe or Recipe.from_preset(preset or "small", **values)
     strategy = strategy or strategies.open_strategy("single")
     index, workers = strategies.worker(strategy)
     job = Job(
@@ -101,7 +102,8 @@ def train(
         run = prepared = None
         if job.is_chief:
             run, prepared = stack.enter_context(resume.open_run(job))
-            print(f"model: {preset}, {run.config.num_parameters:,} parameters")
+            kind = preset or "no preset"
+            print(f"model: {kind}, {run.config.num_parameters:,} parameters")
         if workers > 1:
             run, prepared = resume.open_shared_run(strategy, job, run, prepared)
         model = _compiled_model(run.config, recipe, strategy)

@@ -117,7 +117,7 @@ def train(options: argparse.Namespace) -> None:
         corpus,
         options.output,
         options.preset,
-        Recipe.from_preset(preset, **{**defaults, **values}),
+        Recipe.from_preset(preset or "small", **{**defaults, **values}),
         # vocab_size and max_length are values of the recipe.
         architecture={k: v for k, v in architecture.items() if k not in values},
         strategy=strategy,

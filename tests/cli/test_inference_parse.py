@@ -124,7 +124,7 @@ def fake_parsers(monkeypatch):
         path="runs/x", task=task, default_search=task.search
     )
     monkeypatch.setattr(kt.Translator, "open", open)
-    monkeypatch.setattr(kt.Run, "open", lambda path: run)
+    monkeypatch.setattr(kt.Run, "open", lambda path, language=None: run)
     set_stdin(monkeypatch, Chunks([b"dog\n\nlong\nodd\n"]))
     return opened
 

@@ -98,16 +98,24 @@ def test_curve_plots_the_log(run_cli, trained, tmp_path):
     assert "validation" in picture.read_text("utf-8")
 
 
-def test_curve_of_a_mean_of_checkpoints(run_cli, trained, tmp_path):
-    mean = tmp_path / "mean"
+@pytest.mark.parametrize(
+    ("field", "model"),
+    [
+        ("averaged", "The mean of checkpoints"),
+        ("imported_from", "An imported model"),
+    ],
+)
+def test_curve_of_what_no_training_wrote(
+    run_cli, trained, tmp_path, field, model
+):
+    copy = tmp_path / "copy"
     config = json.loads((trained.run / "config.json").read_text("utf-8"))
-    config["recipe"]["averaged"] = ["step-1.weights.h5"]
-    mean.mkdir()
-    (mean / "config.json").write_text(json.dumps(config), "utf-8")
-    (mean / "tokenizer.model").symlink_to(trained.run / "tokenizer.model")
-    code, _, err = run_cli("curve", mean, "--output", tmp_path / "a.svg")
-    assert code == 2
-    assert err.startswith("keras-transformer: The mean of checkpoints has no")
+    config["recipe"][field] = "something"
+    copy.mkdir()
+    (copy / "config.json").write_text(json.dumps(config), "utf-8")
+    (copy / "tokenizer.model").symlink_to(trained.run / "tokenizer.model")
+    result = run_cli("curve", copy, "--output", tmp_path / "a.svg")
+    check_refused(result, f"{model} has no curve", str(copy))
 
 
 # === plot ===

@@ -221,6 +221,15 @@ def test_sentences_leave_when_half_of_the_batch_is_done():
             assert row[0][1] == ends.get(id(table), (A, B, A, EOS))
 
 
+def test_what_had_no_chance_gets_none_in_a_batch():
+    """A power of the length grows so fast that "ab_" would be the best."""
+    table = table_of(_=-1.0, a=-0.4, a_=-2.0, ab=-4.6, ab_=0.0)
+    long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
+    search = BeamSearch(2, alpha=2.0, length_penalty="power")
+    found, _ = search_arrays(search, [table, long, long], [LONGEST] * 3)
+    assert_same(found[0], [(-0.6, (A, EOS)), (-1.0, (EOS,))])
+
+
 def test_does_not_stop_before_the_beam_is_full():
     # "_" remains the best, but a second hypothesis is missing.
     table = table_of(_=-0.125, a=-5.0, ab=-5.0, ab_=-5.0)

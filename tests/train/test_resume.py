@@ -22,10 +22,11 @@ def job(corpus, output, **values):
     job_values = dict(
         architecture=TINY, init_from=None, workers=1, keeps_architecture=False
     )
+    preset = values.pop("preset", "tiny")
     for name in job_values:
         job_values[name] = values.pop(name, job_values[name])
     recipe = digits.recipe(**{"steps": 2, "scored_sentences": 0, **values})
-    return Job(corpus, output, "tiny", recipe, **job_values)
+    return Job(corpus, output, preset, recipe, **job_values)
 
 
 def open_and_close(*arguments, **values):
@@ -173,6 +174,29 @@ def test_the_preset_and_its_values_by_default(corpus, run, tmp_path):
     sizes = dict(vocab_size=300, max_length=24)
     assert values(None, run.path) == ("tiny", sizes)
     assert values(None, tmp_path / "gone", run.path) == ("tiny", sizes)
+
+
+def test_an_imported_model_is_trained_at_a_low_learning_rate(
+    corpus, run, tmp_path
+):
+    def values(init_from, output=tmp_path / "new"):
+        return default_values(corpus, output, None, init_from)
+
+    imported = run.with_recipe({"preset": None, "imported_from": "Marian"})
+    preset, low = values(imported.path)
+    assert (preset, low["max_length"], low["steps"]) == (None, 24, 2_000)
+    assert (low["warmup_steps"], low["learning_rate_scale"]) == (100, 0.02)
+    first = open_and_close(
+        *(corpus, tmp_path / "first"),
+        **dict(preset=None, init_from=run.path, keeps_architecture=True),
+    )
+    assert "imported_from" not in first.recipe  # it has a curve
+    for init_from, output in (
+        (first.path, tmp_path / "second"),
+        # When the first is resumed.
+        (tmp_path / "gone", first.path),
+    ):
+        assert values(init_from, output) == (None, low)
 
 
 # === The prepared corpus ===

@@ -1,0 +1,198 @@
+"""The command that turns models of other systems into runs."""
+
+import json
+import shutil
+
+import marian_folder
+import marian_npz
+import numpy as np
+import opennmt_folder
+import pytest
+from commands import Chunks, check_refused, set_stdin
+
+import keras_transformer as kt
+from keras_transformer.cli import training
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory):
+    """A folder as Hugging Face has it. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("models") / "marian"
+    marian_folder.write_folder(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def imported(marian, tmp_path_factory):
+    """Its run. Tests must not change it."""
+    path = tmp_path_factory.mktemp("runs") / "en-mul"
+    training.import_(options(marian, path))
+    return path
+
+
+def options(folder, output, **values):
+    defaults = dict(format=None, target_language=None)
+    return training.argparse.Namespace(
+        folder=folder, output=output, **{**defaults, **values}
+    )
+
+
+@pytest.fixture
+def no_tensorflow(monkeypatch):
+    """The command fails if it comes so far that it needs TensorFlow."""
+
+    def refuse():
+        raise AssertionError("TensorFlow is imported")
+
+    monkeypatch.setattr(training, "import_tensorflow_quietly", refuse)
+    assert not training.import_.needs_tensorflow
+
+
+def test_import_prints_what_it_found(run_cli, marian, tmp_path):
+    path = tmp_path / "new" / "run"
+    code, out, err = run_cli(
+        "import", marian, "--output", path, "--target-language", "fra"
+    )
+    assert (code, err) == (0, "")
+    found = dict(line.split(": ", 1) for line in out.splitlines()[:9])
+    found = {name: value.strip() for name, value in found.items()}
+    config = kt.Run.open(path).config
+    size = f"{config.num_parameters:,} parameters"
+    assert found["model"].endswith(size)
+    assert found["encoder"] == "2 layers, 2 heads, d_ff 12, d_model 8"
+    assert found["decoder"] == "1 layers, 4 heads, d_ff 12, d_model 8"
+    assert found["languages"] == "en to fra"
+    assert found["search"].startswith("beam 6, score log P / n^0.8, at most 19")
+    assert "position_layout halves" in found["not the paper's"]
+    assert "early_stopping=True" in out
+    for command in ("translate", "evaluate", "train --init-from", "export"):
+        assert f"  keras-transformer {command} {path}" in out
+
+
+def test_the_run_of_an_import(imported, marian):
+    run = kt.Run.open(imported)
+    recipe = {"preset": None, "source": "en", "target": "mul"}
+    assert run.recipe == {
+        **recipe,
+        "imported_from": run.recipe["imported_from"],
+    }
+    expected = kt.convert.load(marian)
+    assert run.search == expected.search
+    assert run.tokenizer.files() == expected.tokenizer.files()
+    weights = run.load_model().get_weights()
+    for ours, theirs in zip(weights, expected.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("system", ["huggingface", "marian", "opennmt-tf"])
+def test_formats_are_recognised(run_cli, marian, monkeypatch, tmp_path, system):
+    folder = tmp_path / "model"
+    if system == "huggingface":
+        folder = marian
+    elif system == "marian":
+        marian_npz.write_random(folder)
+    else:
+        folder.mkdir()
+        rows = opennmt_folder.write_texts(folder)
+        weights = opennmt_folder.random_weights(rows)
+        opennmt_folder.write_checkpoint(folder / "ckpt-10", weights)
+        description = 'model = lambda: __import__("opennmt")'
+        (folder / "model_description.py").write_text(description)
+    modules = []
+
+    def read(self, *arguments):
+        modules.append(self)
+        raise kt.InputError("seen")
+
+    for name in kt.convert.FORMATS.values():
+        module = f"keras_transformer.convert.{name}"
+        monkeypatch.setattr(f"{module}.read", lambda *_, name=name: read(name))
+    result = run_cli("import", folder, "--output", tmp_path / "run")
+    check_refused(result, "seen")
+    assert modules == [kt.convert.FORMATS[system]]
+    assert not (tmp_path / "run").exists()
+
+
+# === What is refused, before TensorFlow is imported ===
+
+
+def test_an_output_that_exists(run_cli, marian, no_tensorflow, tmp_path):
+    result = run_cli("import", marian, "--output", tmp_path)
+    check_refused(result, f"{tmp_path} already exists")
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_without_a_model(run_cli, no_tensorflow, tmp_path):
+    output = tmp_path / "run"
+    missing = run_cli("import", tmp_path / "gone", "--output", output)
+    check_refused(missing, "a folder that exists", str(tmp_path / "gone"))
+    (tmp_path / "empty").mkdir()
+    empty = run_cli("import", tmp_path / "empty", "--output", output)
+    check_refused(empty, *kt.convert.FORMATS, "none of them")
+    other = run_cli(
+        "import", tmp_path / "empty", "--output", output, "--format", "t5"
+    )
+    assert other.code == 2 and "invalid choice: 't5'" in other.err
+    assert not output.exists()
+
+
+def test_a_target_language_that_the_model_lacks(
+    run_cli, marian, no_tensorflow, tmp_path
+):
+    output = tmp_path / "run"
+    flags = ("--output", output, "--target-language", "nld")
+    result = run_cli("import", marian, *flags)
+    check_refused(result, "one of the source's vocabulary", "nld")
+    assert not output.exists()
+
+
+def test_nothing_is_written_when_weights_are_wrong(run_cli, marian, tmp_path):
+    folder = shutil.copytree(marian, tmp_path / "model")
+    size = len(json.loads((folder / "vocab.json").read_text("utf-8")))
+    tensors = marian_folder.random_tensors(size)
+    tensors["more"] = tensors.pop("final_logits_bias")
+    marian_folder.write_tensors(folder, tensors)
+    result = run_cli("import", folder, "--output", tmp_path / "run")
+    check_refused(result, str(folder), "final_logits_bias")
+    assert "more" in result.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_left_of_a_run_that_cannot_be_written(
+    run_cli, marian, monkeypatch, tmp_path
+):
+    def fail(run):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kt.train.TrainingRun, "_write_config", fail)
+    result = run_cli("import", marian, "--output", tmp_path / "run")
+    assert result.code != 0 and "No space left" in result.err
+    assert not (tmp_path / "run").exists()
+
+
+# === --target-language of other commands ===
+
+
+def test_the_language_of_a_translation(run_cli, imported, monkeypatch):
+    def translated(text, *flags):
+        set_stdin(monkeypatch, Chunks([text]))
+        flags = (*flags, "--n-best", 2, "--beam-size", 2)
+        code, out, err = run_cli("translate", imported, *flags)
+        assert code == 0, err
+        rows = [line.split("\t") for line in out.splitlines()]
+        return [float(score) for _, score, _ in rows]
+
+    texts = b">>fra<< a man\n>>deu<< a man\na man\n"
+    french, german, neither = np.reshape(translated(texts), [3, 2])
+    found = translated(b"a man\n", "--target-language", "fra")
+    np.testing.assert_allclose(found, french, atol=2e-4)
+    for other in (german, neither):
+        assert np.abs(other - french).max() > 0.01
+
+
+def test_a_language_that_a_run_lacks(run_cli, imported, trained):
+    flags = ("--target-language", "nld")
+    result = run_cli("translate", imported, *flags)
+    check_refused(result, "vocabulary: deu, fra. Received: nld")
+    result = run_cli("translate", trained.run, *flags)
+    check_refused(result, "'nld' for a model with one target language")
