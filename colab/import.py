@@ -122,7 +122,8 @@ scores = [
     [score.log_prob for score in one.score(texts, best)]
     for one in (original, translator)
 ]
-np.abs(np.subtract(*scores)).max()
+difference = np.abs(np.subtract(*scores)).max()
+print(f"{difference:.4f}")
 
 # %% [markdown]
 # What the decoder attends to in the source, one map per head of the last layer:
@@ -164,4 +165,5 @@ import tensorflow_text  # noqa: F401
 
 model = tf.saved_model.load("runs/exported/en-de/1")
 outputs = model.signatures["serving_default"](text=tf.constant(texts))
-[text.decode() for text in outputs["translations"].numpy()[:, 0]]
+exported = [text.decode() for text in outputs["translations"].numpy()[:, 0]]
+exported

@@ -22,6 +22,14 @@ FEWER_TREES = {
 }
 # Settings that make a run short, and a cell that checks what it has computed.
 SHORT_RUNS = {
+    "import": (
+        {"STEPS": "20"},
+        """
+        assert found.differences()["position_layout"] == "halves"
+        assert difference < 1e-2
+        assert exported == kt.Translator.open("runs/fine-tuned")(texts)
+        """,
+    ),
     "paper": (
         {"STEPS": "16"},
         """
@@ -121,6 +129,15 @@ def test_stored_with_the_outputs_of_a_whole_run(stored, name):
     text = printed(stored[name])
     assert "Traceback" not in text
     assert str(ROOT) not in text and str(Path.home()) not in text
+
+
+def test_stored_import(stored):
+    text = printed(stored["import"])
+    imported, fine_tuned = re.findall(r"^BLEU +([\d.]+) ", text, re.M)
+    assert 70.0 < float(imported) < float(fine_tuned)
+    (difference,) = re.findall(r"^(0\.\d{4})$", text, re.M)
+    assert float(difference) < 2e-3
+    assert count(stored["import"], "image/png") == 1
 
 
 def test_stored_paper(stored):
