@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text
+from random_models import imported_translator
 
+import keras_transformer as kt
 from keras_transformer.export.operations import read_meta_graph
 
 COMPILER = shutil.which("cc")
@@ -89,10 +91,23 @@ def translations(output):
 
 
 def test_translates_without_python_and_without_xla(run, exported, translator):
-    process = run(exported, TEXTS)
+    check_texts(run, exported, translator)
+
+
+def test_an_imported_model(run, tokenizer, tmp_path):
+    """Its vocabulary has a table, and texts may begin with a language."""
+    translator = imported_translator(tokenizer)
+    path = kt.export.save(
+        translator, tmp_path / "1", include=["serving_default"]
+    )
+    check_texts(run, path, translator, [*TEXTS, ">>fra<< dog", ">>deu<<"])
+
+
+def check_texts(run, exported, translator, texts=TEXTS):
+    process = run(exported, texts)
     assert process.returncode == 0, process.stderr
     found = translations(process.stdout)
-    expected = translator.translate(TEXTS)
+    expected = translator.translate(texts)
     assert [[text for text, _ in row] for row in found] == [
         t.texts for t in expected
     ]

@@ -7,7 +7,7 @@ start token of its own and a language token that sources begin with.
 import numpy as np
 import pytest
 import tensorflow as tf
-from random_models import random_translator, table_vocabulary
+from random_models import imported_translator as imported
 
 import keras_transformer as kt
 from keras_transformer import convert
@@ -15,29 +15,6 @@ from keras_transformer.litert import LiteRTTranslator
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
 SCORED = ["good cat", "Hund", "cat"]
-MARIAN = dict(
-    num_layers=1,
-    attention_bias=True,
-    output_bias=True,
-    activation="swish",
-    position_layout="halves",
-    layer_norm_epsilon=1e-5,
-    tied_embeddings="target",
-)
-
-
-def imported(tokenizer, **special):
-    """A translator that would never start with padding, as when imported."""
-    vocabulary = table_vocabulary(tokenizer, separate=True, **special)
-    translator = random_translator(vocabulary, **MARIAN)
-    layer = translator.model.output_embedding
-    is_pad = np.arange(vocabulary.vocab_size) == vocabulary.pad_id
-    layer.bias.assign(np.where(is_pad, convert.model.NEVER, layer.bias))
-    return kt.Translator(
-        translator.model,
-        vocabulary,
-        kt.BeamSearch(2, 0.5, 9, length_penalty="power"),
-    )
 
 
 @pytest.fixture(params=["</s>", "<pad>"], ids=["end", "no end"])

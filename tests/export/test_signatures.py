@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
+from random_models import imported_translator
 
 import keras_transformer as kt
 from keras_transformer.decoding import sequence_scores
@@ -288,6 +289,24 @@ fixed = settings(
     [(5, 100), pytest.param(100, 2_000, marks=pytest.mark.slow)],
 )
 def test_any_text_is_answered(loaded, name, batches, distinct):
+    check_any_text(loaded, name, batches, distinct, L=1, H=4)
+
+
+@pytest.fixture(scope="module")
+def imported(tokenizer, tmp_path_factory):
+    """All signatures of a model whose vocabulary has a table."""
+    translator = imported_translator(tokenizer, 3, beam_size=4)
+    path = tmp_path_factory.mktemp("imported") / "1"
+    return tf.saved_model.load(kt.export.save(translator, path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_an_imported_model_answers_any_text(imported, name):
+    check_any_text(imported, name, 20, 400, L=1, H=2)
+
+
+def check_any_text(loaded, name, batches, distinct, **sizes):
     count = fuzz.num_strings(name)
     alone = fuzz.call(loaded.signatures, name, *[["dog"]] * count)
     tested = set()
@@ -299,7 +318,7 @@ def test_any_text_is_answered(loaded, name, batches, distinct):
         strings = [*texts, "dog"], [*reversed(texts), "dog"]
         outputs = fuzz.call(loaded.signatures, name, *strings[:count])
         size = len(texts) + 1
-        fuzz.check_answer(name, outputs, B=size, n=3, K=4, L=1, H=4)
+        fuzz.check_answer(name, outputs, B=size, n=3, K=4, **sizes)
         fuzz.check_last_row(name, outputs, alone)
         tested.update(texts)
 

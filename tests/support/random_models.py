@@ -1,11 +1,23 @@
 """Translators with random weights, as trained here and as imported."""
 
+import numpy as np
 from helpers import randomise
 
 import keras_transformer as kt
+from keras_transformer.convert.model import NEVER
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 
 SMALL = dict(num_layers=2, d_model=8, d_ff=12, num_heads=2, max_length=30)
+
+MARIAN = dict(
+    num_layers=1,
+    attention_bias=True,
+    output_bias=True,
+    activation="swish",
+    position_layout="halves",
+    layer_norm_epsilon=1e-5,
+    tied_embeddings="target",
+)
 
 
 def random_translator(tokenizer, **fields):
@@ -45,3 +57,14 @@ def table_vocabulary(tokenizer, separate=False, **special):
     )
     reader = LookupVocabulary(tokenizer.model, source, special=tokens)
     return LookupVocabulary(tokenizer.model, target, reader, tokens)
+
+
+def imported_translator(tokenizer, num_translations=1, beam_size=2, **special):
+    """A translator that would never write padding, as when imported."""
+    vocabulary = table_vocabulary(tokenizer, separate=True, **special)
+    model = random_translator(vocabulary, **MARIAN).model
+    layer = model.output_embedding
+    is_pad = np.arange(vocabulary.vocab_size) == vocabulary.pad_id
+    layer.bias.assign(np.where(is_pad, NEVER, layer.bias))
+    search = kt.BeamSearch(beam_size, 0.5, 9, length_penalty="power")
+    return kt.Translator(model, vocabulary, search, num_translations)
