@@ -7,7 +7,6 @@ tokenizer_config.json or special_tokens_map.json. No id and no size has a
 default here: those of transformers are not those of the published models.
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,11 @@ import numpy as np
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.model import NEVER, ForeignModel
 from keras_transformer.convert.names import weight_names
-from keras_transformer.convert.tensors import inside, read_tensors
+from keras_transformer.convert.tensors import (
+    inside,
+    read_object,
+    read_tensors,
+)
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
@@ -117,7 +120,7 @@ class _Settings:
     def _read(self, name: str, is_needed: bool = False) -> dict[str, Any]:
         if not is_needed and not (self.folder / name).exists():
             return {}
-        return _read_object(self.folder, name)
+        return read_object(self.folder, name)
 
     def get(self, name: str, kind: type) -> Any:
         """Returns what config.json, else generation_config.json, says."""
@@ -146,21 +149,6 @@ class _Settings:
             f"{self.folder / 'config.json'} must have {name!r}: {expected}. "
             f"Received: {name}={value!r}"
         )
-
-
-def _read_object(folder: Path, name: str) -> dict[str, Any]:
-    path = inside(folder, name)
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} must be valid JSON. Received: {error}"
-        ) from error
-    if not isinstance(values, dict):
-        raise InputError(
-            f"{path} must be a JSON object. Received: {type(values).__name__}"
-        )
-    return values
 
 
 def _architecture(
@@ -270,7 +258,7 @@ def _read_vocabulary(
 
 
 def _read_table(folder: Path, name: str) -> dict[str, int]:
-    table = _read_object(folder, name)
+    table = read_object(folder, name)
     ids = list(table.values())
     if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
         raise InputError(
@@ -387,7 +375,6 @@ def _converter(
     never: Collection[int],
 ) -> Callable[[str, np.ndarray], np.ndarray]:
     def convert(name: str, value: np.ndarray) -> np.ndarray:
-        value = np.asarray(value, "float32")
         if name.endswith("kernel"):
             return value.T
         if name.endswith("embedding/bias"):  # [1, V]
