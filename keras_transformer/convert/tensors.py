@@ -74,7 +74,8 @@ def read_tensors(file: str | os.PathLike) -> Mapping[str, np.ndarray]:
     The content says which of them a file is, but NumPy's end in `.npz`.
     Nothing in it is executed. A tensor is read when it is asked for and not
     kept, so that what reads one after the other needs memory for one; only
-    those of NumPy are not mapped. Tensors of bfloat16 have the dtype of `ml_dtypes`.
+    those of NumPy are not mapped. Tensors of bfloat16 have the dtype of
+    `ml_dtypes`.
 
     Raises:
         InputError: If the file is damaged, or has anything but tensors.
