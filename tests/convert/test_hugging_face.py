@@ -82,8 +82,6 @@ def test_configuration_and_search(written):
         attention_bias=True,
         output_bias=True,
         position_layout="halves",
-        decoder_layers=1,
-        decoder_heads=4,
     )
     # num_beams is null in generation_config.json; 6 in config.json is ignored.
     search = dict(alpha=0.8, length_penalty="power", length_factor=0.0)
