@@ -9,13 +9,17 @@ A name is the path of a weight below its model:
 Kernels are `[inputs, outputs]`, embeddings `[V, d_model]`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_transformer.support.errors import InputError
+
+# Integers would be quantized weights without their scales.
+_DTYPES = ("float16", "bfloat16", "float32", "float64")
+_PART = 2**23  # bytes of a weight that are in memory beside its variable
 
 
 def named_weights(model: keras.Model) -> dict[str, keras.Variable]:
@@ -33,13 +37,13 @@ def assign(
 
     Args:
         model: A `Transformer`.
-        values: An array for every name of `named_weights`. Each is read
-            twice, and not kept.
+        values: An array of floats for every name of `named_weights`. Each is
+            read twice, and not kept; one that is mapped is read in parts.
         shown_names: What messages call a weight. Default: its name.
 
     Raises:
-        InputError: If weights are missing, unknown or of another shape; the
-            message lists all of them.
+        InputError: If weights are missing, unknown, of another shape or no
+            finite floats; the message lists all of them.
     """
     weights = named_weights(model)
     shown = {name: name for name in [*weights, *values]} | (shown_names or {})
@@ -54,10 +58,45 @@ def assign(
                 f"{shown[name]}: shape {list(np.shape(value))} instead of "
                 f"{list(weights[name].shape)}"
             )
+        elif value.dtype.name not in _DTYPES:
+            problems.append(f"{shown[name]}: {value.dtype} instead of floats")
+        elif not all(np.isfinite(x).all() for _, x in _parts(values, name)):
+            problems.append(f"{shown[name]}: NaN or infinite values")
     if problems:
         raise InputError(
             "The values must be those of the model's weights. Received:\n"
             + "\n".join(problems)
         )
-    for name, value in values.items():
-        weights[name].assign(value)
+        del value  # before the next one is read
+    for name in values:
+        if keras.backend.backend() == "tensorflow":
+            for start, part in _parts(values, name):
+                _assign_rows(weights[name], start, part)
+        else:
+            weights[name].assign(values[name])
+
+
+def _parts(
+    values: Mapping[str, Any], name: str
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields parts of an array in float32, and the first row of each.
+
+    What was read of a mapped array counts as memory until it is unmapped, so
+    it is mapped again for each part.
+    """
+    value = values[name]
+    rows = max(1, _PART * len(value) // (4 * value.size))
+    for start in range(0, len(value), rows):
+        if isinstance(value, np.memmap):
+            value = values[name]
+        yield start, np.asarray(value[start : start + rows], "float32")
+
+
+def _assign_rows(variable: keras.Variable, start: int, rows: Any) -> None:
+    """Assigns the rows from `start` on in place, in TensorFlow."""
+    import tensorflow as tf
+
+    # `value[start:end].assign` would copy the variable.
+    ids = tf.range(start, start + len(rows))
+    rows = tf.cast(rows, variable.dtype)
+    variable.value.scatter_update(tf.IndexedSlices(rows, ids))

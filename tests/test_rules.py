@@ -150,6 +150,7 @@ def test_tensorflow_is_imported_in_few_places():
             "tasks/translation",
             "text/ops",
             "text/vocabulary",
+            "weights",
         )
     }
 

@@ -3,6 +3,7 @@ import pytest
 from helpers import randomise, to_numpy
 
 import keras_transformer as kt
+from keras_transformer import weights
 from keras_transformer.weights import assign, named_weights
 
 CONFIG = kt.TransformerConfig(
@@ -53,3 +54,54 @@ def test_everything_that_is_wrong_is_reported_and_nothing_assigned():
     ]
     for name, value in arrays(model).items():
         np.testing.assert_array_equal(value, before[name])
+
+
+class Mapped(dict):
+    """Arrays that are mapped from files, and how often each was read."""
+
+    def __init__(self, folder, values):
+        super().__init__(values)
+        self.folder, self.reads = folder, dict.fromkeys(values, 0)
+
+    def items(self):
+        return ((name, self[name]) for name in self)
+
+    def __getitem__(self, name):
+        self.reads[name] += 1
+        file, value = self.folder / "value", super().__getitem__(name)
+        value.tofile(file)
+        return np.memmap(file, value.dtype, "r", shape=value.shape)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_large_weights_are_read_and_assigned_in_parts(
+    dtype, tmp_path, monkeypatch
+):
+    model = kt.Transformer(CONFIG)
+    randomise(model)
+    monkeypatch.setattr(weights, "_PART", 48)  # three rows of four
+    values = Mapped(tmp_path, arrays(model))
+    other = kt.Transformer(CONFIG, dtype=dtype)
+    assign(other, values)
+    for name, value in arrays(other).items():
+        np.testing.assert_allclose(value, arrays(model)[name], rtol=1 / 128)
+    # For its shape, then all of it and its four parts, to check and assign.
+    assert values.reads["embedding/embeddings"] == 1 + 2 * (1 + 4)
+
+
+def test_what_is_no_finite_float_is_reported():
+    model = kt.Transformer(CONFIG)
+    values = arrays(model)
+    first, second, third, fourth = list(values)[:4]
+    values[first] = values[first].astype("int8")
+    values[second] = np.full_like(values[second], np.nan)
+    values[third] = values[third].astype("float64")
+    values[third][-1] = np.inf
+    values[fourth] = values[fourth].astype("float16")
+    with pytest.raises(kt.InputError) as error:
+        assign(model, values)
+    assert str(error.value).split("\n")[1:] == [
+        f"{first}: int8 instead of floats",
+        f"{second}: NaN or infinite values",
+        f"{third}: NaN or infinite values",
+    ]

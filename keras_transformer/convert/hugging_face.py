@@ -7,7 +7,7 @@ tokenizer_config.json or special_tokens_map.json. No id and no size has a
 default here: those of transformers are not those of the published models.
 """
 
-import json
+import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,37 +15,59 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.convert.hugging_face_settings import (
+    CONFIG,
+    GENERATION,
+    TOKENIZER,
+    Settings,
+)
 from keras_transformer.convert.model import NEVER, ForeignModel
 from keras_transformer.convert.names import weight_names
-from keras_transformer.convert.tensors import inside, read_tensors
+from keras_transformer.convert.tensors import (
+    inside,
+    read_object,
+    read_tensors,
+)
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 
-MARKS = ("config.json",)
+MARKS = (CONFIG,)
 
-_ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish"}
-_ACTIVATIONS["gelu"] = "gelu"
-# What configurations of 2020 may say, and the only value that transformers
-# still computes.
-_FIXED = {
-    "add_final_layer_norm": False,
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "static_position_embeddings": True,
+_ACTIVATIONS = {
+    "relu": "relu",
+    "swish": "swish",
+    "silu": "swish",
+    "gelu": "gelu",
 }
-# How a search may differ from ours, and the values that change nothing.
-_IGNORED = {
-    "do_sample": (False,),
-    "early_stopping": (False,),
-    "encoder_no_repeat_ngram_size": (0,),
-    "forced_bos_token_id": (),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
-    "no_repeat_ngram_size": (0,),
-    "num_beam_groups": (1,),
-    "repetition_penalty": (1,),
+# How a search may differ from ours, and what changes nothing.
+_DEFAULTS = {
+    "do_sample": False,
+    "diversity_penalty": 0,
+    "early_stopping": False,
+    "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1,
+    "forced_bos_token_id": None,
+    "guidance_scale": 1,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "no_repeat_ngram_size": 0,
+    "num_beam_groups": 1,
+    "num_return_sequences": 1,
+    "repetition_penalty": 1,
+    "suppress_tokens": None,
+    "temperature": 1,
+    "top_k": 50,
+    "top_p": 1,
+    "typical_p": 1,
 }
+# Fields that are read, or say nothing of translations.
+_UNDERSTOOD = re.compile(
+    "(bad_words_ids|(pad|bos|eos|decoder_start)_token_id|length_penalty"
+    "|max_length|max_new_tokens|num_beams|renormalize_logits|use_cache"
+    "|transformers_version|.*assistant.*|.*_lookbehind|disable_compile)$"
+    "|_|output_|return_dict|cache_"
+)
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _SHARED, _SOURCE, _TARGET, _OUTPUT = (
     "model.shared.weight",
@@ -68,7 +90,7 @@ _ALIASES = {
 
 def read(folder: Path, target_language: str | None) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
-    settings = _Settings(folder)
+    settings = Settings(folder)
     vocabulary, languages = _read_vocabulary(settings, target_language)
     config = _architecture(settings, vocabulary)
     search, never, notes = _read_search(settings, config)
@@ -90,98 +112,25 @@ def read(folder: Path, target_language: str | None) -> ForeignModel:
     )
 
 
-class _Settings:
-    """What the JSON files of a folder say."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config = self._read("config.json", is_needed=True)
-        self.generation = self._read("generation_config.json")
-        self.tokenizer = {
-            **self._read("special_tokens_map.json"),
-            **self._read("tokenizer_config.json"),
-            "added": self._read("added_tokens.json"),
-        }
-        kind = self.config.get("model_type")
-        classes = self.config.get("architectures") or ["MarianMTModel"]
-        if kind != "marian" or classes != ["MarianMTModel"]:
-            raise InputError(
-                f"{folder / 'config.json'} must be of a translation model of "
-                "Marian: model_type 'marian', architectures ['MarianMTModel']. "
-                f"Received: model_type={kind!r}, architectures={classes!r}"
-            )
-        for name, only in _FIXED.items():
-            if self.config.get(name, only) != only:
-                self.refuse(name, f"{only}, as transformers computes")
-
-    def _read(self, name: str, is_needed: bool = False) -> dict[str, Any]:
-        if not is_needed and not (self.folder / name).exists():
-            return {}
-        return _read_object(self.folder, name)
-
-    def get(self, name: str, kind: type) -> Any:
-        """Returns what config.json, else generation_config.json, says."""
-        value = self.config.get(name)
-        if value is None:
-            value = self.generation.get(name)
-        # JSON has no other kind of number for 1.0, and true is an int.
-        is_number = isinstance(value, int | float) and value is not True
-        if kind is float and is_number and value is not False:
-            return float(value)
-        if type(value) is not kind:
-            self.refuse(name, f"a value of type {kind.__name__}")
-        return value
-
-    def of_search(self, name: str, default: Any = None) -> Any:
-        """Returns what `generate` uses: null is no value."""
-        for values in (self.generation, self.config):
-            if values.get(name) is not None:
-                return values[name]
-        return default
-
-    def refuse(self, name: str, expected: str) -> None:
-        """Raises InputError about a field."""
-        value = self.config.get(name, self.generation.get(name))
-        raise InputError(
-            f"{self.folder / 'config.json'} must have {name!r}: {expected}. "
-            f"Received: {name}={value!r}"
-        )
-
-
-def _read_object(folder: Path, name: str) -> dict[str, Any]:
-    path = inside(folder, name)
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} must be valid JSON. Received: {error}"
-        ) from error
-    if not isinstance(values, dict):
-        raise InputError(
-            f"{path} must be a JSON object. Received: {type(values).__name__}"
-        )
-    return values
-
-
 def _architecture(
-    settings: _Settings, vocabulary: LookupVocabulary
+    settings: Settings, vocabulary: LookupVocabulary
 ) -> TransformerConfig:
     get = settings.get
     function = get("activation_function", str)
     if function not in _ACTIVATIONS:
         expected = f"one of {', '.join(_ACTIVATIONS)}"
         settings.refuse("activation_function", expected)
-    shares = settings.config.get("share_encoder_decoder_embeddings", True)
-    ties = settings.config.get("tie_word_embeddings", True)
+    shares = get("share_encoder_decoder_embeddings", bool, True)
+    ties = get("tie_word_embeddings", bool, True)
     tied = {
         (True, True): "all",
         (True, False): "inputs",
         (False, True): "target",
         (False, False): "none",
-    }[bool(shares), bool(ties)]
+    }[shares, ties]
     source_size = size = get("vocab_size", int)
-    if not shares and settings.config.get("decoder_vocab_size") is not None:
-        size = get("decoder_vocab_size", int)
+    if not shares:
+        size = get("decoder_vocab_size", int, size)
     for name, side, rows in (
         ("vocab_size", vocabulary.source, source_size),
         ("decoder_vocab_size", vocabulary, size),
@@ -199,7 +148,7 @@ def _architecture(
         return None if value == get(f"encoder_{name}", int) else value
 
     return _checked(
-        settings.folder / "config.json",
+        settings.folder / CONFIG,
         TransformerConfig,
         vocab_size=size,
         source_vocab_size=None if source_size == size else source_size,
@@ -237,19 +186,12 @@ def _checked(file: Path, make: Callable, **values: Any) -> Any:
 
 
 def _read_vocabulary(
-    settings: _Settings, target_language: str | None
+    settings: Settings, target_language: str | None
 ) -> tuple[LookupVocabulary, tuple[str | None, str | None]]:
-    folder, said = settings.folder, settings.tokenizer
-    table = _read_table(folder, "vocab.json")
-    # Pieces that were added later, beyond the table.
-    added = said.get("added_tokens_decoder")
-    if isinstance(added, dict):
-        said["added"] |= {_text(one): int(i) for i, one in added.items()}
-    for piece, i in said["added"].items():
-        if isinstance(i, int) and i >= len(table):
-            table.setdefault(piece, i)
-    target_table = table
-    if said.get("separate_vocabs"):
+    folder = settings.folder
+    target_table = table = _read_table(folder, "vocab.json")
+    _add_tokens(settings, table)
+    if settings.get("separate_vocabs", bool, False, TOKENIZER):
         target_table = _read_table(folder, "target_vocab.json")
     special = _special_tokens(settings, table)
     source = inside(folder, "source.spm").read_bytes(), table
@@ -263,14 +205,40 @@ def _read_vocabulary(
         raise InputError(
             f"The tokenizer in {folder} cannot be used. {error}"
         ) from error
-    languages = said.get("source_lang"), said.get("target_lang")
+    source_lang, target_lang = (
+        settings.get(f"{side}_lang", str, None, TOKENIZER)
+        for side in ("source", "target")
+    )
     if target_language is not None:
-        languages = languages[0], target_language.strip("<>")
-    return vocabulary, languages
+        target_lang = target_language.strip("<>")
+    return vocabulary, (source_lang, target_lang)
+
+
+def _add_tokens(settings: Settings, table: dict[str, int]) -> None:
+    """Adds the pieces that were added later, beyond the table."""
+    name = "added_tokens_decoder"
+    added = {
+        (int(i) if i.isdecimal() else i): _text(token)
+        for i, token in settings.get(name, dict, {}, TOKENIZER).items()
+    }
+    if any(type(x) is not int for x in added) or not all(
+        isinstance(piece, str) for piece in added.values()
+    ):
+        settings.refuse(name, "tokens with text by ids", TOKENIZER)
+    for piece, i in settings.added.items():
+        if type(i) is not int:
+            raise InputError(
+                f"{settings.folder / 'added_tokens.json'} must have ids by "
+                f"token. Received: {piece}={i!r}"
+            )
+        added.setdefault(i, piece)
+    for i in sorted(added):
+        if i >= len(table):
+            table.setdefault(added[i], i)
 
 
 def _read_table(folder: Path, name: str) -> dict[str, int]:
-    table = _read_object(folder, name)
+    table = read_object(folder, name)
     ids = list(table.values())
     if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
         raise InputError(
@@ -281,7 +249,7 @@ def _read_table(folder: Path, name: str) -> dict[str, int]:
 
 
 def _special_tokens(
-    settings: _Settings, table: Mapping[str, int]
+    settings: Settings, table: Mapping[str, int]
 ) -> SpecialTokens:
     """Returns the pieces of the ids in config.json, compared with names."""
     pieces = {i: piece for piece, i in table.items()}
@@ -291,6 +259,8 @@ def _special_tokens(
         i = settings.get(name, int)
         if i not in pieces:
             settings.refuse(name, "an id of vocab.json")
+        if settings.generation.get(name) not in (None, i):
+            settings.refuse(name, f"{i}, as in {CONFIG}", GENERATION)
         found[f"{role}_token"] = pieces[i]
         said = _text(settings.tokenizer.get(f"{role}_token"))
         if said not in (None, pieces[i]):
@@ -301,6 +271,8 @@ def _special_tokens(
                 "vocab.json"
             )
     unknown = _text(settings.tokenizer.get("unk_token")) or "<unk>"
+    if not isinstance(unknown, str):
+        settings.refuse("unk_token", "a text", TOKENIZER)
     return SpecialTokens(
         **found, unk_token=unknown, source_eos_token=found["eos_token"]
     )
@@ -315,34 +287,47 @@ def _text(token: Any) -> str | None:
 
 
 def _read_search(
-    settings: _Settings, config: TransformerConfig
+    settings: Settings, config: TransformerConfig
 ) -> tuple[BeamSearch, list[int], list[str]]:
     """Returns the search, ids that are never written, and what is ignored."""
-    get = settings.of_search
-    never, ignored = [config.pad_id], []
-    for ids in get("bad_words_ids", []):
+    file = settings.search_file
+
+    def get(name: str, kind: type, default: Any) -> Any:
+        return settings.get(name, kind, default, file)
+
+    never, notes = [config.pad_id], []
+    for ids in get("bad_words_ids", list, []):
+        if not isinstance(ids, list) or not all(
+            type(i) is int and 0 <= i < config.vocab_size for i in ids
+        ):
+            settings.refuse("bad_words_ids", "lists of ids in a list", file)
         if len(ids) == 1:
-            never.append(ids[0])
+            never += ids
         else:
-            ignored.append(f"bad_words_ids={ids}")
-    for name, usual in _IGNORED.items():
-        value = get(name)
-        if value is not None and value not in usual:
-            ignored.append(f"{name}={value}")
+            notes.append(f"bad_words_ids={ids}")
+    defaults = _DEFAULTS | {"forced_eos_token_id": config.eos_id}
+    values = settings.config if file == CONFIG else settings.generation
+    for name, value in values.items():
+        if name not in defaults:
+            # Of a field that nobody knows, false and 0 are no request.
+            is_noted = file == GENERATION and bool(value)
+            is_noted = is_noted and not _UNDERSTOOD.match(name)
+        else:
+            is_noted = value not in (None, [], defaults[name])
+        if is_noted:
+            notes.append(f"{name}={value}")
     # Of transformers the first input counts, too.
-    longest = get("max_new_tokens")
-    if longest is None:
-        longest = get("max_length", config.max_length) - 1
+    longest = get("max_length", int, config.max_length) - 1
     search = _checked(
-        settings.folder / "generation_config.json",
+        settings.folder / file,
         BeamSearch,
-        beam_size=get("num_beams", 1),
-        alpha=float(get("length_penalty", 1.0)),
+        beam_size=get("num_beams", int, 1),
+        alpha=get("length_penalty", float, 1.0),
         length_penalty="power",
-        extra_length=longest,
+        extra_length=get("max_new_tokens", int, longest),
         length_factor=0.0,
     )
-    return search, never, ignored
+    return search, never, notes
 
 
 # === Weights ===
@@ -387,7 +372,6 @@ def _converter(
     never: Collection[int],
 ) -> Callable[[str, np.ndarray], np.ndarray]:
     def convert(name: str, value: np.ndarray) -> np.ndarray:
-        value = np.asarray(value, "float32")
         if name.endswith("kernel"):
             return value.T
         if name.endswith("embedding/bias"):  # [1, V]

@@ -21,9 +21,18 @@ from keras_transformer.text import Vocabulary
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
-# The logit of what a model never writes: its probability is 0 in every dtype,
-# and a loss with label smoothing stays finite.
-NEVER = -1e4
+# What is added to the logit of what a model never writes. With logits from -20
+# to 20 its probability stays below e^-60, and -100 is exact in every dtype. A
+# loss with label smoothing e grows by 100 e / (V - 1) per such token; -1e4
+# would make that a hundred times as much.
+NEVER = -1e2
+# Fields of a configuration that say nothing of the kind of model.
+_NOT_DIFFERENCES = {
+    *("vocab_size", "source_vocab_size", "pad_id", "bos_id", "eos_id"),
+    *("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v"),
+    *("decoder_layers", "decoder_d_ff", "decoder_heads"),
+    *("dropout", "max_length"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +91,13 @@ class ForeignModel:
     def differences(self) -> dict[str, Any]:
         """Returns the values of the configuration that differ from the paper's.
 
-        Sizes, special ids and the vocabularies' sizes are left out.
+        Sizes, dropout and special ids are left out.
         """
-        fields = dataclasses.fields(self.config)
-        first = [field.name for field in fields].index("activation")
         return {
             field.name: value
-            for field in fields[first:]
-            if (value := getattr(self.config, field.name)) != field.default
+            for field in dataclasses.fields(self.config)
+            if field.name not in _NOT_DIFFERENCES
+            and (value := getattr(self.config, field.name)) != field.default
         }
 
 

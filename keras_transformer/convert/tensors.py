@@ -2,15 +2,27 @@
 
 import contextlib
 import functools
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from keras_transformer.convert import torch_files
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
+
+# Names that safetensors has for dtypes.
+_DTYPES = {
+    f"{letter}{8 * size}": np.dtype(f"<{kind}{size}")
+    for letter, kind in (("F", "f"), ("I", "i"), ("U", "u"))
+    for size in (1, 2, 4, 8)
+    if (kind, size) != ("f", 1)
+}
+_DTYPES |= {"BF16": np.dtype(ml_dtypes.bfloat16), "BOOL": np.dtype(bool)}
 
 
 def inside(folder: str | os.PathLike, name: str) -> Path:
@@ -36,13 +48,34 @@ def inside(folder: str | os.PathLike, name: str) -> Path:
     return path
 
 
+def read_object(folder: Path, name: str) -> dict[str, Any]:
+    """Returns the JSON object in a file of a model's folder.
+
+    Raises:
+        InputError: As in `inside`, and if the file has anything else.
+    """
+    path = inside(folder, name)
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} must be valid JSON. Received: {error}"
+        ) from error
+    if not isinstance(values, dict):
+        raise InputError(
+            f"{path} must be a JSON object. Received: {type(values).__name__}"
+        )
+    return values
+
+
 def read_tensors(file: str | os.PathLike) -> Mapping[str, np.ndarray]:
     """Returns the tensors of a file of safetensors, PyTorch or NumPy by name.
 
     The content says which of them a file is, but NumPy's end in `.npz`.
     Nothing in it is executed. A tensor is read when it is asked for and not
-    kept, so that what reads one after the other needs memory for one; those
-    of PyTorch are mapped. Tensors of bfloat16 have the dtype of `ml_dtypes`.
+    kept, so that what reads one after the other needs memory for one; only
+    those of NumPy are not mapped. Tensors of bfloat16 have the dtype of
+    `ml_dtypes`.
 
     Raises:
         InputError: If the file is damaged, or has anything but tensors.
@@ -108,19 +141,30 @@ def _safetensors_readers(file: Path) -> torch_files.Readers:
     with explain_missing_packages(InputError):
         from safetensors import safe_open
 
-    def read(name: str) -> np.ndarray:
-        # Opened for each tensor: what was read would remain mapped.
-        with safe_open(file, "np") as opened:
-            return opened.get_tensor(name)
+    with safe_open(file, "np") as opened:  # which checks the header
+        metadata = opened.metadata() or {}
+    with open(file, "rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        header = json.loads(opened.read(length))
+    header.pop("__metadata__", None)
 
-    with safe_open(file, "np") as opened:
-        names = {name: name for name in opened.keys()}
-        # Tied tensors are stored once; the others have an entry here.
-        names |= {
-            alias: name
-            for alias, name in (opened.metadata() or {}).items()
-            if name in names and alias not in names
-        }
+    def read(name: str) -> np.ndarray:
+        entry = header[name]
+        if entry["dtype"] not in _DTYPES:
+            raise ValueError(f"{name!r:.80} of type {entry['dtype']}")
+        dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
+        start, end = entry["data_offsets"]
+        if start == end:
+            return np.zeros(shape, dtype)
+        return np.memmap(file, dtype, "r", 8 + length + start, shape)
+
+    names = {name: name for name in header}
+    # Tied tensors are stored once; the others have an entry here.
+    names |= {
+        alias: name
+        for alias, name in metadata.items()
+        if name in header and alias not in header
+    }
     return {
         name: functools.partial(read, stored) for name, stored in names.items()
     }

@@ -85,8 +85,8 @@ class _Settings:
 
         log P never increases, so that of Wu et al. at the maximum length
         bounds every score. The other forms grow too fast for that: live
-        hypotheses would be extended until they are loops. As in Hugging
-        Face's `generate`, whose form it is, they are compared as they are.
+        hypotheses would be extended until they are loops. They are compared
+        as they are, as in Hugging Face's `generate`, whose form "power" is.
 
         Args:
             length: As in `penalty`.

@@ -135,8 +135,10 @@ class _Search:
         beam_size, beams = self._settings.beam_size, self.beams
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(found, forced)
-        # A sentence that is done stays so until it leaves the batch.
-        log_probs[~self.can_win()] = -np.inf
+        if self._settings.length_penalty != "wu":
+            # What had no chance may get one: a sentence that is done stays so
+            # until it leaves the batch.
+            log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self._length] = tokens
         ended = tokens == self._ids.eos

@@ -82,12 +82,10 @@ def test_configuration_and_search(written):
         attention_bias=True,
         output_bias=True,
         position_layout="halves",
-        decoder_layers=1,
-        decoder_heads=4,
     )
-    # num_beams is null in generation_config.json, and 6 in config.json.
+    # num_beams is null in generation_config.json; 6 in config.json is ignored.
     search = dict(alpha=0.8, length_penalty="power", length_factor=0.0)
-    assert found.search == kt.BeamSearch(6, extra_length=19, **search)
+    assert found.search == kt.BeamSearch(1, extra_length=19, **search)
     assert found.notes == ["bad_words_ids=[1, 2]", "early_stopping=True"]
 
 
@@ -211,12 +209,16 @@ def test_target_languages(folder):
 
 def test_tokens_that_were_added_later(folder, tensors):
     size = len(tensors["model.shared.weight"])
-    change(folder, "config.json", vocab_size=size + 1)
-    added = {"3": {"content": "</s>"}, str(size): {"content": ">>dyu<<"}}
+    change(folder, "config.json", vocab_size=size + 2)
+    later = {
+        str(size + 1): {"content": ">>b<<"},
+        str(size): {"content": ">>a<<"},
+    }
+    added = {"3": {"content": "</s>"}, **later}
     change(folder, "tokenizer_config.json", added_tokens_decoder=added)
     found = read(folder)
-    assert found.vocabulary.source.encode([">>dyu<<"]) == [[size]]
-    assert found.vocabulary.vocab_size == size + 1
+    assert found.vocabulary.source.encode([">>b<<"]) == [[size + 1]]
+    assert found.vocabulary.vocab_size == size + 2
 
 
 @pytest.mark.parametrize(
