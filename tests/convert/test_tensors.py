@@ -107,6 +107,14 @@ def test_files_of_another_kind_are_refused(path):
         assert expected in problem(path)
 
 
+def test_compressed_arrays_are_refused(tmp_path):
+    path = tmp_path / "model.npz"
+    np.savez(path, w=MATRIX)
+    np.testing.assert_array_equal(read_tensors(path)["w"], MATRIX)
+    np.savez_compressed(path, w=MATRIX)
+    assert "compressed arrays" in problem(path)
+
+
 def test_without_the_package_the_message_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(InputError, match=r"nmt\[tensorflow\]"):
