@@ -102,7 +102,7 @@ _EMBEDDINGS = {
 }
 
 
-def read(folder: Path, target_language: str | None = None) -> ForeignModel:
+def read(folder: Path, target_language: str | None) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     decoder = _Options.of_decoder(folder)
     file = inside(folder, decoder.one_name("models"))
@@ -120,7 +120,7 @@ def read(folder: Path, target_language: str | None = None) -> ForeignModel:
         config=config,
         vocabulary=vocabulary,
         search=_search(decoder, config),
-        languages=(None, target_language),
+        languages=(None, target_language and target_language.strip("<>")),
         file=file,
         tensors=tensors,
         names=names,
@@ -358,20 +358,24 @@ def _read_vocabulary(
     pad, pad_id = "<pad>", min(sizes)
     while any(pad in table for _, table, _, _ in sides):
         pad = f"<{pad}>"
-    token = target_language
-    if token and not token.startswith(">>"):
-        token = f">>{token}<<"
     vocabulary = None
-    for (model, table, end, unknown), name in zip(sides, names, strict=True):
-        table = {piece: i + (i >= pad_id) for piece, i in table.items()}
-        special = SpecialTokens(pad, unknown, end, pad, end, token)
-        try:
+    try:
+        for model, table, end, unknown in sides:
+            table = {piece: i + (i >= pad_id) for piece, i in table.items()}
+            special = SpecialTokens(
+                pad_token=pad,
+                unk_token=unknown,
+                eos_token=end,
+                decoder_start_token=pad,
+                source_eos_token=end,
+            )
             vocabulary = LookupVocabulary(
                 model, table | {pad: pad_id}, vocabulary, special
             )
-        except InputError as error:
-            raise InputError(
-                f"The vocabularies in {folder} cannot be used, of which "
-                f"{name} was read last. {error}"
-            ) from error
+        if target_language is not None:
+            vocabulary = vocabulary.translating_to(target_language)
+    except InputError as error:
+        raise InputError(
+            f"The vocabularies in {folder} cannot be used. {error}"
+        ) from error
     return vocabulary

@@ -60,7 +60,7 @@ _ACTIVATIONS = {
 }
 
 
-def read(folder: Path, target_language: str | None = None) -> ForeignModel:
+def read(folder: Path, target_language: str | None) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     if target_language is not None:
         raise InputError(

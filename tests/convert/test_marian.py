@@ -75,6 +75,18 @@ def test_what_a_folder_says(opus):
     assert (config.num_heads, config.layer_norm_epsilon) == (4, 1e-6)
 
 
+def test_the_target_language(folder):
+    table = read_table(folder / "vocab.yml")
+    last = max(table, key=table.__getitem__)
+    table[">>fra<<"] = table.pop(last)
+    write_vocabulary(folder / "vocab.yml", table)
+    for language in ("fra", ">>fra<<"):
+        found = convert.read(folder, "marian", language)
+        assert found.languages == (None, "fra")
+        source = found.vocabulary.source
+        assert source.encode(["The man"])[0][0] == table[">>fra<<"]
+
+
 def test_the_pad_row_follows_the_pieces(opus):
     found = convert.read(opus, "marian")
     table, stored = read_table(opus / "vocab.yml"), arrays(opus)
