@@ -61,13 +61,13 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
         (False,),
     ),
 }
-# What precedes and follows sub-layers and stacks: n normalizes, a adds; d is
-# dropout. The second is of post-norm.
+# What precedes and follows sub-layers and stacks in post-norm models: n
+# normalizes, a adds; d is dropout.
 _PLACES = {
-    "transformer-preprocess": {True: "n", False: ""},
-    "transformer-postprocess": {True: "a", False: "an"},
-    "transformer-postprocess-emb": {True: "", False: ""},
-    "transformer-postprocess-top": {True: "n", False: ""},
+    "transformer-preprocess": "",
+    "transformer-postprocess": "an",
+    "transformer-postprocess-emb": "",
+    "transformer-postprocess-top": "",
 }
 # Options that the architecture is made of.
 _SIZES = (
@@ -229,17 +229,9 @@ def _architecture(
         computes = str(name).startswith("transformer-") and value
         if computes and not str(name).startswith((*known, *_SIZES)):
             options.refuse(name, "no such option, which is unknown here")
-    norm_first = "n" in options.get("transformer-preprocess", "")
-    if norm_first:  # The probabilities are not yet those of Marian.
-        options.refuse("transformer-preprocess", "'', which is post-norm")
-    for name, operations in _PLACES.items():
-        default, expected = operations[False], operations[norm_first]
-        if options.get(name, default).replace("d", "") != expected:
-            options.refuse(
-                name,
-                f"{expected!r}, d aside, with "
-                f"transformer-preprocess={'n' if norm_first else ''!r}",
-            )
+    for name, expected in _PLACES.items():
+        if options.get(name, expected).replace("d", "") != expected:
+            options.refuse(name, f"{expected!r}, d aside, of post-norm")
     activation = options.get("transformer-ffn-activation", "swish")
     if activation not in _ACTIVATIONS:
         options.refuse("transformer-ffn-activation", " or ".join(_ACTIVATIONS))
@@ -273,7 +265,6 @@ def _architecture(
             bos_id=vocabulary.bos_id,
             eos_id=vocabulary.eos_id,
             activation=activation,
-            norm_first=norm_first,
             attention_bias=True,
             output_bias=True,
             tied_embeddings=tied,
