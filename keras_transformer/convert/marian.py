@@ -22,10 +22,9 @@ from keras_transformer.convert.marian_vocabulary import (
 )
 from keras_transformer.convert.model import NEVER, ForeignModel
 from keras_transformer.convert.names import weight_names
-from keras_transformer.convert.tensors import inside, read_tensors
+from keras_transformer.convert.tensors import inside, read_tensors, read_yaml
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 
 MARKS = ("*.npz", "*decoder.yml")
@@ -133,15 +132,8 @@ class _Options:
     """Options of Marian, and the file that has them."""
 
     def __init__(self, content: bytes, file: Path | str) -> None:
-        with explain_missing_packages(InputError):
-            import yaml
         self.file = file
-        try:
-            self.values = yaml.safe_load(content)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise InputError(
-                f"{file} must be YAML. Received: {error}"
-            ) from error
+        self.values = read_yaml(content, file)
         if not isinstance(self.values, dict):
             raise InputError(
                 f"{file} must be options of Marian, a mapping. Received: "
@@ -213,7 +205,7 @@ class _Options:
         """Raises InputError about an option."""
         raise InputError(
             f"{self.file} must have {name!r}: {expected}. "
-            f"Received: {name}={self.values.get(name)!r}"
+            f"Received: {name}={self.values.get(name)!r:.300}"
         )
 
 

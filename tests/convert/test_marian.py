@@ -52,6 +52,11 @@ def rewrite(folder, weights=None, **changes):
     write_model(folder, old if weights is None else weights, values)
 
 
+def test_long_values_are_cut(folder):
+    rewrite(folder, transformer_tied_layers=[1] * 9999)
+    assert len(problem(folder)) < 1000
+
+
 def problem(folder, *arguments):
     with pytest.raises(InputError) as caught:
         convert.read(folder, "marian", *arguments).load_model()
