@@ -28,7 +28,7 @@ TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 LITERT = ["ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
-# Settings of OpenNMT-tf.
+# Settings of Marian and OpenNMT-tf.
 CONVERT = ["pyyaml>=6"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 # The systems that models are imported from, for tests of the converters.

@@ -66,7 +66,7 @@ def program(folder):
 
 @pytest.mark.parametrize(
     ("beam_size", "form"),
-    [(1, "wu"), (2, "wu"), (5, "wu"), (5, "power"), (5, "power_without_end")],
+    [(1, "wu"), (2, "wu"), (5, "wu"), (2, "power"), (2, "power_without_end")],
 )
 def test_the_program_of_the_page_translates(folder, program, beam_size, form):
     search = kt.BeamSearch(

@@ -32,9 +32,9 @@ def load(
     """Returns the translator of another system's model.
 
     Args:
-        folder: As in `read`, like the next two.
-        format: The format.
-        target_language: The language to translate to.
+        folder: The folder of the model.
+        format: A key of `FORMATS`. Default: recognised by the files.
+        target_language: As in `read`, such as `fra`.
         dtype: Of weights and computation, as in `Run.load_model`.
 
     Raises:

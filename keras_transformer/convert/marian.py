@@ -22,10 +22,9 @@ from keras_transformer.convert.marian_vocabulary import (
 )
 from keras_transformer.convert.model import NEVER, ForeignModel
 from keras_transformer.convert.names import weight_names
-from keras_transformer.convert.tensors import inside, read_tensors
+from keras_transformer.convert.tensors import inside, read_tensors, read_yaml
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 
 MARKS = ("*.npz", "*decoder.yml")
@@ -61,13 +60,13 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
         (False,),
     ),
 }
-# What precedes and follows sub-layers and stacks: n normalizes, a adds; d is
-# dropout. The second is of post-norm.
+# What precedes and follows sub-layers and stacks in post-norm models: n
+# normalizes, a adds; d is dropout.
 _PLACES = {
-    "transformer-preprocess": {True: "n", False: ""},
-    "transformer-postprocess": {True: "a", False: "an"},
-    "transformer-postprocess-emb": {True: "", False: ""},
-    "transformer-postprocess-top": {True: "n", False: ""},
+    "transformer-preprocess": "",
+    "transformer-postprocess": "an",
+    "transformer-postprocess-emb": "",
+    "transformer-postprocess-top": "",
 }
 # Options that the architecture is made of.
 _SIZES = (
@@ -102,7 +101,7 @@ _EMBEDDINGS = {
 }
 
 
-def read(folder: Path, target_language: str | None = None) -> ForeignModel:
+def read(folder: Path, target_language: str | None) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     decoder = _Options.of_decoder(folder)
     file = inside(folder, decoder.one_name("models"))
@@ -120,7 +119,7 @@ def read(folder: Path, target_language: str | None = None) -> ForeignModel:
         config=config,
         vocabulary=vocabulary,
         search=_search(decoder, config),
-        languages=(None, target_language),
+        languages=(None, target_language and target_language.strip("<>")),
         file=file,
         tensors=tensors,
         names=names,
@@ -133,15 +132,8 @@ class _Options:
     """Options of Marian, and the file that has them."""
 
     def __init__(self, content: bytes, file: Path | str) -> None:
-        with explain_missing_packages(InputError):
-            import yaml
         self.file = file
-        try:
-            self.values = yaml.safe_load(content)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise InputError(
-                f"{file} must be YAML. Received: {error}"
-            ) from error
+        self.values = read_yaml(content, file)
         if not isinstance(self.values, dict):
             raise InputError(
                 f"{file} must be options of Marian, a mapping. Received: "
@@ -213,7 +205,7 @@ class _Options:
         """Raises InputError about an option."""
         raise InputError(
             f"{self.file} must have {name!r}: {expected}. "
-            f"Received: {name}={self.values.get(name)!r}"
+            f"Received: {name}={self.values.get(name)!r:.300}"
         )
 
 
@@ -229,17 +221,9 @@ def _architecture(
         computes = str(name).startswith("transformer-") and value
         if computes and not str(name).startswith((*known, *_SIZES)):
             options.refuse(name, "no such option, which is unknown here")
-    norm_first = "n" in options.get("transformer-preprocess", "")
-    if norm_first:  # The probabilities are not yet those of Marian.
-        options.refuse("transformer-preprocess", "'', which is post-norm")
-    for name, operations in _PLACES.items():
-        default, expected = operations[False], operations[norm_first]
-        if options.get(name, default).replace("d", "") != expected:
-            options.refuse(
-                name,
-                f"{expected!r}, d aside, with "
-                f"transformer-preprocess={'n' if norm_first else ''!r}",
-            )
+    for name, expected in _PLACES.items():
+        if options.get(name, expected).replace("d", "") != expected:
+            options.refuse(name, f"{expected!r}, d aside, of post-norm")
     activation = options.get("transformer-ffn-activation", "swish")
     if activation not in _ACTIVATIONS:
         options.refuse("transformer-ffn-activation", " or ".join(_ACTIVATIONS))
@@ -273,7 +257,6 @@ def _architecture(
             bos_id=vocabulary.bos_id,
             eos_id=vocabulary.eos_id,
             activation=activation,
-            norm_first=norm_first,
             attention_bias=True,
             output_bias=True,
             tied_embeddings=tied,
@@ -358,20 +341,24 @@ def _read_vocabulary(
     pad, pad_id = "<pad>", min(sizes)
     while any(pad in table for _, table, _, _ in sides):
         pad = f"<{pad}>"
-    token = target_language
-    if token and not token.startswith(">>"):
-        token = f">>{token}<<"
     vocabulary = None
-    for (model, table, end, unknown), name in zip(sides, names, strict=True):
-        table = {piece: i + (i >= pad_id) for piece, i in table.items()}
-        special = SpecialTokens(pad, unknown, end, pad, end, token)
-        try:
+    try:
+        for model, table, end, unknown in sides:
+            table = {piece: i + (i >= pad_id) for piece, i in table.items()}
+            special = SpecialTokens(
+                pad_token=pad,
+                unk_token=unknown,
+                eos_token=end,
+                decoder_start_token=pad,
+                source_eos_token=end,
+            )
             vocabulary = LookupVocabulary(
                 model, table | {pad: pad_id}, vocabulary, special
             )
-        except InputError as error:
-            raise InputError(
-                f"The vocabularies in {folder} cannot be used, of which "
-                f"{name} was read last. {error}"
-            ) from error
+        if target_language is not None:
+            vocabulary = vocabulary.translating_to(target_language)
+    except InputError as error:
+        raise InputError(
+            f"The vocabularies in {folder} cannot be used. {error}"
+        ) from error
     return vocabulary

@@ -28,8 +28,8 @@ def read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
 def read_table(file: Path) -> dict[str, int]:
     """Reads pieces and their ids as Marian writes them, a line each.
 
-    YAML readers take bare pieces such as `no`, `=` and `1.5` for something
-    else, or skip them.
+    PyYAML ends lines at U+0085 and U+2028 too, which pieces may have, and is
+    many times slower.
 
     Raises:
         InputError: If the file has anything else, or not all ids from 0 on.

@@ -9,10 +9,9 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert.tensors import inside
+from keras_transformer.convert.tensors import inside, read_yaml
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 from keras_transformer.text.vocabulary import load_processor
 
@@ -37,7 +36,7 @@ class Settings(NamedTuple):
     @classmethod
     def open(cls, folder: Path) -> "Settings":
         paths = sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")])
-        files = {path: _read_yaml(inside(folder, path.name)) for path in paths}
+        files = {path: read_yaml(inside(folder, path.name)) for path in paths}
         found = [
             (path, values["data"], values.get("params") or {})
             for path, values in files.items()
@@ -63,7 +62,7 @@ class Settings(NamedTuple):
 
     def error(self, field: str, expected: str, received: Any) -> InputError:
         return InputError(
-            f"{self.file}: {field} must {expected}. Received: {received!r}"
+            f"{self.file}: {field} must {expected}. Received: {received!r:.300}"
         )
 
 
@@ -182,7 +181,7 @@ def _model_path(settings: Settings, side: str) -> Path:
         expected = "be there, or one *.model or *.spm in the folder"
         raise settings.error(field, expected, [path.name for path in models])
     if isinstance(options, str):
-        options = _read_yaml(settings.named(options))
+        options = read_yaml(settings.named(options))
     kind, values, path = "OpenNMTTokenizer", options, None
     if isinstance(options, dict) and "type" in options:
         kind, values = options["type"], options.get("params")
@@ -200,12 +199,3 @@ def _model_path(settings: Settings, side: str) -> Path:
         )
         raise settings.error(field, expected, options)
     return settings.named(path)
-
-
-def _read_yaml(path: Path) -> Any:
-    with explain_missing_packages():
-        import yaml
-    try:
-        return yaml.safe_load(path.read_bytes())
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} must be YAML. Received: {error}") from error

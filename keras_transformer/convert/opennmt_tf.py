@@ -41,10 +41,9 @@ _FOREIGN = re.compile(
     r"|/encoders/"
 )
 
-# Heads are in no shape. The models of the catalog have these; `Transformer`,
-# of which others are made, has 8 unless its arguments say more.
+# Heads are in no shape. The models of the catalog have these; those of a
+# `Transformer` must be among its arguments.
 _HEADS = {
-    "Transformer": 8,
     "TransformerBase": 8,
     "TransformerBaseSharedEmbeddings": 8,
     "TransformerBig": 16,
@@ -61,7 +60,7 @@ _ACTIVATIONS = {
 }
 
 
-def read(folder: Path, target_language: str | None = None) -> ForeignModel:
+def read(folder: Path, target_language: str | None) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     if target_language is not None:
         raise InputError(
@@ -193,6 +192,8 @@ def _description(folder: Path) -> _Description:
     text = inside(folder, path.name).read_bytes().decode(errors="replace")
     words = set(re.findall(r"\w+", text))
     heads = [_HEADS[word] for word in words & _HEADS.keys()]
+    if "Transformer" in words:
+        heads = []
 
     def argument(name: str, choices: Mapping[str, Any], default: Any) -> Any:
         values = set(re.findall(rf"\b{name}\s*=\s*([\w.]+)", text))
@@ -213,7 +214,7 @@ def _description(folder: Path) -> _Description:
         argument(
             "num_heads",
             {str(n): n for n in range(1, 129)},
-            max(heads, default=None),
+            max(heads, default=0),
         ),
         argument("ffn_activation", _ACTIVATIONS, "relu"),
         # So `--auto_config` trains them.
@@ -241,11 +242,14 @@ def _config(
     heads, reason = description.num_heads, "model_description.py"
     if heads is None:
         heads, reason = d_model // 64, "64 wide, since no file says otherwise"
+        if d_model < 128:
+            heads, reason = 0, "no file, and narrow models have others"
     if not heads or d_model % heads:
         raise InputError(
             f"{tensors.file} must have heads that divide its width {d_model}. "
-            f"Received: {heads} ({reason}). Write `Transformer(num_heads=...)` "
-            "into model_description.py in the folder"
+            f"Received: {heads or 'none'} ({reason}). Write "
+            "`Transformer(num_heads=8)`, with their number, into "
+            "model_description.py in the folder"
         )
     attention = _LAYER.format("encoder") + "self_attention/layer/linear_queries"
     config = TransformerConfig(

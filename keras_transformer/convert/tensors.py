@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -175,5 +176,33 @@ def _npz_readers(file: Path) -> torch_files.Readers:
         with np.load(file, allow_pickle=False) as arrays:
             return arrays[name]
 
+    with zipfile.ZipFile(file) as archive:
+        # What takes little of a file could take all memory.
+        if any(entry.compress_type for entry in archive.infolist()):
+            raise ValueError("compressed arrays; store them with numpy.savez")
     with np.load(file, allow_pickle=False) as arrays:
         return {name: functools.partial(read, name) for name in arrays.files}
+
+
+def read_yaml(content: bytes | Path, file: Path | str | None = None) -> Any:
+    """Returns the value of a YAML file, which may have no aliases.
+
+    Args:
+        content: The file, or what is in it.
+        file: What a message calls it. Default: `content`, a path.
+
+    Raises:
+        InputError: If it is anything else.
+    """
+    with explain_missing_packages(InputError):
+        import yaml
+    file = file or content
+    if isinstance(content, Path):
+        content = content.read_bytes()
+    try:
+        # Aliases of aliases make a value of any length of a few bytes.
+        if any(isinstance(x, yaml.AliasToken) for x in yaml.scan(content)):
+            raise ValueError("an alias; write its value in its place")
+        return yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"{file} must be YAML. Received: {error}") from error

@@ -52,6 +52,11 @@ def rewrite(folder, weights=None, **changes):
     write_model(folder, old if weights is None else weights, values)
 
 
+def test_long_values_are_cut(folder):
+    rewrite(folder, transformer_tied_layers=[1] * 9999)
+    assert len(problem(folder)) < 1000
+
+
 def problem(folder, *arguments):
     with pytest.raises(InputError) as caught:
         convert.read(folder, "marian", *arguments).load_model()
@@ -73,6 +78,18 @@ def test_what_a_folder_says(opus):
     config = found.config
     assert (config.num_layers, config.d_model, config.d_ff) == (2, 64, 128)
     assert (config.num_heads, config.layer_norm_epsilon) == (4, 1e-6)
+
+
+def test_the_target_language(folder):
+    table = read_table(folder / "vocab.yml")
+    last = max(table, key=table.__getitem__)
+    table[">>fra<<"] = table.pop(last)
+    write_vocabulary(folder / "vocab.yml", table)
+    for language in ("fra", ">>fra<<"):
+        found = convert.read(folder, "marian", language)
+        assert found.languages == (None, "fra")
+        source = found.vocabulary.source
+        assert source.encode(["The man"])[0][0] == table[">>fra<<"]
 
 
 def test_the_pad_row_follows_the_pieces(opus):

@@ -220,6 +220,7 @@ def test_a_damaged_model_is_named(vocabulary, tmp_path):
         ({"a.yml": "data: {}\nparams: 3"}, "one YAML file .* Received: a.yml"),
         ({"a.yml": "data: ["}, "a.yml must be YAML. Received: "),
         ({"a.yml": "[" * 5000}, "a.yml must be YAML. Received: "),
+        ({"a.yml": "data: &x {}\nparams: *x"}, "a.yml must .*: an alias"),
         # No objects of Python.
         ({"a.yml": "data: !!python/name:os.system"}, "a.yml must be YAML"),
     ],

@@ -142,12 +142,12 @@ def test_a_folder_translates(tmp_path):
     ],
 )
 def test_the_newest_checkpoint_is_read(tmp_path, steps, newest):
-    weights = random_weights(write_texts(tmp_path), width=64)
+    weights = random_weights(write_texts(tmp_path), width=128)
     for step in steps:
         write_checkpoint(tmp_path / step, weights)
     found = read(tmp_path)
     assert found.file == tmp_path / newest
-    assert "1 heads (64 wide, since no file says otherwise)" in found.system
+    assert "2 heads (64 wide, since no file says otherwise)" in found.system
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,13 @@ def test_the_newest_checkpoint_is_read(tmp_path, steps, newest):
         ('get_model_from_catalog("TransformerTiny")', 2, "relu", False),
         ('get_model_from_catalog("TransformerBase")', 8, "relu", False),
         ('get_model_from_catalog("ScalingNmtEnFr")', 16, "relu", True),
-        ("models.Transformer(num_layers=3)", 8, "relu", False),
         ("Transformer(num_heads = 2, num_units=16)", 2, "relu", False),
-        ("Transformer(ffn_activation=tf.nn.gelu)", 8, "gelu", False),
+        (
+            "Transformer(num_heads=8, ffn_activation=tf.nn.gelu)",
+            8,
+            "gelu",
+            False,
+        ),
         (
             "Transformer(ffn_activation=tf.nn.swish, num_heads=1, "
             "position_encoder_class=onmt.layers.SinusoidalPositionEncoder)",
@@ -217,12 +221,20 @@ def folder(whole, tmp_path):
             "Transformer(position_encoder_class=None)",
             "position_encoder_class once, .*Received: None",
         ),
-        ("LuongAttention()", "heads that divide its width 16. Received: 0 "),
+        ("LuongAttention()", "heads that divide its width 16. Received: none "),
+        ("models.Transformer(num_layers=3)", r"Received: none \(model_desc"),
+        ("Transformer(None, None, 6, 16, 4)", r"Received: none \(model_desc"),
     ],
 )
 def test_descriptions_that_are_refused(folder, description, message):
     (folder / "model_description.py").write_text(f"model = {description}")
     with pytest.raises(InputError, match=message):
+        read(folder)
+
+
+def test_heads_of_narrow_models_must_be_said(folder):
+    (folder / "model_description.py").unlink()
+    with pytest.raises(InputError, match=r"none \(no file.*num_heads=8"):
         read(folder)
 
 

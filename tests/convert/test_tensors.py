@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from weight_files import write_safetensors
 
-from keras_transformer.convert.tensors import inside, read_tensors
+from keras_transformer.convert.tensors import inside, read_tensors, read_yaml
 from keras_transformer.support.errors import InputError
 
 MATRIX = np.array([[1, 2, 3], [4, 5, 6]], "float32")
@@ -105,6 +105,24 @@ def test_files_of_another_kind_are_refused(path):
     }.items():
         path.write_bytes(content)
         assert expected in problem(path)
+
+
+def test_compressed_arrays_are_refused(tmp_path):
+    path = tmp_path / "model.npz"
+    np.savez(path, w=MATRIX)
+    np.testing.assert_array_equal(read_tensors(path)["w"], MATRIX)
+    np.savez_compressed(path, w=MATRIX)
+    assert "compressed arrays" in problem(path)
+
+
+def test_aliases_in_yaml_are_refused(tmp_path):
+    path = tmp_path / "a.yml"
+    path.write_text("a: [1, 2]\n")
+    assert read_yaml(path) == {"a": [1, 2]} == read_yaml(b"a: [1, 2]", path)
+    path.write_text("a: &x [1]\nb: *x\n")
+    for content in (path, path.read_bytes()):
+        with pytest.raises(InputError, match="a.yml must be YAML. .*an alias"):
+            read_yaml(content, path)
 
 
 def test_without_the_package_the_message_names_the_extra(path, monkeypatch):

@@ -36,7 +36,8 @@ CONFIGURATIONS = {
         params={"beam_width": 5, "length_penalty": 0.6},
     ),
     "inputs": dict(
-        defaults="num_heads=1, share_embeddings=Sharing.SOURCE_TARGET_INPUT",
+        defaults="num_heads=2, num_units=128, "
+        "share_embeddings=Sharing.SOURCE_TARGET_INPUT",
         joint=True,
         tokenization="file",
         average=True,
