@@ -62,12 +62,12 @@ def assign(
             problems.append(f"{shown[name]}: {value.dtype} instead of floats")
         elif not all(np.isfinite(x).all() for _, x in _parts(values, name)):
             problems.append(f"{shown[name]}: NaN or infinite values")
+        del value  # before the next one is read
     if problems:
         raise InputError(
             "The values must be those of the model's weights. Received:\n"
             + "\n".join(problems)
         )
-        del value  # before the next one is read
     for name in values:
         if keras.backend.backend() == "tensorflow":
             for start, part in _parts(values, name):

@@ -254,11 +254,13 @@ def import_(options: argparse.Namespace) -> None:
     except BaseException:
         shutil.rmtree(options.output, ignore_errors=True)
         raise
+    data = f"--data DATA --source {source or 'LANGUAGE'} "
+    data += f"--target {target or 'LANGUAGE'}"
     print(
         f"\nThe run is in {run.path}. Next:\n"
         f"  keras-transformer translate {run.path}\n"
-        f"  keras-transformer evaluate {run.path} --data DATA\n"
-        f"  keras-transformer train --init-from {run.path} --data DATA "
+        f"  keras-transformer evaluate {run.path} {data}\n"
+        f"  keras-transformer train --init-from {run.path} {data} "
         "--output runs/fine-tuned\n"
         f"  keras-transformer export {run.path} --output exported/1"
     )
@@ -269,6 +271,11 @@ def _description(found: ForeignModel) -> str:
     config, vocabulary = found.config, found.vocabulary
     sides = dict(encoder=config.encoder, decoder=config.decoder)
     search = found.search
+    limits = {
+        f"{search.length_factor:g} per token of the source": search.length_factor,
+        f"{search.extra_length} tokens": search.extra_length,
+    }
+    limit = " and ".join(text for text, number in limits.items() if number)
     differences = ", ".join(
         f"{name} {value}" for name, value in found.differences().items()
     )
@@ -283,7 +290,7 @@ def _description(found: ForeignModel) -> str:
         "vocabulary": f"{vocabulary.source.vocab_size:,} pieces of sources, "
         f"{vocabulary.vocab_size:,} of targets",
         "search": f"beam {search.beam_size}, score log P / {search.formula}, "
-        f"at most {search.extra_length} tokens",
+        f"at most {limit}",
         "not the paper's": differences or "nothing",
     }
     lines = [f"{name + ':':<17} {value}" for name, value in rows.items()]

@@ -38,8 +38,8 @@ class Settings:
             TOKENIZER: self.tokenizer,
         }
         kind = self.config.get("model_type")
-        classes = self.config.get("architectures") or ["MarianMTModel"]
-        if kind != "marian" or classes != ["MarianMTModel"]:
+        classes = self.config.get("architectures")
+        if kind != "marian" or classes not in (None, ["MarianMTModel"]):
             raise InputError(
                 f"{folder / 'config.json'} must be of a translation model of "
                 "Marian: model_type 'marian', architectures ['MarianMTModel']. "

@@ -16,6 +16,7 @@ import numpy as np
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import quiet_tensorflow_import
 from keras_transformer.text import Vocabulary
 
 if TYPE_CHECKING:
@@ -75,15 +76,17 @@ class ForeignModel:
                 the message lists all of them.
         """
         # What is refused before needs no TensorFlow.
-        from keras_transformer.model import Transformer
-        from keras_transformer.weights import assign
+        with quiet_tensorflow_import():
+            from keras_transformer.model import Transformer
+            from keras_transformer.weights import assign
 
         model = Transformer(self.config, dtype=dtype)
         try:
             assign(model, _ConvertedTensors(self), self.names)
         except InputError as error:
             raise InputError(
-                f"{self.file} must have the weights of its configuration. "
+                f"{self.file} must have the weights of the configuration "
+                "beside it. Shapes of kernels are [inputs, outputs] here. "
                 f"{error}"
             ) from error
         return model

@@ -168,7 +168,7 @@ def _array(file: Path, position: int, tensor: _Tensor) -> np.ndarray:
     numbers = np.memmap(file, dtype, "r", position, tensor.extent)
     strides = [stride * dtype.itemsize for stride in tensor.strides]
     return np.lib.stride_tricks.as_strided(
-        numbers, tensor.shape, strides, writeable=False
+        numbers, tensor.shape, strides, subok=True, writeable=False
     )
 
 

@@ -85,6 +85,11 @@ class Run:
                 f"{file} is not valid JSON. Received: {error}"
             ) from error
         found = values.get("format") if isinstance(values, dict) else None
+        if isinstance(values, dict) and "model_type" in values:
+            raise InputError(
+                f"{path} must be a run. Received: a model of Hugging Face. Use "
+                f"`keras-transformer import {path} --output RUN` first."
+            )
         if found != FORMAT:
             raise InputError(
                 f"{path} must be a run of format {FORMAT}. Received: "

@@ -126,7 +126,6 @@ def test_a_folder_translates(tmp_path):
         position_layout="halves",
         position_endpoint=True,
         position_offset=1,
-        decoder_layers=1,
     )
 
 
