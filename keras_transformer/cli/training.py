@@ -271,10 +271,8 @@ def _description(found: ForeignModel) -> str:
     config, vocabulary = found.config, found.vocabulary
     sides = dict(encoder=config.encoder, decoder=config.decoder)
     search = found.search
-    limits = {
-        f"{search.length_factor:g} per token of the source": search.length_factor,
-        f"{search.extra_length} tokens": search.extra_length,
-    }
+    factor, extra = search.length_factor, search.extra_length
+    limits = {f"{factor:g} per source token": factor, f"{extra} tokens": extra}
     limit = " and ".join(text for text, number in limits.items() if number)
     differences = ", ".join(
         f"{name} {value}" for name, value in found.differences().items()
