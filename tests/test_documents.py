@@ -33,6 +33,7 @@ ARGUMENTS = {
     "train": "--data embedded --output RUN",
     "evaluate": "RUN --data embedded",
     "average": "RUN OUTPUT",
+    "import": "FOLDER --output RUN",
     "translate": "RUN",
     "parse": "RUN",
     "score": "RUN",

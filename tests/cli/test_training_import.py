@@ -62,7 +62,7 @@ def test_import_prints_what_it_found(run_cli, marian, tmp_path):
     assert found["encoder"] == "2 layers, 2 heads, d_ff 12, d_model 8"
     assert found["decoder"] == "1 layers, 4 heads, d_ff 12, d_model 8"
     assert found["languages"] == "en to fra"
-    assert found["search"].startswith("beam 6, score log P / n^0.8, at most 19")
+    assert found["search"].startswith("beam 1, score log P / n^0.8, at most 19")
     assert "position_layout halves" in found["not the paper's"]
     assert "early_stopping=True" in out
     for command in ("translate", "evaluate", "train --init-from", "export"):

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
-from hypothesis import Phase, example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import imported_translator
 
 import keras_transformer as kt
 from keras_transformer.decoding import sequence_scores
@@ -274,56 +273,13 @@ def test_inputs_of_other_batch_sizes_are_refused(loaded, name):
             fuzz.call(loaded.signatures, name, *strings)
 
 
-# The same texts in every run. To shrink a batch would take minutes.
-fixed = settings(
-    derandomize=True,
-    database=None,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
-)
-
-
 @pytest.mark.parametrize("name", SIGNATURES)
 @pytest.mark.parametrize(
     ("batches", "distinct"),
     [(5, 100), pytest.param(100, 2_000, marks=pytest.mark.slow)],
 )
 def test_any_text_is_answered(loaded, name, batches, distinct):
-    check_any_text(loaded, name, batches, distinct, L=1, H=4)
-
-
-@pytest.fixture(scope="module")
-def imported(tokenizer, tmp_path_factory):
-    """All signatures of a model whose vocabulary has a table."""
-    translator = imported_translator(tokenizer, 3, beam_size=4)
-    path = tmp_path_factory.mktemp("imported") / "1"
-    return tf.saved_model.load(kt.export.save(translator, path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SIGNATURES)
-def test_an_imported_model_answers_any_text(imported, name):
-    check_any_text(imported, name, 20, 400, L=1, H=2)
-
-
-def check_any_text(loaded, name, batches, distinct, **sizes):
-    count = fuzz.num_strings(name)
-    alone = fuzz.call(loaded.signatures, name, *[["dog"]] * count)
-    tested = set()
-
-    @settings(fixed, max_examples=batches)
-    @given(fuzz.batches)
-    @example(fuzz.LONG)
-    def check(texts):
-        strings = [*texts, "dog"], [*reversed(texts), "dog"]
-        outputs = fuzz.call(loaded.signatures, name, *strings[:count])
-        size = len(texts) + 1
-        fuzz.check_answer(name, outputs, B=size, n=3, K=4, **sizes)
-        fuzz.check_last_row(name, outputs, alone)
-        tested.update(texts)
-
-    check()
-    assert len(tested) > distinct
+    fuzz.check_any_text(loaded, name, batches, distinct, L=1, H=4)
 
 
 @pytest.mark.parametrize("name", fuzz.OPTIONS)
@@ -331,7 +287,7 @@ def test_any_option_is_answered_or_refused(loaded, name):
     values = fuzz.OPTIONS[name]
     refused = set()
 
-    @settings(fixed, max_examples=60)
+    @settings(fuzz.fixed, max_examples=60)
     @given(
         st.fixed_dictionaries(
             {key: st.sampled_from([*values[key]]) for key in values}

@@ -4,6 +4,7 @@ import unicodedata
 
 import numpy as np
 import tensorflow as tf
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.export.signatures import SIGNATURES
@@ -202,3 +203,33 @@ def check_last_row(name, outputs, alone):
         else:
             found, expected = outputs[output][-1], alone[output][-1]
             assert np.array_equal(found, expected), output
+
+
+# The same texts in every run. To shrink a batch would take minutes.
+fixed = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+)
+
+
+def check_any_text(loaded, name, examples, distinct, **sizes):
+    """Calls a signature with many batches; at least so many texts differ."""
+    count = num_strings(name)
+    alone = call(loaded.signatures, name, *[["dog"]] * count)
+    tested = set()
+
+    @settings(fixed, max_examples=examples)
+    @given(batches)
+    @example(LONG)
+    def check(texts):
+        strings = [*texts, "dog"], [*reversed(texts), "dog"]
+        outputs = call(loaded.signatures, name, *strings[:count])
+        size = len(texts) + 1
+        check_answer(name, outputs, B=size, n=3, K=4, **sizes)
+        check_last_row(name, outputs, alone)
+        tested.update(texts)
+
+    check()
+    assert len(tested) > distinct
