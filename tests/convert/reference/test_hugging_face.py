@@ -15,6 +15,7 @@ from marian_models import CONFIGURATIONS, read_marian, write_marian
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
+from keras_transformer.convert.model import NEVER
 
 DEMO = Path(kt.train.__file__).parent / "data" / "demo"
 ENGLISH, GERMAN = (
@@ -35,7 +36,7 @@ class Case:
         self.pad = self.tokenizer.pad_token_id
         # What is padding is left out before the softmax. transformers does so
         # afterwards, and then divides by the sum of what is left.
-        self.model.final_logits_bias[:, self.pad] = -1e4
+        self.model.final_logits_bias[:, self.pad] = NEVER
         for side in (self.model.model.encoder, self.model.model.decoder):
             # A file in half precision has them rounded, and we compute them.
             table = side.embed_positions.weight
