@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 from helpers import randomise, to_numpy
@@ -85,8 +86,11 @@ def test_large_weights_are_read_and_assigned_in_parts(
     assign(other, values)
     for name, value in arrays(other).items():
         np.testing.assert_allclose(value, arrays(model)[name], rtol=1 / 128)
-    # For its shape, then all of it and its four parts, to check and assign.
-    assert values.reads["embedding/embeddings"] == 1 + 2 * (1 + 4)
+    # For its shape; all of it and its four parts, to check; likewise to
+    # assign, which other backends do at once.
+    in_parts = keras.backend.backend() == "tensorflow"
+    reads = 1 + (1 + 4) + (1 + 4 if in_parts else 1)
+    assert values.reads["embedding/embeddings"] == reads
 
 
 def test_what_is_no_finite_float_is_reported():
