@@ -24,6 +24,7 @@ from keras_transformer.convert.hugging_face_settings import (
 from keras_transformer.convert.model import NEVER, ForeignModel
 from keras_transformer.convert.names import weight_names
 from keras_transformer.convert.tensors import (
+    checked,
     inside,
     read_object,
     read_tensors,
@@ -147,7 +148,7 @@ def _architecture(
         value = get(f"decoder_{name}", int)
         return None if value == get(f"encoder_{name}", int) else value
 
-    return _checked(
+    return checked(
         settings.folder / CONFIG,
         TransformerConfig,
         vocab_size=size,
@@ -172,14 +173,6 @@ def _architecture(
         embedding_scale=None if get("scale_embedding", bool) else 1.0,
         position_layout="halves",
     )
-
-
-def _checked(file: Path, make: Callable, **values: Any) -> Any:
-    """Calls a class; what it refuses is said of the file."""
-    try:
-        return make(**values)
-    except InputError as error:
-        raise InputError(f"{file} has values of no use. {error}") from error
 
 
 # === Vocabulary ===
@@ -318,7 +311,7 @@ def _read_search(
             notes.append(f"{name}={value}")
     # Of transformers the first input counts, too.
     longest = get("max_length", int, config.max_length) - 1
-    search = _checked(
+    search = checked(
         settings.folder / file,
         BeamSearch,
         beam_size=get("num_beams", int, 1),

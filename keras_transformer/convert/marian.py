@@ -22,7 +22,12 @@ from keras_transformer.convert.marian_vocabulary import (
 )
 from keras_transformer.convert.model import NEVER, ForeignModel
 from keras_transformer.convert.names import weight_names
-from keras_transformer.convert.tensors import inside, read_tensors, read_yaml
+from keras_transformer.convert.tensors import (
+    checked,
+    inside,
+    read_tensors,
+    read_yaml,
+)
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
@@ -241,32 +246,29 @@ def _architecture(
     d_ff = options.get("transformer-dim-ffn", 2048)
     decoder_d_ff = options.get("transformer-decoder-dim-ffn", 0) or d_ff
     source_size, size = vocabulary.source.vocab_size, vocabulary.vocab_size
-    try:
-        return TransformerConfig(
-            vocab_size=size,
-            source_vocab_size=None if source_size == size else source_size,
-            num_layers=layers,
-            decoder_layers=None if depth == layers else depth,
-            d_model=options.get("dim-emb", 512),
-            d_ff=d_ff,
-            decoder_d_ff=None if decoder_d_ff == d_ff else decoder_d_ff,
-            num_heads=options.get("transformer-heads", 8),
-            # Marian's decoder skips longer sources, unless it is told.
-            max_length=1000,
-            pad_id=vocabulary.pad_id,
-            bos_id=vocabulary.bos_id,
-            eos_id=vocabulary.eos_id,
-            activation=activation,
-            attention_bias=True,
-            output_bias=True,
-            tied_embeddings=tied,
-            position_layout="halves",
-            position_endpoint=True,
-        )
-    except InputError as error:
-        raise InputError(
-            f"{options.file} has values of no use. {error}"
-        ) from error
+    return checked(
+        options.file,
+        TransformerConfig,
+        vocab_size=size,
+        source_vocab_size=None if source_size == size else source_size,
+        num_layers=layers,
+        decoder_layers=None if depth == layers else depth,
+        d_model=options.get("dim-emb", 512),
+        d_ff=d_ff,
+        decoder_d_ff=None if decoder_d_ff == d_ff else decoder_d_ff,
+        num_heads=options.get("transformer-heads", 8),
+        # Marian's decoder skips longer sources, unless it is told.
+        max_length=1000,
+        pad_id=vocabulary.pad_id,
+        bos_id=vocabulary.bos_id,
+        eos_id=vocabulary.eos_id,
+        activation=activation,
+        attention_bias=True,
+        output_bias=True,
+        tied_embeddings=tied,
+        position_layout="halves",
+        position_endpoint=True,
+    )
 
 
 def _converter(
@@ -291,18 +293,15 @@ def _converter(
 
 def _search(decoder: _Options, config: TransformerConfig) -> BeamSearch:
     decoder.check(_ALLOWED_IN_SEARCH)
-    try:
-        return BeamSearch(
-            beam_size=decoder.get("beam-size", 12),
-            alpha=decoder.get("normalize", 0.0),
-            length_penalty="power",
-            length_factor=decoder.get("max-length-factor", 3.0),
-            extra_length=0,
-        )
-    except InputError as error:
-        raise InputError(
-            f"{decoder.file} has values of no use. {error}"
-        ) from error
+    return checked(
+        decoder.file,
+        BeamSearch,
+        beam_size=decoder.get("beam-size", 12),
+        alpha=decoder.get("normalize", 0.0),
+        length_penalty="power",
+        length_factor=decoder.get("max-length-factor", 3.0),
+        extra_length=0,
+    )
 
 
 # === Vocabularies ===

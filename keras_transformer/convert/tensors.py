@@ -5,7 +5,7 @@ import functools
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,18 @@ def read_object(folder: Path, name: str) -> dict[str, Any]:
             f"{path} must be a JSON object. Received: {type(values).__name__}"
         )
     return values
+
+
+def checked(file: Path | str, make: Callable, **values: Any) -> Any:
+    """Returns an object made of what a file says.
+
+    Raises:
+        InputError: If the class refuses a value; the message names the file.
+    """
+    try:
+        return make(**values)
+    except InputError as error:
+        raise InputError(f"{file} has invalid values. {error}") from error
 
 
 def read_tensors(file: str | os.PathLike) -> Mapping[str, np.ndarray]:

@@ -133,7 +133,7 @@ def test_a_folder_translates(tmp_path):
     [
         (["ckpt-9", "ckpt-10"], "ckpt-10"),
         (["ckpt-10", "avg/ckpt-10"], "avg/ckpt-10"),
-        # Training has gone on since the average.
+        # Training continued after the average.
         (["ckpt-11", "avg/ckpt-10"], "ckpt-11"),
         (["ckpt"], "ckpt"),
         (["avg/ckpt-3"], "avg/ckpt-3"),

@@ -157,7 +157,7 @@ def all_hypotheses(table, max_length, **penalties):
 def search_by_definition(table, beam_size, max_length, **penalties):
     """Beam search by its definition, without batches.
 
-    With the penalty of Wu et al. it goes on to the maximum length.
+    With the penalty of Wu et al. it continues to the maximum length.
     """
     live, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
