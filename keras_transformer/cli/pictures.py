@@ -5,6 +5,7 @@ import itertools
 from pathlib import Path
 
 import keras_transformer as kt
+from keras_transformer.cli.given import open_runs
 from keras_transformer.cli.options import (
     DATA,
     MODEL,
@@ -13,7 +14,6 @@ from keras_transformer.cli.options import (
     add_commands,
     command,
     flag,
-    open_runs,
     positive_integer,
 )
 from keras_transformer.support.errors import InputError
