@@ -40,7 +40,7 @@ def check_given(options: argparse.Namespace) -> None:
     runs = [*given.get("runs", ()), given.get("run"), given.get("init_from")]
     for path in filter(None, runs):
         check_run(path, given.get("checkpoint"))
-    if "beam_size" in given or given.get("sample") is not None:
+    if given_values(options, BeamSearch) or "sample" in given:
         search_of(options, BeamSearch())
     n_best = given.get("n_best")
     if n_best is not None and n_best < 1:
