@@ -77,8 +77,10 @@ def translate_html(
     A sentence is translated without its tags. An element within it, such as
     `<b>`, is placed where the translation of the element's own text is found
     in that of the sentence, once and as whole words. If this fails for one of
-    the elements, or an element begins in another sentence, the texts between
-    the tags of this sentence are translated separately.
+    the elements, or one continues in another sentence, all tags of the
+    sentence are placed after as large a part of its words as in the source.
+    Only if an element that is kept, such as `<code>`, is not found as it is,
+    the texts between the tags of its sentence are translated separately.
 
     Args:
         translate: Takes a list of sentences, returns their translations.
@@ -154,20 +156,25 @@ class _Sentence(NamedTuple):
     def texts(self) -> list[str]:
         """What may have to be translated."""
         pieces = [_collapsed(x.text) for x in self.nodes if x.kind == "text"]
-        if len(self.nodes) == 1 or not any(map(_LETTER.search, pieces)):
-            return pieces
-        items = _tree(self.nodes)
-        if items is None:
-            return pieces
-        return [self.text, *_element_texts(items), *pieces]
+        if not any(map(_LETTER.search, pieces)):
+            return []
+        texts = [self.text, *_element_texts(_tree(self.nodes) or [])]
+        return [*texts, *pieces] if self._has_kept_text else texts
+
+    @property
+    def _has_kept_text(self) -> bool:
+        return any(node.kind == "kept" and node.text for node in self.nodes)
 
     def translated(self, known: Mapping[str, str]) -> str:
         items, target = _tree(self.nodes), known.get(self.text)
-        placed = None
-        if items is not None and target is not None:
-            placed = _place(items, target, known)
-        if placed is None:
+        if not self.texts:
+            placed = "".join(node.raw for node in self.nodes)
+        elif items and (found := _place(items, target, known)) is not None:
+            placed = found
+        elif self._has_kept_text:
             placed = "".join(_piece(node, known) for node in self.nodes)
+        else:
+            placed = _spread(self.nodes, target)
         # The empty sentence makes the other's end one between sentences.
         pairs = [(placed, ""), ("", "")] if self.is_joined else [(placed, "")]
         return join_sentences(pairs)
@@ -336,6 +343,30 @@ def _find(
         if wanted and len(found) == 1:
             return found[0]
     return None
+
+
+def _spread(nodes: list[Node], target: str) -> str:
+    """Returns a translation with tags after the same part of its words."""
+    words = [match.span() for match in re.finditer(r"\S+", target)]
+    count = len("".join(node.text for node in nodes).split())
+    source, least, at, placed = "", 0, 0, ""
+    for node in nodes:
+        source += node.text
+        if node.kind == "text":
+            continue
+        index = round(len(source.split()) * len(words) / max(count, 1))
+        if node.kind == "close":  # after a word, if there is one
+            index = min(max(index, least), len(words))
+            end = words[index - 1][1] if index else 0
+            if not source.endswith(tuple(_MARKS)):
+                end = len(target[:end].rstrip(_MARKS + ","))
+        else:
+            end = [*words, (len(target), 0)][index][0]
+            least = index + 1
+        end = max(at, end)
+        placed += html.escape(target[at:end], quote=False) + node.raw
+        at = end
+    return placed + html.escape(target[at:], quote=False)
 
 
 def _piece(node: Node, known: Mapping[str, str]) -> str:
