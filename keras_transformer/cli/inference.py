@@ -326,7 +326,7 @@ def serve(options: argparse.Namespace) -> None:
         if is_saved_model or given_litert(options):
             kt.web.serve(*given)
         else:
-            kt.web.serve(*given, _signatures(translator))
+            kt.web.serve(*given, lambda: _signatures(translator))
 
 
 def _open_saved_model(
