@@ -43,9 +43,6 @@ def argument_parser() -> argparse.ArgumentParser:
         inference.export,
         inference.serve,
         training.presets,
-        pictures.trace,
-        pictures.attention,
-        pictures.curve,
         pictures.plot,
         demo.demo,
     )
