@@ -3,6 +3,7 @@
 import argparse
 import itertools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import keras_transformer as kt
 from keras_transformer.cli.options import (
@@ -19,6 +20,9 @@ from keras_transformer.cli.options import (
 from keras_transformer.showing.figures import PICTURES
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_output
+
+if TYPE_CHECKING:
+    from keras_transformer.train.data.corpus import Corpus
 
 _TEXT = flag("text", "the source")
 _PICTURE = flag(
@@ -234,9 +238,7 @@ def corpus(options: argparse.Namespace) -> None:
     print(f"plotted in {options.output}")
 
 
-def _corpus_of(
-    run: "kt.Run", options: argparse.Namespace
-) -> "kt.train.corpus.Corpus":
+def _corpus_of(run: "kt.Run", options: argparse.Namespace) -> "Corpus":
     """Returns the data that are given, or that the run was trained on."""
     recipe, data = run.recipe, options.data
     source, target = options.source, options.target

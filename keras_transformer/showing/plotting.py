@@ -211,6 +211,6 @@ def positions_figure(vectors: np.ndarray) -> "Figure":
         label = f"dimension {dimension}"
         of_dimensions.plot(vectors[:, dimension], label=label)
     style_axes(of_dimensions, "position", "value")
-    place = dict(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=4)
+    place = dict(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=2)
     of_dimensions.legend(**place, **LEGEND)
     return figure
