@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import keras_transformer as kt
 from keras_transformer.cli.options import (
+    DATA,
     MODEL,
     RUN,
     SEARCH,
     add_commands,
     command,
     flag,
-    flags,
     open_runs,
     positive_integer,
 )
@@ -203,20 +203,9 @@ def schedule(options: argparse.Namespace) -> None:
     print(f"plotted in {options.output}")
 
 
-_DATA = flags(
-    flag(
-        "--data DATA",
-        "as `train` takes them (default: what the run was trained on)",
-        nargs="+",
-    ),
-    flag("--source LANGUAGE", "language code of the source, e.g. en"),
-    flag("--target LANGUAGE", "language code of the target, e.g. de"),
-)
-
-
 @command(
     RUN,
-    _DATA,
+    DATA,
     flag("--split", "split to plot", default="train"),
     flag("--pairs N", "pairs, from the first on", default=10_000, **_POSITIVE),
     _PICTURE,

@@ -78,6 +78,10 @@ def test_pruned_hypotheses_can_be_hidden(html):
         boxes = [one.bounding_box() for one in visible.all()]
         places = {(round(box["x"]), round(box["y"])) for box in boxes}
         assert len(places) == 7
+        # The scores can be read without scrolling.
+        for score in page.locator("#results td:nth-child(2)").all():
+            box = score.bounding_box()
+            assert box["x"] + box["width"] <= 380
         # On a phone the tree scrolls, not the page.
         assert page.evaluate("document.body.scrollWidth") <= 380
         background = page.evaluate(
