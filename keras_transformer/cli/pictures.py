@@ -155,7 +155,7 @@ def trace(options: argparse.Namespace) -> None:
 
 
 @command(
-    flag("--d-model N", "width of the model", default=512, **_POSITIVE),
+    flag("--d-model N", "width of the model", default=128, **_POSITIVE),
     flag("--length N", "number of positions", default=100, **_POSITIVE),
     _PICTURE,
 )
