@@ -36,7 +36,7 @@ def test_a_saved_model_has_the_name_above_its_version(
     ],
 )
 def test_a_saved_model_is_as_it_was_exported(run_cli, served, exported, flags):
-    result = run_cli("serve", exported, "--port", 0, *flags.split())
+    result = run_cli("serve", exported, *flags.split(), "--port", 0)
     check_refused(
         result, "is served alone, as it was exported", flags.split()[0]
     )
