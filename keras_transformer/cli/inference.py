@@ -8,6 +8,11 @@ from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
+from keras_transformer.cli.given import (
+    given_export,
+    open_runs,
+    open_translator,
+)
 from keras_transformer.cli.options import (
     CHECKPOINT,
     MODELS_OR_LITERT,
@@ -16,10 +21,10 @@ from keras_transformer.cli.options import (
     command,
     flag,
     flags,
-    open_runs,
-    open_translator,
 )
 from keras_transformer.export.dtypes import DTYPES
+from keras_transformer.inference import saved_model
+from keras_transformer.inference.signatures import Signature, graph_signatures
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import (
@@ -155,9 +160,25 @@ def _export_saved_model(options: argparse.Namespace) -> None:
     needs_tensorflow=False,
 )
 def serve(options: argparse.Namespace) -> None:
-    """Start a web page to try a run."""
+    """Start a web page to try a model, and TensorFlow Serving's REST API."""
     kt.web.check_installed()  # before the model is loaded
-    name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
+    path = Path(options.runs[0]).resolve()
+    is_saved_model = saved_model.is_export(path)
+    # A version, such as models/en-de/1, has the model's name above it.
+    named = path.parent if is_saved_model and path.name.isdecimal() else path
+    name = re.sub(r"[^\w.-]", "-", named.name)
     with kt.web.listen(options.host, options.port) as listening:
         translator = open_translator(options, n_best=_SHOWN)
-        kt.web.serve(translator, name, listening, options.max_characters)
+        given = (translator, name, listening, options.max_characters)
+        if given_export(options):
+            kt.web.serve(*given)
+        else:
+            kt.web.serve(*given, lambda: _signatures(translator))
+
+
+def _signatures(translator: "kt.Translator") -> dict[str, Signature]:
+    """Returns the signatures that an export of a run would have."""
+    from keras_transformer.export.signatures import Signatures
+
+    module = Signatures(translator)
+    return graph_signatures(module.make(module.names))

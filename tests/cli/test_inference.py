@@ -18,7 +18,7 @@ def test_serve_passes_its_flags_on(run_cli, fake_translators, monkeypatch):
     (translator,) = fake_translators
     assert translator.num_translations == 2
     assert translator.search.beam_size == 3
-    ((given, name, listening, max_characters),) = served
+    ((given, name, listening, max_characters, _),) = served
     assert (given, name, max_characters) == (translator, "en-de", 7)
     assert listening.fileno() == -1  # closed
 
@@ -45,6 +45,6 @@ def test_serve_listens_to_this_computer_only(
     assert hosts == [("127.0.0.1", 8000)]
 
 
-def test_serve_refuses_a_port_before_it_opens_the_run(run_cli):
+def test_serve_refuses_a_port_before_it_opens_the_run(run_cli, any_run):
     code, _, err = run_cli("serve", "runs/missing", "--port", 70_000)
     assert code == 2 and "A port is a number" in err

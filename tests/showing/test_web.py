@@ -1,13 +1,11 @@
 """The web page to try a model, over HTTP and in a browser."""
 
 import concurrent.futures
-import http.client
 import json
-import logging
+import math
 import socket
 import sys
 import threading
-import time
 import types
 import urllib.error
 import urllib.parse
@@ -17,7 +15,9 @@ import pytest
 from web_server import PREDICT, error_of, fetch, predict, served
 
 import keras_transformer as kt
+from keras_transformer.inference.texts import Translation
 from keras_transformer.showing import web
+from keras_transformer.tasks import TranslationTask
 
 
 @pytest.fixture(scope="module")
@@ -31,94 +31,6 @@ def several(translator):
 def address(several):
     with served(several) as address:
         yield address
-
-
-@pytest.mark.parametrize("texts", [["dog", "cat"], [{"text": "dog"}], []])
-def test_rows_are_those_of_the_translator(address, several, texts):
-    status, found = predict(address, {"instances": texts})
-    plain = [one["text"] if isinstance(one, dict) else one for one in texts]
-    expected = several.translate(plain)
-    assert status == 200
-    assert [one["translations"] for one in found["predictions"]] == [
-        one.texts for one in expected
-    ]
-    for ours, theirs in zip(found["predictions"], expected, strict=True):
-        assert ours["scores"] == pytest.approx(theirs.scores, abs=1e-5)
-        assert ours["source_truncated"] is theirs.source_truncated
-
-
-@pytest.mark.parametrize("inputs", [["dog", "cat"], {"text": ["dog", "cat"]}])
-def test_columns(address, several, inputs):
-    body = {"signature_name": "serving_default", "inputs": inputs}
-    status, found = predict(address, body)
-    expected = [one.texts for one in several.translate(["dog", "cat"])]
-    assert (status, found["outputs"]["translations"]) == (200, expected)
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({}, "needs either instances or inputs. Received: {}"),
-        ({"instances": [], "inputs": []}, "needs either instances or inputs"),
-        ({"instances": "dog"}, "instances: Input should be a valid array"),
-        ({"inputs": {"other": ["dog"]}}, "needs either instances or inputs"),
-        ({"instances": [1]}, "instances.0: Input should be a valid string. "),
-        ({"instances": [{"b64": "ZG9n"}]}, "valid string. Received: None"),
-        ({"instances": ["ok", "x" * 101]}, "instances.1: String should have"),
-        ({"inputs": ["x"] * 33}, "inputs: List should have at most 32 items"),
-        ({"signature_name": "greedy", "instances": []}, "'serving_default'"),
-    ],
-)
-def test_bad_requests_get_a_message(address, body, message):
-    status, found = predict(address, body)
-    assert status == 400
-    expected, problems = found["error"].split("\n", 1)
-    assert expected == (
-        'A request must be {"instances": ["...", ...]} or '
-        '{"inputs": {"text": ["...", ...]}}.'
-    )
-    assert message in problems and "Received: " in problems
-    assert len(problems) < 200
-
-
-def test_large_bodies_are_not_read(address):
-    status, found = predict(address, {"instances": ["x" * 110_000]})
-    assert status == 413 and "103,936 bytes" in found["error"]
-
-
-def test_the_largest_request_is_accepted(address):
-    """32 texts of the longest length, each character two escapes."""
-    body = {"instances": [{"text": "\N{GRINNING FACE}" * 100}] * 32}
-    assert len(json.dumps(body)) > 32 * 100 * 12
-    status, found = predict(address, body)
-    assert status == 200 and len(found["predictions"]) == 32
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (b"", "request: Invalid JSON: "),
-        (b"{", "request: Invalid JSON: "),
-        (b"\xff", "request: Invalid JSON: "),
-        (b"[" * 30_000, "request: Invalid JSON: recursion limit"),
-        (b'["dog"]', "should be an object. Received: ['dog']"),
-        (b'{"\\ud800": 1}', "request: Invalid JSON: "),
-    ],
-)
-def test_bodies_that_are_no_json_object(address, body, message):
-    status, error = error_of(
-        urllib.request.Request(address + PREDICT, body, method="POST")
-    )
-    assert status == 400 and message in error
-
-
-def test_any_content_type_as_of_tensorflow_serving(address):
-    # What `curl -d` sends.
-    headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    body = json.dumps({"instances": ["dog"]}).encode()
-    request = urllib.request.Request(address + PREDICT, body, headers)
-    with urllib.request.urlopen(request) as answer:
-        assert len(json.load(answer)["predictions"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -135,27 +47,6 @@ def test_any_content_type_as_of_tensorflow_serving(address):
 def test_wrong_addresses_get_a_message(address, path, status, message):
     found, error = error_of(address + path)
     assert found == status and message in error
-
-
-def test_a_request_in_chunks(address):
-    connection = http.client.HTTPConnection(address.removeprefix("http://"))
-    body = iter([b'{"instances": ', b'["dog"]}'])
-    connection.request("POST", PREDICT, body, encode_chunked=True)
-    assert len(json.load(connection.getresponse())["predictions"]) == 1
-    connection.close()
-
-
-def test_a_client_that_leaves_in_the_middle(address, caplog, monkeypatch):
-    logger = logging.getLogger("uvicorn.error")
-    monkeypatch.setattr(logger, "handlers", [caplog.handler])
-    host, port = address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as leaving:
-        head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\n"
-        leaving.sendall(f"{head}Content-Length: 99\r\n\r\n{{".encode())
-        time.sleep(0.2)  # until its body is waited for
-    time.sleep(0.2)
-    assert predict(address, {"instances": ["dog"]})[0] == 200
-    assert not caplog.records
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/models/demo", "/other"])
@@ -194,12 +85,6 @@ def test_names_of_this_computer(address, headers):
     assert urllib.request.urlopen(request).status == 200
 
 
-def test_status(address):
-    status, text = fetch(address + "/v1/models/demo")
-    (found,) = json.loads(text)["model_version_status"]
-    assert (status, found["state"]) == (200, "AVAILABLE")
-
-
 def test_pages_of_a_text(address, several):
     text = urllib.parse.quote("dog & <b>")
     status, page = fetch(f"{address}/trace?text={text}")
@@ -218,10 +103,122 @@ def test_pages_of_a_text(address, several):
         assert status == 400 and "Received: " in json.loads(found)["error"]
 
 
+def test_a_text_of_sentences_and_lines(address, several):
+    text = "\n dog. The red cat sleeps.\n\n  cat"
+    status, found = fetch(address + "/translate", {"text": text})
+    found = json.loads(found)
+    sources = ["dog.", "The red cat sleeps.", "cat"]
+    expected = several.translate(sources)
+    assert status == 200
+    assert [one["source"] for one in found["sentences"]] == sources
+    best = iter(one.texts[0] for one in expected)
+    assert found["text"] == (f"\n {next(best)} {next(best)}\n\n  {next(best)}")
+    for ours, theirs in zip(found["sentences"], expected, strict=True):
+        assert ours["translations"] == theirs.texts
+        assert ours["scores"] == pytest.approx(theirs.scores, abs=1e-5)
+        assert ours["source_truncated"] is theirs.source_truncated
+
+
+def test_slots_that_the_search_left_empty_are_not_shown():
+    def translate(texts):
+        found = Translation(("a", ""), (-1.0, -math.inf), False, False)
+        return [found for _ in texts]
+
+    fake = types.SimpleNamespace(task=TranslationTask(), translate=translate)
+    (found,) = web._sentences(fake, "x")["sentences"]
+    assert found["translations"] == ("a",) and found["scores"] == (-1.0,)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "text: Field required"),
+        ({"text": 1}, "text: Input should be a valid string"),
+        ({"text": "x" * 101}, "text: String should have at most 100 charac"),
+        (["x"], "request: Input should be an object"),
+    ],
+)
+def test_texts_that_are_refused(address, body, message):
+    status, found = fetch(address + "/translate", body)
+    assert status == 400
+    expected, problems = json.loads(found)["error"].split("\n", 1)
+    assert expected == 'A request must be {"text": "..."}.'
+    assert message in problems and "Received: " in problems
+
+
+def send(address, content, format):
+    url = f"{address}/document?format={format}"
+    request = urllib.request.Request(url, content.encode(), method="POST")
+    with urllib.request.urlopen(request) as answer:
+        return answer.read().decode(), answer.headers
+
+
+def test_documents(address):
+    found, headers = send(address, "- dog\n\n\tcat\r\n", "text")
+    assert found == "- Hund\n\n\tKatze\r\n"
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["Incomplete-Sentences"] == "0"
+    page = "<p class=dog>dog<br>\n <b>cat</b><!-- dog --><pre>dog</pre>"
+    found, headers = send(address, page, "html")
+    assert found == page.replace(">dog<br", ">Hund<br").replace("cat", "Katze")
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    # No browser shows it as a page of this site.
+    assert headers["Content-Disposition"] == "attachment"
+    assert headers["Content-Security-Policy"] == "sandbox"
+    assert send(address, "QX" * 50, "text")[1]["Incomplete-Sentences"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "status", "message"),
+    [
+        ("pdf", b"dog", 400, "or /document?format=html. Received: 'pdf'"),
+        ("text", b"\xff", 400, "must be in UTF-8. Received: "),
+        ("html", b"x" * 40_001, 413, "at most 40,000 bytes"),
+    ],
+)
+def test_documents_that_are_refused(address, format, content, status, message):
+    url = f"{address}/document?format={format}"
+    request = urllib.request.Request(url, content, method="POST")
+    found, error = error_of(request)
+    assert found == status and message in error
+
+
+@pytest.mark.parametrize(
+    ("translator", "languages", "example"),
+    [
+        (
+            {"metadata": {"runs": [{"source": "de", "target": "en"}]}},
+            '["de", "en"]',
+            '"Wo ist der Bahnhof?"',
+        ),
+        ({"metadata": {"runs": []}}, "[null, null]", "null"),
+        (
+            {
+                "checkpoints": [
+                    (types.SimpleNamespace(recipe={"source": "eo"}), None)
+                ]
+            },
+            '["eo", null]',
+            "null",
+        ),
+    ],
+)
+def test_languages_and_an_example(several, translator, languages, example):
+    from fastapi.testclient import TestClient
+
+    names = ("task", "search", "num_translations", "translate")
+    values = {name: getattr(several, name) for name in names}
+    app = web.make_app(
+        types.SimpleNamespace(**values, **translator), "demo", 100, ()
+    )
+    page = TestClient(app).get("/").text
+    assert f'"languages": {languages}, "example": {example}' in page
+
+
 @pytest.fixture(scope="module")
 def runtime(several):
     """What translates without a model to look into, as `LiteRTTranslator`."""
-    names = ("task", "search", "translate")
+    names = ("task", "search", "num_translations", "translate")
     values = {name: getattr(several, name) for name in names}
     with served(types.SimpleNamespace(**values)) as address:
         yield address
@@ -236,7 +233,9 @@ def test_a_runtime_has_no_pages_of_a_text(address, runtime):
     for path in ("trace", "attention"):
         status, found = fetch(f"{runtime}/{path}?text=dog")
         assert status == 404
-        assert "answers GET / and /v1/models/demo, and POST" in found
+        assert (
+            "answers GET /, /v1/models/demo and /v1/models/demo/meta" in found
+        )
 
 
 @pytest.mark.slow
@@ -244,12 +243,12 @@ def test_a_runtime_in_a_browser(runtime):
     from browser import open_address
 
     with open_address(runtime) as page:
-        page.get_by_label("Text").fill("dog")
+        page.get_by_label("Text", exact=True).fill("dog")
         page.get_by_role("button", name="Run").click()
         page.wait_for_selector("#outputs li")
         assert page.locator("#outputs li").count() == 3
         assert page.locator("#outputs a").count() == 0
-        page.get_by_label("Text").fill("QX" * 50)
+        page.get_by_label("Text", exact=True).fill("QX" * 50)
         page.get_by_role("button", name="Run").click()
         page.wait_for_selector("#notes:not(:empty)")
         notes = page.inner_text("#notes")
@@ -262,10 +261,10 @@ def test_requests_do_not_block_each_other(several):
     waiting = threading.Event()
 
     class Slow(type(several)):
-        def translate(self, texts, *arguments):
-            if texts == ["slow"]:
+        def translate(self, texts, **arguments):
+            if texts == [b"slow"]:
                 assert waiting.wait(20)
-            return several.translate(texts, *arguments)
+            return several.translate(texts, **arguments)
 
     slow = Slow(several.model, several.tokenizer, num_translations=3)
     with served(slow) as address, concurrent.futures.ThreadPoolExecutor() as p:
@@ -292,7 +291,7 @@ def test_in_a_browser(address, several):
     from browser import open_address
 
     with open_address(address) as page:
-        page.get_by_label("Text").fill("dog")
+        page.get_by_label("Text", exact=True).fill("dog")
         page.get_by_role("button", name="Run").click()
         page.wait_for_selector("#outputs li")
         items = page.locator("#outputs li").all_inner_texts()
@@ -310,11 +309,43 @@ def test_in_a_browser(address, several):
         found = popup.value.inner_text("#target")
         assert found == f"Output: {expected.texts[1]}"
         # By keyboard. An empty text is not sent.
-        page.get_by_label("Text").fill(" ")
+        page.get_by_label("Text", exact=True).fill(" ")
         page.keyboard.press("Enter")
         page.wait_for_selector("#error:not(:empty)")
         assert page.inner_text("#error") == "The text is empty."
         assert page.locator("#outputs li").count() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_text_and_documents_in_a_browser(address, tmp_path, scheme):
+    from browser import open_address
+
+    file = tmp_path / "dogs.html"
+    file.write_text("<p>dog</p>\n<p>cat</p>")
+    with open_address(address, width=380, scheme=scheme) as page:
+        page.get_by_label("Text", exact=True).fill("dog\n\n  cat")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("#whole:not(:empty)")
+        assert page.locator("#whole").text_content() == "Hund\n\n  Katze"
+        assert page.locator("#outputs h2").all_inner_texts() == ["dog", "cat"]
+        assert page.locator("#outputs li").count() == 6
+        width = "document.documentElement.scrollWidth"
+        assert page.evaluate(width) <= 380
+        page.locator("#file").set_input_files(file)
+        page.wait_for_selector("#download a")
+        shown = page.locator("#whole").text_content()
+        assert shown == "<p>Hund</p>\n<p>Katze</p>"
+        with page.expect_download() as download:
+            page.locator("#download a").click()
+        assert download.value.suggested_filename == "dogs.html"
+        assert download.value.path().read_text() == shown
+        page.get_by_label("Text", exact=True).fill("<b>dog</b>")
+        page.get_by_label("HTML", exact=True).check()
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_function("find('whole').textContent === '<b>Hund</b>'")
+        assert page.locator("#outputs li").count() == 0
+        assert page.evaluate(width) <= 380
 
 
 @pytest.mark.slow
@@ -323,7 +354,7 @@ def test_errors_in_a_browser(address):
 
     with pytest.raises(AssertionError, match="400"):  # its console
         with open_address(address) as page:
-            page.get_by_label("Text").fill("x" * 101)
+            page.get_by_label("Text", exact=True).fill("x" * 101)
             page.keyboard.press("Enter")
             page.wait_for_selector("#error:not(:empty)")
             assert "at most 100 characters" in page.inner_text("#error")
@@ -386,9 +417,24 @@ def test_a_page_for_the_network_says_so(
     with web.listen(host, 0) as listening:
         web.serve(several, "demo", listening, 100)
         port = listening.getsockname()[1]
-    assert made == [(several, "demo", 100, hosts)]
+    assert made == [(several, "demo", 100, hosts, {})]
     out = capsys.readouterr().out
     assert out.endswith(
         f"demo is at http://{host}:{port}; press Ctrl-C to stop\n"
     )
     assert ("whole network" in out) == (host == "0.0.0.0")
+
+
+def test_the_page_is_warm_before_its_address_is_printed(capsys, monkeypatch):
+    def translate(texts):
+        print(f"translated {len(texts)} texts")
+
+    fake = types.SimpleNamespace(translate=translate)
+    monkeypatch.setattr(web, "make_app", lambda *given: None)
+    import uvicorn
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    with web.listen("127.0.0.1", 0) as listening:
+        web.serve(fake, "demo", listening, 100)
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "translated 2 texts" and last.startswith("demo is at ")

@@ -1,0 +1,86 @@
+"""The words of the command line in messages, and what is checked first."""
+
+import pytest
+from commands import Chunks, check_refused, set_stdin
+from conftest import FakeTranslator
+
+from keras_transformer.cli.commands import argument_parser
+from keras_transformer.cli.given import with_flags
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "expected"),
+    [
+        (
+            "translate x",
+            "Received: num_translations=9, beam_size=4. Use less.",
+            "Received: --n-best 9, --beam-size 4. Use less.",
+        ),
+        (
+            "average x --output y --last 0",
+            "last must be 1. Received: last=0",
+            "--last must be 1. Received: --last 0",
+        ),
+        (
+            "evaluate x --split tset",
+            "Received: split='tset'; source=None",
+            "Received: --split 'tset'; no --source",
+        ),
+        # Neither a flag of the command nor its value.
+        ("average x --output y", "alpha=2 format=1", "alpha=2 format=1"),
+        (
+            "export x --output y",
+            "Received: format=None",
+            "Received: format=None",
+        ),
+        ("train x --output y", "The steps must be", "The steps must be"),
+    ],
+)
+def test_messages_have_the_names_of_flags(words, message, expected):
+    options = argument_parser().parse_args(words.split())
+    assert with_flags(message, options) == expected
+
+
+@pytest.fixture
+def saved(monkeypatch, tmp_path):
+    """A folder that looks like a SavedModel, which a fake opens."""
+    (tmp_path / "saved_model.pb").touch()
+
+    def open(path):
+        found = FakeTranslator(None, None, None, 2, None, None)
+        found.metadata = {"runs": [{"recipe": {"data": "embedded"}}]}
+        return found
+
+    name = "keras_transformer.inference.saved_model.SavedModelTranslator.open"
+    monkeypatch.setattr(name, open)
+    return tmp_path
+
+
+def test_a_saved_model_translates(run_cli, saved, monkeypatch):
+    def translated(*flags):
+        set_stdin(monkeypatch, Chunks([b"a\nlimit\n"]))
+        return run_cli("translate", saved, *flags)
+
+    result = translated()
+    assert (result.code, result.out) == (0, "A 0\nLIMIT 0\n")
+    assert "line 2: perhaps incomplete" in result.err
+    assert translated("--n-best", 1).out.startswith("1\t-0.0000\tA 0\n2\t")
+    for flags in (["--n-best", 3], ["--beam-size", 2], ["--sample"]):
+        check_refused(translated(*flags), "exported", *map(str, flags[:1]))
+    check_refused(translated(saved), "is used alone")
+
+
+def test_a_saved_model_is_evaluated(run_cli, saved):
+    code, out, _ = run_cli("evaluate", saved, "--metric", "chrf")
+    assert code == 0
+    assert "test: 500 sentences, the search of the export, " in out
+    assert out.endswith(f"not recorded: {saved} is an export\n")
+    assert "chrF" in out and "perplexity" not in out
+
+
+def test_a_saved_model_is_not_a_run(run_cli, tmp_path):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").touch()
+    for path in (tmp_path, tmp_path / "1"):
+        result = run_cli("export", path, "--output", "y")
+        check_refused(result, "needs a run", f"{path}, an export")
