@@ -111,7 +111,7 @@ for x, boxes, end in ((0, ENCODER, 6), (RIGHT, DECODER, 8)):
         if text == norm:  # the residual connection around a sub-layer
             side = x - 0.45
             axes.plot([x, side, side], [y - 1.45, y - 1.45, y], "0.4", lw=1)
-            axes.annotate("", (x - 0.22, y), (side, y), arrowprops=arrow)
+            axes.annotate("", (x - 0.19, y), (side, y), arrowprops=arrow)
     # The layers, which are all alike.
     frame = plt.Rectangle((x - 0.5, 1.4), 1, end - 1.9, fill=False, ec="0.6")
     axes.add_patch(frame)
@@ -119,7 +119,7 @@ for x, boxes, end in ((0, ENCODER, 6), (RIGHT, DECODER, 8)):
 # The encoder's output goes to every layer of the decoder.
 middle = RIGHT / 2
 axes.plot([0, 0, middle, middle], [5.3, 5.8, 5.8, 4], color="0.4")
-axes.annotate("", (RIGHT - 0.29, 4), (middle, 4), arrowprops=arrow)
+axes.annotate("", (RIGHT - 0.24, 4), (middle, 4), arrowprops=arrow)
 axes.set_title(f"Preset base: {config.num_parameters:,} parameters")
 plt.show()
 
