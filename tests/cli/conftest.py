@@ -84,7 +84,7 @@ class FakeTranslator:
         self.runs, self.checkpoint, self.dtype = runs, checkpoint, dtype
         self.search, self.num_translations = search, num_translations
 
-    def translate(self, texts, workers, prefixes):
+    def translate(self, texts, workers, prefixes=None):
         self.workers, self.prefixes = workers, prefixes
         return [
             Translation(
