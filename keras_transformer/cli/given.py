@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras_transformer as kt
 from keras_transformer import litert
@@ -33,6 +33,10 @@ from keras_transformer.tasks import ParsingTask
 
 if TYPE_CHECKING:
     from keras_transformer.train.data.corpus import Corpus
+
+_AnyTranslator: TypeAlias = (
+    "kt.Translator | litert.LiteRTTranslator | saved_model.SavedModelTranslator"
+)
 
 
 def check_given(options: argparse.Namespace) -> None:
@@ -126,9 +130,7 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 def open_translator(
     options: argparse.Namespace, n_best: int = 1
-) -> (
-    "kt.Translator | litert.LiteRTTranslator | saved_model.SavedModelTranslator"
-):
+) -> _AnyTranslator:
     """Opens the runs or the export, with the search of flags.
 
     Without --n-best there are `n_best` translations, or fewer if the search

@@ -2,7 +2,6 @@
 
 import pytest
 from commands import Chunks, check_refused, set_stdin
-from conftest import FakeTranslator
 
 from keras_transformer.cli.commands import argument_parser
 from keras_transformer.cli.given import with_flags
@@ -39,21 +38,6 @@ from keras_transformer.cli.given import with_flags
 def test_messages_have_the_names_of_flags(words, message, expected):
     options = argument_parser().parse_args(words.split())
     assert with_flags(message, options) == expected
-
-
-@pytest.fixture
-def saved(monkeypatch, tmp_path):
-    """A folder that looks like a SavedModel, which a fake opens."""
-    (tmp_path / "saved_model.pb").touch()
-
-    def open(path):
-        found = FakeTranslator(None, None, None, 2, None, None)
-        found.metadata = {"runs": [{"recipe": {"data": "embedded"}}]}
-        return found
-
-    name = "keras_transformer.inference.saved_model.SavedModelTranslator.open"
-    monkeypatch.setattr(name, open)
-    return tmp_path
 
 
 def test_a_saved_model_translates(run_cli, saved, monkeypatch):

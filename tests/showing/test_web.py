@@ -184,7 +184,7 @@ def test_documents_that_are_refused(address, format, content, status, message):
 
 
 @pytest.mark.parametrize(
-    ("translator", "languages", "example"),
+    ("known", "languages", "example"),
     [
         (
             {"metadata": {"runs": [{"source": "de", "target": "en"}]}},
@@ -203,13 +203,13 @@ def test_documents_that_are_refused(address, format, content, status, message):
         ),
     ],
 )
-def test_languages_and_an_example(several, translator, languages, example):
+def test_languages_and_an_example(several, known, languages, example):
     from fastapi.testclient import TestClient
 
     names = ("task", "search", "num_translations", "translate")
     values = {name: getattr(several, name) for name in names}
     app = web.make_app(
-        types.SimpleNamespace(**values, **translator), "demo", 100, ()
+        types.SimpleNamespace(**values, **known), "demo", 100, ()
     )
     page = TestClient(app).get("/").text
     assert f'"languages": {languages}, "example": {example}' in page
@@ -236,24 +236,6 @@ def test_a_runtime_has_no_pages_of_a_text(address, runtime):
         assert (
             "answers GET /, /v1/models/demo and /v1/models/demo/meta" in found
         )
-
-
-@pytest.mark.slow
-def test_a_runtime_in_a_browser(runtime):
-    from browser import open_address
-
-    with open_address(runtime) as page:
-        page.get_by_label("Text", exact=True).fill("dog")
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_selector("#outputs li")
-        assert page.locator("#outputs li").count() == 3
-        assert page.locator("#outputs a").count() == 0
-        page.get_by_label("Text", exact=True).fill("QX" * 50)
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_selector("#notes:not(:empty)")
-        notes = page.inner_text("#notes")
-        assert notes.startswith("The text was cut: it is longer than the model")
-        assert "pages" not in notes
 
 
 def test_requests_do_not_block_each_other(several):
@@ -284,80 +266,6 @@ def test_200_requests_in_parallel(address, several, pairs):
         answers = list(pool.map(lambda body: predict(address, body), bodies))
     found = [one["predictions"][0]["translations"] for _, one in answers]
     assert found == expected
-
-
-@pytest.mark.slow
-def test_in_a_browser(address, several):
-    from browser import open_address
-
-    with open_address(address) as page:
-        page.get_by_label("Text", exact=True).fill("dog")
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_selector("#outputs li")
-        items = page.locator("#outputs li").all_inner_texts()
-        expected = several.translate("dog")
-        assert len(items) == 3
-        for item, text in zip(items, expected.texts, strict=True):
-            assert item.startswith(text)
-        with page.expect_popup() as popup:
-            page.get_by_label("how output 2 was found").click()
-        assert popup.value.inner_text("#source") == "Source: dog"
-        details = popup.value.inner_text("#details")
-        assert f"score {expected.scores[1]:.3f}"[6:].strip("-") in details
-        with page.expect_popup() as popup:
-            page.get_by_label("attention of output 2").click()
-        found = popup.value.inner_text("#target")
-        assert found == f"Output: {expected.texts[1]}"
-        # By keyboard. An empty text is not sent.
-        page.get_by_label("Text", exact=True).fill(" ")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#error:not(:empty)")
-        assert page.inner_text("#error") == "The text is empty."
-        assert page.locator("#outputs li").count() == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_text_and_documents_in_a_browser(address, tmp_path, scheme):
-    from browser import open_address
-
-    file = tmp_path / "dogs.html"
-    file.write_text("<p>dog</p>\n<p>cat</p>")
-    with open_address(address, width=380, scheme=scheme) as page:
-        page.get_by_label("Text", exact=True).fill("dog\n\n  cat")
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_selector("#whole:not(:empty)")
-        assert page.locator("#whole").text_content() == "Hund\n\n  Katze"
-        assert page.locator("#outputs h2").all_inner_texts() == ["dog", "cat"]
-        assert page.locator("#outputs li").count() == 6
-        width = "document.documentElement.scrollWidth"
-        assert page.evaluate(width) <= 380
-        page.locator("#file").set_input_files(file)
-        page.wait_for_selector("#download a")
-        shown = page.locator("#whole").text_content()
-        assert shown == "<p>Hund</p>\n<p>Katze</p>"
-        with page.expect_download() as download:
-            page.locator("#download a").click()
-        assert download.value.suggested_filename == "dogs.html"
-        assert download.value.path().read_text() == shown
-        page.get_by_label("Text", exact=True).fill("<b>dog</b>")
-        page.get_by_label("HTML", exact=True).check()
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_function("find('whole').textContent === '<b>Hund</b>'")
-        assert page.locator("#outputs li").count() == 0
-        assert page.evaluate(width) <= 380
-
-
-@pytest.mark.slow
-def test_errors_in_a_browser(address):
-    from browser import open_address
-
-    with pytest.raises(AssertionError, match="400"):  # its console
-        with open_address(address) as page:
-            page.get_by_label("Text", exact=True).fill("x" * 101)
-            page.keyboard.press("Enter")
-            page.wait_for_selector("#error:not(:empty)")
-            assert "at most 100 characters" in page.inner_text("#error")
 
 
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
