@@ -3,10 +3,9 @@
 import argparse
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import keras_transformer as kt
-from keras_transformer.cli.given import open_runs
+from keras_transformer.cli.given import open_corpus, open_runs
 from keras_transformer.cli.options import (
     DATA,
     MODEL,
@@ -20,9 +19,6 @@ from keras_transformer.cli.options import (
 from keras_transformer.showing.figures import PICTURES
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_output
-
-if TYPE_CHECKING:
-    from keras_transformer.train.data.corpus import Corpus
 
 _TEXT = flag("text", "the source")
 _PICTURE = flag(
@@ -214,7 +210,7 @@ def corpus(options: argparse.Namespace) -> None:
     """Lengths and tokens of a corpus."""
     check_output(options.output, PICTURES)
     run = kt.Run.open(options.run)
-    data = _corpus_of(run, options)
+    data = open_corpus(options, run.recipe)
     pairs = list(itertools.islice(data.pairs(options.split), options.pairs + 1))
     part = "Sample of" if len(pairs) > options.pairs else "All of"
     figure = kt.plotting.corpus_figure(
@@ -225,23 +221,6 @@ def corpus(options: argparse.Namespace) -> None:
     )
     kt.plotting.save_figure(figure, options.output)
     print(f"plotted in {options.output}")
-
-
-def _corpus_of(run: "kt.Run", options: argparse.Namespace) -> "Corpus":
-    """Returns the data that are given, or that the run was trained on."""
-    recipe, data = run.recipe, options.data
-    source, target = options.source, options.target
-    if data is None:
-        if not recipe.get("data"):
-            raise InputError(
-                "The run does not record the data that it was trained on. "
-                f"Name them with --data. Received: {run.path}"
-            )
-        data = recipe["data"].split(" ")
-        # Most are one; a folder's name may have a space.
-        data = [recipe["data"]] if Path(recipe["data"]).exists() else data
-        source, target = recipe.get("source"), recipe.get("target")
-    return kt.train.open_corpus(data, source, target)
 
 
 @command(
