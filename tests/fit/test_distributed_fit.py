@@ -75,7 +75,7 @@ def test_replicas_of_the_strategies():
     assert counts == [1, 2]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", SLOW_IF_MIRRORED)
 def test_an_update_is_the_gradient_of_the_mean_over_target_tokens(strategy):
     """With SGD the weights move by the gradient, which TensorFlow derives."""
     inputs, labels, weights = next(global_batches())

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
+from keras_transformer.export import saved_model
 from keras_transformer.train.data.reading import without_tuning
 
 ADJECTIVES = {"red": "rote", "small": "kleine", "old": "alte", "good": "gute"}
@@ -79,6 +80,20 @@ def translator(model, tokenizer):
     """Returns the 3 best translations of a beam of 4."""
     search = kt.BeamSearch(beam_size=4, alpha=0.6, extra_length=12)
     return kt.Translator(model, tokenizer, search, num_translations=3)
+
+
+def save_unverified(translator, path, **options):
+    """Saves without the new process that verifies: it takes 7 seconds.
+
+    For tests that compare the model with the translator themselves.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            saved_model,
+            "translate_in_subprocess",
+            lambda _, texts: [translator.translate(text) for text in texts],
+        )
+        return kt.export.save(translator, path, **options)
 
 
 @pytest.fixture(scope="session")
