@@ -12,8 +12,8 @@ from typing import Any
 PAGES = Path(__file__).parent / "api"
 HEAD = """# API reference
 
-Signatures and first sentences, made by `python docs/reference.py`; a page has a link to
-its full text, which `make docs` builds and `help(name)` prints. `kt` is
+Signatures and first sentences, made by `python docs/reference.py`. `make docs`
+builds the pages with everything, and `help(name)` prints it. `kt` is
 `keras_transformer`.
 """
 
@@ -43,7 +43,10 @@ def _entries(path: str, found: Any) -> list[str]:
 
 
 def _entry(path: str, member: Any) -> str:
-    parameters = inspect.signature(member).parameters.values()
+    try:
+        parameters = inspect.signature(member).parameters.values()
+    except ValueError:  # a subclass of str
+        parameters = ()
     arguments = ", ".join(
         str(p.replace(annotation=p.empty, default=p.empty))
         + ("" if p.default is p.empty else "=" + _default(p.default))
@@ -51,7 +54,8 @@ def _entry(path: str, member: Any) -> str:
     )
     first, _, _ = (inspect.getdoc(member) or "").partition("\n\n")
     sentence = re.split(r"(?<=\.)\s", " ".join(first.split()))[0]
-    return f"- `{path.replace('keras_transformer', 'kt')}({arguments})`: {sentence}"
+    name = path.replace("keras_transformer", "kt")
+    return f"- `{name}({arguments})`: {sentence}"
 
 
 def _default(value: Any) -> str:

@@ -221,7 +221,9 @@ def test_attention_of_the_guide():
     np.testing.assert_allclose(y, expected, atol=1e-5)
     # As a search computes it: the keys and values of each position once.
     pairs = [attention.project_memory(x[:, i : i + 1]) for i in range(5)]
-    key, value = (keras.ops.concatenate(part, 2) for part in zip(*pairs))
+    key, value = (
+        keras.ops.concatenate(part, 2) for part in zip(*pairs, strict=True)
+    )
     last, _ = attention.attend(x[:, 4:], key, value)
     np.testing.assert_allclose(last, y[:, 4:], atol=1e-5)
 

@@ -4,11 +4,15 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] + sorted(
-    path.relative_to(ROOT).as_posix()
-    for pattern in ("docs/*.md", "docs/maintainers/*.md", "docs/api/README.md")
-    for path in ROOT.glob(pattern)
-)
+_PATTERNS = ("docs/*.md", "docs/maintainers/*.md", "docs/api/README.md")
+DOCUMENTS = [
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *sorted(
+        path.relative_to(ROOT).as_posix()
+        for pattern in _PATTERNS
+        for path in ROOT.glob(pattern)
+    ),
+]
 _BLOCK = r"^```(\w*)\n(.*?)^```$"
 SOURCE_FOLDERS = ("keras_transformer", "train", "export")
 
