@@ -25,6 +25,7 @@ from keras_transformer.inference.run import FORMAT, Run, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
     atomic_write,
+    check_creatable,
     reserve_disk_space,
     write_json,
 )
@@ -213,25 +214,7 @@ def check_free(path: str | os.PathLike, for_run: bool = True) -> None:
     That of a run may have what a training leaves that was stopped early.
     """
     path = Path(path)
-    parent = path.resolve()
-    # Depending on the Python version, `exists` raises OSError or returns False.
-    if any(len(os.fsencode(name)) > 255 for name in parent.parts):
-        raise InputError(
-            "The output and its folders must have names of at most 255 bytes. "
-            f"Received: {path}"
-        )
-    while not parent.exists():
-        parent = parent.parent
-    problem = None
-    if parent.is_dir() and not os.access(parent, os.W_OK | os.X_OK):
-        problem = "is read-only"
-    elif not path.exists() and not parent.is_dir():
-        problem = "is a file"
-    if problem:
-        raise InputError(
-            f"{path} cannot be created: {parent} {problem}. Choose another "
-            "output."
-        )
+    check_creatable(path)
     is_run = (path / "config.json").exists()
     if not is_run and (path.is_dir() or not path.exists()):
         # `glob` finds hidden files too.

@@ -5,15 +5,22 @@ TensorFlow is imported for the commands that need it, so that `--help`,
 `tensorflow`.
 """
 
-import argparse
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 
 from keras_transformer import __version__
-from keras_transformer.cli import demo, inference, pictures, terminal, training
+from keras_transformer.cli import (
+    demo,
+    inference,
+    pictures,
+    terminal,
+    training,
+    translating,
+)
 from keras_transformer.cli.options import add_commands
+from keras_transformer.cli.parser import CommandParser
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import (
     explain_missing_packages,
@@ -21,9 +28,9 @@ from keras_transformer.support.startup import (
 )
 
 
-def argument_parser() -> argparse.ArgumentParser:
+def argument_parser() -> CommandParser:
     """Returns the parser; the option `command` is the function to call."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="keras-transformer",
         description='"Attention Is All You Need": train, evaluate, translate, '
         "export.",
@@ -32,23 +39,23 @@ def argument_parser() -> argparse.ArgumentParser:
     add_commands(
         parser,
         "COMMAND",
-        training.prepare,
-        training.train,
-        training.evaluate,
-        training.average,
-        training.import_,
-        inference.translate,
-        inference.parse,
-        inference.score,
-        inference.export,
-        inference.serve,
-        training.presets,
-        pictures.trace,
-        pictures.attention,
-        pictures.curve,
-        pictures.plot,
-        demo.demo,
+        groups={
+            "train": (
+                training.prepare,
+                training.train,
+                training.average,
+                training.import_,
+            ),
+            "use": (
+                translating.translate,
+                translating.score,
+                training.evaluate,
+            ),
+            "serve and export": (inference.serve, inference.export),
+            "look": (pictures.plot, training.presets, demo.demo),
+        },
     )
+    parser.finish()
     return parser
 
 
@@ -81,7 +88,7 @@ def _run(arguments: Sequence[str]) -> None:
     with explain_missing_packages(InputError):
         options = argument_parser().parse_args(arguments)
         name = options.command.__name__
-        if name in ("evaluate", "parse", "translate"):
+        if name in ("evaluate", "translate"):
             # On CPU they translate a batch per core at the same time instead.
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
         if options.command.needs_tensorflow:

@@ -65,9 +65,10 @@ def demo(options: argparse.Namespace) -> None:
 The run is in {run.path}. Next, after `source .venv/bin/activate`:
   echo "The old teacher reads a book." | keras-transformer translate {run.path}
   keras-transformer serve {run.path}            a page to try it with
-  keras-transformer trace {run.path} "{_SENTENCE}." --output trace.html
-  keras-transformer attention {run.path} "{_SENTENCE}." --output attention.html
-  keras-transformer train --data FOLDER --source en --target de \\
+  keras-transformer plot trace {run.path} "{_SENTENCE}." --output trace.html
+  keras-transformer plot attention {run.path} "{_SENTENCE}." \\
+      --output attention.html
+  keras-transformer train FOLDER --source en --target de \\
       --preset small --output runs/mine     with your own train.en, train.de""")
 
 

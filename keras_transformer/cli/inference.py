@@ -1,184 +1,33 @@
-"""The commands that use a run."""
+"""The commands that export and serve."""
 
 import argparse
 import itertools
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
 from keras_transformer.cli.options import (
     CHECKPOINT,
-    MODELS,
     MODELS_OR_LITERT,
     RUNS,
     SEARCH,
     command,
-    field_flags,
     flag,
     flags,
     open_runs,
     open_translator,
-    workers_of,
 )
-from keras_transformer.decoding.search import BeamSearch, Sampling
 from keras_transformer.export.dtypes import DTYPES
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_write, check_new
+from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import (
     available_cores,
     import_tensorflow_quietly,
 )
-from keras_transformer.tasks import ParsingTask, TranslationTask
-
-if TYPE_CHECKING:
-    from keras_transformer.inference.texts import Translation
-    from keras_transformer.litert import LiteRTTranslator
 
 _SHOWN = 4  # outputs per text on the web page
-_N_BEST = flag(
-    "--n-best N",
-    "print the N best outputs of each line, each in one line as line number, "
-    "score and output, separated by tabs",
-)
-
-
-@command(
-    MODELS_OR_LITERT,
-    SEARCH,
-    flags(
-        flag(
-            "--sample", "draw translations at random, in place of beam search"
-        ),
-        field_flags(Sampling, without=BeamSearch.__dataclass_fields__),
-        title="sampling",
-    ),
-    _N_BEST,
-    flag("--prefix TEXT", "what every translation must begin with", default=""),
-    needs_tensorflow=False,
-)
-def translate(options: argparse.Namespace) -> None:
-    """Translate standard input line by line."""
-    translator = open_translator(options, TranslationTask())
-    workers = workers_of(options)
-    for number, found in _outputs(translator, workers, options.prefix):
-        # A model may spell line ends.
-        texts = [" ".join(text.splitlines()) for text in found.texts]
-        if options.n_best is None:
-            print(texts[0])
-        else:
-            _print_n_best(number, found.scores, texts)
-
-
-@command(
-    MODELS,
-    SEARCH,
-    flag(
-        "--tokenized",
-        "the words of a line are separated by spaces already, as in the Penn "
-        "Treebank",
-    ),
-    flag("--one-line", "print each tree in one line"),
-    _N_BEST,
-    flag("--svg FOLDER", "also draw the best tree of line N into FOLDER/N.svg"),
-)
-def parse(options: argparse.Namespace) -> None:
-    """Parse standard input line by line."""
-    translator = open_runs(
-        options, ParsingTask(split_words=not options.tokenized)
-    )
-    folder = Path(options.svg or ".")
-    if options.svg is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        existing = sorted(folder.glob("*.svg"))
-        if existing:
-            raise InputError(
-                f"{existing[0]} already exists. Nothing is overwritten: choose "
-                "another folder for the pictures."
-            )
-    for number, found in _outputs(translator, workers_of(options)):
-        text = found.texts[0]
-        # An empty line has no tree.
-        tree = kt.parsing.Tree.from_string(text) if text else None
-        if options.n_best is not None:
-            _print_n_best(number, found.scores, found.texts)
-        elif tree is None or options.one_line:
-            print(text)
-        else:
-            print(f"{kt.parsing.pretty(tree)}\n")
-        if tree is not None and options.svg is not None:
-            with atomic_write(folder / f"{number}.svg") as partial:
-                partial.write_text(kt.parsing.draw(tree), "utf-8")
-
-
-def _outputs(
-    translator: "kt.Translator | LiteRTTranslator",
-    workers: int,
-    prefix: str = "",
-) -> Iterator[tuple[int, "Translation"]]:
-    """Yields number and output of each line of standard input.
-
-    What may be wrong with an output is reported after it.
-    """
-    name, tokens, hint = (
-        ("translation", "tokens", "--extra-length, --length-factor")
-        if translator.task.targets_are_text
-        else ("tree", "symbols", "--extra-length")
-    )
-    limit, number = translator.max_length, 0
-    for lines in terminal.read_lines():
-        prefixes = [prefix] * len(lines)
-        for found in translator.translate(
-            lines, workers=workers, prefixes=prefixes
-        ):
-            number += 1
-            yield number, found
-            if found.source_truncated:
-                terminal.report(
-                    f"line {number} was truncated: it has more than "
-                    f"{limit - 1} tokens, which is all that the model reads"
-                )
-            if found.at_length_limit:
-                terminal.report(
-                    f"the {name} of line {number} may be incomplete: it has "
-                    f"as many {tokens} as it may have, {limit} or fewer "
-                    f"({hint})"
-                )
-            elif found.repaired:
-                terminal.report(
-                    f"the {name} of line {number} was repaired: what the model "
-                    f"wrote was not a {name} over the words of the line"
-                )
-
-
-def _print_n_best(number: int, scores: list[float], texts: list[str]) -> None:
-    for score, text in zip(scores, texts, strict=True):
-        print(f"{number}\t{score:.4f}\t{text}")
-
-
-@command(
-    MODELS_OR_LITERT,
-    field_flags(BeamSearch, ("alpha", "length_penalty")),
-    needs_tensorflow=False,
-)
-def score(options: argparse.Namespace) -> None:
-    """Score given translations."""
-    translator = open_translator(options)
-    numbers = itertools.count(1)
-    for lines in terminal.read_lines():
-        pairs = [line.split("\t") for line in lines]
-        for pair, number in zip(pairs, numbers, strict=False):
-            if len(pair) != 2:
-                raise InputError(
-                    "Each line must be a source, a tab and its translation. "
-                    f"Received: line {number} with {len(pair) - 1} tabs"
-                )
-        sources, targets = zip(*pairs, strict=True)
-        for found in translator.score(sources, targets):
-            print(f"{found.score:.4f}\t{found.perplexity:.4f}")
 
 
 @command(

@@ -4,10 +4,11 @@ import argparse
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import keras_transformer as kt
 from keras_transformer import litert
+from keras_transformer.cli.parser import CommandParser
 from keras_transformer.decoding.search import (
     BeamSearch,
     Sampling,
@@ -22,7 +23,7 @@ from keras_transformer.support.startup import (
     decoding_workers,
     import_tensorflow_quietly,
 )
-from keras_transformer.tasks import ParsingTask, Task
+from keras_transformer.tasks import ParsingTask
 
 # Adds a flag, or several, or a positional argument.
 Flag = Callable[[argparse._ActionsContainer], typing.Any]
@@ -47,29 +48,44 @@ def command(
 
 
 def add_commands(
-    parser: argparse.ArgumentParser, metavar: str, *commands: Command
+    parser: CommandParser,
+    metavar: str,
+    *commands: Command,
+    groups: Mapping[str, Collection[Command]] | None = None,
 ) -> None:
-    """Lets a parser choose a command, which is its option `command`."""
-    subparsers = parser.add_subparsers(required=True, metavar=metavar)
-    for function in commands:
-        text = function.__doc__
-        subparser = subparsers.add_parser(
-            function.__name__.rstrip("_"),  # `import_`: a keyword
-            help=text[0].lower() + text[1:].rstrip("."),
-            allow_abbrev=False,
-        )
-        function.add_flags(subparser)
-        subparser.set_defaults(command=function)
+    """Lets a parser choose a command, which is its option `command`.
+
+    The help lists the commands, in groups by title if they are given so.
+    """
+    subparsers = parser.add_subparsers(
+        required=True, metavar=metavar, help=argparse.SUPPRESS, prog=parser.prog
+    )
+    parser.commands = subparsers.choices
+    for title, functions in (groups or {metavar: commands}).items():
+        group = parser.add_argument_group(title)
+        for function in functions:
+            name = function.__name__.rstrip("_")  # `import_`: a keyword
+            text = function.__doc__
+            subparser = subparsers.add_parser(name, description=text)
+            function.add_flags(subparser)
+            subparser.set_defaults(command=function)
+            subparser.finish()
+            # argparse itself has no groups of commands.
+            text = text[0].lower() + text[1:].rstrip(".")
+            group._group_actions.append(argparse.Action([], name, help=text))
 
 
 # === Flags ===
 
 
-def flag(name: str, text: str, **keywords: typing.Any) -> Flag:
+def flag(
+    name: str, text: str, is_rare: bool = False, **keywords: typing.Any
+) -> Flag:
     """Returns a flag, or a positional argument.
 
     `--flag` is a boolean, `--flag VALUE` has a value, and `--flag N` an
     integer. The help is the text and, unless the text says it, the default.
+    That of a rare flag is in `--help-all` only.
     """
     name, _, metavar = name.partition(" ")
     if metavar:
@@ -80,7 +96,12 @@ def flag(name: str, text: str, **keywords: typing.Any) -> Flag:
         keywords["action"] = "store_true"
     if keywords.get("default") and "(default" not in text:
         text += " (default: %(default)s)"
-    return lambda parser: parser.add_argument(name, help=text, **keywords)
+
+    def add(parser: argparse._ActionsContainer) -> None:
+        action = parser.add_argument(name, help=text, **keywords)
+        action.is_rare = is_rare
+
+    return add
 
 
 def flags(*several: Flag, title: str | None = None) -> Flag:
@@ -116,15 +137,22 @@ def field_flags(
     names: Collection[str] = (),
     without: Collection[str] = (),
     title: str | None = None,
+    common: Collection[str] | None = None,
 ) -> Flag:
     """Returns the flags of a dataclass, or of the fields with some names.
 
-    A flag that is not given has no value.
+    A flag that is not given has no value. If `common` is given, flags with
+    other names are rare.
     """
     value_types = typing.get_type_hints(cls)
     return flags(
         *(
-            _field_flag(cls, field, value_types[field.name])
+            _field_flag(
+                cls,
+                field,
+                value_types[field.name],
+                common is not None and field.name not in common,
+            )
             for field in dataclasses.fields(cls)
             if field.name in (names or value_types)
             and field.name not in without
@@ -134,7 +162,7 @@ def field_flags(
 
 
 def _field_flag(
-    cls: type, field: dataclasses.Field, value_type: typing.Any
+    cls: type, field: dataclasses.Field, value_type: typing.Any, is_rare: bool
 ) -> Flag:
     if isinstance(value_type, types.UnionType):  # such as `int | None`
         value_type = typing.get_args(value_type)[0]
@@ -151,6 +179,7 @@ def _field_flag(
     return flag(
         "--" + field.name.replace("_", "-"),
         f"{description} (default: {_default_text(cls, field)})",
+        is_rare,
         default=argparse.SUPPRESS,
         **keywords,
     )
@@ -173,14 +202,10 @@ def _default_text(cls: type, field: dataclasses.Field) -> str:
 
 # === Flags that several commands have ===
 
-_FOLDER = "folder that `train` wrote"
-_LITERT = ", or that `export --format litert` wrote"
+_FOLDER = "folder that `train`, `average` or `import` wrote"
+_LITERT = ", or `export --format litert`"
 _AVERAGED = (
     "; the probabilities of several runs with the same tokenizer are averaged"
-)
-_CHECKPOINT = flag(
-    "--checkpoint STEP",
-    "a step, best (by validation score) or last (default: last)",
 )
 TARGET_LANGUAGE = flag(
     "--target-language LANGUAGE",
@@ -194,38 +219,60 @@ _DTYPE = flag(
     choices=("float32", "bfloat16", "float16"),
 )
 # What chooses the weights, and what they translate to.
-CHECKPOINT = flags(_CHECKPOINT, TARGET_LANGUAGE)
+_CHECKPOINT = (
+    flag(
+        "--checkpoint STEP",
+        "a step, best (by validation score) or last (default: last)",
+    ),
+    TARGET_LANGUAGE,
+)
+CHECKPOINT = flags(*_CHECKPOINT, title="model")
 
 
 def _runs(text: str, nargs: str | int = "+") -> Flag:
-    return flag("runs", text, nargs=nargs, metavar="run")
+    return flag("runs", text, nargs=nargs, metavar="RUN")
 
 
-RUN = flag("run", _FOLDER)
+def _model(text: str, nargs: str | int = "+") -> Flag:
+    return flags(_runs(text, nargs), flags(*_CHECKPOINT, _DTYPE, title="model"))
+
+
+RUN = flag("run", _FOLDER, metavar="RUN")
 RUNS = _runs(_FOLDER + _AVERAGED)
 # A run, or several, with what chooses its weights.
-MODEL = flags(_runs(_FOLDER, 1), CHECKPOINT, _DTYPE)
-MODELS = flags(RUNS, CHECKPOINT, _DTYPE)
+MODEL = _model(_FOLDER, 1)
 # Likewise, or an export for LiteRT.
-MODEL_OR_LITERT = flags(_runs(_FOLDER + _LITERT, 1), CHECKPOINT, _DTYPE)
-MODELS_OR_LITERT = flags(
-    _runs(_FOLDER + _LITERT + _AVERAGED), CHECKPOINT, _DTYPE
+MODELS_OR_LITERT = _model(_FOLDER + _LITERT + _AVERAGED)
+_FORMS = (
+    "one of: a folder of {train,valid,test}.LANGUAGE, of TFRecord files or, "
+    "for parsing, of {train,valid,test}.mrg; two text files; a .tsv file; "
+    "tfds:NAME/CONFIG; a folder that `prepare` wrote; embedded (the bundled "
+    "corpus)"
 )
-DATA = flags(
-    flag(
-        "--data PATH",
-        "one of: a folder of {train,valid,test}.LANGUAGE, of TFRecord files "
-        "or, for parsing, of {train,valid,test}.mrg; two text files; a .tsv "
-        "file; tfds:NAME/CONFIG; a folder that `prepare` wrote; embedded (the "
-        "bundled corpus)",
-        nargs="+",
-        required=True,
-    ),
+_LANGUAGES = (
     flag("--source LANGUAGE", "language code of the source, e.g. en"),
     flag("--target LANGUAGE", "language code of the target, e.g. de"),
 )
-PRESET_NAMES = f"one of {', '.join(PRESETS)}"
-SEARCH = field_flags(BeamSearch)
+# A corpus that is read, and one on which a run is looked at.
+CORPUS = flags(flag("data", _FORMS, nargs="+", metavar="DATA"), *_LANGUAGES)
+DATA = flags(
+    flag(
+        "--data DATA",
+        f"{_FORMS} (default: what the run was trained on)",
+        nargs="+",
+    ),
+    *_LANGUAGES,
+    title="data",
+)
+PRESET_NAMES = (
+    "tiny, small, base, big, parsing-wsj; `keras-transformer presets` has all"
+)
+SEARCH = field_flags(BeamSearch, title="search")
+N_BEST = flag(
+    "--n-best N",
+    "print the N best outputs of each line, each in one line as line number, "
+    "score and output, separated by tabs (default: 1, its text alone)",
+)
 
 
 # === What was given ===
@@ -239,7 +286,7 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 
 def open_translator(
-    options: argparse.Namespace, task: Task | None = None, n_best: int = 1
+    options: argparse.Namespace, n_best: int = 1
 ) -> "kt.Translator | litert.LiteRTTranslator":
     """Opens the runs or the export for LiteRT, with the search of flags.
 
@@ -248,7 +295,7 @@ def open_translator(
     """
     if given_litert(options):
         return open_litert(options, n_best)
-    return open_runs(options, task, n_best)
+    return open_runs(options, n_best)
 
 
 def given_litert(options: argparse.Namespace) -> bool:
@@ -290,12 +337,9 @@ def open_litert(
 
 
 def open_runs(
-    options: argparse.Namespace,
-    task: Task | None = None,
-    n_best: int = 1,
-    dtype: str | None = None,
+    options: argparse.Namespace, n_best: int = 1, dtype: str | None = None
 ) -> "kt.Translator":
-    """Does what `open_translator` does, for runs, which must be for the task.
+    """Does what `open_translator` does, for runs.
 
     Their dtype is that of --dtype, unless it is given here.
     """
@@ -306,13 +350,9 @@ def open_runs(
         )
     import_tensorflow_quietly()
     runs = [kt.Run.open(path, options.target_language) for path in options.runs]
-    found = runs[0].task
-    if task is not None and task.name != found.name:
-        program = "translate" if found.targets_are_text else "parse"
-        raise InputError(
-            f"The runs must be for {task.name}. Received: {runs[0].path}, "
-            f"which is for {found.name}. Use `keras-transformer {program}`."
-        )
+    task = runs[0].task
+    if not task.targets_are_text and getattr(options, "tokenized", False):
+        task = ParsingTask(split_words=False)
     search = search_of(options, runs[0].default_search)
     return kt.Translator.open(
         runs,

@@ -7,9 +7,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import (
+    atomic_write,
+    check_creatable,
+    check_new,
+)
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -84,19 +89,65 @@ def check_arguments(arguments: Sequence[str]) -> None:
             )
 
 
-def read_lines() -> Iterator[list[str]]:
-    """Yields the lines of standard input as soon as they arrive.
+def check_streams(inputs: Sequence[str] | None, output: str | None) -> None:
+    """Checks the files of `read_lines` and `written` before they are opened."""
+    for path in inputs or ():
+        if not os.path.exists(path) or os.path.isdir(path):
+            problem = "a folder" if os.path.isdir(path) else "nothing there"
+            raise InputError(
+                f"The --input must be a file. Received: {path}, {problem}"
+            )
+    if output is not None:
+        check_new(output)
+        check_creatable(output)
+
+
+@contextlib.contextmanager
+def written(path: str | None) -> Iterator[TextIO]:
+    """Yields standard output, or a new file that is there after the block."""
+    if path is None:
+        yield sys.stdout
+        return
+    check_new(path)
+    with atomic_write(path) as partial:
+        with open(partial, "w", encoding="utf-8", newline="") as stream:
+            yield stream
+
+
+def read_text(path: str) -> str:
+    """Returns the text of a file, which must be UTF-8."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        try:
+            return file.read()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path} must be UTF-8. Received: {error.reason} at byte "
+                f"{error.start + 1}"
+            ) from error
+
+
+def read_lines(paths: Sequence[str] | None = None) -> Iterator[list[str]]:
+    """Yields the lines of files, or of standard input as soon as they arrive.
 
     A list has all complete lines that could be read without waiting for more,
     at least one. Those before an invalid line are yielded before the error.
     """
+    for path in paths or ():
+        with open(path, "rb") as file:
+            yield from _decoded_lines(file, path)
+    if paths:
+        return
     if sys.stdin is None:
         raise InputError(
             "Standard input must be open. Received: a closed one; use "
             "`< FILE`, a pipe or a terminal."
         )
+    yield from _decoded_lines(sys.stdin.buffer, "Standard input")
+
+
+def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
     number = 0
-    for encoded in _read_encoded_lines(sys.stdin.buffer):
+    for encoded in _read_encoded_lines(stream):
         lines = []
         for line in encoded:
             number += 1
@@ -108,7 +159,7 @@ def read_lines() -> Iterator[list[str]]:
                 if lines:
                     yield lines
                 raise InputError(
-                    f"Standard input must be UTF-8. Received: line {number}, "
+                    f"{name} must be UTF-8. Received: line {number}, "
                     f"{error.reason} at byte {error.start + 1}"
                 ) from error
         yield lines

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import keras_transformer as kt
 from keras_transformer.cli.options import (
+    CORPUS,
     DATA,
-    MODEL_OR_LITERT,
+    MODELS_OR_LITERT,
     PRESET_NAMES,
     RUN,
     SEARCH,
@@ -45,8 +46,8 @@ _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
 
 
 @command(
-    DATA,
-    flag("--output PATH", "folder to write", required=True),
+    CORPUS,
+    flag("--output DIR", "folder to write", required=True),
     flag("--preset NAME", PRESET_NAMES, default="small"),
     flag(
         "--init-from RUN",
@@ -75,14 +76,14 @@ def prepare(options: argparse.Namespace) -> None:
     )
     print(
         f"\nThe corpus is in {prepared.path}. Next:\n"
-        f"  keras-transformer train --data {shlex.quote(options.output)} "
+        f"  keras-transformer train {shlex.quote(options.output)} "
         f"--preset {options.preset} --output runs/mine"
     )
 
 
 @command(
-    DATA,
-    flag("--output PATH", "folder of the run", required=True),
+    CORPUS,
+    flag("--output RUN", "folder of the run", required=True),
     flag(
         "--preset NAME",
         f"{PRESET_NAMES} (default: small; with --init-from that of the run)",
@@ -90,6 +91,7 @@ def prepare(options: argparse.Namespace) -> None:
     flag(
         "--strategy",
         "devices to train on",
+        is_rare=True,
         choices=("auto", "single", "mirrored", "multiworker"),
         default="auto",
     ),
@@ -97,8 +99,17 @@ def prepare(options: argparse.Namespace) -> None:
         "--init-from RUN",
         "start with the tokenizer and the newest weights of this run",
     ),
-    field_flags(Recipe, title="training hyper-parameters"),
-    field_flags(TransformerConfig, without=_OTHER_FIELDS, title="architecture"),
+    field_flags(
+        Recipe,
+        title="training hyper-parameters",
+        common=("vocab_size", "steps", "batch_tokens", "max_length", "dtype"),
+    ),
+    field_flags(
+        TransformerConfig,
+        without=_OTHER_FIELDS,
+        title="architecture",
+        common=("num_layers", "d_model"),
+    ),
 )
 def train(options: argparse.Namespace) -> None:
     """Train on a parallel corpus."""
@@ -132,15 +143,14 @@ def train(options: argparse.Namespace) -> None:
             f"  keras-transformer evaluate {run.path} "
             f"--data {shlex.join(options.data)} --split {split}"
         )
-    use = "translate" if run.task.targets_are_text else "parse"
     print(
-        f"  keras-transformer {use} {run.path}\n"
+        f"  keras-transformer translate {run.path}\n"
         f"  keras-transformer export {run.path} --output exported/1"
     )
 
 
 @command(
-    MODEL_OR_LITERT,
+    MODELS_OR_LITERT,
     DATA,
     flag("--split", "split to measure", default="test"),
     flag(
@@ -220,8 +230,8 @@ def _evaluate(
 
 
 @command(
-    flag("folder", "folder of a model of another system"),
-    flag("--output PATH", "folder of the run", required=True),
+    flag("folder", "folder of a model of another system", metavar="FOLDER"),
+    flag("--output RUN", "folder of the run", required=True),
     flag(
         "--format",
         "system that wrote it (default: recognised by its files)",
@@ -254,13 +264,13 @@ def import_(options: argparse.Namespace) -> None:
     except BaseException:
         shutil.rmtree(options.output, ignore_errors=True)
         raise
-    data = f"--data DATA --source {source or 'LANGUAGE'} "
-    data += f"--target {target or 'LANGUAGE'}"
+    languages = f"--source {source or 'LANGUAGE'} "
+    languages += f"--target {target or 'LANGUAGE'}"
     print(
         f"\nThe run is in {run.path}. Next:\n"
         f"  keras-transformer translate {run.path}\n"
-        f"  keras-transformer evaluate {run.path} {data}\n"
-        f"  keras-transformer train --init-from {run.path} {data} "
+        f"  keras-transformer evaluate {run.path} --data DATA {languages}\n"
+        f"  keras-transformer train DATA --init-from {run.path} {languages} "
         "--output runs/fine-tuned\n"
         f"  keras-transformer export {run.path} --output exported/1"
     )
@@ -305,7 +315,7 @@ def _description(found: ForeignModel) -> str:
 
 @command(
     RUN,
-    flag("output", "folder of the new run"),
+    flag("--output RUN", "folder of the new run", required=True),
     flag(
         "--last N",
         "number of checkpoints (default: as many as training keeps, 5 for "

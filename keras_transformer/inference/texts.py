@@ -79,11 +79,13 @@ def check_lengths(
         max_length: The longest sequence that the model takes.
     """
     for index, pair in enumerate(zip(sources, targets, strict=True)):
-        if max(pair) >= max_length:
-            raise InputError(
-                f"A text to score must have at most {max_length - 1} tokens. "
-                f"Received: a longer source or target at index {index}"
-            )
+        for side, length in zip(("source", "target"), pair, strict=True):
+            if length >= max_length:
+                raise InputError(
+                    f"A text to score must have at most {max_length - 1} "
+                    f"tokens. Received: a {side} of {length} tokens at index "
+                    f"{index}"
+                )
 
 
 def batches_by_length(

@@ -71,6 +71,30 @@ def check_new(path: str | os.PathLike) -> None:
         )
 
 
+def check_creatable(path: str | os.PathLike) -> None:
+    """Checks that a file or folder can be created; its folders too."""
+    path = Path(path)
+    parent = path.resolve()
+    # Depending on the Python version, `exists` raises OSError or returns False.
+    if any(len(os.fsencode(name)) > 255 for name in parent.parts):
+        raise InputError(
+            "The output and its folders must have names of at most 255 bytes. "
+            f"Received: {path}"
+        )
+    while not parent.exists():
+        parent = parent.parent
+    problem = None
+    if parent.is_dir() and not os.access(parent, os.W_OK | os.X_OK):
+        problem = "is read-only"
+    elif not path.exists() and not parent.is_dir():
+        problem = "is a file"
+    if problem:
+        raise InputError(
+            f"{path} cannot be created: {parent} {problem}. Choose another "
+            "output."
+        )
+
+
 def _exists(path: str | os.PathLike) -> bool:
     # Unlike `Path.exists`, it reports what makes a name unusable.
     try:

@@ -64,7 +64,7 @@ def trained(tmp_path_factory):
         test_en="the cat sleeps\n\n" + "a" * 100_000 + "\n",
         test_de="die Katze schläft\n\nb\n",
     )
-    arguments = ["train", "--data", data, "--output", folder / "run", *SMALL]
+    arguments = ["train", data, "--output", folder / "run", *SMALL]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = cli.main([str(argument) for argument in arguments])

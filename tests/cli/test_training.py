@@ -76,7 +76,7 @@ def train_call(monkeypatch):
 
 def test_train_passes_its_flags_on(run_cli, trained, train_call):
     code, *_ = run_cli(
-        *("train", "--data", trained.data, "--source", "de", "--target", "en"),
+        *("train", trained.data, "--source", "de", "--target", "en"),
         *("--output", "runs/x", "--preset", "tiny", "--strategy", "mirrored"),
         *("--init-from", "runs/y", "--vocab-size", 300, "--max-length", 24),
         *("--gradient-accumulation-steps", 2, "--clip-norm", 0.5),
@@ -106,7 +106,7 @@ def test_train_passes_its_flags_on(run_cli, trained, train_call):
 
 def test_train_without_flags_is_the_preset_small(run_cli, trained, train_call):
     arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
-    code, *_ = run_cli("train", "--data", trained.data, *arguments)
+    code, *_ = run_cli("train", trained.data, *arguments)
     assert code == 0
     assert train_call["preset"] is None
     assert train_call["recipe"] == Recipe.from_preset("small")
@@ -117,7 +117,7 @@ def test_train_without_flags_is_the_preset_small(run_cli, trained, train_call):
 def test_train_has_the_sizes_and_the_recipe_of_init_from(
     run_cli, trained, train_call
 ):
-    arguments = ("--data", trained.data, "--source", "en", "--target", "de")
+    arguments = (trained.data, "--source", "en", "--target", "de")
     start = ("--init-from", trained.run, "--output", "runs/x", "--steps", 7)
     assert run_cli("train", *arguments, *start).code == 0
     assert train_call["preset"] is None
@@ -133,13 +133,13 @@ def test_train_has_the_sizes_and_the_recipe_of_init_from(
 def test_train_is_silent_on_other_workers(run_cli, trained, monkeypatch):
     monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: None)
     arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
-    result = run_cli("train", "--data", trained.data, *arguments)
+    result = run_cli("train", trained.data, *arguments)
     assert result == (0, "", "")
 
 
 def test_train_reports_all_invalid_values_before_it_starts(run_cli, tmp_path):
     result = run_cli(
-        *("train", "--data", tmp_path / "nowhere", "--output", tmp_path / "x"),
+        *("train", tmp_path / "nowhere", "--output", tmp_path / "x"),
         *("--steps", 0, "--label-smoothing", 1.5),
     )
     check_refused(result, "Received: steps=0", "Received: label_smoothing=1.5")
@@ -148,7 +148,7 @@ def test_train_reports_all_invalid_values_before_it_starts(run_cli, tmp_path):
 
 
 def test_train_suggests_a_preset(run_cli):
-    result = run_cli("train", "--data", "x", "--output", "y", "--preset", "tny")
+    result = run_cli("train", "x", "--output", "y", "--preset", "tny")
     check_refused(
         result, "no preset 'tny'", "'tiny'", "keras-transformer presets"
     )
@@ -159,9 +159,7 @@ def test_train_on_invalid_data_leaves_no_run(run_cli, tmp_path):
         tmp_path / "data", train_en="a\nb\n", train_de=b"a\n\xe4\n"
     )
     arguments = ("--source", "en", "--target", "de", "--preset", "tiny")
-    result = run_cli(
-        "train", "--data", data, "--output", tmp_path / "run", *arguments
-    )
+    result = run_cli("train", data, "--output", tmp_path / "run", *arguments)
     check_refused(result, "UTF-8", "train.de", "line 2")
     assert not (tmp_path / "run" / "config.json").exists()
 
@@ -277,7 +275,7 @@ def test_an_unknown_checkpoint(run_cli, trained):
 
 def test_average_lists_what_it_averaged(run_cli, trained, tmp_path):
     code, out, _ = run_cli(
-        "average", trained.run, tmp_path / "mean", "--last", 2
+        "average", trained.run, "--output", tmp_path / "mean", "--last", 2
     )
     assert code == 0
     assert out.splitlines() == [

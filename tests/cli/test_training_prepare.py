@@ -23,14 +23,14 @@ def data(tmp_path):
 def test_prepare_and_train(run_cli, data, tmp_path, monkeypatch):
     folder = tmp_path / "with space"
     result = run_cli(
-        *("prepare", "--data", data, *LANGUAGES, "--output", folder),
+        *("prepare", data, *LANGUAGES, "--output", folder),
         *("--preset", "tiny", "--vocab-size", 300, "--max-length", 23),
     )
     assert result.code == 0
     assert "train: 60 pairs kept" in result.out
     assert result.out.endswith(
         f"The corpus is in {folder}. Next:\n"
-        f"  keras-transformer train --data '{folder}' --preset tiny "
+        f"  keras-transformer train '{folder}' --preset tiny "
         "--output runs/mine\n"
     )
     recipes = []
@@ -40,7 +40,7 @@ def test_prepare_and_train(run_cli, data, tmp_path, monkeypatch):
         assert corpus.prepared.path == folder
 
     monkeypatch.setattr("keras_transformer.train.train", train)
-    train_on = ("train", "--data", folder, "--output", tmp_path / "run")
+    train_on = ("train", folder, "--output", tmp_path / "run")
     assert run_cli(*train_on, "--steps", 3).code == 0
     assert recipes[0] == Recipe.from_preset(
         "small", vocab_size=300, max_length=23, steps=3
@@ -62,7 +62,7 @@ def test_train_names_the_next_commands_that_work(
         "keras_transformer.train.open_corpus", lambda *_: corpus
     )
     monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: run)
-    arguments = ("train", "--data", data, "--output", "runs/x")
+    arguments = ("train", data, "--output", "runs/x")
     assert "evaluate" not in run_cli(*arguments).out
     corpus.prepared = None
     assert "evaluate" in run_cli(*arguments).out
@@ -76,7 +76,7 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, data, monkeypatch):
         return type("Prepared", (), {"path": output})
 
     monkeypatch.setattr("keras_transformer.train.preparation.prepare", prepare)
-    arguments = ("prepare", "--data", data, *LANGUAGES, "--output", "x")
+    arguments = ("prepare", data, *LANGUAGES, "--output", "x")
     assert run_cli(*arguments, "--preset", "base").code == 0
     assert run_cli(*arguments, "--init-from", "runs/y").code == 0
     recipes = [Recipe.from_preset(name) for name in ("base", "small")]
@@ -89,5 +89,5 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, data, monkeypatch):
 
 
 def test_prepare_overwrites_nothing(run_cli, data):
-    result = run_cli(*("prepare", "--data", data, *LANGUAGES, "--output", data))
+    result = run_cli(*("prepare", data, *LANGUAGES, "--output", data))
     check_refused(result, "already contains other files")

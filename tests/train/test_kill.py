@@ -21,7 +21,7 @@ STEPS = 12
 
 def command(folder, *flags):
     arguments = (
-        f"train --data {folder / 'data'} --source en --target de "
+        f"train {folder / 'data'} --source en --target de "
         "--preset tiny --vocab-size 300 --num-layers 1 --d-model 16 --d-ff 16 "
         "--num-heads 2 --max-length 24 --batch-tokens 256 "
         f"--steps {STEPS} --steps-per-epoch 4 --scored-sentences 0 "

@@ -35,7 +35,7 @@ def trained(tmp_path_factory):
     write_treebank(folder / "data", train=200, valid=6)
     run = folder / "run"
     data = str(folder / "data")
-    assert main(["train", "--data", data, "--output", str(run), *SMALL]) == 0
+    assert main(["train", data, "--output", str(run), *SMALL]) == 0
     return run, data
 
 
@@ -72,13 +72,14 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     run, _ = trained
     set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
     flags = ("--beam-size", 1, "--extra-length", 5, "--svg", tmp_path / "new")
-    code, out, err = run_cli("parse", run, run, "--one-line", *flags)
+    code, out, err = run_cli("translate", run, run, "--one-line", *flags)
     assert code == 0
     first, empty, third, blank, fifth = out.split("\n")[:5]
     assert empty == blank == ""
     trees = [Tree.from_string(text) for text in (first, third, fifth)]
     assert [tree.words for tree in trees] == WORDS
-    assert "the tree of line 1 may be incomplete" in err
+    assert "keras-transformer: line 1" in err
+    assert "perhaps incomplete, with as many symbols" in err
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert names == ["1.svg", "3.svg", "5.svg"]
     assert "can" not in (tmp_path / "new" / "3.svg").read_text()
@@ -130,17 +131,18 @@ def fake_parsers(monkeypatch):
 
 
 def test_formats_of_trees(run_cli, fake_parsers, monkeypatch):
-    code, out, err = run_cli("parse", "runs/x")
+    code, out, err = run_cli("translate", "runs/x")
     tree = pretty(Tree.from_string(TREES[0]))
     assert (code, out) == (0, f"{tree}\n\n\n{tree}\n\n{tree}\n\n")
-    incomplete, repaired = err.splitlines()
-    assert "the tree of line 3 may be incomplete" in incomplete
-    assert "as many symbols" in incomplete
-    assert "the tree of line 4 was repaired" in repaired
+    assert err == (
+        "keras-transformer: line 3: perhaps incomplete, with as many symbols "
+        "as there may be, 32 or fewer (--extra-length); line 4: repaired, "
+        "because the model wrote no tree over them\n"
+    )
     assert fake_parsers[0].task.split_words
 
     set_stdin(monkeypatch, Chunks([b"dog\n\n"]))
-    _, out, _ = run_cli("parse", "runs/x", "--n-best", 2, "--tokenized")
+    _, out, _ = run_cli("translate", "runs/x", "--n-best", 2, "--tokenized")
     assert out.splitlines() == [
         f"1\t-1.0000\t{TREES[0]}",
         f"1\t-2.5000\t{TREES[1]}",
@@ -152,7 +154,7 @@ def test_formats_of_trees(run_cli, fake_parsers, monkeypatch):
 
 def test_pictures_are_not_overwritten(run_cli, fake_parsers, tmp_path):
     (tmp_path / "7.svg").write_text("old")
-    result = run_cli("parse", "runs/x", "--svg", tmp_path)
+    result = run_cli("translate", "runs/x", "--svg", tmp_path)
     check_refused(result, "7.svg already exists")
 
 
@@ -168,9 +170,8 @@ def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out.startswith(pretty(names["tree"]))
 
 
-def test_trees_are_not_translated(run_cli, trained, monkeypatch):
+def test_a_parser_has_no_prefixes_and_scores(trained):
     run, _ = trained
-    check_refused(run_cli("translate", run), "keras-transformer parse")
     parser = kt.Translator.open(run)
     with pytest.raises(kt.InputError, match="prefix .* a model for parsing"):
         parser.translate("dog", prefixes="(TOP (S")
@@ -182,29 +183,16 @@ def test_other_trees_and_tasks_are_refused(run_cli, trained, tmp_path):
     run, _ = trained
     flags = ("--init-from", run, "--output", tmp_path / "new", *SMALL)
     check_refused(
-        run_cli("train", "--data", "embedded", *flags),
+        run_cli("train", "embedded", *flags),
         "a run for the same task",
         "which is for parsing, and embedded, which is for translation",
     )
     (tmp_path / "train.mrg").write_text("(TOP (QP (NN dog) (NP (CD 2))))\n")
     check_refused(
-        run_cli("train", "--data", tmp_path, *flags),
+        run_cli("train", tmp_path, *flags),
         "trees that need (QP )QP /CD",
     )
     assert not (tmp_path / "new").exists()
-
-
-def test_translations_are_not_parsed(run_cli, tmp_path, monkeypatch, trained):
-    run, _ = trained
-    config = json.loads((run / "config.json").read_text())
-    (tmp_path / "config.json").write_text(
-        json.dumps({**config, "task": "translation"})
-    )
-    model = (run / "tokenizer.model").read_bytes()
-    (tmp_path / "tokenizer.model").write_bytes(model)
-    check_refused(
-        run_cli("parse", tmp_path), "must be for parsing", "for translation"
-    )
 
 
 def test_a_parser_is_not_evaluated_on_translations(run_cli, trained):

@@ -1,0 +1,316 @@
+"""The commands that answer line by line."""
+
+import argparse
+import contextlib
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import keras_transformer as kt
+from keras_transformer.cli import terminal
+from keras_transformer.cli.options import (
+    MODELS_OR_LITERT,
+    N_BEST,
+    SEARCH,
+    command,
+    field_flags,
+    flag,
+    flags,
+    open_translator,
+    workers_of,
+)
+from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.texts import Score, Translation
+    from keras_transformer.litert import LiteRTTranslator
+
+_SHOWN = 10  # numbers of lines in a message
+_TREES = ("tokenized", "one_line", "svg")
+
+
+def _streams(text: str) -> tuple:
+    """Returns the flags of what is read and written."""
+    return (
+        flag("--input FILE", f"{text} (default: standard input)", nargs="+"),
+        flag("--output FILE", "new file to write (default: standard output)"),
+    )
+
+
+@command(
+    MODELS_OR_LITERT,
+    flags(
+        *_streams("text files, or one page .html"),
+        N_BEST,
+        flag(
+            "--split-sentences",
+            "translate every sentence of a line by itself",
+        ),
+        flag(
+            "--prefix TEXT",
+            "what every translation must begin with",
+            default="",
+        ),
+        title="input and output",
+    ),
+    SEARCH,
+    flags(
+        flag(
+            "--sample", "draw translations at random, in place of beam search"
+        ),
+        field_flags(Sampling, without=BeamSearch.__dataclass_fields__),
+        title="sampling",
+    ),
+    flags(
+        flag(
+            "--tokenized",
+            "the words of a line are separated by spaces already, as in the "
+            "Penn Treebank",
+        ),
+        flag("--one-line", "print each tree in one line"),
+        flag(
+            "--svg FOLDER",
+            "also draw the best tree of line N into FOLDER/N.svg",
+        ),
+        title="trees, of runs that parse",
+    ),
+    needs_tensorflow=False,
+)
+def translate(options: argparse.Namespace) -> None:
+    """Translate or parse text line by line, or a page."""
+    is_page = _check_document(options)
+    terminal.check_streams(options.input, options.output)
+    folder = _svg_folder(options)
+    translator = open_translator(options)
+    outputs = _Outputs(translator, workers_of(options), options.prefix)
+    if is_page or options.split_sentences:
+        from keras_transformer.inference import documents
+
+        outputs.unit = "sentence"
+    if translator.task.targets_are_text:
+        _refuse_flags(options, _TREES, "for a run that parses")
+    with terminal.written(options.output) as stream, outputs.reported():
+        if is_page:
+            (page,) = options.input
+            text = terminal.read_text(page)
+            stream.write(documents.translate_html(outputs.best, text))
+            return
+        for lines in terminal.read_lines(options.input):
+            if options.split_sentences:
+                text = "\n".join(lines)
+                text = documents.translate_text(outputs.best, text)
+                print(text, file=stream)
+                continue
+            for number, found in outputs.of(lines):
+                if translator.task.targets_are_text:
+                    _print_text(options, number, found, stream)
+                else:
+                    _print_tree(options, number, found, stream, folder)
+
+
+def _check_document(options: argparse.Namespace) -> bool:
+    """Returns whether a page is given; refuses what does not go with text."""
+    files = options.input or []
+    is_page = any(name.lower().endswith((".html", ".htm")) for name in files)
+    if is_page and len(files) > 1:
+        raise InputError(
+            "A page is translated alone: one --input, one --output. Received: "
+            f"--input {' '.join(files)}"
+        )
+    if is_page or options.split_sentences:
+        kind = "a page" if is_page else "--split-sentences"
+        names = ("n_best", "prefix", *_TREES)
+        _refuse_flags(options, names, f"for lines of text, not for {kind}")
+    return is_page
+
+
+def _refuse_flags(
+    options: argparse.Namespace, names: tuple[str, ...], purpose: str
+) -> None:
+    for name in names:
+        if getattr(options, name):
+            raise InputError(
+                f"--{name.replace('_', '-')} is {purpose}. Leave it out."
+            )
+
+
+def _svg_folder(options: argparse.Namespace) -> Path | None:
+    """Returns the folder of pictures, if there are to be some."""
+    if options.svg is None:
+        return None
+    folder = Path(options.svg)
+    if existing := sorted(folder.glob("*.svg")):
+        raise InputError(
+            f"{existing[0]} already exists. Nothing is overwritten: choose "
+            "another folder for the pictures."
+        )
+    return folder
+
+
+class _Outputs:
+    """Translates lines, and remembers the lines where something is wrong."""
+
+    def __init__(
+        self,
+        translator: "kt.Translator | LiteRTTranslator",
+        workers: int,
+        prefix: str,
+    ) -> None:
+        self._translator, self._workers = translator, workers
+        self._prefix = prefix
+        self._count = 0
+        self.unit = "line"
+        limit = translator.max_length - 1
+        tokens, hint = (
+            ("tokens", "--extra-length, --length-factor")
+            if translator.task.targets_are_text
+            else ("symbols", "--extra-length")
+        )
+        self._truncated = (
+            f"truncated at {limit} tokens, which is all that the model reads"
+        )
+        self._incomplete = (
+            f"perhaps incomplete, with as many {tokens} as there may be, "
+            f"{limit + 1} or fewer ({hint})"
+        )
+        self._repaired = "repaired, because the model wrote no tree over them"
+        self._problems: dict[str, list[int]] = {}
+
+    def of(self, lines: list[str]) -> "Iterator[tuple[int, Translation]]":
+        """Yields number and output of each of the next lines."""
+        for found in self._translator.translate(
+            lines, workers=self._workers, prefixes=[self._prefix] * len(lines)
+        ):
+            self._count += 1
+            if found.source_truncated:
+                self._note(self._truncated)
+            if found.at_length_limit:
+                self._note(self._incomplete)
+            elif found.repaired:
+                self._note(self._repaired)
+            yield self._count, found
+
+    def best(self, lines: list[str]) -> list[str]:
+        """Returns the best translation of each of the next lines."""
+        return [_in_one_line(found.texts[0]) for _, found in self.of(lines)]
+
+    @contextlib.contextmanager
+    def reported(self) -> Iterator[None]:
+        """Reports after the block, in one line, what may be wrong."""
+        try:
+            yield
+        finally:
+            if self._problems:
+                terminal.report(
+                    "; ".join(
+                        f"{_listed(numbers, self.unit)}: {problem}"
+                        for problem, numbers in self._problems.items()
+                    )
+                )
+
+    def _note(self, problem: str) -> None:
+        self._problems.setdefault(problem, []).append(self._count)
+
+
+def _listed(numbers: list[int], unit: str) -> str:
+    text = f"{unit}{'s' * (len(numbers) > 1)} "
+    text += ", ".join(map(str, numbers[:_SHOWN]))
+    more = len(numbers) - _SHOWN
+    return f"{text} and {more:,} more" if more > 0 else text
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.splitlines())  # a model may spell line ends
+
+
+def _print_text(
+    options: argparse.Namespace,
+    number: int,
+    found: "Translation",
+    stream: TextIO,
+) -> None:
+    texts = list(map(_in_one_line, found.texts))
+    if options.n_best is None:
+        print(texts[0], file=stream)
+    else:
+        _print_n_best(number, found.scores, texts, stream)
+
+
+def _print_tree(
+    options: argparse.Namespace,
+    number: int,
+    found: "Translation",
+    stream: TextIO,
+    folder: Path | None,
+) -> None:
+    text = found.texts[0]
+    # An empty line has no tree.
+    tree = kt.parsing.Tree.from_string(text) if text else None
+    if options.n_best is not None:
+        _print_n_best(number, found.scores, found.texts, stream)
+    elif tree is None or options.one_line:
+        print(text, file=stream)
+    else:
+        print(f"{kt.parsing.pretty(tree)}\n", file=stream)
+    if tree is not None and folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_write(folder / f"{number}.svg") as partial:
+            partial.write_text(kt.parsing.draw(tree), "utf-8")
+
+
+def _print_n_best(
+    number: int, scores: list[float], texts: list[str], stream: TextIO
+) -> None:
+    for score, text in zip(scores, texts, strict=True):
+        print(f"{number}\t{score:.4f}\t{text}", file=stream)
+
+
+@command(
+    MODELS_OR_LITERT,
+    flags(
+        *_streams("files of source, tab and translation on each line"),
+        title="input and output",
+    ),
+    field_flags(BeamSearch, ("alpha", "length_penalty"), title="search"),
+    needs_tensorflow=False,
+)
+def score(options: argparse.Namespace) -> None:
+    """Score given translations."""
+    terminal.check_streams(options.input, options.output)
+    translator = open_translator(options)
+    numbers = itertools.count(1)
+    with terminal.written(options.output) as stream:
+        for lines in terminal.read_lines(options.input):
+            for found in _scores(translator, lines, numbers):
+                print(f"{found.score:.4f}\t{found.perplexity:.4f}", file=stream)
+
+
+def _scores(
+    translator: "kt.Translator | LiteRTTranslator",
+    lines: list[str],
+    numbers: Iterator[int],
+) -> "Iterator[Score]":
+    """Yields the scores of lines, those before an invalid one first."""
+    pairs = [tuple(line.split("\t")) for line in lines]
+    try:
+        if all(len(pair) == 2 for pair in pairs):
+            found = translator.score(*map(list, zip(*pairs, strict=True)))
+            next(itertools.islice(numbers, len(lines) - 1, None))
+            yield from found
+            return
+    except InputError:  # of one of the lines
+        pass
+    for pair, number in zip(pairs, numbers, strict=False):
+        if len(pair) != 2:
+            raise InputError(
+                "Each line must be a source, a tab and its translation. "
+                f"Received: line {number} with {len(pair) - 1} tabs"
+            )
+        try:
+            yield translator.score(*pair)
+        except InputError as error:
+            message = str(error).replace("at index 0", f"in line {number}")
+            raise InputError(message) from error
