@@ -16,10 +16,14 @@ from keras_transformer.cli.options import (
     command,
     flag,
     flags,
+    given_litert,
+    given_values,
     open_runs,
     open_translator,
 )
 from keras_transformer.export.dtypes import DTYPES
+from keras_transformer.inference import saved_model
+from keras_transformer.inference.signatures import Signature, graph_signatures
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import (
@@ -155,9 +159,46 @@ def _export_saved_model(options: argparse.Namespace) -> None:
     needs_tensorflow=False,
 )
 def serve(options: argparse.Namespace) -> None:
-    """Start a web page to try a run."""
+    """Start a web page to try a model, and TensorFlow Serving's REST API."""
     kt.web.check_installed()  # before the model is loaded
-    name = re.sub(r"[^\w.-]", "-", Path(options.runs[0]).resolve().name)
+    path = Path(options.runs[0]).resolve()
+    is_saved_model = saved_model.is_export(path)
+    # A version, such as models/en-de/1, has the model's name above it.
+    named = path.parent if is_saved_model and path.name.isdecimal() else path
+    name = re.sub(r"[^\w.-]", "-", named.name)
     with kt.web.listen(options.host, options.port) as listening:
-        translator = open_translator(options, n_best=_SHOWN)
-        kt.web.serve(translator, name, listening, options.max_characters)
+        if is_saved_model:
+            translator = _open_saved_model(options)
+        else:
+            translator = open_translator(options, n_best=_SHOWN)
+        given = (translator, name, listening, options.max_characters)
+        if is_saved_model or given_litert(options):
+            kt.web.serve(*given)
+        else:
+            kt.web.serve(*given, _signatures(translator))
+
+
+def _open_saved_model(
+    options: argparse.Namespace,
+) -> saved_model.SavedModelTranslator:
+    refused = ["--" + x for x in given_values(options, BeamSearch)] + [
+        f"--{name}"
+        for name in ("checkpoint", "target_language", "dtype", "n_best")
+        if getattr(options, name, None) is not None
+    ]
+    if refused or len(options.runs) > 1:
+        raise InputError(
+            "A SavedModel is served alone, as it was exported: with its "
+            "checkpoint, language, type and search. Received: "
+            + " ".join([*options.runs, *(x.replace("_", "-") for x in refused)])
+        )
+    import_tensorflow_quietly()
+    return saved_model.SavedModelTranslator.open(options.runs[0])
+
+
+def _signatures(translator: "kt.Translator") -> dict[str, Signature]:
+    """Returns the signatures that an export of a run would have."""
+    from keras_transformer.export.signatures import Signatures
+
+    module = Signatures(translator)
+    return graph_signatures(module.make(module.names))

@@ -1,29 +1,49 @@
 """A small web page to try a model with. It is not made for production.
 
-The JSON endpoints have the shape of TensorFlow Serving's REST API, so that a
-program that was tried here can be pointed at a real server.
+Beside it, the addresses under `/v1/models` have the shapes of TensorFlow
+Serving's REST API (`rest.py`), so that a program that was tried here can be
+pointed at a real server.
 """
 
 import ipaddress
+import math
 import re
 import socket
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 from keras_transformer.decoding.search import BeamSearch
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.documents import (
+    translate_html,
+    translate_text,
+)
+from keras_transformer.inference.signatures import (
+    Signature,
+    translator_signatures,
+)
 from keras_transformer.showing.pages import attention_page, render
+from keras_transformer.showing.rest import (
+    TooLargeError,
+    make_router,
+    read_body,
+)
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.text import join_sentences, split_sentences
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
+    from keras_transformer.inference.saved_model import SavedModelTranslator
+    from keras_transformer.inference.texts import Translation
     from keras_transformer.inference.translator import Translator
     from keras_transformer.litert import LiteRTTranslator
 
-_MOST_TEXTS = 32  # of a request
+    AnyTranslator = Translator | LiteRTTranslator | SavedModelTranslator
+
+_TEXTS_OF_A_DOCUMENT = 100  # of the longest length, as documents are longer
 _BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
-_BYTES_AROUND = 2**16  # names, brackets and spaces around the texts
+_BYTES_AROUND = 2**10  # names, brackets and spaces around a text
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 # What requests must be.
@@ -31,10 +51,20 @@ _QUERY = (
     "The address must have a text, and may have a number as hypothesis: "
     "?text=...&hypothesis=0."
 )
-_BODY = (
-    'A request must be {"instances": ["...", ...]} or '
-    '{"inputs": {"text": ["...", ...]}}.'
-)
+_BODY = 'A request must be {"text": "..."}.'
+
+# By language. Runs do not keep sentences of their corpus.
+_EXAMPLES = {
+    "de": "Wo ist der Bahnhof?",
+    "en": "Where is the station?",
+    "es": "¿Dónde está la estación?",
+    "fr": "Où est la gare ?",
+    "it": "Dov'è la stazione?",
+    "nl": "Waar is het station?",
+    "pl": "Gdzie jest dworzec?",
+    "pt": "Onde fica a estação?",
+    "ru": "Где находится вокзал?",
+}
 
 
 def check_installed() -> None:
@@ -50,17 +80,19 @@ def check_installed() -> None:
 
 
 def make_app(
-    translator: "Translator | LiteRTTranslator",
+    translator: "AnyTranslator",
     name: str,
     max_characters: int,
     hosts: tuple[str, ...] = _LOOPBACK_NAMES,
+    signatures: Mapping[str, Signature] | None = None,
 ) -> "FastAPI":
     """Returns the web application of a translator.
 
-    It answers `GET /`, the page; `GET /trace` and `GET /attention`, the pages
-    of a text and one of its outputs, which LiteRT does not have; and as
-    TensorFlow Serving `GET /v1/models/NAME` and
-    `POST /v1/models/NAME:predict`. Requests are answered in threads.
+    It answers `GET /`, the page; `POST /translate`, a text of sentences and
+    lines; `POST /document`, a text or HTML page, which is returned translated;
+    `GET /trace` and `GET /attention`, the pages of a sentence and one of its
+    outputs, which exports do not have; and as TensorFlow Serving what is
+    under `/v1/models/NAME`. Requests are answered in threads.
 
     A browser's requests from pages of other sites are refused, so that these
     cannot use the model through the browser of their readers.
@@ -68,8 +100,10 @@ def make_app(
     Args:
         translator: The translator. Its `num_translations` are shown.
         name: Name of the model, in addresses.
-        max_characters: Length of the longest text that is accepted.
+        max_characters: Length of the longest text that is accepted; that of a
+            document is a hundred times as long.
         hosts: Names that requests may use for this computer, or `()` for any.
+        signatures: More than the translator has: those that an export would.
 
     Raises:
         InputError: If `max_characters` is not a positive integer, or FastAPI
@@ -80,46 +114,33 @@ def make_app(
     from fastapi import FastAPI, HTTPException, Query, Request
     from fastapi.concurrency import run_in_threadpool
     from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import HTMLResponse, JSONResponse
-    from starlette.requests import ClientDisconnect
+    from fastapi.responses import HTMLResponse, JSONResponse, Response
 
     check_values(POSITIVE_INTEGER, max_characters=max_characters)
-    most_bytes = (
-        _MOST_TEXTS * max_characters * _BYTES_PER_CHARACTER + _BYTES_AROUND
-    )
-    Text = Annotated[str, pydantic.Field(max_length=max_characters)]
     QueryText = Annotated[str, Query(max_length=max_characters)]
-    # Either format may name its only input.
-    unnamed = pydantic.BeforeValidator(
-        lambda value: value.get("text") if isinstance(value, dict) else value
-    )
-    Texts = Annotated[
-        list[Annotated[Text, unnamed]], pydantic.Field(max_length=_MOST_TEXTS)
-    ]
 
     class Body(pydantic.BaseModel):
-        """https://www.tensorflow.org/tfx/serving/api_rest has both formats."""
+        text: Annotated[str, pydantic.Field(max_length=max_characters)]
 
-        signature_name: Literal["serving_default"] = "serving_default"
-        instances: Texts | None = None
-        inputs: Annotated[Texts | None, unnamed] = None
-
-        @pydantic.model_validator(mode="after")
-        def has_one_format(self) -> "Body":
-            if (self.instances is None) == (self.inputs is None):
-                raise ValueError("needs either instances or inputs")
-            return self
-
+    own = getattr(translator, "signatures", None)
+    signatures = {
+        **(signatures or {}),
+        **(own or translator_signatures(translator)),
+    }
     has_attention = hasattr(translator, "attention")
-    pages = "/, /trace, /attention" if has_attention else "/"
+    has_documents = translator.task.targets_are_text
+    source, target = _languages(translator)
+    version = getattr(translator, "version", 1)
     app = FastAPI(title=name, openapi_url=None)
+    app.include_router(make_router(name, version, signatures, max_characters))
 
     def refusal(status: int, message: str) -> JSONResponse:
         return JSONResponse({"error": message}, status)
 
     @app.exception_handler(InputError)
     def refuse(request: Request, error: InputError) -> JSONResponse:
-        return refusal(400, str(error))
+        is_large = isinstance(error, TooLargeError)
+        return refusal(413 if is_large else 400, str(error))
 
     @app.exception_handler(pydantic.ValidationError)
     @app.exception_handler(RequestValidationError)
@@ -135,11 +156,14 @@ def make_app(
     @app.exception_handler(404)
     @app.exception_handler(405)
     def not_found(request: Request, error: HTTPException) -> JSONResponse:
+        pages = "/, /trace, /attention" if has_attention else "/"
+        posts = "/translate, /document" if has_documents else "/translate"
+        model = f"/v1/models/{name}"
         return refusal(
             error.status_code,
-            f"This page answers GET {pages} and /v1/models/{name}, and POST "
-            f"/v1/models/{name}:predict. Received: {request.method} "
-            f"{request.url.path}",
+            f"This page answers GET {pages}, {model} and {model}/metadata, and "
+            f"POST {posts} and {model}:predict; {model}/versions/{version} is "
+            f"{model}. Received: {request.method} {request.url.path}",
         )
 
     @app.middleware("http")
@@ -152,9 +176,12 @@ def make_app(
         data = {
             "name": name,
             "output": translator.task.output,
+            "languages": [source, target],
+            "example": _EXAMPLES.get(source),
             "has_trace": has_attention
             and isinstance(translator.search, BeamSearch),
             "has_attention": has_attention,
+            "has_documents": has_documents,
         }
         return render("serve", f"Try {name}", data)
 
@@ -169,44 +196,95 @@ def make_app(
         def attention(text: QueryText, hypothesis: int = 0) -> str:
             return attention_page(translator.attention(text, hypothesis))
 
-    @app.get(f"/v1/models/{name}")
-    def status() -> dict[str, Any]:
-        state = {
-            "version": "1",
-            "state": "AVAILABLE",
-            "status": {"error_code": "OK", "error_message": ""},
-        }
-        return {"model_version_status": [state]}
+    @app.post("/translate")
+    async def translate(request: Request) -> dict[str, Any]:
+        most = max_characters * _BYTES_PER_CHARACTER + _BYTES_AROUND
+        body = Body.model_validate_json(await read_body(request, most))
+        return await run_in_threadpool(_sentences, translator, body.text)
 
-    # As TensorFlow Serving, it reads the body as JSON whatever its type is.
-    @app.post(f"/v1/models/{name}:predict")
-    async def predict(request: Request) -> Any:
-        content = bytearray()
-        try:
-            async for part in request.stream():
-                content += part
-                if len(content) > most_bytes:
-                    return refusal(
-                        413,
-                        f"A request may have at most {most_bytes:,} bytes. "
-                        "Received: more",
-                    )
-        except ClientDisconnect:
-            return refusal(400, "The request is incomplete.")  # nobody reads
-        body = Body.model_validate_json(bytes(content))
-        by_row = body.inputs is None
-        texts = body.instances if by_row else body.inputs
-        columns = await run_in_threadpool(_columns, translator, texts)
-        if not by_row:
-            return {"outputs": columns}
-        rows = zip(*columns.values(), strict=True)
-        return {
-            "predictions": [
-                dict(zip(columns, row, strict=True)) for row in rows
-            ]
-        }
+    if has_documents:
+
+        @app.post("/document")
+        async def document(request: Request, format: str = "text") -> Response:
+            if format not in ("text", "html"):
+                raise InputError(
+                    "The address must be /document?format=text or "
+                    f"/document?format=html. Received: {format!r:.100}"
+                )
+            most = max_characters * _TEXTS_OF_A_DOCUMENT
+            content = await read_body(request, 4 * most)
+            try:
+                text = content.decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"A document must be in UTF-8. Received: {error}"
+                ) from error
+            found, incomplete = await run_in_threadpool(
+                _document, translator, text, format == "html", target
+            )
+            return Response(
+                found.encode(),
+                media_type="text/html" if format == "html" else "text/plain",
+                headers={
+                    "Incomplete-Sentences": str(incomplete),
+                    # It is another site's page: no browser shows it as ours.
+                    "Content-Disposition": "attachment",
+                    "Content-Security-Policy": "sandbox",
+                    "X-Content-Type-Options": "nosniff",
+                },
+            )
 
     return app
+
+
+def _languages(translator: "AnyTranslator") -> tuple[str | None, str | None]:
+    """Returns source and target language, as far as the run knows them."""
+    if checkpoints := getattr(translator, "checkpoints", None):
+        known = checkpoints[0][0].recipe
+    else:
+        runs = getattr(translator, "metadata", {}).get("runs")
+        known = runs[0] if runs else {}
+    return known.get("source"), known.get("target")
+
+
+def _sentences(translator: "AnyTranslator", text: str) -> dict[str, Any]:
+    """Returns the outputs of a text's sentences, and the whole translation."""
+    pairs = split_sentences(text)
+    found = iter(translator.translate([one for one, _ in pairs if one]))
+    sentences, whole = [], []
+    for sentence, space in pairs:
+        one = next(found) if sentence else None
+        whole.append((one.texts[0] if one else "", space))
+        if one:
+            sentences.append({"source": sentence, **_columns(translator, one)})
+    return {"text": join_sentences(whole), "sentences": sentences}
+
+
+def _columns(
+    translator: "AnyTranslator", found: "Translation"
+) -> dict[str, Any]:
+    """Returns what is known of one text, without the slots that are empty."""
+    count = sum(score > -math.inf for score in found.scores)
+    return translator.task.columns(
+        found._replace(texts=found.texts[:count], scores=found.scores[:count])
+    )
+
+
+def _document(
+    translator: "AnyTranslator", text: str, is_html: bool, language: str | None
+) -> tuple[str, int]:
+    """Returns the translation, and how many of its sentences are incomplete."""
+    incomplete = 0
+
+    def translate(sentences: list[str]) -> list[str]:
+        nonlocal incomplete
+        found = translator.translate(sentences)
+        incomplete += sum(x.source_truncated | x.at_length_limit for x in found)
+        return [one.texts[0] for one in found]
+
+    if is_html:
+        return translate_html(translate, text, language), incomplete
+    return translate_text(translate, text), incomplete
 
 
 def _foreign(request: "Request", hosts: tuple[str, ...]) -> str | None:
@@ -229,21 +307,6 @@ def _foreign(request: "Request", hosts: tuple[str, ...]) -> str | None:
             f"in the browser. Received: Origin {origin}, Sec-Fetch-Site {site}"
         )
     return None
-
-
-def _columns(
-    translator: "Translator | LiteRTTranslator", texts: list[str]
-) -> dict[str, list[Any]]:
-    """Returns what `serving_default` of an export returns, by name."""
-    found = translator.translate(texts)
-    columns = translator.task.columns(
-        Translation(
-            *([getattr(one, x) for one in found] for x in Translation._fields)
-        )
-    )
-    # Empty slots have the score -inf, which JSON lacks.
-    scores = [[max(x, -3e38) for x in row] for row in columns["scores"]]
-    return {**columns, "scores": scores}
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -273,12 +336,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    translator: "Translator | LiteRTTranslator",
+    translator: "AnyTranslator",
     name: str,
     listening: socket.socket,
     max_characters: int,
+    signatures: Mapping[str, Signature] | None = None,
 ) -> None:
-    """Prints the address, and answers requests until it is interrupted.
+    """Warms up, prints the address, and answers until it is interrupted.
 
     Arguments are those of `make_app`; `listening` is what `listen` returns.
     """
@@ -287,9 +351,12 @@ def serve(
     if not ipaddress.ip_address(host).is_loopback:
         hosts = ()  # whatever names this computer has
         print("The page has no password: the whole network can use it.")
-    app = make_app(translator, name, max_characters, hosts)
+    app = make_app(translator, name, max_characters, hosts, signatures)
     import uvicorn
 
+    # The first translation builds the graph: nobody should wait for it.
+    example = _EXAMPLES.get(_languages(translator)[0], "A1?")
+    translator.translate([example, f"{example} {example}"])
     shown = f"[{host}]" if ":" in host else host
     print(
         f"{name} is at http://{shown}:{port}; press Ctrl-C to stop", flush=True

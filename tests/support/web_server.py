@@ -15,11 +15,11 @@ PREDICT = "/v1/models/demo:predict"
 
 
 @contextlib.contextmanager
-def served(translator):
+def served(translator, signatures=None):
     """Yields the address of a server in a thread."""
     import uvicorn
 
-    app = web.make_app(translator, "demo", max_characters=100)
+    app = web.make_app(translator, "demo", 100, signatures=signatures)
     config = uvicorn.Config(app, port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

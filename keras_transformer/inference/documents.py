@@ -1,0 +1,383 @@
+"""Translates documents: plain text and HTML, sentence by sentence.
+
+`translate` is what translates: it takes a list of texts and returns as many.
+All sentences of a document are given to it in one call, so that it can form
+batches; a sentence that occurs twice is translated once.
+"""
+
+import bisect
+import html
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from keras_transformer.inference.html_nodes import (
+    Node,
+    attribute_texts,
+    nodes_of,
+    with_attributes,
+)
+from keras_transformer.text.sentences import join_sentences, split_sentences
+
+Translate = Callable[[list[str]], list[str]]
+
+_LETTER = re.compile(r"[^\W\d_]")
+# Marks of quotations, lists and headings at the beginning of a line.
+_LIST_MARKS = re.compile(r"(?:[-*+•–>#]+[ \t]+)*")
+
+# What ends a sentence.
+_MARKS = ".!?。！？"
+
+
+def translate_text(translate: Translate, text: str) -> str:
+    r"""Translates a text of several sentences and lines.
+
+    Line breaks, blank lines, indentation, spaces between sentences and the
+    marks of lists at the beginning of a line (`-`, `*`, `>`, `#`) are kept,
+    and so is a sentence without letters. A sentence ends with its line.
+
+    Args:
+        translate: Takes a list of sentences, returns their translations.
+        text: Any text.
+
+    Returns:
+        The translation.
+
+    Example:
+
+    ```python
+    translate_text(kt.Translator.open("runs/demo"), "A dog. A cat.\n\n- Yes.\n")
+    # "Ein Hund. Eine Katze.\n\n- Ja.\n"
+    ```
+    """
+    parts = []  # marks, sentence, and the whitespace after it
+    starts_line = True
+    for sentence, space in split_sentences(text):
+        marks = _LIST_MARKS.match(sentence)[0] if starts_line else ""
+        parts.append((marks, sentence[len(marks) :], space))
+        starts_line = not sentence or len(f"{space}.".splitlines()) > 1
+    known = _translations(translate, (sentence for _, sentence, _ in parts))
+    return join_sentences(
+        (marks + known.get(sentence, sentence), space)
+        for marks, sentence, space in parts
+    )
+
+
+def translate_html(
+    translate: Translate, page: str, language: str | None = None
+) -> str:
+    """Translates the texts of an HTML page, and changes nothing else.
+
+    Tags, comments, whitespace between sentences, and what stands in `script`,
+    `style`, `pre`, `code` and the like, in an element with `translate="no"`
+    or in one of the class `notranslate`, are kept as they are. The attributes
+    `alt` and `title` are translated.
+
+    A sentence is translated without its tags. An element within it, such as
+    `<b>`, is placed where the translation of the element's own text is found
+    in that of the sentence, once and as whole words. If this fails for one of
+    the elements, or one continues in another sentence, all tags of the
+    sentence are placed after as large a part of its words as in the source.
+    Only if an element that is kept, such as `<code>`, is not found as it is,
+    the texts between the tags of its sentence are translated separately.
+
+    Args:
+        translate: Takes a list of sentences, returns their translations.
+        page: The page, or a part of one. It may be invalid HTML.
+        language: Code of the language that `translate` translates to: the new
+            `lang` of the element `html`. Default: that is kept.
+
+    Returns:
+        The translated page.
+
+    Example:
+
+    ```python
+    translate_html(kt.Translator.open("runs/demo"), "<p>A <b>dog</b>.</p>")
+    # "<p>Ein <b>Hund</b>.</p>"
+    ```
+    """
+    nodes = list(nodes_of(page))
+    parts = list(_parts(nodes))
+    texts = [text for part in parts for text in part.texts]
+    attributes = [text for node in nodes for text in attribute_texts(node)]
+    known = _translations(translate, [*texts, *attributes])
+    translated = "".join(part.translated(known) for part in parts)
+    return "".join(
+        with_attributes(node, known, language) for node in nodes_of(translated)
+    )
+
+
+def _translations(translate: Translate, texts: Iterable[str]) -> dict[str, str]:
+    """Returns translations, of one line each, of the texts with letters."""
+    wanted = list(dict.fromkeys(filter(_LETTER.search, texts)))
+    found = translate(wanted) if wanted else []
+    lines = (" ".join(text.split()) for text in found)
+    return dict(zip(wanted, lines, strict=True))
+
+
+# === Sentences of HTML ===
+
+
+class _Kept(NamedTuple):
+    """A part of a page that is not translated."""
+
+    raw: str
+    texts: tuple[str, ...] = ()
+
+    def translated(self, known: Mapping[str, str]) -> str:
+        return self.raw
+
+
+class _Element(NamedTuple):
+    """An element within a sentence."""
+
+    opening: str
+    inner: list["Node | _Element"]
+    closing: str
+
+    @property
+    def text(self) -> str:
+        return "".join(item.text for item in self.inner)
+
+
+class _Sentence(NamedTuple):
+    """A sentence with the tags within it."""
+
+    nodes: list[Node]
+    is_joined: bool  # the next sentence follows without whitespace
+
+    @property
+    def text(self) -> str:
+        return _collapsed("".join(node.text for node in self.nodes))
+
+    @property
+    def texts(self) -> list[str]:
+        """What may have to be translated."""
+        pieces = [_collapsed(x.text) for x in self.nodes if x.kind == "text"]
+        if not any(map(_LETTER.search, pieces)):
+            return []
+        texts = [self.text, *_element_texts(_tree(self.nodes) or [])]
+        return [*texts, *pieces] if self._has_kept_text else texts
+
+    @property
+    def _has_kept_text(self) -> bool:
+        return any(node.kind == "kept" and node.text for node in self.nodes)
+
+    def translated(self, known: Mapping[str, str]) -> str:
+        items, target = _tree(self.nodes), known.get(self.text)
+        if not self.texts:
+            placed = "".join(node.raw for node in self.nodes)
+        elif items and (found := _place(items, target, known)) is not None:
+            placed = found
+        elif self._has_kept_text:
+            placed = "".join(_piece(node, known) for node in self.nodes)
+        else:
+            placed = _spread(self.nodes, target)
+        # The empty sentence makes the other's end one between sentences.
+        pairs = [(placed, ""), ("", "")] if self.is_joined else [(placed, "")]
+        return join_sentences(pairs)
+
+
+def _parts(nodes: list[Node]) -> Iterator[_Kept | _Sentence]:
+    """Yields what a page consists of."""
+    for is_inline, group in itertools.groupby(nodes, lambda x: x.is_inline):
+        run = list(group)
+        if is_inline and any(_LETTER.search(node.text) for node in run):
+            yield from _parts_of_run(run)
+        else:
+            yield from (_Kept(node.raw) for node in run)
+
+
+def _parts_of_run(run: list[Node]) -> Iterator[_Kept | _Sentence]:
+    """Yields the sentences of nodes that may be of one sentence."""
+    starts, ends, at = [], [], 0
+    for sentence, space in split_sentences("".join(map(_shape, run))):
+        if sentence:
+            starts.append(at)
+            ends.append(at + len(sentence))
+        at += len(sentence) + len(space)
+
+    def sentence_of(placed: tuple[Node, int]) -> int | None:
+        """Returns the index of the sentence that a node belongs to."""
+        node, at = placed
+        if node.kind == "close":  # it belongs to what is before it
+            i = bisect.bisect_left(starts, at) - 1
+            return i if i >= 0 and at <= ends[i] else None
+        i = bisect.bisect_right(starts, at) - 1
+        return i if i >= 0 and at < ends[i] else None
+
+    cut = _cut(run, sorted({*starts, *ends}))
+    for i, group in itertools.groupby(cut, sentence_of):
+        nodes = [node for node, _ in group]
+        first, last = _inner(nodes) if i is not None else (0, 0)
+        yield from (_Kept(node.raw) for node in nodes[:first])
+        if first < last:
+            yield _Sentence(nodes[first:last], ends[i] in starts[i + 1 : i + 2])
+        yield from (_Kept(node.raw) for node in nodes[last:])
+
+
+def _shape(node: Node) -> str:
+    """Returns a text of the same length, to split it into sentences."""
+    if node.kind == "kept":  # no sentence ends within
+        return re.sub(r"\W", "x", node.text)
+    return re.sub(r"[^\S\u00a0\u202f]", " ", node.text)  # lines mean nothing
+
+
+def _cut(run: list[Node], cuts: list[int]) -> Iterator[tuple[Node, int]]:
+    """Yields nodes, the texts cut at positions, and where they begin."""
+    start = 0
+    for node in run:
+        end = start + len(node.text)
+        first, last = bisect.bisect(cuts, start), bisect.bisect_left(cuts, end)
+        if node.kind == "text" and first < last:
+            edges = [start, *cuts[first:last], end]
+            for a, b in itertools.pairwise(edges):
+                text = node.text[a - start : b - start]
+                raw = html.escape(text, quote=False)
+                yield node._replace(raw=raw, text=text), a
+        else:
+            yield node, start
+        start = end
+
+
+def _inner(nodes: list[Node]) -> tuple[int, int]:
+    """Returns the slice without tags that surround all of a sentence.
+
+    They are pairs, those whose other tag is elsewhere, and what has no text.
+    """
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    for i, node in enumerate(nodes):
+        if node.kind == "open":
+            opened.append(i)
+        elif node.kind == "close" and opened:
+            if nodes[opened[-1]].name == node.name:
+                partners[i] = opened.pop()
+                partners[partners[i]] = i
+    first, last = 0, len(nodes)
+    while first < last:
+        if not nodes[first].text and first not in partners:
+            first += 1
+        elif not nodes[last - 1].text and last - 1 not in partners:
+            last -= 1
+        elif partners.get(first) == last - 1:
+            first, last = first + 1, last - 1
+        else:
+            break
+    return first, last
+
+
+def _tree(nodes: list[Node]) -> list[Node | _Element] | None:
+    """Returns nodes with elements in the place of tags, None if one lacks."""
+    levels: list[list] = [[]]
+    opened: list[Node] = []
+    for node in nodes:
+        if node.kind == "open":
+            opened.append(node)
+            levels.append([])
+        elif node.kind == "close":
+            if not opened or opened[-1].name != node.name:
+                return None
+            element = _Element(opened.pop().raw, levels.pop(), node.raw)
+            levels[-1].append(element)
+        else:
+            levels[-1].append(node)
+    return None if opened else levels[0]
+
+
+def _element_texts(items: list[Node | _Element]) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, _Element):
+            yield _collapsed(item.text)
+            yield from _element_texts(item.inner)
+
+
+def _place(
+    items: list[Node | _Element], target: str, known: Mapping[str, str]
+) -> str | None:
+    """Returns a translation with its elements, None if one has no place."""
+    spots = [(0, 0, "")]
+    for item in items:
+        is_element = isinstance(item, _Element)
+        if not is_element and item.kind == "text":
+            continue
+        source = _collapsed(item.text)
+        span = _find(source, target, known.get(source) if is_element else None)
+        if span is None:
+            return None
+        raw = (
+            _place(item.inner, target[slice(*span)], known)
+            if is_element
+            else item.raw
+        )
+        if raw is None:
+            return None
+        if is_element:
+            raw = item.opening + raw + item.closing
+        spots.append((*span, raw))
+    spots.sort()
+    placed = ""
+    for (_, start, raw), (end, *_) in itertools.pairwise(
+        [*spots, (len(target), 0, "")]
+    ):
+        if start > end:
+            return None  # two in one place
+        placed += raw + html.escape(target[start:end], quote=False)
+    return placed
+
+
+def _find(
+    source: str, target: str, translation: str | None
+) -> tuple[int, int] | None:
+    """Returns where a translation is in that of its sentence.
+
+    Names and numbers may be as in the source.
+    """
+    for wanted in filter(None, (translation, source)):
+        if not source.endswith(tuple(_MARKS)):
+            wanted = wanted.rstrip(_MARKS)
+        pattern = rf"(?<!\w){re.escape(wanted)}(?!\w)"
+        found = [m.span() for m in re.finditer(pattern, target, re.IGNORECASE)]
+        if wanted and len(found) == 1:
+            return found[0]
+    return None
+
+
+def _spread(nodes: list[Node], target: str) -> str:
+    """Returns a translation with tags after the same part of its words."""
+    words = [match.span() for match in re.finditer(r"\S+", target)]
+    count = len("".join(node.text for node in nodes).split())
+    source, least, at, placed = "", 0, 0, ""
+    for node in nodes:
+        source += node.text
+        if node.kind == "text":
+            continue
+        index = round(len(source.split()) * len(words) / max(count, 1))
+        if node.kind == "close":  # after a word, if there is one
+            index = min(max(index, least), len(words))
+            end = words[index - 1][1] if index else 0
+            if not source.endswith(tuple(_MARKS)):
+                end = len(target[:end].rstrip(_MARKS + ","))
+        else:
+            end = [*words, (len(target), 0)][index][0]
+            least = index + 1
+        end = max(at, end)
+        placed += html.escape(target[at:end], quote=False) + node.raw
+        at = end
+    return placed + html.escape(target[at:], quote=False)
+
+
+def _piece(node: Node, known: Mapping[str, str]) -> str:
+    """Returns a node of a sentence that is translated in pieces."""
+    found = known.get(_collapsed(node.text))
+    if node.kind != "text" or found is None:
+        return node.raw
+    inner = node.text.strip()
+    before, _, after = node.text.partition(inner)
+    return before + html.escape(found, quote=False) + after
+
+
+def _collapsed(text: str) -> str:
+    return " ".join(text.split())

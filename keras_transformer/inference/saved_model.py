@@ -1,0 +1,249 @@
+"""`SavedModelTranslator`: what `Translator` does, with a SavedModel.
+
+It needs TensorFlow and tensorflow-text, as TensorFlow Serving has them.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.inference.signatures import (
+    Arrays,
+    Signature,
+    graph_signatures,
+)
+from keras_transformer.inference.texts import (
+    Score,
+    Translation,
+    batches_by_length,
+    read_pairs,
+    read_sources,
+)
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import ParsingTask, Task, TranslationTask
+
+_FILE = "saved_model.pb"
+_METADATA_FILE = "assets.extra/keras_transformer.json"
+_CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
+
+
+def is_export(path: str | os.PathLike) -> bool:
+    """Returns whether a folder is a SavedModel, or has versions of one."""
+    return _newest_version(Path(path)) is not None
+
+
+def _newest_version(path: Path) -> Path | None:
+    """Returns the folder that TensorFlow Serving would load."""
+    if (path / _FILE).is_file():
+        return path
+    found = [
+        file.parent
+        for file in path.glob(f"*/{_FILE}")
+        if file.parent.name.isdecimal()
+    ]
+    return max(found, key=lambda folder: int(folder.name), default=None)
+
+
+class SavedModelTranslator:
+    """Translates text with a SavedModel that `export` wrote.
+
+    It does what `Translator` does with a run. Search and number of
+    translations are those of the export. Several threads may use it.
+
+    Args:
+        path: The folder of the SavedModel.
+        metadata: Its `keras_transformer.json`; may be empty.
+        signatures: Its signatures; `serving_default` is needed.
+
+    Example:
+
+    ```python
+    translator = SavedModelTranslator.open("models/en-de/1")
+    translator("I am a student.")  # "Ich bin Student."
+    ```
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        metadata: dict[str, Any],
+        signatures: dict[str, Signature],
+    ) -> None:
+        self.path = path
+        self.metadata = metadata
+        self.signatures = signatures
+        default = signatures.get("serving_default")
+        outputs = default.outputs() if default else {}
+        tasks = {
+            task.output: task for task in (TranslationTask(), ParsingTask())
+        }
+        found = [task for name, task in tasks.items() if name in outputs]
+        if not found or list(default.inputs) != ["text"]:
+            raise InputError(
+                f"{path} must have the signature serving_default with the "
+                f"input text and the output {' or '.join(tasks)}, as `export` "
+                f"writes it. Received: {', '.join(outputs) or 'none'}"
+            )
+        self.task: Task = found[0]
+        self.num_translations: int = outputs[self.task.output].shape[1]
+        # Unknown, if it was exported with other settings than of beam search.
+        search = metadata.get("search", {})
+        self.search = BeamSearch(**search) if "beam_size" in search else None
+        self.dtype: str | None = metadata.get("dtype")
+        self.version = int(path.name) if path.name.isdecimal() else 1
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> "SavedModelTranslator":
+        """Returns the translator of a SavedModel.
+
+        Args:
+            path: A folder that `keras-transformer export` wrote, or one with
+                several of them, named by their versions: the newest is used.
+
+        Raises:
+            InputError: If it is not such a folder, its metadata are damaged,
+                or TensorFlow or tensorflow-text is not installed.
+        """
+        folder = _newest_version(Path(path))
+        if folder is None:
+            raise InputError(
+                f"A SavedModel is a folder with {_FILE}, which "
+                f"`keras-transformer export` writes. Received: {path}"
+            )
+        try:
+            import tensorflow as tf
+            import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+        except ImportError as error:
+            raise InputError(
+                "A SavedModel needs TensorFlow and tensorflow-text. Install "
+                'them with: pip install "keras-transformer-nmt[tensorflow]"'
+            ) from error
+        file = folder / _METADATA_FILE
+        try:
+            metadata = json.loads(file.read_bytes()) if file.exists() else {}
+        except ValueError as error:
+            raise InputError(
+                f"{file} must be valid JSON. Received: {error}"
+            ) from error
+        loaded = tf.saved_model.load(folder)
+        signatures = graph_signatures(loaded.signatures)
+        translator = cls(folder, metadata, signatures)
+        translator._loaded = loaded  # the signatures do not own its variables
+        return translator
+
+    def __call__(self, texts: Any) -> str | list[str]:
+        """Returns the best translation of one text, or a list of several."""
+        translations = self.translate(texts)
+        if isinstance(translations, Translation):
+            return translations.texts[0]
+        return [translation.texts[0] for translation in translations]
+
+    def translate(
+        self,
+        texts: Any,
+        batch_tokens: int = 2048,
+        workers: int = 1,
+        prefixes: Any = None,
+    ) -> Translation | list[Translation]:
+        """Translates texts, in batches of similar length.
+
+        Args:
+            texts: As in `Translator.translate`.
+            batch_tokens: Likewise; a token is taken to have 4 characters.
+            workers: Ignored: a SavedModel decides itself what it computes at
+                the same time.
+            prefixes: As in `Translator.translate`; the model needs the
+                signature `translate_prefix`.
+
+        Returns:
+            A `Translation` for a single text, else a list with one
+            `Translation` per text, in the order of the texts.
+
+        Raises:
+            InputError: If a text is not a string of valid Unicode, not each
+                text has one prefix, or the model lacks the signature.
+        """
+        del workers
+        texts, prefixes, is_single = read_sources(texts, prefixes)
+        inputs, name = {"text": texts}, "serving_default"
+        if any(prefixes):
+            inputs["prefix"], name = prefixes, "translate_prefix"
+        columns = self._call(name, inputs, batch_tokens)
+        fields = [self.task.output, *Translation._fields[1:]]
+        translations = [
+            Translation(
+                # A model may spell bytes that are not UTF-8.
+                [text.decode("utf-8", "replace") for text in best],
+                *rest,
+            )
+            for best, *rest in zip(
+                *(columns[x] for x in fields if x in columns), strict=True
+            )
+        ]
+        return translations[0] if is_single else translations
+
+    def score(
+        self, sources: Any, targets: Any, batch_tokens: int = 2048
+    ) -> Score | list[Score]:
+        """Returns how likely given translations are.
+
+        Args:
+            sources: As in `Translator.score`.
+            targets: Likewise.
+            batch_tokens: As in `translate`, of the sources.
+
+        Returns:
+            A `Score` for a single pair, else a list with one per pair.
+
+        Raises:
+            InputError: If the numbers of sources and targets differ, a text
+                is not valid or too long, or the model lacks the signature.
+        """
+        sources, targets, is_single = read_pairs(sources, targets)
+        inputs = {"text": sources, "translation": targets}
+        columns = self._call("score", inputs, batch_tokens)
+        for side in ("source", "translation"):
+            cut = columns[f"{side}_truncated"]
+            if any(cut):
+                raise InputError(
+                    "A text to score must not be longer than the model reads. "
+                    f"Received: a longer {side} at index {cut.index(True)}"
+                )
+        names = ("scores", "log_probs", "perplexities")
+        rows = zip(*(columns[name] for name in names), strict=True)
+        scores = [Score(*row) for row in rows]
+        return scores[0] if is_single else scores
+
+    def _call(
+        self, name: str, inputs: dict[str, list[str]], batch_tokens: int
+    ) -> dict[str, list]:
+        """Returns the outputs of texts, which are sent in batches."""
+        if name not in self.signatures:
+            raise InputError(
+                f"{self.path} must have the signature {name}. Received: "
+                f"{', '.join(self.signatures)}. Export the run again with it."
+            )
+        call = self.signatures[name].call
+        texts = inputs["text"]
+        lengths = [len(text) // _CHARACTERS_PER_TOKEN for text in texts]
+        rows: list = [None] * len(texts)
+        names: list[str] = []
+        for batch in batches_by_length(lengths, batch_tokens, batch_tokens):
+            found: Arrays = call(
+                {
+                    x: np.array([values[i].encode() for i in batch], object)
+                    for x, values in inputs.items()
+                }
+            )
+            # Widths may differ from batch to batch.
+            columns = [found[x].tolist() for x in found]
+            names = list(found)
+            for i, *row in zip(batch, *columns, strict=True):
+                rows[i] = row
+        if not rows:
+            return {x: [] for x in self.signatures[name].outputs()}
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))

@@ -1,0 +1,320 @@
+"""Documents: what is translated, and what is kept."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_transformer.inference.documents import translate_html, translate_text
+
+WORDS = {
+    "The": "Der",
+    "red": "rote",
+    "dog": "Hund",
+    "sleeps": "schläft",
+    "cat": "Katze",
+    "eats": "frisst",
+}
+
+
+class Fake:
+    """Translates word by word, and records what it was asked."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, texts):
+        self.calls.append(list(texts))
+        return [
+            re.sub(r"\w+", lambda match: WORDS.get(match[0], match[0]), text)
+            for text in texts
+        ]
+
+
+def shout(texts):
+    return [text.upper() for text in texts]
+
+
+def identity(texts):
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "The dog sleeps. The cat eats.",
+            "Der Hund schläft. Der Katze frisst.",
+        ),
+        (
+            "The dog\nsleeps\n\n  The cat.\r\n\tdog  \n",
+            "Der Hund\nschläft\n\n  Der Katze.\r\n\tHund  \n",
+        ),
+        (
+            "- The dog\n  * cat\n> > dog\n# The cat - dog",
+            "- Der Hund\n  * Katze\n> > Hund\n# Der Katze - Hund",
+        ),
+        ("", ""),
+        (" \n\n", " \n\n"),
+        ("----\n3.14\n!?\n", "----\n3.14\n!?\n"),
+        ("狗。猫。", "狗。猫。"),
+    ],
+)
+def test_texts(text, expected):
+    assert translate_text(Fake(), text) == expected
+
+
+def test_translations_of_several_lines_are_one_line():
+    found = translate_text(lambda texts: ["a\nb \u2028 c"] * len(texts), "x\ny")
+    assert found == "a b c\na b c"
+
+
+def test_one_call_with_each_sentence_once():
+    fake = Fake()
+    translate_text(fake, "dog. \nThe cat.\n1.\n\n- dog.\ndog.")
+    assert fake.calls == [["dog.", "The cat."]]
+    fake = Fake()
+    translate_text(fake, "\n 1 \n")
+    translate_html(fake, "<p>1 &amp; 2</p><pre>dog</pre>")
+    assert fake.calls == []
+
+
+PAGE = """<!DOCTYPE html>
+<html lang='en' class="x">
+<head><title>The dog</title>
+  <script>if (a < b) { "The dog" }</script><style>p { dog: cat }</style>
+  <!-- The dog -->
+</head>
+<body>
+<h1 id=dog data-title="dog" title="The red dog">The <em>dog</em></h1>
+<p>The <b class="dog">red dog</b> sleeps.
+   The
+   <a href="/cat?a=1&amp;b=dog">cat</a> eats. <br>
+The dog<img src=dog.png alt='The "cat"'/>
+<pre>
+ The dog
+</pre>
+<p translate="no">The <i>dog</i></p>
+<ul><li>cat<li class="a notranslate">cat</li></ul>
+<p>The dog eats <code>dog.cat</code> &lt; 5 &amp; &quot;sleeps&quot;.</p>
+</body>
+</html>
+"""
+TRANSLATED = """<!DOCTYPE html>
+<html lang="de" class="x">
+<head><title>Der Hund</title>
+  <script>if (a < b) { "The dog" }</script><style>p { dog: cat }</style>
+  <!-- The dog -->
+</head>
+<body>
+<h1 id=dog data-title="dog" title="Der rote Hund">Der <em>Hund</em></h1>
+<p>Der <b class="dog">rote Hund</b> schläft.
+   Der <a href="/cat?a=1&amp;b=dog">Katze</a> frisst. <br>
+Der Hund<img src=dog.png alt="Der &quot;Katze&quot;"/>
+<pre>
+ The dog
+</pre>
+<p translate="no">The <i>dog</i></p>
+<ul><li>Katze<li class="a notranslate">cat</li></ul>
+<p>Der Hund frisst <code>dog.cat</code> &lt; 5 &amp; "schläft".</p>
+</body>
+</html>
+"""
+
+
+def test_a_page():
+    fake = Fake()
+    assert translate_html(fake, PAGE, "de") == TRANSLATED
+    assert len(fake.calls) == 1
+    texts = fake.calls[0]
+    assert "The red dog sleeps." in texts and "The cat eats." in texts
+    assert len(texts) == len(set(texts))
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("<HTML><p>dog", '<HTML lang="de"><p>Hund'),
+        ('<html lang="en" dir="ltr">', '<html lang="de" dir="ltr">'),
+    ],
+)
+def test_the_language(page, expected):
+    assert translate_html(Fake(), page, "de") == expected
+    assert translate_html(identity, page) == page
+
+
+@pytest.mark.parametrize(
+    ("page", "translations", "expected"),
+    [
+        # Where its translation is, in another order.
+        (
+            "<i>He</i> saw <b>the dog</b>.",
+            {
+                "He saw the dog.": "Den Hund sah er.",
+                "He": "Er.",
+                "the dog": "den Hund",
+            },
+            "<b>Den Hund</b> sah <i>er</i>.",
+        ),
+        # Nested.
+        (
+            "a <a><b>big</b> dog</a> c",
+            {
+                "a big dog c": "x gros hund y",
+                "big dog": "gros hund",
+                "big": "gros",
+            },
+            "x <a><b>gros</b> hund</a> y",
+        ),
+        # Not found, found twice, or not as a whole word: the same part.
+        ("a <b>b</b> c", {"a b c": "x y z"}, "x <b>y</b> z"),
+        ("a <b>b</b>.", {"a b.": "x y."}, "x <b>y</b>."),
+        ("a <b>b</b> b", {"a b b": "x b b"}, "x <b>b</b> b"),
+        ("a <b>b</b> c", {"a b c": "x bb c"}, "x <b>bb</b> c"),
+        ("a b <b>c</b> d", {"a b c d": "y z"}, "y <b>z</b>"),
+        ("a <b>b</b> c", {"a b c": ""}, "<b></b>"),
+        ("a <b>b</b> <i>c</i>", {"a b c": "x y"}, "x <b>y</b><i></i>"),
+        # An element that continues in another sentence.
+        ("<b>Ah. Be</b> c", {"Ah.": "X.", "Be c": "y z"}, "<b>X. y</b> z"),
+        # Two in the same place.
+        (
+            "a <b>b</b> <i>c</i> d",
+            {"a b c d": "x v w z", "b": "v w", "c": "w z"},
+            "x <b>v</b> <i>w</i> z",
+        ),
+        # Something without text, in the middle and at the ends.
+        ("a<img> b", {"a b": "x y"}, "x <img>y"),
+        ("<img>a b<!-- c --> ", {"a b": "z < y"}, "<img>z &lt; y<!-- c --> "),
+        # What is kept is found as it is, or all is translated in pieces.
+        (
+            "Go <code>a. B</code> on.",
+            {"Go a. B on.": "Mit a. B los."},
+            "Mit <code>a. B</code> los.",
+        ),
+        (
+            "Go <code>a. B</code> <b>on</b>.",
+            {"Go a. B on.": "Mit a los.", "on": "los"},
+            "GO <code>a. B</code> <b>los</b>.",
+        ),
+        # From Chinese.
+        (
+            "<b>狗。</b>猫。",
+            {"狗。": "Dog.", "猫。": "Cat."},
+            "<b>Dog. </b>Cat.",
+        ),
+    ],
+)
+def test_elements_within_sentences(page, translations, expected):
+    def translate(texts):
+        return [translations.get(text, text.upper()) for text in texts]
+
+    assert translate_html(translate, page) == expected
+
+
+class Tags(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, attributes))
+
+    def handle_endtag(self, tag):
+        self.found.append(tag)
+
+    def handle_comment(self, data):
+        self.found.append(("comment", data))
+
+
+def tags(page):
+    return sorted(map(str, Tags(page).found))
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "The dog",
+            "sleeps.",
+            "A ",
+            "b",
+            " ",
+            "\n",
+            "1",
+            "。",
+            "&lt;",
+            "&amp",
+        ),
+        *("&#65;", "&nbsp;", "<", ">", "“Hi.” ", "< 3", "\r\n", "&x;", "ß"),
+        *("<b>", "</b>", "<i class='x y'>", "</i>", '<a href="?a=1">', "</a>"),
+        *("<p>", "</p>", "<br>", "<br/>", "<img src=x>", "<!-- c. D -->"),
+        *("<code>", "</code>", "<pre>", "</pre>", "<script>a</script>"),
+        *(
+            "<td translate=no>",
+            "</td>",
+            "<span class='notranslate'>",
+            "</span>",
+        ),
+        *(
+            "<!DOCTYPE html>",
+            "<?php ?>",
+            "<![CDATA[x]]>",
+            "<title>",
+            "</title>",
+        ),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=16).map("".join), st.sampled_from([1, 2, 3]))
+def test_no_tag_is_lost(page, words):
+    """Whatever a translation is: as long, shorter, or empty."""
+
+    def translate(texts):
+        return [" ".join(text.split()[: words - 1]) for text in texts]
+
+    for function in (translate, shout, identity):
+        assert tags(translate_html(function, page)) == tags(page)
+
+
+CLEAN = st.sampled_from(
+    [
+        *(
+            "The dog",
+            " sleeps.",
+            " A ",
+            "b ",
+            "\n  ",
+            " 1 ",
+            "“Hi.” ",
+            "ß",
+            "，",
+        ),
+        *("<b>", "</b>", "<i class='x y'>", "</i>", "<p>", "</p>", "<br>"),
+        *(
+            "<img alt=x>",
+            "<!-- c. D -->",
+            "<code>a  b</code>",
+            "<pre>a\n  b</pre>",
+        ),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(CLEAN, max_size=16).map("".join))
+def test_all_but_the_texts_is_kept(page):
+    """Of whitespace, what is within a sentence may change."""
+    found = translate_html(identity, page)
+    assert re.sub(r"\s+", " ", found) == re.sub(r"\s+", " ", page)
+
+
+@pytest.mark.parametrize("unit", ["<b>", "dog. ", "<b>a</b> ", "&", "<"])
+def test_long_pages(unit):
+    # Minutes, if the time grew with the square of the length.
+    page = unit * 20_000
+    assert tags(translate_html(identity, page)) == tags(page)

@@ -1,0 +1,105 @@
+"""A SavedModel does what the translator does that it was exported from."""
+
+import json
+import shutil
+
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.inference.saved_model import (
+    SavedModelTranslator,
+    is_export,
+)
+
+TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat 🙂 sleeps.", "dog"]
+
+
+@pytest.fixture(scope="module")
+def opened(exported):
+    return SavedModelTranslator.open(exported)
+
+
+def test_translations_are_those_of_the_translator(opened, translator):
+    found = opened.translate(TEXTS, batch_tokens=8)
+    for ours, theirs in zip(found, translator.translate(TEXTS), strict=True):
+        assert ours.texts == theirs.texts
+        assert ours.scores == pytest.approx(theirs.scores, abs=1e-4)
+        assert ours[2:] == theirs[2:]
+    assert opened("dog") == "Hund"
+    assert opened.translate(["cat"])[0] == opened.translate("cat")
+    assert opened.translate([]) == []
+    assert opened(["dog"]) == ["Hund"]
+
+
+def test_what_is_known_of_an_export(opened, translator, exported):
+    assert opened.num_translations == 3
+    assert opened.search == translator.search
+    assert opened.task.output == "translations"
+    assert (opened.version, opened.dtype) == (1, "float32")
+    assert set(opened.signatures) == {"serving_default", "greedy", "detokenize"}
+
+
+def test_the_newest_version_is_opened(exported, tmp_path):
+    assert is_export(exported) and is_export(exported.parent)
+    assert not is_export(tmp_path) and not is_export(tmp_path / "missing")
+    for name in ("2", "10", "old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").touch()
+    shutil.rmtree(tmp_path / "10")
+    shutil.copytree(exported, tmp_path / "10")
+    found = SavedModelTranslator.open(tmp_path)
+    assert (found.path.name, found.version) == ("10", 10)
+
+
+def test_a_signature_that_lacks_is_named(opened):
+    with pytest.raises(kt.InputError, match="signature score. Received: "):
+        opened.score("dog", "Hund")
+    with pytest.raises(kt.InputError, match="signature translate_prefix. "):
+        opened.translate("dog", prefixes="H")
+
+
+class Scores:
+    """What the signature `score` is: exporting it takes long."""
+
+    def __init__(self, cut):
+        self.cut = cut
+
+    def call(self, inputs):
+        import numpy as np
+
+        values = np.arange(len(inputs["text"]), dtype=np.float32)
+        flags = np.full(len(inputs["text"]), False)
+        cut = flags | (inputs["translation"] == self.cut)
+        return {
+            "scores": values,
+            "log_probs": -values,
+            "perplexities": values + 1,
+            "source_truncated": flags,
+            "translation_truncated": cut,
+        }
+
+
+def test_scores(opened):
+    signatures = {**opened.signatures, "score": Scores(b"x")}
+    found = SavedModelTranslator(opened.path, {}, signatures)
+    assert found.search is None
+    assert found.score(["long text here", "b"], ["a", "b"]) == [
+        (0.0, 0.0, 1.0),
+        (1.0, -1.0, 2.0),
+    ]
+    with pytest.raises(kt.InputError, match="longer translation at index 1"):
+        found.score(["a", "b"], ["a", "x"])
+
+
+def test_folders_that_are_no_export(tmp_path, opened, exported):
+    with pytest.raises(kt.InputError, match="folder with saved_model.pb"):
+        SavedModelTranslator.open(tmp_path)
+    signatures = {"other": opened.signatures["greedy"]}
+    with pytest.raises(kt.InputError, match="must have the signature serving"):
+        SavedModelTranslator(tmp_path, {}, signatures)
+    folder = shutil.copytree(exported, tmp_path / "1")
+    metadata = folder / "assets.extra" / "keras_transformer.json"
+    json.loads(metadata.read_text())
+    metadata.write_text("{")
+    with pytest.raises(kt.InputError, match="must be valid JSON"):
+        SavedModelTranslator.open(folder)
