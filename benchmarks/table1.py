@@ -142,7 +142,7 @@ def plot(results: dict, path: pathlib.Path) -> None:
     """Plots all times, over the length and over the width."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for ax, sizes, key, label, fixed in (
         (axes[0], "lengths", "over_length", "length n", "width"),
@@ -160,7 +160,14 @@ def plot(results: dict, path: pathlib.Path) -> None:
         ax.set_xticks(results[sizes], [f"{size:,}" for size in results[sizes]])
         ax.minorticks_off()
         ax.grid(alpha=0.3)
-        ax.legend(title="growth exponent", fontsize=8)
+        # Above the axes, where there are no points.
+        ax.legend(
+            title="growth exponent",
+            fontsize=8,
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            frameon=False,
+        )
     axes[0].set_ylabel("milliseconds per forward pass")
     figure.savefig(path, dpi=120)
 

@@ -55,7 +55,7 @@ os.environ["FOLDER"] = FOLDER = "runs/opus-mt-en-de"
 
 # %% language="bash"
 # rm -rf runs/short $FOLDER
-# keras-transformer train --data embedded --preset tiny \
+# keras-transformer train embedded --preset tiny \
 #     --steps $STEPS --warmup-steps 200 --output runs/short
 # keras-transformer export runs/short --output $FOLDER --format huggingface
 # ls -sh $FOLDER
@@ -141,7 +141,7 @@ kt.plotting.translation_figure(attention, "cross")
 
 # %% language="bash"
 # rm -rf runs/fine-tuned
-# keras-transformer train --data embedded --init-from runs/imported \
+# keras-transformer train embedded --init-from runs/imported \
 #     --steps $STEPS --output runs/fine-tuned
 # keras-transformer evaluate runs/fine-tuned --data embedded --split valid
 

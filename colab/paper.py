@@ -96,7 +96,7 @@ COLORS = {
 }
 
 figure, axes = plt.subplots(figsize=(8, 6))
-axes.set(xlim=(-0.6, 1.6), ylim=(-0.5, 9.5))
+axes.set(xlim=(-0.7, 1.6), ylim=(-0.5, 9.5))
 axes.axis("off")
 for x, boxes, end in ((0, ENCODER, 6), (1, DECODER, 8)):
     for y, text in enumerate(boxes):
@@ -106,6 +106,11 @@ for x, boxes, end in ((0, ENCODER, 6), (1, DECODER, 8)):
         if y:
             arrow = dict(arrowstyle="->")
             axes.annotate("", (x, y - 0.3), (x, y - 0.7), arrowprops=arrow)
+        if text == norm:  # the residual connection around a sub-layer
+            axes.plot(
+                [x, x - 0.36, x - 0.36], [y - 1.5, y - 1.5, y], "0.4", lw=1
+            )
+            axes.annotate("", (x - 0.2, y), (x - 0.36, y), arrowprops=arrow)
     # The layers, which are all alike.
     frame = plt.Rectangle((x - 0.42, 1.5), 0.84, end - 2, fill=False, ec="0.6")
     axes.add_patch(frame)
@@ -113,7 +118,7 @@ for x, boxes, end in ((0, ENCODER, 6), (1, DECODER, 8)):
 # The encoder's output goes to every layer of the decoder.
 axes.plot([0, 0, 0.5, 0.5], [5.3, 5.8, 5.8, 4], color="0.4")
 axes.annotate("", (0.75, 4), (0.5, 4), arrowprops=dict(arrowstyle="->"))
-axes.set_title(f"{config.num_parameters:,} parameters")
+axes.set_title(f"Preset base: {config.num_parameters:,} parameters")
 plt.show()
 
 # %% [markdown]
@@ -402,7 +407,8 @@ train_batches = kt.train.training_batches(
 valid_batches = kt.train.evaluation_batches(
     corpus.pairs("valid"), tokenizer, **limits
 )
-kt.plotting.corpus_figure(list(corpus.pairs("train"))[:5_000], tokenizer)
+sample = list(corpus.pairs("train"))[:5_000]
+kt.plotting.corpus_figure(sample, tokenizer, title="Sample of train")
 
 # %% [markdown]
 # ## 6 Results

@@ -133,7 +133,7 @@ print(repaired, had_to)
 
 # %% language="bash"
 # rm -rf runs/parser
-# keras-transformer train --data runs/treebank --preset tiny --vocab-size 480 \
+# keras-transformer train runs/treebank --preset tiny --vocab-size 480 \
 #     --steps $STEPS --warmup-steps 200 --output runs/parser
 
 # %% [markdown]

@@ -30,8 +30,6 @@ import os
 import sys
 
 os.environ["KERAS_BACKEND"] = "jax"
-# Keras also imports TensorFlow where it is installed.
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 if "google.colab" in sys.modules:
     checkout = "/content/keras-transformer"
@@ -44,7 +42,14 @@ if "google.colab" in sys.modules:
 EPOCHS = int(os.environ.get("EPOCHS", "2"))
 
 # %%
+import contextlib
 from importlib.resources import files
+
+from keras_transformer.support.startup import quiet_tensorflow_import
+
+# `fit` of Keras imports TensorFlow where it is installed, which logs a lot.
+with quiet_tensorflow_import(), contextlib.suppress(ImportError):
+    import tensorflow  # noqa: F401
 
 import keras
 import matplotlib.pyplot as plt

@@ -61,7 +61,7 @@ sources[:3]
 
 # %% language="bash"
 # rm -rf runs/en-de runs/models
-# keras-transformer train --data embedded --preset tiny \
+# keras-transformer train embedded --preset tiny \
 #     --steps $STEPS --warmup-steps 200 --output runs/en-de
 # ls runs/en-de
 

@@ -152,7 +152,7 @@ print(str(trace).split("Beam search")[0])
 
 # %% [markdown]
 # The page draws the beam search as a tree. Choose a token to see its
-# hypothesis. `keras-transformer trace` writes it to a file.
+# hypothesis. `keras-transformer plot trace` writes it to a file.
 
 # %%
 trace.to_html()

@@ -167,6 +167,7 @@ class Transformer(_Model):
                 embedding.build((None, None))
         self.source_positions.build(states)
         self.target_positions.build(states)
+        self.dropout.build(states)  # for `summary`
         self.encoder.build(states)
         self.decoder.build(states, states)
         self.built = True

@@ -37,7 +37,9 @@ def test_examples_of_the_docstrings():
 
 
 def test_summary_counts_the_parameters(capsys):
-    small().summary()
+    model = small()
+    assert model.dropout.built
+    model.summary()
     assert f"{small().config.num_parameters:,}" in capsys.readouterr().out
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from keras_transformer.convert.model import ForeignModel
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import quiet_tensorflow_import
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
@@ -40,7 +41,8 @@ def load(
     Raises:
         InputError: If the folder cannot be read or has no such model.
     """
-    from keras_transformer.inference.translator import Translator
+    with quiet_tensorflow_import():
+        from keras_transformer.inference.translator import Translator
 
     found = read(folder, format, target_language)
     model = found.load_model(dtype)

@@ -100,6 +100,9 @@ class TiedEmbedding(keras.layers.Layer):
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
 
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (*input_shape, self.d_model)  # of ids
+
     def compute_output_spec(
         self, inputs: Any, reverse: bool = False
     ) -> keras.KerasTensor:

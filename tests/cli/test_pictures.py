@@ -1,10 +1,12 @@
 """The commands that show something."""
 
+import html
 import json
 import re
 
 import pytest
 from commands import check_refused
+from PIL import Image
 
 from keras_transformer.showing import plotting
 
@@ -13,7 +15,16 @@ from keras_transformer.showing import plotting
 
 def test_trace_prints_the_steps(run_cli, trained):
     code, out, _ = run_cli(
-        *("trace", trained.run, "the cat", "--beam-size", 2, "--tokens", 3),
+        *(
+            "plot",
+            "trace",
+            trained.run,
+            "the cat",
+            "--beam-size",
+            2,
+            "--tokens",
+            3,
+        ),
         *("--extra-length", 1),
     )
     assert code == 0
@@ -25,7 +36,15 @@ def test_trace_prints_the_steps(run_cli, trained):
 
 def test_trace_writes_a_page(run_cli, trained, tmp_path):
     page = tmp_path / "a.html"
-    arguments = ("trace", trained.run, "a", "--extra-length", 1, "--output")
+    arguments = (
+        "plot",
+        "trace",
+        trained.run,
+        "a",
+        "--extra-length",
+        1,
+        "--output",
+    )
     result = run_cli(*arguments, page)
     assert result.out == f"the search is shown in {page}\n"
     assert page.read_text("utf-8").startswith("<!doctype html>")
@@ -56,16 +75,18 @@ def test_attention_plots_a_layer(
     monkeypatch.setattr(plotting, "translation_figure", translation_figure)
     picture = tmp_path / "a.png"
     code, out, _ = run_cli(
-        "attention", "runs/x", "a cat", "--output", picture, *flags
+        *("plot", "attention", "runs/x", "a cat", "--output", picture),
+        *flags,
     )
     assert (code, out) == (0, f"the attention is shown in {picture}\n")
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    text = Image.open(picture).text
+    assert (text["Title"], text["Description"]) == ("a cat", "A CAT")
     assert calls == [(["<s>", "A", "CAT"], kind, layer)]
 
 
 def test_attention_as_a_page(run_cli, fake_translators, tmp_path):
     page = tmp_path / "a.html"
-    arguments = ("attention", "runs/x", "a cat", "--output", page)
+    arguments = ("plot", "attention", "runs/x", "a cat", "--output", page)
     assert run_cli(*arguments).out == f"the attention is shown in {page}\n"
     assert '"source": "a cat", "target": "A CAT"' in page.read_text("utf-8")
     for flags in (("--kind", "encoder"), ("--layer", 1)):
@@ -77,13 +98,13 @@ def test_attention_refuses_a_layer_that_is_not_there(
 ):
     picture = tmp_path / "a.png"
     flags = ("--output", picture, "--layer", 3)
-    result = run_cli("attention", "runs/x", "a", *flags)
+    result = run_cli("plot", "attention", "runs/x", "a", *flags)
     check_refused(result, "layers 1 to 2", "layer=3")
     assert not picture.exists()
 
 
 def test_attention_refuses_bytes_that_are_not_utf8(run_cli):
-    result = run_cli("attention", "run", "\udcff", "--output", "a.png")
+    result = run_cli("plot", "attention", "run", "\udcff", "--output", "a.png")
     check_refused(result, "valid UTF-8", r"'\udcff'")
 
 
@@ -92,7 +113,7 @@ def test_attention_refuses_bytes_that_are_not_utf8(run_cli):
 
 def test_curve_plots_the_log(run_cli, trained, tmp_path):
     picture = tmp_path / "a.svg"
-    code, out, _ = run_cli("curve", trained.run, "--output", picture)
+    code, out, _ = run_cli("plot", "curve", trained.run, "--output", picture)
     assert code == 0
     assert out == f"2 epochs are plotted in {picture}\n"
     assert "validation" in picture.read_text("utf-8")
@@ -114,11 +135,39 @@ def test_curve_of_what_no_training_wrote(
     copy.mkdir()
     (copy / "config.json").write_text(json.dumps(config), "utf-8")
     (copy / "tokenizer.model").symlink_to(trained.run / "tokenizer.model")
-    result = run_cli("curve", copy, "--output", tmp_path / "a.svg")
+    result = run_cli("plot", "curve", copy, "--output", tmp_path / "a.svg")
     check_refused(result, f"{model} has no curve", str(copy))
 
 
-# === plot ===
+# === masks ===
+
+
+def test_masks_have_the_tokens_of_a_translation(run_cli, trained, tmp_path):
+    picture = tmp_path / "a.svg"
+    result = run_cli(
+        *("plot", "masks", trained.run, "the cat", "--extra-length", 1),
+        *("--padding", 3, "--output", picture),
+    )
+    assert (result.code, result.out) == (
+        0,
+        f"the masks are shown in {picture}\n",
+    )
+    texts = svg_texts(picture)
+    assert {"decoder: look-ahead", "<s>", "</s>"} <= set(texts)
+    assert texts.count("<pad>") == 4 * 2 * 3
+
+
+# === positions, schedule, corpus ===
+
+
+def test_plot_positions(run_cli, tmp_path):
+    picture = tmp_path / "a.svg"
+    result = run_cli(
+        *("plot", "positions", "--d-model", 64, "--length", 20),
+        *("--output", picture),
+    )
+    assert (result.code, result.out) == (0, f"plotted in {picture}\n")
+    assert "Encodings of 20 positions, d_model 64" in svg_texts(picture)
 
 
 def test_plot_schedule_has_every_combination(run_cli, monkeypatch, tmp_path):
@@ -146,17 +195,31 @@ def test_plot_schedule_has_every_combination(run_cli, monkeypatch, tmp_path):
     assert calls == [(expected, 50)]
 
 
-def test_plot_corpus(run_cli, trained, tmp_path):
-    picture = tmp_path / "corpus.svg"
-    flags = ("--data", trained.data, "--source", "en", "--target", "de")
-    result = run_cli(
-        *("plot", "corpus", trained.run, *flags, "--split", "valid"),
-        *("--pairs", 7, "--output", picture),
+@pytest.mark.parametrize(
+    ("flags", "title"),
+    [
+        (["--split", "valid"], "All of valid: 60 pairs"),
+        (["--split", "valid", "--pairs", 60], "All of valid: 60 pairs"),
+        (["--pairs", 7], "Sample of train: 7 pairs"),
+    ],
+)
+def test_plot_corpus_of_the_training(run_cli, trained, tmp_path, flags, title):
+    picture = tmp_path / "a.svg"
+    result = run_cli("plot", "corpus", trained.run, *flags, "--output", picture)
+    assert (result.code, result.err) == (0, "")
+    assert any(text.startswith(title) for text in svg_texts(picture))
+
+
+def test_plot_corpus_of_other_data(run_cli, trained, tmp_path):
+    picture = tmp_path / "a.svg"
+    arguments = ("plot", "corpus", trained.run, "--output", picture)
+    assert run_cli(*arguments, "--data", "embedded", "--pairs", 9).code == 0
+    assert any(
+        text.startswith("Sample of train: 9") for text in svg_texts(picture)
     )
-    assert result.code == 0
-    assert any(text.startswith("7 pairs") for text in svg_texts(picture))
+    check_refused(run_cli(*arguments, "--data", "x y"), "Received: x y")
 
 
 def svg_texts(path):
     # Text is drawn as curves; its content is in comments.
-    return re.findall("<!-- (.*?) -->", path.read_text("utf-8"))
+    return re.findall("<!-- (.*?) -->", html.unescape(path.read_text("utf-8")))

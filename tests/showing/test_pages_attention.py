@@ -120,6 +120,35 @@ def test_a_tap_shows_the_cell_below_it(html):
 
 
 @pytest.mark.slow
+def test_heat_maps_have_their_tokens_on_both_axes(html):
+    with open_page(html, width=380) as page:
+        figure = page.locator("figure").nth(1)
+        canvas = figure.locator("canvas").bounding_box()
+        for labels, tokens, at, size in (
+            (".labels:not(.below) span", TARGET, "y", "height"),
+            (".below span", SOURCE, "x", "width"),
+        ):
+            spans = figure.locator(labels)
+            assert spans.all_inner_texts() == tokens
+            cell = canvas[size] / len(tokens)
+            for i, span in enumerate(spans.all()):
+                box = span.bounding_box()
+                middle = box[at] + box[size] / 2
+                assert abs(middle - canvas[at] - (i + 0.5) * cell) < 2
+        page.get_by_label("merge pieces").check()
+        words = figure.locator(".below span").all_inner_texts()
+        assert words == ["▁dogs", "▁run", "</s>"]
+
+
+@pytest.mark.slow
+def test_lines_begin_below_what_they_show(html):
+    with open_page(html, width=380) as page:
+        text = page.locator("#reading").bounding_box()
+        lines = page.locator("#lines").bounding_box()
+        assert 0 <= lines["y"] - text["y"] - text["height"] < 20
+
+
+@pytest.mark.slow
 def test_by_keyboard_and_screen_reader(html):
     with open_page(html) as page:
         # One stop of the Tab key for each column.

@@ -27,6 +27,9 @@ def test_a_corpus(tokenizer):
     assert figure.get_suptitle() == f"3 pairs, {total} tokens"
     # A pair with an empty side has no ratio.
     assert sum(bar.get_height() for bar in of_ratios.patches) == 2
+    named = corpus_figure(pairs, tokenizer, title="Sample of train")
+    title = named.get_suptitle()
+    assert title == f"Sample of train: 3 pairs, {total} tokens"
     counts = of_tokens.lines[0].get_ydata()
     assert counts.sum() == total and (np.diff(counts) <= 0).all()
     with pytest.raises(InputError, match="needs pairs"):

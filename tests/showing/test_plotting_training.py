@@ -1,10 +1,14 @@
-"""Curves of a training, and learning rates."""
+"""Curves of a training, learning rates, and positions."""
 
 import numpy as np
 import pytest
 
 from keras_transformer.schedules import WarmupInverseSquareRoot
-from keras_transformer.showing.plotting import schedule_figure, training_figure
+from keras_transformer.showing.plotting import (
+    positions_figure,
+    schedule_figure,
+    training_figure,
+)
 from keras_transformer.support.errors import InputError
 
 pytest.importorskip("matplotlib")
@@ -53,3 +57,18 @@ def test_learning_rates():
     for arguments in (({}, 9), (schedules, 1)):
         with pytest.raises(InputError, match="a schedule and at least 2"):
             schedule_figure(*arguments)
+
+
+def test_positions():
+    vectors = np.random.default_rng(0).normal(size=(5, 16))
+    figure = positions_figure(vectors)
+    of_vectors, of_dimensions, _ = figure.axes
+    np.testing.assert_array_equal(of_vectors.images[0].get_array(), vectors)
+    lines = {line.get_label(): line for line in of_dimensions.lines}
+    names = [f"dimension {i}" for i in (0, 2, 4, 6)]
+    assert list(lines) == names
+    drawn = lines["dimension 4"].get_ydata()
+    np.testing.assert_array_equal(drawn, vectors[:, 4])
+    for wrong in (vectors[0], vectors[:0]):
+        with pytest.raises(InputError, match=r"shape \[T, d_model\]"):
+            positions_figure(wrong)

@@ -46,7 +46,7 @@ def test_the_beam_is_a_tree(html):
     with open_page(html) as page:
         assert page.inner_text("#source") == "Source: <b>&"
         rows = page.locator("#results tbody tr").all_inner_texts()
-        assert rows[1].split() == "beam 1 aa 3 −1.80 1.333 −1.350".split()
+        assert rows[1].split() == "beam 1 −1.350 aa 3 −1.80 1.333".split()
         formula = page.inner_text("#formula")
         assert formula.endswith("length penalty, ((5 + n) / 6)^1 of n tokens")
         assert page.locator(".node").count() == 1 + 3 + 4 + 1
@@ -78,6 +78,10 @@ def test_pruned_hypotheses_can_be_hidden(html):
         boxes = [one.bounding_box() for one in visible.all()]
         places = {(round(box["x"]), round(box["y"])) for box in boxes}
         assert len(places) == 7
+        # The scores can be read without scrolling.
+        for score in page.locator("#results td:nth-child(2)").all():
+            box = score.bounding_box()
+            assert box["x"] + box["width"] <= 380
         # On a phone the tree scrolls, not the page.
         assert page.evaluate("document.body.scrollWidth") <= 380
         background = page.evaluate(

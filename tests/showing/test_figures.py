@@ -3,7 +3,9 @@
 import sys
 
 import pytest
+from documents import ROOT
 
+import keras_transformer as kt
 from keras_transformer.showing.plotting import save_figure, schedule_figure
 from keras_transformer.support.errors import InputError
 
@@ -19,8 +21,10 @@ def figure():
     "name, start", [("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("a.svg", b"<?")]
 )
 def test_the_suffix_chooses_the_format(figure, tmp_path, name, start):
-    save_figure(figure, tmp_path / name)
-    assert (tmp_path / name).read_bytes().startswith(start)
+    save_figure(figure, tmp_path / name, "a title", "a description")
+    found = (tmp_path / name).read_bytes()
+    assert found.startswith(start)
+    assert b"a title" in found and b"a description" in found
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -50,3 +54,13 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=r"keras-transformer-nmt\[plot\]"):
         schedule_figure({"a": lambda step: step}, 2)
+
+
+def test_the_picture_of_the_readme_shows_a_right_translation():
+    """`plot attention` records the source and what the model made of it."""
+    image = pytest.importorskip("PIL.Image").open(ROOT / "docs/attention.png")
+    shown = image.text["Title"], image.text["Description"]
+    pairs = kt.train.open_corpus(["embedded"]).pairs("test")
+    assert shown in set(pairs), "plot another sentence of the corpus"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert "docs/attention.png" in readme
