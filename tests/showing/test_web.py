@@ -1,13 +1,10 @@
 """The web page to try a model, over HTTP and in a browser."""
 
 import concurrent.futures
-import http.client
 import json
-import logging
 import socket
 import sys
 import threading
-import time
 import types
 import urllib.error
 import urllib.parse
