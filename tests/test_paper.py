@@ -45,9 +45,7 @@ def test_presets_and_commands_exist():
         for name in re.findall(r"`([\w-]+)`", group)
     }
     assert {"base", "big", "parsing-wsj"} <= presets <= set(PRESETS)
-    commands = set(
-        re.findall(r"`keras-transformer ([a-z]+(?: [a-z]+)?)", PAPER)
-    )
+    commands = set(re.findall(r"`keras-transformer ([a-z ]+)`", PAPER))
     assert {"plot", "plot trace", "average"} <= commands
     for command in commands:
         with pytest.raises(SystemExit) as stop:

@@ -21,6 +21,7 @@ from keras_transformer.cli.options import (
     open_runs,
     open_translator,
 )
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.export.dtypes import DTYPES
 from keras_transformer.inference import saved_model
 from keras_transformer.inference.signatures import Signature, graph_signatures
