@@ -1,6 +1,7 @@
 """Evaluates a model on a split: the scores of its task, and perplexity."""
 
 import dataclasses
+import functools
 import json
 import math
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from keras_transformer.flops import training_flops
+from keras_transformer.inference.pipeline import mean_log_probs
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.metrics import TokenNLL
@@ -20,7 +22,7 @@ from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.tasks import find_task
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.run import TrainingRun, locked
+from keras_transformer.train.run import locked
 
 if TYPE_CHECKING:
     from keras_transformer.litert import LiteRTTranslator
@@ -145,7 +147,7 @@ def training_cost(run: Run, step: int) -> dict[str, float]:
 
 
 def record(
-    run: TrainingRun,
+    run: Run,
     checkpoint: Path,
     step: int,
     results: dict[str, Any],
@@ -194,18 +196,22 @@ def _nll(
     side or longer than the model's `max_length` are left out; the first
     value is None if no pair remains.
     """
-    model = translator.model
-    metric = TokenNLL(model.config.pad_id)
-    logits = tf.function(model, reduce_retracing=True)
+    config, max_length = translator.model.config, translator.max_length
+    metric = TokenNLL(config.pad_id)
+
+    @functools.partial(tf.function, reduce_retracing=True)
+    def log_probs(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+        return mean_log_probs([model(inputs) for model in translator.models])
+
     scored = 0
     for inputs, labels in pipeline.evaluation_batches(
         pairs,
         translator.tokenizer,
-        batch_tokens=max(_BATCH_TOKENS, 2 * model.config.max_length),
-        max_length=model.config.max_length,
+        batch_tokens=max(_BATCH_TOKENS, 2 * max_length),
+        max_length=max_length,
         task=translator.task,
     ):
-        metric.update_state(labels, logits(inputs))
+        metric.update_state(labels, log_probs(inputs))
         scored += len(labels)
     return (float(metric.result()) if scored else None), scored
 
@@ -213,10 +219,7 @@ def _nll(
 def _nll_of_scores(
     translator: "LiteRTTranslator", pairs: Sequence[tuple[str, str]]
 ) -> tuple[float | None, int]:
-    """Returns what `_nll` does, from the scores of the pairs.
-
-    Of an ensemble `_nll` is that of the first model, this one that of all.
-    """
+    """Returns what `_nll` does, from the scores of the pairs."""
     tokenizer = translator.tokenizer
     sources, targets = zip(*pairs, strict=True)
     sides = tokenizer.source.encode(sources), tokenizer.target.encode(targets)

@@ -19,6 +19,7 @@ from keras_transformer.cli import (
     training,
     translating,
 )
+from keras_transformer.cli.given import check_given, with_flags
 from keras_transformer.cli.options import add_commands
 from keras_transformer.cli.parser import CommandParser
 from keras_transformer.support.errors import InputError
@@ -91,6 +92,10 @@ def _run(arguments: Sequence[str]) -> None:
         if name in ("evaluate", "translate"):
             # On CPU they translate a batch per core at the same time instead.
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-        if options.command.needs_tensorflow:
-            import_tensorflow_quietly()
-        options.command(options)
+        try:
+            check_given(options)
+            if options.command.needs_tensorflow:
+                import_tensorflow_quietly()
+            options.command(options)
+        except InputError as error:
+            raise InputError(with_flags(str(error), options)) from error

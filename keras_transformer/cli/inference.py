@@ -8,6 +8,7 @@ from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
+from keras_transformer.cli.given import open_runs, open_translator
 from keras_transformer.cli.options import (
     CHECKPOINT,
     MODELS_OR_LITERT,

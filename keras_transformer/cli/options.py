@@ -6,23 +6,10 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 
-import keras_transformer as kt
-from keras_transformer import litert
 from keras_transformer.cli.parser import CommandParser
-from keras_transformer.decoding.search import (
-    BeamSearch,
-    Sampling,
-    Search,
-    converted,
-)
+from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.presets import PRESETS
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, SEED
-from keras_transformer.support.startup import (
-    available_cores,
-    decoding_workers,
-    import_tensorflow_quietly,
-)
 from keras_transformer.tasks import ParsingTask
 
 # Adds a flag, or several, or a positional argument.
@@ -36,7 +23,7 @@ def command(
     """Gives a command its flags; its docstring is its summary in the help.
 
     TensorFlow is imported before the command, unless it is said not to need
-    it; then the command may still import it, with `open_runs`.
+    it; then the command may still import it.
     """
 
     def with_flags(function: Command) -> Command:
@@ -273,117 +260,3 @@ N_BEST = flag(
     "print the N best outputs of each line, each in one line as line number, "
     "score and output, separated by tabs (default: 1, its text alone)",
 )
-
-
-# === What was given ===
-
-
-def given_values(options: argparse.Namespace, cls: type) -> dict:
-    """Returns the values of a dataclass that were given on the command line."""
-    names = [field.name for field in dataclasses.fields(cls)]
-    given = vars(options)
-    return {name: given[name] for name in names if name in given}
-
-
-def open_translator(
-    options: argparse.Namespace, n_best: int = 1
-) -> "kt.Translator | litert.LiteRTTranslator":
-    """Opens the runs or the export for LiteRT, with the search of flags.
-
-    Without --n-best there are `n_best` translations, or fewer if the search
-    finds fewer.
-    """
-    if given_litert(options):
-        return open_litert(options, n_best)
-    return open_runs(options, n_best)
-
-
-def given_litert(options: argparse.Namespace) -> bool:
-    """Returns whether an export for LiteRT is given."""
-    return any(map(litert.is_export, options.runs))
-
-
-def workers_of(options: argparse.Namespace) -> int:
-    """Returns how many batches to translate at the same time."""
-    # LiteRT computes on the processor.
-    return available_cores() if given_litert(options) else decoding_workers()
-
-
-def open_litert(
-    options: argparse.Namespace, n_best: int = 1
-) -> "litert.LiteRTTranslator":
-    """Does what `open_translator` does, for an export."""
-    if len(options.runs) > 1:
-        raise InputError(
-            "An export for LiteRT translates alone. Average the probabilities "
-            "of several runs in one: `keras-transformer export RUN1 RUN2 "
-            f"--format litert`. Received: {' '.join(options.runs)}"
-        )
-    for name in ("checkpoint", "target_language", "dtype", "sample"):
-        if given := getattr(options, name, None):
-            name = name.replace("_", "-")
-            raise InputError(
-                "An export for LiteRT has the checkpoint, the language and the "
-                "type that it was written with, and beam search. Leave out "
-                f"--{name}, or use the run. Received: --{name}"
-                + ("" if given is True else f" {given}")
-            )
-    (path,) = options.runs
-    default = litert.default_search(litert.read_metadata(path))
-    search = search_of(options, default)
-    return litert.LiteRTTranslator.open(
-        path, search, _num_translations(options, search, n_best)
-    )
-
-
-def open_runs(
-    options: argparse.Namespace, n_best: int = 1, dtype: str | None = None
-) -> "kt.Translator":
-    """Does what `open_translator` does, for runs.
-
-    Their dtype is that of --dtype, unless it is given here.
-    """
-    if given_litert(options):
-        raise InputError(
-            f"The command needs a run. Received: {' '.join(options.runs)}, an "
-            "export for LiteRT, which translate, evaluate, score and serve take"
-        )
-    import_tensorflow_quietly()
-    runs = [kt.Run.open(path, options.target_language) for path in options.runs]
-    task = runs[0].task
-    if not task.targets_are_text and getattr(options, "tokenized", False):
-        task = ParsingTask(split_words=False)
-    search = search_of(options, runs[0].default_search)
-    return kt.Translator.open(
-        runs,
-        options.checkpoint,
-        search,
-        _num_translations(options, search, n_best),
-        dtype or options.dtype or "float32",
-        task,
-    )
-
-
-def _num_translations(
-    options: argparse.Namespace, search: Search, default: int
-) -> int:
-    given = getattr(options, "n_best", None)
-    return min(default, search.num_hypotheses) if given is None else given
-
-
-def search_of(options: argparse.Namespace, default: BeamSearch) -> Search:
-    """Returns the search that was given, else that of the default."""
-    kind, other, problem = (
-        (Sampling, BeamSearch, "Options of beam search exclude --sample.")
-        if getattr(options, "sample", False)
-        else (BeamSearch, Sampling, "Options of sampling need --sample.")
-    )
-    values = given_values(options, kind)
-    refused = [
-        f"--{name.replace('_', '-')} {value}"
-        for name, value in given_values(options, other).items()
-        if name not in values
-    ]
-    if refused:
-        raise InputError(f"{problem} Received: {' '.join(refused)}")
-    return dataclasses.replace(converted(default, kind), **values)

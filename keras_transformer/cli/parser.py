@@ -8,7 +8,7 @@ import difflib
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 # Commands of earlier versions, and what they are now.
@@ -17,6 +17,7 @@ _MOVED = {
     "trace": "plot trace",
     "attention": "plot attention",
     "curve": "plot curve",
+    "--data": "DATA, without a flag",
 }
 
 
@@ -39,6 +40,7 @@ class CommandParser(argparse.ArgumentParser):
                 "--help-all",
                 action=_HelpAll,
                 nargs=0,
+                default=argparse.SUPPRESS,
                 help="show all flags and exit",
             )
         # What is read comes first, what is written follows.
@@ -60,10 +62,11 @@ class CommandParser(argparse.ArgumentParser):
                 if word not in self.commands:
                     self._refuse("command", word, [*self.commands, *_MOVED])
             words = own
-        flags = self._option_string_actions
+        flags = list(self._option_string_actions)
+        known = [*flags, *("--data" for a in self._actions if a.dest == "data")]
         for word in filter(_is_flag, words):
             if word.partition("=")[0] not in flags:
-                self._refuse("flag", word, flags)
+                self._refuse("flag", word, known)
         return super().parse_known_args(args, namespace)
 
     def format_help(self) -> str:
@@ -78,7 +81,7 @@ class CommandParser(argparse.ArgumentParser):
             for action, text in texts.items():
                 action.help = text
 
-    def _refuse(self, kind: str, word: str, known: Iterable[str]) -> NoReturn:
+    def _refuse(self, kind: str, word: str, known: list[str]) -> NoReturn:
         name = word.partition("=")[0]
         found = [name] if name in known else []
         found = found or difflib.get_close_matches(name, known, 1)

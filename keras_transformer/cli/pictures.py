@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import keras_transformer as kt
+from keras_transformer.cli.given import open_runs
 from keras_transformer.cli.options import (
     DATA,
     MODEL,
@@ -14,7 +15,6 @@ from keras_transformer.cli.options import (
     add_commands,
     command,
     flag,
-    open_runs,
     positive_integer,
 )
 from keras_transformer.showing.figures import PICTURES

@@ -98,8 +98,8 @@ def check_streams(inputs: Sequence[str] | None, output: str | None) -> None:
                 f"The --input must be a file. Received: {path}, {problem}"
             )
     if output is not None:
-        check_new(output)
         check_creatable(output)
+        check_new(output)
 
 
 @contextlib.contextmanager
@@ -109,6 +109,7 @@ def written(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     check_new(path)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with atomic_write(path) as partial:
         with open(partial, "w", encoding="utf-8", newline="") as stream:
             yield stream
@@ -233,4 +234,6 @@ def _describe(error: Exception) -> str | None:
     reason = (reasons or lines or [type(error).__name__])[0].strip()
     if advice:
         return f"{advice} Received: {reason}"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.strerror}. Received: {error.filename}"
     return reason if isinstance(error, OSError) else None

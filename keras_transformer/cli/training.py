@@ -3,11 +3,18 @@
 import argparse
 import shlex
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras_transformer as kt
+from keras_transformer.cli.given import (
+    given_litert,
+    given_values,
+    open_corpus,
+    open_litert,
+    open_runs,
+    workers_of,
+)
 from keras_transformer.cli.options import (
     CORPUS,
     DATA,
@@ -19,11 +26,6 @@ from keras_transformer.cli.options import (
     command,
     field_flags,
     flag,
-    given_litert,
-    given_values,
-    open_litert,
-    search_of,
-    workers_of,
 )
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS, ForeignModel
@@ -54,11 +56,10 @@ _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
         "use the tokenizer of this run, as `train --init-from` needs",
     ),
     field_flags(Recipe, ("vocab_size", "max_length")),
+    needs_tensorflow=False,
 )
 def prepare(options: argparse.Namespace) -> None:
     """Tokenize a large corpus for training."""
-    from keras_transformer.train import preparation
-
     values = given_values(options, Recipe)
     if options.init_from is not None and "vocab_size" in values:
         raise InputError(
@@ -67,6 +68,9 @@ def prepare(options: argparse.Namespace) -> None:
             f"{values['vocab_size']}, --init-from {options.init_from}"
         )
     recipe = Recipe.from_preset(options.preset, **values)
+    import_tensorflow_quietly()
+    from keras_transformer.train import preparation
+
     prepared = preparation.prepare(
         kt.train.open_corpus(options.data, options.source, options.target),
         options.output,
@@ -74,10 +78,13 @@ def prepare(options: argparse.Namespace) -> None:
         recipe.max_length,
         options.init_from,
     )
+    start = f"--preset {options.preset}"
+    if options.init_from is not None:
+        start = f"--init-from {shlex.quote(options.init_from)}"
     print(
         f"\nThe corpus is in {prepared.path}. Next:\n"
         f"  keras-transformer train {shlex.quote(options.output)} "
-        f"--preset {options.preset} --output runs/mine"
+        f"{start} --output runs/mine"
     )
 
 
@@ -110,15 +117,19 @@ def prepare(options: argparse.Namespace) -> None:
         title="architecture",
         common=("num_layers", "d_model"),
     ),
+    needs_tensorflow=False,
 )
 def train(options: argparse.Namespace) -> None:
     """Train on a parallel corpus."""
+    values = given_values(options, Recipe)
+    architecture = given_values(options, TransformerConfig)
+    # vocab_size and max_length are values of the recipe.
+    architecture = {k: v for k, v in architecture.items() if k not in values}
+    # Checked before anything is computed.
+    Recipe.from_preset(options.preset or "small", **values)
+    import_tensorflow_quietly()
     from keras_transformer.train.resume import default_values
 
-    values = given_values(options, Recipe)
-    Recipe.from_preset(options.preset or "small", **values)  # checks them first
-    architecture = given_values(options, TransformerConfig)
-    # Before anything is computed.
     strategy = kt.train.open_strategy(options.strategy)
     corpus = kt.train.open_corpus(options.data, options.source, options.target)
     preset, defaults = default_values(
@@ -129,8 +140,7 @@ def train(options: argparse.Namespace) -> None:
         options.output,
         options.preset,
         Recipe.from_preset(preset or "small", **{**defaults, **values}),
-        # vocab_size and max_length are values of the recipe.
-        architecture={k: v for k, v in architecture.items() if k not in values},
+        architecture=architecture,
         strategy=strategy,
         init_from=options.init_from,
     )
@@ -139,10 +149,7 @@ def train(options: argparse.Namespace) -> None:
     print(f"\nThe run is in {run.path}. Next:")
     split = "test" if "test" in corpus.splits else corpus.splits[-1]
     if corpus.prepared is None or split != "train":  # there it has no texts
-        print(
-            f"  keras-transformer evaluate {run.path} "
-            f"--data {shlex.join(options.data)} --split {split}"
-        )
+        print(f"  keras-transformer evaluate {run.path} --split {split}")
     print(
         f"  keras-transformer translate {run.path}\n"
         f"  keras-transformer export {run.path} --output exported/1"
@@ -171,44 +178,32 @@ def evaluate(options: argparse.Namespace) -> None:
 
     check_one_worker("evaluate")
     if given_litert(options):
-        exported = open_litert(options)
-        languages = next(iter(exported.metadata["runs"]), {})
-        results, _ = _evaluate(
-            options, exported, _open_corpus(options, languages)
-        )
+        translator = open_litert(options)
+        run = next(iter(translator.metadata["runs"]), {})
+        recipe = run.get("recipe", {})
+        corpus = open_corpus(options, recipe)
+    else:
+        # Before the model is loaded, which takes longer.
+        recipe = kt.Run.open(options.runs[0], options.target_language).recipe
+        corpus = open_corpus(options, recipe)
+        translator = open_runs(options)
+    names = ", ".join(options.runs)
+    if given_litert(options) or len(options.runs) > 1:
+        kind = "an export" if given_litert(options) else "an ensemble"
+        results, _ = _evaluate(options, translator, corpus)
         print(evaluation.describe(results))
-        print(f"not recorded: {options.runs[0]} is an export")
+        print(f"not recorded: {names} is {kind}")
         return
-    run = kt.train.TrainingRun.open(options.runs[0], options.target_language)
-    search = search_of(options, run.default_search)
-    corpus = _open_corpus(options, run.recipe)
-    translator = kt.Translator.open(
-        run, options.checkpoint, search, dtype=options.dtype or "float32"
-    )
-    ((_, checkpoint),) = translator.checkpoints
+    ((run, checkpoint),) = translator.checkpoints
     step = kt.run.step_of(checkpoint)  # training may replace it meanwhile
     results, hypotheses = _evaluate(options, translator, corpus)
     results.update(evaluation.training_cost(run, step))
+    if options.target_language is not None:
+        results["target_language"] = options.target_language
     # Before they are recorded, so that a full disk does not lose them.
     print(evaluation.describe(results))
     path = evaluation.record(run, checkpoint, step, results, hypotheses)
     print(f"recorded in {path}")
-
-
-def _open_corpus(
-    options: argparse.Namespace, languages: Mapping[str, Any]
-) -> "Corpus":
-    """Opens a corpus in the languages that a model translates."""
-    trained = languages.get("source"), languages.get("target")
-    given = options.source or trained[0], options.target or trained[1]
-    # Other systems may have other codes for the same languages.
-    are_ours = None not in trained and "imported_from" not in languages
-    if are_ours and given != trained:
-        raise InputError(
-            f"{options.runs[0]} translates from {trained[0]} to {trained[1]}. "
-            f"Received: source={given[0]}, target={given[1]}"
-        )
-    return kt.train.open_corpus(options.data, *given)
 
 
 def _evaluate(
@@ -243,7 +238,7 @@ def _evaluate(
 def import_(options: argparse.Namespace) -> None:
     """Turn a model of another system into a run."""
     # What is refused so far needs no TensorFlow.
-    check_new(options.output)
+    _check_no_run(options.output)
     found = kt.convert.read(
         options.folder, options.format, options.target_language
     )
@@ -274,6 +269,14 @@ def import_(options: argparse.Namespace) -> None:
         "--output runs/fine-tuned\n"
         f"  keras-transformer export {run.path} --output exported/1"
     )
+
+
+def _check_no_run(output: str) -> None:
+    """Raises InputError if there is something, but for an empty folder."""
+    path = Path(output)
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    check_new(path)
 
 
 def _description(found: ForeignModel) -> str:
@@ -321,9 +324,12 @@ def _description(found: ForeignModel) -> str:
         "number of checkpoints (default: as many as training keeps, 5 for "
         "base and 20 for big)",
     ),
+    needs_tensorflow=False,
 )
 def average(options: argparse.Namespace) -> None:
     """Average the last checkpoints of a run."""
+    _check_no_run(options.output)
+    import_tensorflow_quietly()
     from keras_transformer.train import averaging
     from keras_transformer.train.strategy import check_one_worker
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
+from keras_transformer.cli.given import open_translator, workers_of
 from keras_transformer.cli.options import (
     MODELS_OR_LITERT,
     N_BEST,
@@ -17,8 +18,6 @@ from keras_transformer.cli.options import (
     field_flags,
     flag,
     flags,
-    open_translator,
-    workers_of,
 )
 from keras_transformer.decoding.search import BeamSearch, Sampling
 from keras_transformer.support.errors import InputError

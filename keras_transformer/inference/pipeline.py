@@ -139,7 +139,7 @@ class Pipeline:
         is certain.
         """
         inputs = {"source": source, "target": self.decoder_input(labels)}
-        logits = _mean_log_probs([model(inputs) for model in self.models])
+        logits = mean_log_probs([model(inputs) for model in self.models])
         log_probs = decoding.token_log_probs(labels, logits, self.config.pad_id)
         has_tokens = self._count_tokens(labels) > 1
         for end in (self.config.pad_id, self.vocabulary.source_eos_id):
@@ -178,7 +178,7 @@ class Pipeline:
                 for decoder, cache in zip(decoders, caches, strict=True)
             )
             logits, caches = zip(*results, strict=True)
-            return _mean_log_probs(logits), caches
+            return mean_log_probs(logits), caches
 
         return step, caches
 
@@ -284,7 +284,7 @@ def _shared_fields(one: TransformerConfig | Vocabulary) -> tuple[int, ...]:
     return (one.vocab_size, one.pad_id, one.bos_id, one.eos_id, source_size)
 
 
-def _mean_log_probs(logits: Sequence[tf.Tensor]) -> tf.Tensor:
+def mean_log_probs(logits: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns the log of the mean of the models' probabilities."""
     log_probs = [tf.nn.log_softmax(tf.cast(z, tf.float32)) for z in logits]
     if len(log_probs) == 1:

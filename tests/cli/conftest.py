@@ -9,6 +9,7 @@ import pytest
 from commands import Result, write_corpus
 
 from keras_transformer import cli
+from keras_transformer.cli import given
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.texts import Score, Translation
@@ -115,7 +116,13 @@ class FakeTranslator:
 
 
 @pytest.fixture
-def fake_translators(monkeypatch):
+def any_run(monkeypatch):
+    """Lets commands take the names of runs that do not exist."""
+    monkeypatch.setattr(given, "check_run", lambda *_: None)
+
+
+@pytest.fixture
+def fake_translators(monkeypatch, any_run):
     """Replaces `Translator.open` and `Run.open`; holds the translators."""
     opened = []
 
@@ -149,7 +156,7 @@ class FakeLiteRT(FakeTranslator):
 
 
 @pytest.fixture
-def fake_exports(monkeypatch):
+def fake_exports(monkeypatch, any_run):
     """Replaces `LiteRTTranslator.open`; holds the translators."""
     translators = []
 

@@ -251,10 +251,37 @@ NEEDING_THE_EXTRA = (
 )
 
 
+# What is found before TensorFlow is imported: it cannot be imported here.
+MISTAKES = {
+    "translate missing": "Received: missing, which is not there",
+    "plot corpus missing --output a.png": "Received: missing, which is not",
+    "translate .": "Received: ., which has none",
+    "translate x --beam-size 0": "--beam-size must be an integer from 1",
+    "translate x --sample --top-p 2": "--top-p must be",
+    "translate x --n-best 0": "--n-best must be a positive integer",
+    "translate x --input missing": "--input must be a file",
+    "translate x --output x": "x already exists",
+    "score x --output x/config.json/a": "is a file",
+    "evaluate x --data missing": "Received: missing",
+    "evaluate x --beam-size 0": "--beam-size must be",
+    "train missing --output y": "Received: missing",
+    "train embedded --output y --steps 0": "--steps must be",
+    "train embedded --output y --preset tny": "no preset 'tny'",
+    "train embedded --output y --init-from missing": "Received: missing",
+    "prepare embedded --output y --vocab-size 0": "--vocab-size must be",
+    "average x --output x": "x already exists",
+    "export x --output x": "x already exists",
+    "export x --output y --alpha 9": "--alpha must be",
+    "import missing --output y": "missing",
+}
+
+
 def test_the_command_line_without_the_extra_tensorflow(tmp_path):
     helps = [f"{command.split()[0]} --help" for command in NEEDING_THE_EXTRA]
     working = ["--version", "--help", "presets", *helps]
-    commands = json.dumps([*working, *NEEDING_THE_EXTRA])
+    commands = json.dumps([*working, *NEEDING_THE_EXTRA, *MISTAKES])
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "config.json").touch()
     process = subprocess.run(
         [sys.executable, "-c", WITHOUT_THE_EXTRA, commands],
         capture_output=True,
@@ -276,4 +303,8 @@ def test_the_command_line_without_the_extra_tensorflow(tmp_path):
         assert err.startswith("keras-transformer: This needs the package ")
         assert 'pip install "keras-transformer-nmt[tensorflow]"' in err
         assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+    for command, message in MISTAKES.items():
+        code, out, err = found[command]
+        assert (code, out) == (2, ""), command
+        assert err.startswith("keras-transformer: ") and message in err, command
+    assert list(tmp_path.iterdir()) == [tmp_path / "x"]

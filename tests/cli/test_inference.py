@@ -45,6 +45,6 @@ def test_serve_listens_to_this_computer_only(
     assert hosts == [("127.0.0.1", 8000)]
 
 
-def test_serve_refuses_a_port_before_it_opens_the_run(run_cli):
+def test_serve_refuses_a_port_before_it_opens_the_run(run_cli, any_run):
     code, _, err = run_cli("serve", "runs/missing", "--port", 70_000)
     assert code == 2 and "A port is a number" in err

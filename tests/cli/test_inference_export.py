@@ -152,7 +152,7 @@ def test_other_formats(
     ("name", "system"),
     [("ctranslate2", "CTranslate2"), ("huggingface", "Hugging Face")],
 )
-def test_formats_without_ensembles(run_cli, name, system):
+def test_formats_without_ensembles(run_cli, any_run, name, system):
     command = ["export", "a", "b", "--output", "c", "--format", name]
     code, _, err = run_cli(*command)
     assert code == 2 and f"{system} has no ensembles. Use --format lit" in err
@@ -180,7 +180,7 @@ def test_formats_without_ensembles(run_cli, name, system):
     ],
 )
 def test_options_that_a_format_lacks_are_refused_at_once(
-    run_cli, monkeypatch, flags, words
+    run_cli, monkeypatch, any_run, flags, words
 ):
     monkeypatch.setattr(
         "keras_transformer.cli.inference.import_tensorflow_quietly", None

@@ -200,4 +200,6 @@ def test_evaluate_refuses_other_languages(run_cli, trained, exported):
     result = run_cli(
         "evaluate", exported, "--data", trained.data, "--source", "fr"
     )
-    check_refused(result, "translates from en to de", "source=fr, target=de")
+    check_refused(
+        result, "translates from en to de", "--source fr, --target de"
+    )

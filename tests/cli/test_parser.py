@@ -32,7 +32,7 @@ def test_mistyped_commands(run_cli, words, message):
     [
         (["x", "--souce", "en"], "--souce. Did you mean --source?"),
         (["--outptu=x"], "--outptu. Did you mean --output?"),
-        (["x", "--data", "y"], "--data. See keras-transformer train --help."),
+        (["x", "--data", "y"], "--data. Did you mean DATA, without a flag?"),
         (["x", "-o", "y"], "-o. See keras-transformer train --help."),
     ],
 )

@@ -49,7 +49,7 @@ def test_success_is_0(capsys):
         (
             PermissionError(errno.EACCES, "Permission denied", "file"),
             2,
-            "[Errno 13] Permission denied: 'file'",
+            "Permission denied. Received: file",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device", "file"),

@@ -50,6 +50,7 @@ def no_tensorflow(monkeypatch):
 
 def test_import_prints_what_it_found(run_cli, marian, tmp_path):
     path = tmp_path / "new" / "run"
+    path.mkdir(parents=True)  # an empty one will do
     code, out, err = run_cli(
         "import", marian, "--output", path, "--target-language", "fra"
     )
@@ -65,7 +66,12 @@ def test_import_prints_what_it_found(run_cli, marian, tmp_path):
     assert found["search"].startswith("beam 1, score log P / n^0.8, at most 19")
     assert "position_layout halves" in found["not the paper's"]
     assert "early_stopping=True" in out
-    for command in ("translate", "evaluate", "train --init-from", "export"):
+    for command in (
+        "translate",
+        "evaluate",
+        "train DATA --init-from",
+        "export",
+    ):
         assert f"  keras-transformer {command} {path}" in out
 
 
@@ -117,9 +123,10 @@ def test_formats_are_recognised(run_cli, marian, monkeypatch, tmp_path, system):
 
 
 def test_an_output_that_exists(run_cli, marian, no_tensorflow, tmp_path):
+    (tmp_path / "a").touch()
     result = run_cli("import", marian, "--output", tmp_path)
     check_refused(result, f"{tmp_path} already exists")
-    assert not list(tmp_path.iterdir())
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_folders_without_a_model(run_cli, no_tensorflow, tmp_path):
@@ -188,6 +195,23 @@ def test_the_language_of_a_translation(run_cli, imported, monkeypatch):
     np.testing.assert_allclose(found, french, atol=2e-4)
     for other in (german, neither):
         assert np.abs(other - french).max() > 0.01
+
+
+def test_the_language_of_an_evaluation(run_cli, imported, monkeypatch):
+    recorded = []
+    values = dict(
+        evaluate=lambda *_: ({}, []),
+        describe=lambda _: "",
+        training_cost=lambda *_: {},
+        record=lambda *given: recorded.append(given[3]),
+    )
+    for name, value in values.items():
+        monkeypatch.setattr(f"keras_transformer.train.evaluation.{name}", value)
+    flags = ("--data", "embedded", "--source", "en", "--target", "de")
+    assert run_cli("evaluate", imported, *flags).code == 0
+    flags += ("--target-language", "fra")
+    assert run_cli("evaluate", imported, *flags).code == 0
+    assert recorded == [{}, {"target_language": "fra"}]
 
 
 def test_a_language_that_a_run_lacks(run_cli, imported, trained):

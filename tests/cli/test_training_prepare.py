@@ -68,7 +68,9 @@ def test_train_names_the_next_commands_that_work(
     assert "evaluate" in run_cli(*arguments).out
 
 
-def test_prepare_has_the_sizes_of_the_preset(run_cli, data, monkeypatch):
+def test_prepare_has_the_sizes_of_the_preset(
+    run_cli, data, monkeypatch, any_run
+):
     calls = []
 
     def prepare(corpus, output, *arguments):
@@ -78,7 +80,8 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, data, monkeypatch):
     monkeypatch.setattr("keras_transformer.train.preparation.prepare", prepare)
     arguments = ("prepare", data, *LANGUAGES, "--output", "x")
     assert run_cli(*arguments, "--preset", "base").code == 0
-    assert run_cli(*arguments, "--init-from", "runs/y").code == 0
+    result = run_cli(*arguments, "--init-from", "runs/y")
+    assert "train x --init-from runs/y --output runs/mine\n" in result.out
     recipes = [Recipe.from_preset(name) for name in ("base", "small")]
     sizes = [(r.vocab_size, r.max_length) for r in recipes]
     assert calls == [(*sizes[0], None), (*sizes[1], "runs/y")]

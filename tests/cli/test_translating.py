@@ -36,7 +36,7 @@ def test_translate_translates(run_cli, trained, monkeypatch):
     assert code == 0
     assert out.count("\n") == 4
     assert out.split("\n")[1] == ""
-    assert "keras-transformer: line 3: truncated at 31 tokens" in err
+    assert "; line 3: truncated at 31 tokens" in err
     assert err.count("keras-transformer: ") == 1
 
 
@@ -71,7 +71,7 @@ def files(tmp_path):
 
 
 def test_translate_files(run_cli, fake_translators, files, tmp_path):
-    output = tmp_path / "new"
+    output = tmp_path / "new" / "out.txt"
     flags = ("--input", *files, "--output", output)
     code, out, err = run_cli("translate", "runs/x", *flags)
     assert (code, out) == (0, "") and ": line 3: perhaps" in err
@@ -210,7 +210,7 @@ def test_translate_samples(run_cli, monkeypatch, fake_translators):
         (
             ["--sample", "--temperature", 0],
             "from 0.001 to 100",
-            "temperature=0.0",
+            "--temperature 0.0",
         ),
     ],
 )
@@ -259,14 +259,14 @@ def test_translate_answers_the_lines_before_an_invalid_one(
 @pytest.mark.parametrize(
     ("flags", "received"),
     [
-        (["--beam-size", 0], "beam_size=0"),
-        (["--alpha", -1], "alpha=-1.0"),
-        (["--extra-length", -1], "extra_length=-1"),
-        (["--n-best", 9], "num_translations=9, beam_size=4"),
-        (["--n-best", 0], "num_translations=0, beam_size=4"),
+        (["--beam-size", 0], "--beam-size 0"),
+        (["--alpha", -1], "--alpha -1.0"),
+        (["--extra-length", -1], "--extra-length -1"),
+        (["--n-best", 9], "--n-best 9, --beam-size 4"),
+        (["--n-best", 0], "0"),
         (
             ["--sample", "--num-samples", 2, "--n-best", 3],
-            "num_translations=3, num_samples=2",
+            "--n-best 3, --num-samples 2",
         ),
     ],
 )

@@ -1,0 +1,273 @@
+"""What was given on the command line: checked, and opened.
+
+`options.py` has the flags. What can be found wrong without TensorFlow is found
+before it is imported, which takes seconds.
+"""
+
+import argparse
+import dataclasses
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras_transformer as kt
+from keras_transformer import litert
+from keras_transformer.decoding.search import (
+    BeamSearch,
+    Sampling,
+    Search,
+    converted,
+)
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import POSITIVE_INTEGER
+from keras_transformer.support.files import check_creatable
+from keras_transformer.support.startup import (
+    available_cores,
+    decoding_workers,
+    import_tensorflow_quietly,
+)
+from keras_transformer.tasks import ParsingTask
+
+if TYPE_CHECKING:
+    from keras_transformer.train.data.corpus import Corpus
+
+
+def check_given(options: argparse.Namespace) -> None:
+    """Raises InputError for what is wrong without opening anything."""
+    given = vars(options)
+    runs = [*given.get("runs", ()), given.get("run"), given.get("init_from")]
+    for path in filter(None, runs):
+        check_run(path, given.get("checkpoint"))
+    if "beam_size" in given or given.get("sample") is not None:
+        search_of(options, BeamSearch())
+    n_best = given.get("n_best")
+    if n_best is not None and n_best < 1:
+        raise InputError(
+            f"--n-best must be {POSITIVE_INTEGER.expected}. Received: {n_best}"
+        )
+    for path in given.get("data") or ():
+        is_name = path == "embedded" or path.startswith("tfds:")
+        if not is_name and not os.path.exists(path):
+            raise InputError(
+                f"There is no file or folder of this name. Received: {path}. "
+                "--help lists what the data can be."
+            )
+    if given.get("output") is not None:
+        check_creatable(given["output"])
+
+
+def check_run(path: str, checkpoint: str | None = None) -> None:
+    """Raises InputError unless a folder may be a run, or an export."""
+    folder = Path(path)
+    if litert.is_export(folder):
+        return
+    if any(folder.glob("saved_model.pb")) or any(
+        folder.glob("*/saved_model.pb")
+    ):
+        raise InputError(
+            f"The command needs a run. Received: {path}, which is a SavedModel"
+        )
+    if not (folder / "config.json").is_file():
+        problem = "has none" if folder.is_dir() else "is not there"
+        raise InputError(
+            "A run folder, which `keras-transformer train`, `average` and "
+            "`import` write, has a config.json, and a folder that was exported "
+            f"for LiteRT a keras_transformer.json. Received: {path}, which "
+            f"{problem}"
+        )
+    files = folder.glob("checkpoints/*.weights.h5")
+    names = sorted(file.name.partition(".")[0] for file in files)
+    # As `Run.find_checkpoint`, which also knows what is wrong without any.
+    steps = [name.removeprefix("step-").lstrip("0") or "0" for name in names]
+    if names and checkpoint not in (None, "last", *steps):
+        raise InputError(
+            f"{path} has the checkpoints {', '.join(sorted(steps, key=len))}, "
+            f"last. Received: --checkpoint {checkpoint}"
+        )
+
+
+def with_flags(message: str, options: argparse.Namespace) -> str:
+    """Returns a message of Python in the words of the command line.
+
+    `beam_size=0` becomes `--beam-size 0` if that is a flag of the command.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    options.command.add_flags(parser)
+    flags = {
+        action.dest: action.option_strings[-1]
+        for action in parser._actions
+        if action.option_strings
+    }
+    if "n_best" in flags:
+        flags["num_translations"] = flags["n_best"]
+
+    def value(match: re.Match) -> str:
+        name, text = match.groups()
+        # Another value is not that of the flag, such as a file's `format`.
+        if str(getattr(options, name, text.strip("'"))) != text.strip("'"):
+            return match[0]
+        return (
+            f"no {flags[name]}" if text == "None" else f"{flags[name]} {text}"
+        )
+
+    names = "|".join(flags)
+    message = re.sub(rf"\b({names})=('[^']*'|[^\s,;]*[^\s,;.])", value, message)
+    return re.sub(
+        rf"(^|(?<=\. ))({names})(?= (?:must|needs) )",
+        lambda match: flags[match[2]],
+        message,
+        flags=re.MULTILINE,
+    )
+
+
+def given_values(options: argparse.Namespace, cls: type) -> dict:
+    """Returns the values of a dataclass that were given on the command line."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    given = vars(options)
+    return {name: given[name] for name in names if name in given}
+
+
+def open_translator(
+    options: argparse.Namespace, n_best: int = 1
+) -> "kt.Translator | litert.LiteRTTranslator":
+    """Opens the runs or the export for LiteRT, with the search of flags.
+
+    Without --n-best there are `n_best` translations, or fewer if the search
+    finds fewer.
+    """
+    if given_litert(options):
+        return open_litert(options, n_best)
+    return open_runs(options, n_best)
+
+
+def given_litert(options: argparse.Namespace) -> bool:
+    """Returns whether an export for LiteRT is given."""
+    return any(map(litert.is_export, options.runs))
+
+
+def workers_of(options: argparse.Namespace) -> int:
+    """Returns how many batches to translate at the same time."""
+    # LiteRT computes on the processor.
+    return available_cores() if given_litert(options) else decoding_workers()
+
+
+def open_litert(
+    options: argparse.Namespace, n_best: int = 1
+) -> "litert.LiteRTTranslator":
+    """Does what `open_translator` does, for an export."""
+    if len(options.runs) > 1:
+        raise InputError(
+            "An export for LiteRT translates alone. Average the probabilities "
+            "of several runs in one: `keras-transformer export RUN1 RUN2 "
+            f"--format litert`. Received: {' '.join(options.runs)}"
+        )
+    for name in ("checkpoint", "target_language", "dtype", "sample"):
+        if given := getattr(options, name, None):
+            name = name.replace("_", "-")
+            raise InputError(
+                "An export for LiteRT has the checkpoint, the language and the "
+                "type that it was written with, and beam search. Leave out "
+                f"--{name}, or use the run. Received: --{name}"
+                + ("" if given is True else f" {given}")
+            )
+    (path,) = options.runs
+    default = litert.default_search(litert.read_metadata(path))
+    search = search_of(options, default)
+    return litert.LiteRTTranslator.open(
+        path, search, _num_translations(options, search, n_best)
+    )
+
+
+def open_runs(
+    options: argparse.Namespace, n_best: int = 1, dtype: str | None = None
+) -> "kt.Translator":
+    """Does what `open_translator` does, for runs.
+
+    Their dtype is that of --dtype, unless it is given here.
+    """
+    if given_litert(options):
+        raise InputError(
+            f"The command needs a run. Received: {' '.join(options.runs)}, an "
+            "export for LiteRT, which translate, evaluate, score and serve take"
+        )
+    import_tensorflow_quietly()
+    runs = [kt.Run.open(path, options.target_language) for path in options.runs]
+    task = runs[0].task
+    if not task.targets_are_text and getattr(options, "tokenized", False):
+        task = ParsingTask(split_words=False)
+    search = search_of(options, runs[0].default_search)
+    return kt.Translator.open(
+        runs,
+        options.checkpoint,
+        search,
+        _num_translations(options, search, n_best),
+        dtype or options.dtype or "float32",
+        task,
+    )
+
+
+def _num_translations(
+    options: argparse.Namespace, search: Search, default: int
+) -> int:
+    given = getattr(options, "n_best", None)
+    return min(default, search.num_hypotheses) if given is None else given
+
+
+def search_of(options: argparse.Namespace, default: BeamSearch) -> Search:
+    """Returns the search that was given, else that of the default."""
+    kind, other, problem = (
+        (Sampling, BeamSearch, "Options of beam search exclude --sample.")
+        if getattr(options, "sample", False)
+        else (BeamSearch, Sampling, "Options of sampling need --sample.")
+    )
+    values = given_values(options, kind)
+    refused = [
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in given_values(options, other).items()
+        if name not in values
+    ]
+    if refused:
+        raise InputError(f"{problem} Received: {' '.join(refused)}")
+    return dataclasses.replace(converted(default, kind), **values)
+
+
+def open_corpus(
+    options: argparse.Namespace, recipe: Mapping[str, Any]
+) -> "Corpus":
+    """Opens --data, or what the (first) run was trained on.
+
+    Its languages are those that the run translates, by its recipe.
+    """
+    run = (options.runs if "runs" in options else [options.run])[0]
+    trained = recipe.get("source"), recipe.get("target")
+    given = options.source or trained[0], options.target or trained[1]
+    # Other systems may have other codes for the same languages.
+    are_ours = None not in trained and "imported_from" not in recipe
+    if are_ours and given != trained:
+        raise InputError(
+            f"{run} translates from {trained[0]} to {trained[1]}. "
+            f"Received: --source {given[0]}, --target {given[1]}"
+        )
+    data = options.data or _recorded_data(run, recipe.get("data"))
+    return kt.train.open_corpus(data, *given)
+
+
+def _recorded_data(run: str, name: str | None) -> list[str]:
+    """Returns the data that a run has recorded as one name."""
+    if name is None:
+        raise InputError(
+            f"{run} does not say what it was trained on. Name the data with "
+            "--data."
+        )
+    if name == "embedded" or name.startswith("tfds:") or os.path.exists(name):
+        return [name]
+    for space in re.finditer(" ", name):  # between two files
+        pair = [name[: space.start()], name[space.end() :]]
+        if all(map(os.path.isfile, pair)):
+            return pair
+    raise InputError(
+        f"The data that {run} was trained on are not there. Name them with "
+        f"--data. Received: {name}"
+    )
