@@ -8,7 +8,12 @@ from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
-from keras_transformer.cli.given import open_runs, open_translator
+from keras_transformer.cli.given import (
+    given_litert,
+    given_values,
+    open_runs,
+    open_translator,
+)
 from keras_transformer.cli.options import (
     CHECKPOINT,
     MODELS_OR_LITERT,
@@ -17,10 +22,6 @@ from keras_transformer.cli.options import (
     command,
     flag,
     flags,
-    given_litert,
-    given_values,
-    open_runs,
-    open_translator,
 )
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.export.dtypes import DTYPES
