@@ -1,6 +1,6 @@
 """Repeats rows A to E of the paper's Table 3 at the size of a preset.
 
-python benchmarks/table3.py --data FOLDER --source en --target de --output OUT
+python benchmarks/table3.py FOLDER --source en --target de --output OUT
 
 Trains every row with every seed, averages the last checkpoints, evaluates on
 valid and test, and writes OUT/table3.md, with the paper's figures beside ours.

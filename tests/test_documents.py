@@ -1,10 +1,14 @@
-"""What the documents show is run, and what they name exists."""
+"""The programs of the documents, and of own-data.md every command, are run."""
 
 import contextlib
 import io
+import json
 import os
 import re
-import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,46 +16,13 @@ import pytest
 from documents import (
     DOCUMENTS,
     ROOT,
-    SOURCE_FOLDERS,
-    anchor,
+    all_blocks,
     blocks,
-    inline_code,
-    prose,
     read,
-    source_tree,
 )
 
 import keras_transformer as kt
-from keras_transformer.cli.commands import argument_parser
-from keras_transformer.presets import PRESETS
-from keras_transformer.train.log import COLUMNS
 from keras_transformer.train.run import TrainingRun
-
-# What a command of a document needs beside the flags that it shows.
-ARGUMENTS = {
-    "prepare": "--data embedded --output PREPARED",
-    "train": "--data embedded --output RUN",
-    "evaluate": "RUN --data embedded",
-    "average": "RUN OUTPUT",
-    "import": "FOLDER --output RUN",
-    "translate": "RUN",
-    "parse": "RUN",
-    "score": "RUN",
-    "export": "RUN --output OUTPUT",
-    "serve": "RUN",
-    "trace": "RUN SENTENCE",
-    "attention": "RUN SENTENCE --output attention.png",
-    "plot": "schedule --output schedule.png",
-    "curve": "RUN --output curve.png",
-    "demo": "",
-    "presets": "",
-}
-OTHER_FLAGS = {
-    *("--logdir", "--no-deps", "--wheel-dir", "--help"),
-    # of TensorFlow Serving
-    *("--rows", "--seeds"),  # of benchmarks/table3.py
-    *("--tensorflow_intra_op_parallelism", "--enable_batching"),
-}
 
 
 def replaced(text, *pairs):
@@ -74,19 +45,25 @@ def inside(folder):
 # === Python ===
 
 
+def shortened(program, *pairs):
+    """Returns a program that trains a smaller model for one step."""
+    return replaced(
+        program,
+        ("epochs=5", "epochs=1"),
+        ("steps_per_epoch=200", "steps_per_epoch=1"),
+        ('"tiny", vocab', '"tiny", num_layers=1, vocab'),
+        *pairs,
+    )
+
+
 @pytest.fixture(scope="module")
 def readme(tmp_path_factory):
     """The names that the README's program leaves, and its folder.
 
-    It trains a smaller model for one step, on two replicas.
+    It trains a smaller model for one step.
     """
     program, _ = blocks("README.md", "python")
-    program = replaced(
-        program,
-        ("epochs=5, steps_per_epoch=200", "epochs=1, steps_per_epoch=1"),
-        ('"tiny", ', '"tiny", num_layers=1, '),
-        ("beam_size=4", "beam_size=4, extra_length=3"),
-    )
+    program = shortened(program, ("beam_size=4", "beam_size=4, extra_length=3"))
     folder = tmp_path_factory.mktemp("documents")
     names, output = {}, io.StringIO()
     with inside(folder), contextlib.redirect_stdout(output):
@@ -97,13 +74,7 @@ def readme(tmp_path_factory):
 @pytest.mark.slow
 def test_readme_program(readme):
     folder, names, output = readme
-    model = names["model"]
-    assert model.distribute_strategy.num_replicas_in_sync == 2
-    assert model.optimizer.iterations.numpy() == 1
-    history = {name: value[0] for name, value in model.history.history.items()}
-    # An untrained model of 2,000 tokens.
-    assert 1_000 < history["val_perplexity"] < 10_000
-    assert 0.0 <= history["val_accuracy"] < 0.5
+    assert names["model"].optimizer.iterations.numpy() == 1
     assert output.endswith(f"\n{names['translator']('I am a student')}\n")
     assert (folder / "exported" / "1" / "saved_model.pb").exists()
 
@@ -162,6 +133,10 @@ def test_guide_programs(readme):
     assert classify(short).shape == (1, 2)
     changed = np.abs(predict(short) - predict(np.array([[5, 6, 8]])))[0]
     assert changed[:2].max() < 1e-5 < changed[2].max()
+    gated = names["gated"].decoder.layers[0]
+    assert type(gated.cross_attention) is names["GatedAttention"]
+    found = kt.Translator(names["gated"], made["tokenizer"]).translate("A dog.")
+    assert np.isfinite(found.scores).all()
     layer = names["model"].decoder.layers[1]
     assert type(layer.feed_forward_norm) is names["PreNorm"]
     assert type(layer.feed_forward) is names["GatedFeedForward"]
@@ -170,10 +145,62 @@ def test_guide_programs(readme):
 def test_sublayers_of_the_guide_are_those_that_are_tested():
     tested = read("tests/layers/test_block.py")
     shown = [b for b in blocks("docs/guide.md", "python") if "my_project" in b]
+    *shown, _ = shown  # the last is the attention of the next test
     assert len(shown) == 2
     for block in shown:
         assert block in tested
         assert len(block.splitlines()) < 15
+
+
+def guide_program(part):
+    """Returns the block of the guide that contains a text."""
+    (found,) = [b for b in blocks("docs/guide.md", "python") if part in b]
+    return found
+
+
+def test_attention_of_the_guide():
+    names = {"keras": keras, "kt": kt}
+    exec(guide_program("class GatedAttention").replace("my_", "a_"), names)
+    attention = names["GatedAttention"](num_heads=2)
+    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    y = np.array(attention(x, x, kt.masks.causal_mask(5)))
+
+    def heads(layer):
+        return np.array(layer(x)).reshape(2, 5, 2, 4).swapaxes(1, 2)
+
+    query, key, value = (
+        heads(getattr(attention, f"{name}_projection"))
+        for name in ("query", "key", "value")
+    )
+    key /= np.linalg.norm(key, axis=-1, keepdims=True)
+    scores = np.exp(query @ key.swapaxes(2, 3) / 2) * np.tri(5)
+    scores /= scores.sum(-1, keepdims=True)
+    joined = (scores @ value).swapaxes(1, 2).reshape(2, 5, 8)
+    expected = attention.output_projection(joined) * attention.gate(x)
+    np.testing.assert_allclose(y, expected, atol=1e-5)
+    # As a search computes it: the keys and values of each position once.
+    pairs = [attention.project_memory(x[:, i : i + 1]) for i in range(5)]
+    key, value = (
+        keras.ops.concatenate(part, 2) for part in zip(*pairs, strict=True)
+    )
+    last, _ = attention.attend(x[:, 4:], key, value)
+    np.testing.assert_allclose(last, y[:, 4:], atol=1e-5)
+
+
+def test_lora_of_the_guide(tmp_path):
+    names = {"kt": kt}
+    exec(guide_program("enable_lora"), names)
+    tuned = names["tuned"]
+    assert len(tuned.trainable_variables) == 2 * 2 * 4  # of A and B per layer
+    random = np.random.default_rng(0)
+    for weight in tuned.trainable_variables:
+        weight.assign(random.normal(size=weight.shape))
+    with inside(tmp_path):
+        exec(guide_program("merged.load"), names)
+    ids = dict(source=np.array([[5, 6, 7]]), target=np.array([[1, 8]]))
+    expected, plain = tuned(ids), kt.Transformer(tuned.config)(ids)
+    np.testing.assert_allclose(names["merged"](ids), expected, atol=1e-4)
+    assert np.abs(plain - expected).max() > 0.1
 
 
 def test_migration_table():
@@ -212,13 +239,13 @@ def test_migration_table():
 
 
 @pytest.mark.slow
-def test_training_programs(readme, monkeypatch):
-    folder, made, _ = readme
+def test_training_programs(tmp_path, monkeypatch):
+    """The second program trains on two replicas."""
     calls = []
 
     class Trained:
         def load_model(self):
-            return made["model"]
+            return None
 
     def train(corpus, output, preset, recipe):
         calls.append((corpus.name, output, preset, recipe))
@@ -226,173 +253,76 @@ def test_training_programs(readme, monkeypatch):
 
     monkeypatch.setattr(kt.train, "train", train)
     of_program, of_fit = blocks("docs/training.md", "python")
-    names = dict(made)
+    names = {}
     exec(of_program, names)
     recipe = kt.train.Recipe.from_preset("tiny", steps=20, steps_per_epoch=10)
     assert calls == [("embedded", "runs/short", "tiny", recipe)]
-    shorter = replaced(
-        of_fit, ("epochs=5", "epochs=1"), ("epoch=200", "epoch=1")
-    )
-    with inside(folder):
-        exec(shorter, names)
-    results, history = names["results"], made["model"].history.history
+    with inside(tmp_path):
+        exec(shortened(of_fit), names)
+    model, results = names["model"], names["results"]
+    assert model.distribute_strategy.num_replicas_in_sync == 2
+    assert model.optimizer.iterations.numpy() == 1
+    history = {name: value[0] for name, value in model.history.history.items()}
+    # An untrained model of 2,000 tokens.
+    assert 1_000 < history["val_perplexity"] < 10_000
+    assert 0.0 <= history["val_accuracy"] < 0.5
     assert sorted(results) == ["accuracy", "loss", "perplexity"]
-    assert results["loss"] == pytest.approx(history["val_loss"][0], rel=1e-5)
-    assert (folder / "best.keras").exists()
+    assert results["loss"] == pytest.approx(history["val_loss"], rel=1e-5)
+    assert (tmp_path / "best.keras").exists()
 
 
 def test_every_program_is_run():
     counts = {d: len(blocks(d, "python")) for d in DOCUMENTS}
+    # They need a server and a downloaded model.
+    not_run = {"docs/serving.md", "docs/import.md"}
     tested = {"README.md", "docs/guide.md", "docs/training.md"}
+    tested |= {"docs/own-data.md", *not_run}
     # By test_parse, test_litert_specification and test_ctranslate2.
     tested |= {"docs/parsing.md", "docs/litert.md", "docs/ctranslate2.md"}
     assert {d for d, count in counts.items() if count} == tested
 
 
-# === Commands ===
+# === From your own data to a served model ===
 
 
-def commands(name):
-    """Returns the commands in the code blocks of a document, as words."""
-    found = []
-    for block in blocks(name):
-        if block == source_tree():
-            continue
-        for line in block.replace("\\\n", " ").splitlines():
-            for command in re.split(r" \| ", line):
-                words = shlex.split(command, comments=True)
-                if "<" in words:
-                    words = words[: words.index("<")]
-                while words and re.match(r"[A-Z_]+=", words[0]):
-                    del words[0]
-                found.append(words)
-    return [words for words in found if words]
-
-
-def is_accepted(words):
-    """Whether the command line accepts a command."""
-    try:
-        options = argument_parser().parse_args(words)
-    except SystemExit as error:
-        return error.code == 0  # --help
-    return getattr(options, "preset", None) in {None, *PRESETS}
-
-
-def flags_of(arguments):
-    """Returns the flags of a command, or of what `plot` plots."""
-    command = arguments[: 2 if arguments[0] == "plot" else 1]
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        assert is_accepted([*command, "--help"])
-    return set(re.findall(r"--[\w-]+", output.getvalue()))
-
-
-def check_command(words):
-    program, *arguments = words
-    if program == "keras-transformer":
-        assert is_accepted(arguments), words
-        # argparse accepts abbreviations.
-        flags = {word for word in arguments if word.startswith("--")}
-        assert flags <= flags_of(arguments), words
-    elif program == "make":
-        for argument in arguments:
-            # A target, or a variable with its value.
-            name, is_variable, _ = argument.partition("=")
-            pattern = rf"\$\({name}\)" if is_variable else rf"^{name}:"
-            assert re.search(pattern, read("Makefile"), re.M), words
-    elif program == "python":
-        script = read(arguments[0])
-        shared = flags_of(["train"]) if "field_flags(Recipe" in script else ()
-        for flag in filter(re.compile("--").match, arguments[1:]):
-            assert re.search(f'"{flag}[ "]', script) or flag in shared, words
-    elif program == "pip":
-        for extra in re.findall(r"[\[,](\w+)(?=[,\]])", " ".join(arguments)):
-            assert f'"{extra}": ' in read("setup.py"), words
-    else:
-        assert program in ("source", "echo", "tensorboard"), words
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_commands_exist(name):
-    for words in commands(name):
-        check_command(words)
-    for code in inline_code(name):
-        words = shlex.split(code) if '"' in code else code.split()
-        if words[0] in ("make", "pip", "python", "tensorboard"):
-            check_command(words)
-        elif words[0] == "keras-transformer" and len(words) > 1:
-            assert words[1] in ARGUMENTS, code
-            if len(words) > 2:
-                check_command(words)
-
-
-def test_commands_are_found():
-    assert sum(len(commands(name)) for name in DOCUMENTS) > 40
-    assert ["keras-transformer", "translate", "runs/mine"] in commands(
-        "README.md"
+@pytest.mark.slow
+def test_own_data(tmp_path):
+    """Runs every command of the page as printed, but for the port."""
+    script, left_out = [], []
+    for language, text in all_blocks("docs/own-data.md"):
+        if language == "python":
+            text = f"python - <<'PROGRAM'\n{text}PROGRAM\n"
+        (left_out if "docker" in text else script).append(text)
+    assert len(left_out) == 1
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = "set -euo pipefail\n" + "".join(script)
+    (tmp_path / "train").symlink_to(ROOT / "train")
+    folder = Path(sys.executable).parent
+    environment = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
+    found = subprocess.run(
+        ["bash", "-c", program.replace("8501", str(port))],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
-    complete = ["train", *ARGUMENTS["train"].split()]
-    assert is_accepted([*complete, "--preset", "big"])
-    assert not is_accepted([*complete, "--preset", "bass"])
-    assert not is_accepted([*complete, "--accumulate", "2"])
+    assert found.returncode == 0, found.stdout + found.stderr
 
+    def lines(name):
+        return (tmp_path / name).read_text("utf-8").splitlines()
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_flags_exist_and_accept_their_values(name):
-    for code in inline_code(name):
-        words = code.split()
-        if not words[0].startswith("--"):
-            continue
-        users = [c for c in ARGUMENTS if words[0] in flags_of([c])]
-        assert users or words[0] in OTHER_FLAGS, code
-        if users and len(words) > 1:
-            assert any(
-                is_accepted([c, *ARGUMENTS[c].split(), *words]) for c in users
-            ), code
-
-
-# === Names ===
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_links_exist(name):
-    for target in re.findall(r"\]\(([^)]+)\)", prose(name)):
-        if target.startswith("https://"):
-            continue
-        path, _, fragment = target.partition("#")
-        path = (ROOT / name).parent / path if path else ROOT / name
-        assert path.exists(), target
-        if fragment:
-            headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.M)
-            assert fragment in map(anchor, headings), target
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_files_exist(name):
-    folders = "|".join(
-        (*SOURCE_FOLDERS, "tests", "benchmarks", "colab", "docs")
-    )
-    pattern = rf"(?<![\w/])(?:{folders})/[\w/*-]+\.(?:py|ipynb|md|png)\b"
-    for path in re.findall(pattern, read(name)):
-        assert any(ROOT.glob(path)), path
-
-
-def test_tables_name_what_is_written():
-    training, guide = read("docs/training.md"), read("docs/guide.md")
-    for column in COLUMNS:
-        assert re.search(rf"^\|.*`{column}`", training, re.M), column
-    for file in ("config.json", "state.npz", "log.csv", "results.json"):
-        assert f"| `{file}` |" in guide
-
-
-def test_no_placeholder_is_left():
-    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")):
-        assert "@@" not in path.read_text("utf-8"), path
-
-
-def test_the_distribution_has_its_own_name():
-    for name in DOCUMENTS:
-        assert not re.search(r"pip install [\"']?keras.transformer", read(name))
-    assert f"dist/keras_transformer_nmt-{kt.__version__}-py3" in read(
-        "README.md"
-    )
+    assert len(lines("my-data/train.en")) == 3600
+    assert len(lines("test.de")) == len(lines("scores.tsv")) == 200
+    page = (tmp_path / "page.de.html").read_text("utf-8")
+    assert re.fullmatch(r"<p>[^<]+ <b>[^<]+</b></p>\n", page)
+    results = json.loads("\n".join(lines("runs/mine-average/results.json")))
+    assert results[-1]["split"] == "test"
+    for name in ("1/saved_model.pb", "compose.yaml"):
+        assert (tmp_path / "models/en-de" / name).exists()
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
+    # Of `curl`, the client and LiteRT.
+    assert '"translations"' in found.stdout
+    assert "\nA cat sleeps. -> " in found.stdout
+    assert found.stdout.splitlines()[-1]

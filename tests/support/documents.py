@@ -4,20 +4,14 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+_PATTERNS = ("docs/*.md", "docs/maintainers/*.md", "docs/api/README.md")
 DOCUMENTS = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "docs/guide.md",
-    "docs/training.md",
-    "docs/parsing.md",
-    "docs/litert.md",
-    "docs/ctranslate2.md",
-    "docs/huggingface.md",
-    "docs/weights.md",
-    "docs/performance.md",
-    "docs/results.md",
-    "docs/paper.md",
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *sorted(
+        path.relative_to(ROOT).as_posix()
+        for pattern in _PATTERNS
+        for path in ROOT.glob(pattern)
+    ),
 ]
 _BLOCK = r"^```(\w*)\n(.*?)^```$"
 SOURCE_FOLDERS = ("keras_transformer", "train", "export")
@@ -28,10 +22,14 @@ def read(name):
     return (ROOT / name).read_text("utf-8")
 
 
+def all_blocks(name):
+    """Returns the code blocks of a document, as language and text."""
+    return re.findall(_BLOCK, read(name), flags=re.DOTALL | re.MULTILINE)
+
+
 def blocks(name, language=""):
     """Returns the code blocks of a document in one language."""
-    found = re.findall(_BLOCK, read(name), flags=re.DOTALL | re.MULTILINE)
-    return [text for of_block, text in found if of_block == language]
+    return [text for found, text in all_blocks(name) if found == language]
 
 
 def prose(name):

@@ -1,0 +1,217 @@
+"""What the documents name exists: commands, flags, files and links."""
+
+import contextlib
+import functools
+import io
+import re
+import runpy
+import shlex
+
+import pytest
+from documents import (
+    DOCUMENTS,
+    ROOT,
+    SOURCE_FOLDERS,
+    anchor,
+    blocks,
+    inline_code,
+    prose,
+    read,
+    source_tree,
+)
+
+import keras_transformer as kt
+from keras_transformer.cli.commands import argument_parser
+from keras_transformer.presets import PRESETS
+from keras_transformer.train.log import COLUMNS
+
+# What a command of a document needs beside the flags that it shows.
+ARGUMENTS = {
+    "prepare": "embedded --output PREPARED",
+    "train": "embedded --output RUN",
+    "average": "RUN --output OUTPUT",
+    "import": "FOLDER --output RUN",
+    "translate": "RUN",
+    "score": "RUN",
+    "evaluate": "RUN",
+    "serve": "RUN",
+    "export": "RUN --output OUTPUT",
+    "plot curve": "RUN --output curve.png",
+    "plot attention": "RUN SENTENCE --output attention.png",
+    "plot masks": "RUN SENTENCE --output masks.png",
+    "plot trace": "RUN SENTENCE",
+    "plot positions": "--output positions.png",
+    "plot schedule": "--output schedule.png",
+    "plot corpus": "RUN --output corpus.png",
+    "presets": "",
+    "demo": "",
+}
+SHELL = ("cd", "curl", "docker", "echo", "paste", "source", "tensorboard")
+OTHER_FLAGS = {
+    *("--logdir", "--no-deps", "--wheel-dir", "--help"),
+    # of TensorFlow Serving
+    *("--rows", "--seeds"),  # of benchmarks/table3.py
+    *("--tensorflow_intra_op_parallelism", "--enable_batching"),
+}
+
+
+# === Commands ===
+
+
+def commands(name):
+    """Returns the commands in the code blocks of a document, as words."""
+    found = []
+    for block in blocks(name):
+        if block == source_tree():
+            continue
+        for line in block.replace("\\\n", " ").splitlines():
+            for command in re.split(r" \| ", line):
+                words = shlex.split(command, comments=True)
+                ends = [words.index(end) for end in "<>&" if end in words]
+                words = words[: min(ends, default=None)]
+                while words and re.match(r"[A-Z_]+=", words[0]):
+                    del words[0]
+                found.append(words)
+    return [words for words in found if words]
+
+
+def is_accepted(words):
+    """Whether the command line accepts a command."""
+    try:
+        options = argument_parser().parse_args(words)
+    except SystemExit as error:
+        return error.code == 0  # --help
+    return getattr(options, "preset", None) in {None, *PRESETS}
+
+
+def flags_of(arguments):
+    """Returns the flags of a command, or of what `plot` plots."""
+    return flags_in_help(*arguments[: 2 if arguments[0] == "plot" else 1])
+
+
+@functools.cache
+def flags_in_help(*command):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        # Some have more flags than fit a screen.
+        complete = is_accepted([*command, "--help-all"])
+        assert complete or is_accepted([*command, "--help"])
+    return set(re.findall(r"--[\w-]+", output.getvalue()))
+
+
+def check_command(words):
+    program, *arguments = words
+    if program == "keras-transformer":
+        assert is_accepted(arguments), words
+        # argparse accepts abbreviations.
+        flags = {word for word in arguments if word.startswith("--")}
+        assert flags <= flags_of(arguments), words
+    elif program == "make":
+        for argument in arguments:
+            # A target, or a variable with its value.
+            name, is_variable, _ = argument.partition("=")
+            pattern = rf"\$\({name}\)" if is_variable else rf"^{name}:"
+            assert re.search(pattern, read("Makefile"), re.M), words
+    elif program == "python":
+        script = read(arguments[0])
+        shared = flags_of(["train"]) if "field_flags(Recipe" in script else ()
+        for flag in filter(re.compile("--").match, arguments[1:]):
+            assert re.search(f'"{flag}[ "]', script) or flag in shared, words
+    elif program == "pip":
+        for extra in re.findall(r"[\[,](\w+)(?=[,\]])", " ".join(arguments)):
+            assert f'"{extra}": ' in read("setup.py"), words
+    else:
+        assert program in SHELL, words
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_exist(name):
+    for words in commands(name):
+        check_command(words)
+    for code in inline_code(name):
+        words = shlex.split(code) if '"' in code else code.split()
+        if words[0] in ("make", "pip", "python", "tensorboard"):
+            check_command(words)
+        elif words[0] == "keras-transformer" and len(words) > 1:
+            name = " ".join(words[1 : 3 if words[1:2] == ["plot"] else 2])
+            assert name in {*ARGUMENTS, "plot"}, code
+            if words[1:] != name.split():
+                check_command(words)
+
+
+def test_commands_are_found():
+    assert sum(len(commands(name)) for name in DOCUMENTS) > 40
+    words = ["keras-transformer", "average", "runs/mine"]
+    assert words in [w[:3] for w in commands("docs/own-data.md")]
+    complete = ["train", *ARGUMENTS["train"].split()]
+    assert is_accepted([*complete, "--preset", "big"])
+    assert not is_accepted([*complete, "--preset", "bass"])
+    assert not is_accepted([*complete, "--accumulate", "2"])
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_flags_exist_and_accept_their_values(name):
+    for code in inline_code(name):
+        words = code.split()
+        if not words[0].startswith("--"):
+            continue
+        name = words[0].partition("=")[0]
+        users = [c for c in ARGUMENTS if name in flags_of(c.split())]
+        assert users or name in OTHER_FLAGS, code
+        if users and len(words) > 1:
+            assert any(
+                is_accepted([*c.split(), *ARGUMENTS[c].split(), *words])
+                for c in users
+            ), code
+
+
+# === Names ===
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_exist(name):
+    for target in re.findall(r"\]\(([^)]+)\)", prose(name)):
+        if target.startswith("https://"):
+            continue
+        path, _, fragment = target.partition("#")
+        path = (ROOT / name).parent / path if path else ROOT / name
+        assert path.exists(), target
+        if fragment:
+            headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.M)
+            assert fragment in map(anchor, headings), target
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_files_exist(name):
+    folders = "|".join(
+        (*SOURCE_FOLDERS, "tests", "benchmarks", "colab", "docs")
+    )
+    pattern = rf"(?<![\w/])(?:{folders})/[\w/*-]+\.(?:py|ipynb|md|png)\b"
+    for path in re.findall(pattern, read(name)):
+        assert any(ROOT.glob(path)), path
+
+
+def test_tables_name_what_is_written():
+    training, guide = read("docs/training.md"), read("docs/guide.md")
+    for column in COLUMNS:
+        assert re.search(rf"^\|.*`{column}`", training, re.M), column
+    for file in ("config.json", "state.npz", "log.csv", "results.json"):
+        assert f"| `{file}` |" in guide
+
+
+def test_no_placeholder_is_left():
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")):
+        assert "@@" not in path.read_text("utf-8"), path
+
+
+def test_the_distribution_has_its_own_name():
+    for name in DOCUMENTS:
+        assert not re.search(r"pip install [\"']?keras.transformer", read(name))
+    wheel = f"dist/keras_transformer_nmt-{kt.__version__}-py3"
+    assert wheel in read("docs/index.md")
+
+
+def test_index_of_the_reference():
+    """If it fails: python docs/reference.py > docs/api/README.md"""
+    page = runpy.run_path(str(ROOT / "docs/reference.py"))["page"]
+    assert read("docs/api/README.md") == page()
