@@ -11,9 +11,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from keras_transformer import __version__
 from keras_transformer.cli import demo, inference, pictures, terminal, training
 from keras_transformer.cli.options import add_commands
+from keras_transformer.cli.versions import ShowVersions
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import (
     explain_missing_packages,
@@ -28,7 +28,7 @@ def argument_parser() -> argparse.ArgumentParser:
         description='"Attention Is All You Need": train, evaluate, translate, '
         "export.",
     )
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--version", action=ShowVersions)
     add_commands(
         parser,
         "COMMAND",
