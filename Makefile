@@ -36,6 +36,9 @@ MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/cli/test_training.py tests/train/test_state.py \
 	tests/train/test_trainer.py
 
+RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
+	tests/support/release_check.py $(if $(TAG),--tag $(TAG))
+
 export KERAS_BACKEND := tensorflow
 
 .PHONY: help install demo test test-all test-jax test-torch test-converters matrix \
@@ -117,11 +120,10 @@ docs: .venv/.docs ## Build the documentation as pages in build/site
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build
 
 package: .venv/.release ## Build the package into dist/, and check its files
-	$(PY) tests/support/release_check.py $(if $(TAG),--tag $(TAG))
+	$(RELEASE_CHECK)
 
-# REPOSITORY_URL, for the links on PyPI, reaches setup.py as it is.
 release: .venv/.release ## The same, and install it with each extra, for half an hour
-	$(PY) tests/support/release_check.py --install $(if $(TAG),--tag $(TAG))
+	$(RELEASE_CHECK) --install
 
 clean: ## Remove environments, caches and build output, but no runs
 	rm -rf .venv .venvs build dist *.egg-info .hypothesis .pytest_cache .ruff_cache
