@@ -80,23 +80,27 @@ TEST = [
 def long_description() -> str:
     """Returns the README with links that work outside of the repository.
 
-    Links to its files become links to the repository or, if that is not
-    known, their text alone; pictures without an address are left out.
+    Links to its files lead to the repository. Where that is not known, their
+    text stays, and pictures of the repository are left out.
     """
     text = (HERE / "README.md").read_text(encoding="utf-8")
-    picture = r"!\[[^]]*\]\((?!https?:)([^)]+)\)"
-    link = r"\[((?:!\[[^]]*\]\([^)]*\)|[^]\[])*)\]\((?!https?:|#)([^)]+)\)"
+    target = r"\]\((?!https?:|#)([^)]+)\)"  # a path
     if REPOSITORY:
-        files = f"{REPOSITORY}/%s/v{VERSION}"
-        in_files = rf"({files % 'raw'}/\1)"
-        text = re.sub(
-            picture,
-            lambda m: m[0].partition("](")[0] + "]" + m.expand(in_files),
+        return re.sub(
+            target,
+            lambda found: "]({}/{}/v{}/{})".format(
+                REPOSITORY,
+                "raw" if found[1].endswith(".png") else "blob",
+                VERSION,
+                found[1],
+            ),
             text,
         )
-        return re.sub(link, rf"[\1]({files % 'blob'}/\2)", text)
-    text = re.sub(picture + r"\n*", "", text)
-    return re.sub(link, r"\1", text)
+    badge = r"\[!\[[^]]*\]\([^)]*\)" + target
+    picture_and_caption = r"!\[[^]]*" + target + r"(\n+\*[^*]+\*\n)?"
+    for left_out in (badge, picture_and_caption):
+        text = re.sub(left_out, "", text)
+    return re.sub(r"\[([^][]*)" + target, r"\1", text)
 
 
 setup(
@@ -105,7 +109,7 @@ setup(
     description='The Transformer of "Attention Is All You Need" in Keras 3',
     long_description=long_description(),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
+    license_expression="Apache-2.0",
     author="keras-transformer contributors",
     keywords="transformer attention translation keras tensorflow",
     project_urls=URLS,

@@ -72,7 +72,7 @@ def test_description_without_an_address_has_no_relative_links(metadata):
     text = found["long_description"]
     targets = re.findall(r"\]\(([^)]*)\)", text)
     assert targets and all(t.startswith("https://") for t in targets)
-    assert "![Attention" not in text
+    assert "![" not in text and "*Attention from" not in text
     assert "\n- docs/guide.md: " in text
     assert set(found["project_urls"]) == {"Paper"}
 
