@@ -205,7 +205,8 @@ def check_installed(wheel: Path, sdist: Path, extra: str) -> str:
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)
     with tempfile.TemporaryDirectory() as folder:
         _run(sys.executable, "-m", "venv", "env", cwd=folder)
-        python, script = "env/bin/python", "env/bin/keras-transformer"
+        binaries = Path(folder, "env/bin")
+        python, script = binaries / "python", binaries / "keras-transformer"
         pip = (python, "-m", "pip", "--disable-pip-version-check", "-q")
         if extra in ONLY_RESOLVED:
             _run(*pip, "install", "--dry-run", wanted, cwd=folder)
@@ -213,13 +214,15 @@ def check_installed(wheel: Path, sdist: Path, extra: str) -> str:
         _run(*pip, "install", wanted, cwd=folder)
         _run(*pip, "check", cwd=folder)
         size = _size(Path(folder, "env"))
-        for again in (None, sdist):
-            if again:
+        for installed in (wheel, sdist):
+            if installed == sdist:
                 _run(*pip, "uninstall", "-y", NAME, cwd=folder)
-                _run(*pip, "install", "--no-deps", again, cwd=folder)
-            _run(python, "-c", USES[extra], cwd=folder)
-            _run(script, "presets", cwd=folder, stdout=subprocess.DEVNULL)
-            _run(script, "--version", cwd=folder, stdout=subprocess.DEVNULL)
+                _run(*pip, "install", "--no-deps", sdist, cwd=folder)
+            files = Path(folder, installed.name)
+            files.mkdir()
+            _run(python, "-c", USES[extra], cwd=files)
+            _run(script, "presets", cwd=files, stdout=subprocess.DEVNULL)
+            _run(script, "--version", cwd=files, stdout=subprocess.DEVNULL)
     what = f"[{extra}]" if extra else "no extra"
     return f"{what} works: {time.monotonic() - start:.0f} s, {size}"
 
