@@ -36,10 +36,13 @@ MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/cli/test_training.py tests/train/test_state.py \
 	tests/train/test_trainer.py
 
+RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
+	tests/support/release_check.py $(if $(TAG),--tag $(TAG))
+
 export KERAS_BACKEND := tensorflow
 
 .PHONY: help install demo test test-all test-jax test-torch test-converters matrix \
-	serving-check bench lint format notebook docs clean
+	serving-check bench lint format notebook docs package release clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -116,6 +119,12 @@ docs: .venv/.docs ## Build the documentation as pages in build/site
 		--output-dir build/docs/notebooks colab/*.ipynb
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build
 
+package: .venv/.release ## Build the package into dist/, and check its files
+	$(RELEASE_CHECK)
+
+release: .venv/.release ## The same, and install it with each extra, for half an hour
+	$(RELEASE_CHECK) --install
+
 clean: ## Remove environments, caches and build output, but no runs
 	rm -rf .venv .venvs build dist *.egg-info .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -124,9 +133,10 @@ clean: ## Remove environments, caches and build output, but no runs
 .venv/.demo: EXTRAS := tensorflow,plot,web
 .venv/.test: EXTRAS := test
 .venv/.docs: EXTRAS := docs
+.venv/.release: EXTRAS := release
 .venv/.torch: EXTRAS := test,torch
 .venv/.converters: EXTRAS := test,torch,converters
-.venv/.demo .venv/.docs .venv/.test .venv/.torch .venv/.converters: setup.py pyproject.toml | $(PY)
+.venv/.demo .venv/.docs .venv/.release .venv/.test .venv/.torch .venv/.converters: setup.py pyproject.toml | $(PY)
 	@echo "Installing into .venv: some minutes, about 3 GB of disk."
 	$(PY) $(PIP_INSTALL) -e ".[$(EXTRAS)]"
 	@touch $@

@@ -1,10 +1,25 @@
 """Distribution metadata; tool settings are in pyproject.toml."""
 
+import os
+import re
 from pathlib import Path
 
 from setuptools import setup
 
 HERE = Path(__file__).parent
+VERSION = re.search(
+    r'^__version__ = "(.+)"$',
+    (HERE / "keras_transformer/__init__.py").read_text("utf-8"),
+    re.MULTILINE,
+)[1]
+# Where the sources are published, for links in what PyPI shows; whoever
+# releases knows: `make release REPOSITORY_URL=https://...`.
+REPOSITORY = os.environ.get("REPOSITORY_URL", "").rstrip("/")
+URLS = {"Paper": "https://arxiv.org/abs/1706.03762"}
+if REPOSITORY:
+    URLS["Source"] = REPOSITORY
+    URLS["Changelog"] = f"{REPOSITORY}/blob/v{VERSION}/CHANGELOG.md"
+    URLS["Issues"] = f"{REPOSITORY}/issues"
 
 # The ends of these ranges are what `make matrix` tests.
 KERAS = "keras>=3.10,<3.16"
@@ -36,6 +51,7 @@ CONVERTERS = [
     "transformers>=5,<6",
     "pymarian>=1.12; sys_platform == 'linux' and platform_machine == 'x86_64'",
 ]
+RELEASE = ["build>=1.2", "twine>=6.1"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
     *TENSORFLOW,
@@ -60,13 +76,56 @@ TEST = [
     "ruff==0.17.5",  # another version may format differently
 ]
 
+
+def long_description() -> str:
+    """Returns the README with links that work outside of the repository.
+
+    Links to its files lead to the repository. Where that is not known, their
+    text stays, and pictures of the repository are left out.
+    """
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    target = r"\]\((?!https?:|#)([^)]+)\)"  # a path
+    if REPOSITORY:
+        return re.sub(
+            target,
+            lambda found: "]({}/{}/v{}/{})".format(
+                REPOSITORY,
+                "raw" if found[1].endswith(".png") else "blob",
+                VERSION,
+                found[1],
+            ),
+            text,
+        )
+    badge = r"\[!\[[^]]*\]\([^)]*\)" + target
+    picture_and_caption = r"!\[[^]]*" + target + r"(\n+\*[^*]+\*\n)?"
+    for left_out in (badge, picture_and_caption):
+        text = re.sub(left_out, "", text)
+    return re.sub(r"\[([^][]*)" + target, r"\1", text)
+
+
 setup(
     name="keras-transformer-nmt",
-    version="0.1.0",
+    version=VERSION,
     description='The Transformer of "Attention Is All You Need" in Keras 3',
-    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description=long_description(),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
+    license_expression="Apache-2.0",
+    author="keras-transformer contributors",
+    keywords="transformer attention translation keras tensorflow",
+    project_urls=URLS,
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Education",
+        "Intended Audience :: Science/Research",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+        *(f"Programming Language :: Python :: 3.{v}" for v in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.10,<3.14",
     packages=[
         "keras_transformer",
@@ -116,6 +175,7 @@ setup(
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],
         "converters": CONVERTERS,
+        "release": RELEASE,
         "test": TEST,
     },
     entry_points={

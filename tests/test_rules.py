@@ -130,6 +130,7 @@ def test_tensorflow_is_imported_in_few_places():
     assert found == {
         f"keras_transformer/{name}.py"
         for name in (
+            "cli/versions",
             "convert/opennmt_tf",
             "decoding/beam",
             "decoding/parts",

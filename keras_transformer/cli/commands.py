@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from keras_transformer import __version__
 from keras_transformer.cli import (
     demo,
     inference,
@@ -22,6 +21,7 @@ from keras_transformer.cli import (
 from keras_transformer.cli.given import check_given, with_flags
 from keras_transformer.cli.options import add_commands
 from keras_transformer.cli.parser import CommandParser
+from keras_transformer.cli.versions import ShowVersions
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import (
     explain_missing_packages,
@@ -36,7 +36,7 @@ def argument_parser() -> CommandParser:
         description='"Attention Is All You Need": train, evaluate, translate, '
         "export.",
     )
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--version", action=ShowVersions)
     add_commands(
         parser,
         "COMMAND",
