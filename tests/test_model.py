@@ -36,11 +36,11 @@ def test_examples_of_the_docstrings():
     check_examples(model)
 
 
-def test_summary_counts_the_parameters(capsys):
-    model = small()
-    assert model.dropout.built
-    model.summary()
-    assert f"{small().config.num_parameters:,}" in capsys.readouterr().out
+def test_summary_counts_the_parameters_and_has_shapes(capsys):
+    small().summary()
+    out = capsys.readouterr().out
+    assert f"{small().config.num_parameters:,}" in out
+    assert "(None, None, 8)" in out and "?" not in out
 
 
 def test_source_longer_than_the_learned_positions_is_refused():
