@@ -26,13 +26,13 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 import keras_transformer as kt
+from keras_transformer.cli.given import given_values
 from keras_transformer.cli.options import (
-    DATA,
+    CORPUS,
     PRESET_NAMES,
     field_flags,
     flag,
     flags,
-    given_values,
 )
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
@@ -264,7 +264,7 @@ def main() -> None:
     """Runs what is missing, and writes the table after every seed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     flags(
-        DATA,
+        CORPUS,
         flag("--output PATH", "folder", type=Path, required=True),
         flag("--preset NAME", PRESET_NAMES, default="tiny"),
         flag("--rows NAME", "beside base (default: all)", nargs="+"),

@@ -113,9 +113,12 @@ def with_flags(message: str, options: argparse.Namespace) -> str:
 
     names = "|".join(flags)
     message = re.sub(rf"\b({names})=('[^']*'|[^\s,;]*[^\s,;.])", value, message)
+    # A word with "_" is a name wherever it stands, others before a verb.
+    words = "|".join(["_", *(name for name in flags if "_" in name)])
     return re.sub(
-        rf"(^|(?<=\. ))({names})(?= (?:must|needs) )",
-        lambda match: flags[match[2]],
+        rf"(?:^|(?<=\. ))(?:{names})(?= (?:must|needs) )"
+        rf"|(?<![\w/.=-])(?:{words})(?![\w/.=-])",
+        lambda match: flags.get(match[0], match[0]),
         message,
         flags=re.MULTILINE,
     )

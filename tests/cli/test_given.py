@@ -25,6 +25,11 @@ from keras_transformer.cli.given import with_flags
             "Received: split='tset'; source=None",
             "Received: --split 'tset'; no --source",
         ),
+        (
+            "translate x",
+            "from 1 to beam_size, runs/beam_size, beam_size.txt",
+            "from 1 to --beam-size, runs/beam_size, beam_size.txt",
+        ),
         # Neither a flag of the command nor its value.
         ("average x --output y", "alpha=2 format=1", "alpha=2 format=1"),
         (
