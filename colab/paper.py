@@ -95,29 +95,31 @@ COLORS = {
     "sof": "#cfe8cd",
 }
 
-figure, axes = plt.subplots(figsize=(8, 6))
-axes.set(xlim=(-0.7, 1.6), ylim=(-0.5, 9.5))
+RIGHT = 1.25  # where the decoder stands, beside the encoder at 0
+arrow = dict(arrowstyle="->")
+
+figure, axes = plt.subplots(figsize=(9, 6))
+axes.set(xlim=(-0.6, RIGHT + 0.6), ylim=(-0.5, 9.5))
 axes.axis("off")
-for x, boxes, end in ((0, ENCODER, 6), (1, DECODER, 8)):
+for x, boxes, end in ((0, ENCODER, 6), (RIGHT, DECODER, 8)):
     for y, text in enumerate(boxes):
         color = COLORS.get(text[:3], "#fbe3c0" if "attention" in text else "w")
         style = dict(boxstyle="round", facecolor=color, edgecolor="0.4")
         axes.text(x, y, text, ha="center", va="center", size=8, bbox=style)
         if y:
-            arrow = dict(arrowstyle="->")
             axes.annotate("", (x, y - 0.3), (x, y - 0.7), arrowprops=arrow)
         if text == norm:  # the residual connection around a sub-layer
-            axes.plot(
-                [x, x - 0.36, x - 0.36], [y - 1.5, y - 1.5, y], "0.4", lw=1
-            )
-            axes.annotate("", (x - 0.2, y), (x - 0.36, y), arrowprops=arrow)
+            side = x - 0.45
+            axes.plot([x, side, side], [y - 1.45, y - 1.45, y], "0.4", lw=1)
+            axes.annotate("", (x - 0.19, y), (side, y), arrowprops=arrow)
     # The layers, which are all alike.
-    frame = plt.Rectangle((x - 0.42, 1.5), 0.84, end - 2, fill=False, ec="0.6")
+    frame = plt.Rectangle((x - 0.5, 1.4), 1, end - 1.9, fill=False, ec="0.6")
     axes.add_patch(frame)
-    axes.text(x + 0.39, end - 0.8, f"{config.num_layers} x", ha="right")
+    axes.text(x + 0.47, end - 0.8, f"{config.num_layers} x", ha="right")
 # The encoder's output goes to every layer of the decoder.
-axes.plot([0, 0, 0.5, 0.5], [5.3, 5.8, 5.8, 4], color="0.4")
-axes.annotate("", (0.75, 4), (0.5, 4), arrowprops=dict(arrowstyle="->"))
+middle = RIGHT / 2
+axes.plot([0, 0, middle, middle], [5.3, 5.8, 5.8, 4], color="0.4")
+axes.annotate("", (RIGHT - 0.24, 4), (middle, 4), arrowprops=arrow)
 axes.set_title(f"Preset base: {config.num_parameters:,} parameters")
 plt.show()
 

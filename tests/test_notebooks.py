@@ -8,9 +8,9 @@ import textwrap
 from pathlib import Path
 
 import jupytext
-import nbclient
 import pytest
 from documents import ROOT
+from notebooks import execute
 
 SOURCES = sorted((ROOT / "colab").glob("*.py"))
 NAMES = [source.stem for source in SOURCES]
@@ -211,9 +211,4 @@ def test_runs(name, tmp_path, monkeypatch):
     notebook = jupytext.reads(text, fmt="py:percent")
     cell = f"# %%{textwrap.dedent(check)}"
     notebook.cells += jupytext.reads(cell, fmt="py:percent").cells
-    nbclient.NotebookClient(
-        notebook,
-        timeout=300,
-        kernel_name="python3",
-        resources={"metadata": {"path": tmp_path}},
-    ).execute()
+    execute(notebook, tmp_path, timeout=300)

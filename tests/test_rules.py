@@ -140,6 +140,8 @@ def test_tensorflow_is_imported_in_few_places():
             "fit/distributed_fit",
             "fit/fused",
             "inference/pipeline",
+            "inference/saved_model",
+            "inference/signatures",
             "inference/translator",
             "showing/tracing",
             "support/startup",

@@ -25,13 +25,14 @@ from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.run import locked
 
 if TYPE_CHECKING:
+    from keras_transformer.inference.saved_model import SavedModelTranslator
     from keras_transformer.litert import LiteRTTranslator
 
 _BATCH_TOKENS = 8_192
 
 
 def evaluate(
-    translator: "Translator | LiteRTTranslator",
+    translator: "Translator | LiteRTTranslator | SavedModelTranslator",
     corpus: Corpus,
     split: str,
     target: str | None = None,
@@ -59,6 +60,13 @@ def evaluate(
             translator.search,
             task=task,
         )
+    elif not hasattr(translator, "tokenizer"):  # a SavedModel
+        measure_nll = _no_nll
+        if not task.targets_are_text:
+            raise InputError(
+                "A SavedModel that parses splits sentences into words itself. "
+                "Evaluate its run."
+            )
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
     pairs = list(corpus.pairs(split))
@@ -83,7 +91,7 @@ def evaluate(
         "nll": nll,
         "perplexity": None if nll is None else math.exp(nll),
         "perplexity_sentences": scored,
-        **dataclasses.asdict(translator.search),
+        **(dataclasses.asdict(translator.search) if translator.search else {}),
         "dtype": translator.dtype,
         "seconds": round(seconds, 2),
     }
@@ -92,7 +100,9 @@ def evaluate(
 
 def describe(results: dict[str, Any]) -> str:
     """Returns results of `evaluate` as text, one measure per line."""
-    search = f"sampling with seed {results.get('seed')}"
+    search = "the search of the export"
+    if "seed" in results:
+        search = f"sampling with seed {results['seed']}"
     if "beam_size" in results:
         search = f"beam {results['beam_size']}, alpha {results['alpha']}"
         penalty = results.get("length_penalty", "wu")  # older ones lack it
@@ -113,7 +123,7 @@ def describe(results: dict[str, Any]) -> str:
     scored = results["perplexity_sentences"]
     if scored:
         add("perplexity", f"{results['perplexity']:.2f}", "per token")
-    if scored < results["sentences"]:
+    if 0 < scored < results["sentences"]:
         lines.append(
             f"perplexity is that of {scored:,} sentences: the others are empty "
             "or longer than the model's max_length"
@@ -214,6 +224,10 @@ def _nll(
         metric.update_state(labels, log_probs(inputs))
         scored += len(labels)
     return (float(metric.result()) if scored else None), scored
+
+
+def _no_nll(*_: Any) -> tuple[None, int]:
+    return None, 0  # tokens cannot be counted
 
 
 def _nll_of_scores(

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras_transformer as kt
 from keras_transformer import litert
@@ -20,6 +20,7 @@ from keras_transformer.decoding.search import (
     Search,
     converted,
 )
+from keras_transformer.inference import saved_model
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER
 from keras_transformer.support.files import check_creatable
@@ -33,6 +34,10 @@ from keras_transformer.tasks import ParsingTask
 if TYPE_CHECKING:
     from keras_transformer.train.data.corpus import Corpus
 
+_AnyTranslator: TypeAlias = (
+    "kt.Translator | litert.LiteRTTranslator | saved_model.SavedModelTranslator"
+)
+
 
 def check_given(options: argparse.Namespace) -> None:
     """Raises InputError for what is wrong without opening anything."""
@@ -40,7 +45,7 @@ def check_given(options: argparse.Namespace) -> None:
     runs = [*given.get("runs", ()), given.get("run"), given.get("init_from")]
     for path in filter(None, runs):
         check_run(path, given.get("checkpoint"))
-    if "beam_size" in given or given.get("sample") is not None:
+    if given_values(options, BeamSearch) or "sample" in given:
         search_of(options, BeamSearch())
     n_best = given.get("n_best")
     if n_best is not None and n_best < 1:
@@ -61,14 +66,8 @@ def check_given(options: argparse.Namespace) -> None:
 def check_run(path: str, checkpoint: str | None = None) -> None:
     """Raises InputError unless a folder may be a run, or an export."""
     folder = Path(path)
-    if litert.is_export(folder):
+    if litert.is_export(folder) or saved_model.is_export(folder):
         return
-    if any(folder.glob("saved_model.pb")) or any(
-        folder.glob("*/saved_model.pb")
-    ):
-        raise InputError(
-            f"The command needs a run. Received: {path}, which is a SavedModel"
-        )
     if not (folder / "config.json").is_file():
         problem = "has none" if folder.is_dir() else "is not there"
         raise InputError(
@@ -131,20 +130,29 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
 
 def open_translator(
     options: argparse.Namespace, n_best: int = 1
-) -> "kt.Translator | litert.LiteRTTranslator":
-    """Opens the runs or the export for LiteRT, with the search of flags.
+) -> _AnyTranslator:
+    """Opens the runs or the export, with the search of flags.
 
     Without --n-best there are `n_best` translations, or fewer if the search
     finds fewer.
     """
     if given_litert(options):
         return open_litert(options, n_best)
+    if given_export(options):
+        return _open_saved_model(options)
     return open_runs(options, n_best)
 
 
 def given_litert(options: argparse.Namespace) -> bool:
     """Returns whether an export for LiteRT is given."""
     return any(map(litert.is_export, options.runs))
+
+
+def given_export(options: argparse.Namespace) -> bool:
+    """Returns whether an export is given, for LiteRT or a SavedModel."""
+    return given_litert(options) or any(
+        map(saved_model.is_export, options.runs)
+    )
 
 
 def workers_of(options: argparse.Namespace) -> int:
@@ -180,6 +188,32 @@ def open_litert(
     )
 
 
+def _open_saved_model(
+    options: argparse.Namespace,
+) -> saved_model.SavedModelTranslator:
+    """Does what `open_translator` does, for a SavedModel."""
+    names = ("checkpoint", "target_language", "dtype", "sample")
+    refused = [name for name in names if getattr(options, name, None)]
+    refused += given_values(options, BeamSearch)
+    refused += given_values(options, Sampling) if "sample" in options else []
+    if refused or len(options.runs) > 1:
+        flags = (f"--{name.replace('_', '-')}" for name in refused)
+        raise InputError(
+            "A SavedModel is used alone, as it was exported: with its "
+            "checkpoint, language, type and search. Received: "
+            + " ".join([*options.runs, *flags])
+        )
+    import_tensorflow_quietly()
+    translator = saved_model.SavedModelTranslator.open(options.runs[0])
+    n_best = getattr(options, "n_best", None)
+    if n_best is not None and n_best > translator.num_translations:
+        raise InputError(
+            f"{options.runs[0]} was exported with --n-best "
+            f"{translator.num_translations}. Received: --n-best {n_best}"
+        )
+    return translator
+
+
 def open_runs(
     options: argparse.Namespace, n_best: int = 1, dtype: str | None = None
 ) -> "kt.Translator":
@@ -187,10 +221,10 @@ def open_runs(
 
     Their dtype is that of --dtype, unless it is given here.
     """
-    if given_litert(options):
+    if given_export(options):
         raise InputError(
             f"The command needs a run. Received: {' '.join(options.runs)}, an "
-            "export for LiteRT, which translate, evaluate, score and serve take"
+            "export, which translate, evaluate, score and serve take"
         )
     import_tensorflow_quietly()
     runs = [kt.Run.open(path, options.target_language) for path in options.runs]

@@ -9,8 +9,7 @@ from pathlib import Path
 import keras_transformer as kt
 from keras_transformer.cli import terminal
 from keras_transformer.cli.given import (
-    given_litert,
-    given_values,
+    given_export,
     open_runs,
     open_translator,
 )
@@ -170,33 +169,12 @@ def serve(options: argparse.Namespace) -> None:
     named = path.parent if is_saved_model and path.name.isdecimal() else path
     name = re.sub(r"[^\w.-]", "-", named.name)
     with kt.web.listen(options.host, options.port) as listening:
-        if is_saved_model:
-            translator = _open_saved_model(options)
-        else:
-            translator = open_translator(options, n_best=_SHOWN)
+        translator = open_translator(options, n_best=_SHOWN)
         given = (translator, name, listening, options.max_characters)
-        if is_saved_model or given_litert(options):
+        if given_export(options):
             kt.web.serve(*given)
         else:
-            kt.web.serve(*given, _signatures(translator))
-
-
-def _open_saved_model(
-    options: argparse.Namespace,
-) -> saved_model.SavedModelTranslator:
-    refused = ["--" + x for x in given_values(options, BeamSearch)] + [
-        f"--{name}"
-        for name in ("checkpoint", "target_language", "dtype", "n_best")
-        if getattr(options, name, None) is not None
-    ]
-    if refused or len(options.runs) > 1:
-        raise InputError(
-            "A SavedModel is served alone, as it was exported: with its "
-            "checkpoint, language, type and search. Received: "
-            + " ".join([*options.runs, *(x.replace("_", "-") for x in refused)])
-        )
-    import_tensorflow_quietly()
-    return saved_model.SavedModelTranslator.open(options.runs[0])
+            kt.web.serve(*given, lambda: _signatures(translator))
 
 
 def _signatures(translator: "kt.Translator") -> dict[str, Signature]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import keras_transformer as kt
 from keras_transformer.cli.given import (
-    given_litert,
+    given_export,
     given_values,
     open_corpus,
-    open_litert,
     open_runs,
+    open_translator,
     workers_of,
 )
 from keras_transformer.cli.options import (
@@ -177,19 +177,18 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.strategy import check_one_worker
 
     check_one_worker("evaluate")
-    if given_litert(options):
-        translator = open_litert(options)
-        run = next(iter(translator.metadata["runs"]), {})
-        recipe = run.get("recipe", {})
-        corpus = open_corpus(options, recipe)
+    if given_export(options):
+        translator = open_translator(options)
+        run = next(iter(translator.metadata.get("runs", ())), {})
+        corpus = open_corpus(options, run.get("recipe", {}))
     else:
         # Before the model is loaded, which takes longer.
         recipe = kt.Run.open(options.runs[0], options.target_language).recipe
         corpus = open_corpus(options, recipe)
         translator = open_runs(options)
     names = ", ".join(options.runs)
-    if given_litert(options) or len(options.runs) > 1:
-        kind = "an export" if given_litert(options) else "an ensemble"
+    if given_export(options) or len(options.runs) > 1:
+        kind = "an export" if given_export(options) else "an ensemble"
         results, _ = _evaluate(options, translator, corpus)
         print(evaluation.describe(results))
         print(f"not recorded: {names} is {kind}")

@@ -235,7 +235,7 @@ def _print_text(
     if options.n_best is None:
         print(texts[0], file=stream)
     else:
-        _print_n_best(number, found.scores, texts, stream)
+        _print_n_best(options, number, found.scores, texts, stream)
 
 
 def _print_tree(
@@ -249,7 +249,7 @@ def _print_tree(
     # An empty line has no tree.
     tree = kt.parsing.Tree.from_string(text) if text else None
     if options.n_best is not None:
-        _print_n_best(number, found.scores, found.texts, stream)
+        _print_n_best(options, number, found.scores, found.texts, stream)
     elif tree is None or options.one_line:
         print(text, file=stream)
     else:
@@ -261,9 +261,15 @@ def _print_tree(
 
 
 def _print_n_best(
-    number: int, scores: list[float], texts: list[str], stream: TextIO
+    options: argparse.Namespace,
+    number: int,
+    scores: list[float],
+    texts: list[str],
+    stream: TextIO,
 ) -> None:
-    for score, text in zip(scores, texts, strict=True):
+    # A SavedModel may have more.
+    best = slice(options.n_best)
+    for score, text in zip(scores[best], texts[best], strict=True):
         print(f"{number}\t{score:.4f}\t{text}", file=stream)
 
 

@@ -257,9 +257,11 @@ def _array(
     try:
         dtype = object if spec.dtype == "string" else spec.dtype
         array = np.array(leaf(value), dtype)
+        if any(isinstance(one, list) for one in array.flat):
+            raise ValueError("lists of different lengths")
+    except InputError:
+        raise
     except (ValueError, OverflowError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(
             f"{name} must have values of {spec.dtype} in lists of the same "
             f"length. Received: {value!r:.100}"

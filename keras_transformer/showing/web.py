@@ -9,7 +9,7 @@ import ipaddress
 import math
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from keras_transformer.decoding.search import BeamSearch
@@ -340,18 +340,19 @@ def serve(
     name: str,
     listening: socket.socket,
     max_characters: int,
-    signatures: Mapping[str, Signature] | None = None,
+    signatures: Callable[[], Mapping[str, Signature]] = dict,
 ) -> None:
     """Warms up, prints the address, and answers until it is interrupted.
 
-    Arguments are those of `make_app`; `listening` is what `listen` returns.
+    Arguments are those of `make_app`; `listening` is what `listen` returns,
+    and `signatures` returns what `make_app` takes.
     """
     host, port = listening.getsockname()[:2]
     hosts = tuple(dict.fromkeys((*_LOOPBACK_NAMES, host)))
     if not ipaddress.ip_address(host).is_loopback:
         hosts = ()  # whatever names this computer has
         print("The page has no password: the whole network can use it.")
-    app = make_app(translator, name, max_characters, hosts, signatures)
+    app = make_app(translator, name, max_characters, hosts, signatures())
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.

@@ -84,7 +84,7 @@ class FakeTranslator:
         self.runs, self.checkpoint, self.dtype = runs, checkpoint, dtype
         self.search, self.num_translations = search, num_translations
 
-    def translate(self, texts, workers, prefixes):
+    def translate(self, texts, workers, prefixes=None):
         self.workers, self.prefixes = workers, prefixes
         return [
             Translation(
@@ -170,3 +170,18 @@ def fake_exports(monkeypatch, any_run):
         lambda path: {"search": {"alpha": 0.5}},
     )
     return translators
+
+
+@pytest.fixture
+def saved(monkeypatch, tmp_path):
+    """A folder that looks like a SavedModel, which a fake opens."""
+    (tmp_path / "saved_model.pb").touch()
+
+    def open(path):
+        found = FakeTranslator(None, None, None, 2, None, None)
+        found.metadata = {"runs": [{"recipe": {"data": "embedded"}}]}
+        return found
+
+    name = "keras_transformer.inference.saved_model.SavedModelTranslator.open"
+    monkeypatch.setattr(name, open)
+    return tmp_path

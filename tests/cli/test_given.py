@@ -1,7 +1,7 @@
 """The words of the command line in messages, and what is checked first."""
 
 import pytest
-from commands import check_refused
+from commands import Chunks, check_refused, set_stdin
 
 from keras_transformer.cli.commands import argument_parser
 from keras_transformer.cli.given import with_flags
@@ -40,9 +40,31 @@ def test_messages_have_the_names_of_flags(words, message, expected):
     assert with_flags(message, options) == expected
 
 
+def test_a_saved_model_translates(run_cli, saved, monkeypatch):
+    def translated(*flags):
+        set_stdin(monkeypatch, Chunks([b"a\nlimit\n"]))
+        return run_cli("translate", saved, *flags)
+
+    result = translated()
+    assert (result.code, result.out) == (0, "A 0\nLIMIT 0\n")
+    assert "line 2: perhaps incomplete" in result.err
+    assert translated("--n-best", 1).out.startswith("1\t-0.0000\tA 0\n2\t")
+    for flags in (["--n-best", 3], ["--beam-size", 2], ["--sample"]):
+        check_refused(translated(*flags), "exported", *map(str, flags[:1]))
+    check_refused(translated(saved), "is used alone")
+
+
+def test_a_saved_model_is_evaluated(run_cli, saved):
+    code, out, _ = run_cli("evaluate", saved, "--metric", "chrf")
+    assert code == 0
+    assert "test: 500 sentences, the search of the export, " in out
+    assert out.endswith(f"not recorded: {saved} is an export\n")
+    assert "chrF" in out and "perplexity" not in out
+
+
 def test_a_saved_model_is_not_a_run(run_cli, tmp_path):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").touch()
     for path in (tmp_path, tmp_path / "1"):
         result = run_cli("export", path, "--output", "y")
-        check_refused(result, f"{path}, which is a SavedModel")
+        check_refused(result, "needs a run", f"{path}, an export")

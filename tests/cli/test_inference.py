@@ -18,7 +18,7 @@ def test_serve_passes_its_flags_on(run_cli, fake_translators, monkeypatch):
     (translator,) = fake_translators
     assert translator.num_translations == 2
     assert translator.search.beam_size == 3
-    ((given, name, listening, max_characters),) = served
+    ((given, name, listening, max_characters, _),) = served
     assert (given, name, max_characters) == (translator, "en-de", 7)
     assert listening.fileno() == -1  # closed
 

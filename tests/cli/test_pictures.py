@@ -99,7 +99,7 @@ def test_attention_refuses_a_layer_that_is_not_there(
     picture = tmp_path / "a.png"
     flags = ("--output", picture, "--layer", 3)
     result = run_cli("plot", "attention", "runs/x", "a", *flags)
-    check_refused(result, "layers 1 to 2", "layer=3")
+    check_refused(result, "layers 1 to 2", "--layer 3")
     assert not picture.exists()
 
 

@@ -204,7 +204,7 @@ def test_infinity_is_written_as_tensorflow_serving_does(address):
                 "signature_name": "options",
                 "instances": [{"text": "a", "count": 1, "factor": 1}],
             },
-            'count must be of rank 0, which "inputs" can have only. Received: r',
+            'count must be of rank 0, which "inputs" can have only. Received',
         ),
         (
             {
@@ -236,9 +236,7 @@ def test_infinity_is_written_as_tensorflow_serving_does(address):
 def test_bad_requests_get_a_message(address, body, message):
     status, found = predict(address, body)
     assert status == 400 and list(found) == ["error"]
-    assert message in found["error"] and "Received: " in found["error"] + (
-        "Received: " * ("total" in str(body))
-    )
+    assert message in found["error"]
     assert len(found["error"]) < 350
 
 
@@ -353,8 +351,8 @@ def test_a_saved_model(exported):
         assert [row["translations"][0] for row in rows] == ["Hund", "Katze"]
         body = {"signature_name": "greedy", "inputs": {"text": ["dog"]}}
         assert predict(address, body)[1]["outputs"]["translations"] == ["Hund"]
-        body = {"signature_name": "detokenize", "instances": ["▁a b"]}
-        assert predict(address, body)[1] == {"predictions": ["ab"]}
+        body = {"signature_name": "detokenize", "instances": ["d o g"]}
+        assert predict(address, body)[1] == {"predictions": ["dog"]}
         metadata = json.loads(fetch(address + "/v1/models/demo/metadata")[1])
         found = metadata["metadata"]["signature_def"]["signature_def"]
         assert set(found) == {"serving_default", "greedy", "detokenize"}

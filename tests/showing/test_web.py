@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import math
 import socket
 import sys
 import threading
@@ -14,7 +15,9 @@ import pytest
 from web_server import PREDICT, error_of, fetch, predict, served
 
 import keras_transformer as kt
+from keras_transformer.inference.texts import Translation
 from keras_transformer.showing import web
+from keras_transformer.tasks import TranslationTask
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +103,122 @@ def test_pages_of_a_text(address, several):
         assert status == 400 and "Received: " in json.loads(found)["error"]
 
 
+def test_a_text_of_sentences_and_lines(address, several):
+    text = "\n dog. The red cat sleeps.\n\n  cat"
+    status, found = fetch(address + "/translate", {"text": text})
+    found = json.loads(found)
+    sources = ["dog.", "The red cat sleeps.", "cat"]
+    expected = several.translate(sources)
+    assert status == 200
+    assert [one["source"] for one in found["sentences"]] == sources
+    best = iter(one.texts[0] for one in expected)
+    assert found["text"] == (f"\n {next(best)} {next(best)}\n\n  {next(best)}")
+    for ours, theirs in zip(found["sentences"], expected, strict=True):
+        assert ours["translations"] == theirs.texts
+        assert ours["scores"] == pytest.approx(theirs.scores, abs=1e-5)
+        assert ours["source_truncated"] is theirs.source_truncated
+
+
+def test_slots_that_the_search_left_empty_are_not_shown():
+    def translate(texts):
+        found = Translation(("a", ""), (-1.0, -math.inf), False, False)
+        return [found for _ in texts]
+
+    fake = types.SimpleNamespace(task=TranslationTask(), translate=translate)
+    (found,) = web._sentences(fake, "x")["sentences"]
+    assert found["translations"] == ("a",) and found["scores"] == (-1.0,)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "text: Field required"),
+        ({"text": 1}, "text: Input should be a valid string"),
+        ({"text": "x" * 101}, "text: String should have at most 100 charac"),
+        (["x"], "request: Input should be an object"),
+    ],
+)
+def test_texts_that_are_refused(address, body, message):
+    status, found = fetch(address + "/translate", body)
+    assert status == 400
+    expected, problems = json.loads(found)["error"].split("\n", 1)
+    assert expected == 'A request must be {"text": "..."}.'
+    assert message in problems and "Received: " in problems
+
+
+def send(address, content, format):
+    url = f"{address}/document?format={format}"
+    request = urllib.request.Request(url, content.encode(), method="POST")
+    with urllib.request.urlopen(request) as answer:
+        return answer.read().decode(), answer.headers
+
+
+def test_documents(address):
+    found, headers = send(address, "- dog\n\n\tcat\r\n", "text")
+    assert found == "- Hund\n\n\tKatze\r\n"
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["Incomplete-Sentences"] == "0"
+    page = "<p class=dog>dog<br>\n <b>cat</b><!-- dog --><pre>dog</pre>"
+    found, headers = send(address, page, "html")
+    assert found == page.replace(">dog<br", ">Hund<br").replace("cat", "Katze")
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    # No browser shows it as a page of this site.
+    assert headers["Content-Disposition"] == "attachment"
+    assert headers["Content-Security-Policy"] == "sandbox"
+    assert send(address, "QX" * 50, "text")[1]["Incomplete-Sentences"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "status", "message"),
+    [
+        ("pdf", b"dog", 400, "or /document?format=html. Received: 'pdf'"),
+        ("text", b"\xff", 400, "must be in UTF-8. Received: "),
+        ("html", b"x" * 40_001, 413, "at most 40,000 bytes"),
+    ],
+)
+def test_documents_that_are_refused(address, format, content, status, message):
+    url = f"{address}/document?format={format}"
+    request = urllib.request.Request(url, content, method="POST")
+    found, error = error_of(request)
+    assert found == status and message in error
+
+
+@pytest.mark.parametrize(
+    ("known", "languages", "example"),
+    [
+        (
+            {"metadata": {"runs": [{"source": "de", "target": "en"}]}},
+            '["de", "en"]',
+            '"Wo ist der Bahnhof?"',
+        ),
+        ({"metadata": {"runs": []}}, "[null, null]", "null"),
+        (
+            {
+                "checkpoints": [
+                    (types.SimpleNamespace(recipe={"source": "eo"}), None)
+                ]
+            },
+            '["eo", null]',
+            "null",
+        ),
+    ],
+)
+def test_languages_and_an_example(several, known, languages, example):
+    from fastapi.testclient import TestClient
+
+    names = ("task", "search", "num_translations", "translate")
+    values = {name: getattr(several, name) for name in names}
+    app = web.make_app(
+        types.SimpleNamespace(**values, **known), "demo", 100, ()
+    )
+    page = TestClient(app).get("/").text
+    assert f'"languages": {languages}, "example": {example}' in page
+
+
 @pytest.fixture(scope="module")
 def runtime(several):
     """What translates without a model to look into, as `LiteRTTranslator`."""
-    names = ("task", "search", "translate")
+    names = ("task", "search", "num_translations", "translate")
     values = {name: getattr(several, name) for name in names}
     with served(types.SimpleNamespace(**values)) as address:
         yield address
@@ -123,33 +238,15 @@ def test_a_runtime_has_no_pages_of_a_text(address, runtime):
         )
 
 
-@pytest.mark.slow
-def test_a_runtime_in_a_browser(runtime):
-    from browser import open_address
-
-    with open_address(runtime) as page:
-        page.get_by_label("Text").fill("dog")
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_selector("#outputs li")
-        assert page.locator("#outputs li").count() == 3
-        assert page.locator("#outputs a").count() == 0
-        page.get_by_label("Text").fill("QX" * 50)
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_selector("#notes:not(:empty)")
-        notes = page.inner_text("#notes")
-        assert notes.startswith("The text was cut: it is longer than the model")
-        assert "pages" not in notes
-
-
 def test_requests_do_not_block_each_other(several):
     """One that takes long is overtaken."""
     waiting = threading.Event()
 
     class Slow(type(several)):
-        def translate(self, texts, *arguments):
-            if texts == ["slow"]:
+        def translate(self, texts, **arguments):
+            if texts == [b"slow"]:
                 assert waiting.wait(20)
-            return several.translate(texts, *arguments)
+            return several.translate(texts, **arguments)
 
     slow = Slow(several.model, several.tokenizer, num_translations=3)
     with served(slow) as address, concurrent.futures.ThreadPoolExecutor() as p:
@@ -169,48 +266,6 @@ def test_200_requests_in_parallel(address, several, pairs):
         answers = list(pool.map(lambda body: predict(address, body), bodies))
     found = [one["predictions"][0]["translations"] for _, one in answers]
     assert found == expected
-
-
-@pytest.mark.slow
-def test_in_a_browser(address, several):
-    from browser import open_address
-
-    with open_address(address) as page:
-        page.get_by_label("Text").fill("dog")
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_selector("#outputs li")
-        items = page.locator("#outputs li").all_inner_texts()
-        expected = several.translate("dog")
-        assert len(items) == 3
-        for item, text in zip(items, expected.texts, strict=True):
-            assert item.startswith(text)
-        with page.expect_popup() as popup:
-            page.get_by_label("how output 2 was found").click()
-        assert popup.value.inner_text("#source") == "Source: dog"
-        details = popup.value.inner_text("#details")
-        assert f"score {expected.scores[1]:.3f}"[6:].strip("-") in details
-        with page.expect_popup() as popup:
-            page.get_by_label("attention of output 2").click()
-        found = popup.value.inner_text("#target")
-        assert found == f"Output: {expected.texts[1]}"
-        # By keyboard. An empty text is not sent.
-        page.get_by_label("Text").fill(" ")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#error:not(:empty)")
-        assert page.inner_text("#error") == "The text is empty."
-        assert page.locator("#outputs li").count() == 0
-
-
-@pytest.mark.slow
-def test_errors_in_a_browser(address):
-    from browser import open_address
-
-    with pytest.raises(AssertionError, match="400"):  # its console
-        with open_address(address) as page:
-            page.get_by_label("Text").fill("x" * 101)
-            page.keyboard.press("Enter")
-            page.wait_for_selector("#error:not(:empty)")
-            assert "at most 100 characters" in page.inner_text("#error")
 
 
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
@@ -270,9 +325,24 @@ def test_a_page_for_the_network_says_so(
     with web.listen(host, 0) as listening:
         web.serve(several, "demo", listening, 100)
         port = listening.getsockname()[1]
-    assert made == [(several, "demo", 100, hosts)]
+    assert made == [(several, "demo", 100, hosts, {})]
     out = capsys.readouterr().out
     assert out.endswith(
         f"demo is at http://{host}:{port}; press Ctrl-C to stop\n"
     )
     assert ("whole network" in out) == (host == "0.0.0.0")
+
+
+def test_the_page_is_warm_before_its_address_is_printed(capsys, monkeypatch):
+    def translate(texts):
+        print(f"translated {len(texts)} texts")
+
+    fake = types.SimpleNamespace(translate=translate)
+    monkeypatch.setattr(web, "make_app", lambda *given: None)
+    import uvicorn
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    with web.listen("127.0.0.1", 0) as listening:
+        web.serve(fake, "demo", listening, 100)
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "translated 2 texts" and last.startswith("demo is at ")
