@@ -204,14 +204,10 @@ def test_documents_that_are_refused(address, format, content, status, message):
     ],
 )
 def test_languages_and_an_example(several, known, languages, example):
-    from fastapi.testclient import TestClient
-
     names = ("task", "search", "num_translations", "translate")
     values = {name: getattr(several, name) for name in names}
-    app = web.make_app(
-        types.SimpleNamespace(**values, **known), "demo", 100, ()
-    )
-    page = TestClient(app).get("/").text
+    with served(types.SimpleNamespace(**values, **known)) as address:
+        page = fetch(address)[1]
     assert f'"languages": {languages}, "example": {example}' in page
 
 
