@@ -22,7 +22,6 @@ from keras_transformer.cli.options import (
     flag,
     flags,
 )
-from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.export.dtypes import DTYPES
 from keras_transformer.inference import saved_model
 from keras_transformer.inference.signatures import Signature, graph_signatures
