@@ -297,7 +297,9 @@ def test_own_data(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    program = "set -euo pipefail\n" + "".join(script)
+    # A server must not outlive a failure.
+    start = "set -euo pipefail\ntrap 'kill $(jobs -p) || true' EXIT\n"
+    program = start + "".join(script)
     (tmp_path / "train").symlink_to(ROOT / "train")
     folder = Path(sys.executable).parent
     environment = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
