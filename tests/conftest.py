@@ -34,6 +34,12 @@ if keras.backend.backend() == "tensorflow":
         [tf.config.LogicalDeviceConfiguration()] * 2,
     )
 
+    # Rewriting a graph takes longer than running it a few times. In processes
+    # that tests start, and at users, graphs are rewritten.
+    tf.config.optimizer.set_experimental_options(
+        {"disable_meta_optimizer": True}
+    )
+
     # Deleting an iterator joins its tuning thread, which sleeps on for up to
     # a minute.
     get_dataset = ArrayDataAdapter.get_tf_dataset
@@ -64,14 +70,7 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def _same_start(request):
+def _same_start():
     """No test depends on what ran before it, nor on a user's settings."""
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy("float32")
-    if keras.backend.backend() == "tensorflow":
-        # Rewriting a graph takes longer than running it a few times. Graphs
-        # of slow tests are those of users.
-        is_slow = request.node.get_closest_marker("slow") is not None
-        options = {"disable_meta_optimizer": not is_slow}
-        if tf.config.optimizer.get_experimental_options() != options:
-            tf.config.optimizer.set_experimental_options(options)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from search_tables import table_of
 from tracing_fixtures import TABLE, TableTranslator
 
@@ -122,7 +123,18 @@ def test_a_trace_ends_as_the_translation(translator, pairs):
     assert score.log_prob == pytest.approx(greedy.log_prob, abs=1e-4)
 
 
-def test_in_16_bits_the_search_is_that_of_the_translation(model, tokenizer):
+@pytest.fixture
+def rewritten_graphs():
+    """Graphs as users have them, which round elsewhere."""
+    option = "disable_meta_optimizer"
+    tf.config.optimizer.set_experimental_options({option: False})
+    yield
+    tf.config.optimizer.set_experimental_options({option: True})
+
+
+def test_in_16_bits_the_search_is_that_of_the_translation(
+    model, tokenizer, rewritten_graphs
+):
     """A graph rounds to bfloat16 elsewhere than TensorFlow without one."""
     rounded = kt.Transformer(model.config, dtype="bfloat16")
     rounded.set_weights([np.array(w, "float32") for w in model.weights])

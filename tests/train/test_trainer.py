@@ -76,18 +76,15 @@ def stop_at(monkeypatch, place, name, step, error):
     monkeypatch.setattr(place, name, stop)
 
 
-@pytest.fixture(scope="module")
-def whole(corpus, tmp_path_factory):
-    """A run of 20 steps, never interrupted. To be read only."""
+def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
+    corpus, tmp_path, monkeypatch, capsys, ctrl_c
+):
+    """To the last bit, wherever it is interrupted, by whatever."""
     # Tests compute with one thread (tests/conftest.py), which is deterministic;
     # the flag would slow down all tests that follow in this process.
-    path = tmp_path_factory.mktemp("whole") / "run"
-    return train_digits(corpus, path, steps=20, steps_per_epoch=5)
-
-
-@pytest.fixture
-def run_until(corpus, tmp_path, monkeypatch, capsys):
-    """Returns what training prints that is interrupted, in `stopped`."""
+    settings = dict(steps_per_epoch=5)
+    whole = train_digits(corpus, tmp_path / "whole", steps=20, **settings)
+    stopped = tmp_path / "stopped"
 
     def run_until(place, name, step, error):
         expected = type(error)
@@ -95,38 +92,11 @@ def run_until(corpus, tmp_path, monkeypatch, capsys):
             expected = KeyboardInterrupt
         with monkeypatch.context() as patched, pytest.raises(expected):
             stop_at(patched, place, name, step, error)
-            path = tmp_path / "stopped"
-            train_digits(corpus, path, steps=20, steps_per_epoch=5)
+            train_digits(corpus, stopped, steps=20, **settings)
         return capsys.readouterr().out
 
-    return run_until
-
-
-STEP_END = (callbacks.CheckFinite, "on_train_batch_end")
-
-
-def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
-    corpus, whole, tmp_path, run_until, ctrl_c
-):
-    """To the last bit."""
-    # In the middle of an epoch by Ctrl-C, which saves the state alone.
-    printed = run_until(*STEP_END, 14, signal.SIGINT)
-    assert "at step 14; the same command resumes after step 14\n" in printed
-    run = TrainingRun.open(tmp_path / "stopped")
-    assert (state.load_step(run.state_path), run.step) == (14, 10)
-    resumed = train_digits(corpus, run.path, steps=20, steps_per_epoch=5)
-    assert_same_run(resumed, whole, rows_from=-1)
-
-
-@pytest.mark.slow
-def test_training_that_was_interrupted_several_times(
-    corpus, whole, tmp_path, run_until, ctrl_c
-):
-    """To the last bit, wherever it is interrupted, by whatever."""
-    settings = dict(steps_per_epoch=5)
-    stopped = tmp_path / "stopped"
     # Before the first checkpoint: the state is that of step 0.
-    run_until(*STEP_END, 3, Stop())
+    run_until(callbacks.CheckFinite, "on_train_batch_end", 3, Stop())
     # Between the weights and the state of a checkpoint, by a full disk.
     full = OSError(28, "No space left on device")
     printed = run_until(TrainingRun, "save_checkpoint", 10, full)
@@ -137,7 +107,8 @@ def test_training_that_was_interrupted_several_times(
     # At its end, and with more steps from there. Steps may not fill an epoch.
     assert train_digits(corpus, stopped, steps=12, **settings).step == 12
     # In the middle of an epoch by Ctrl-C, which saves the state alone.
-    printed = run_until(*STEP_END, 14, signal.SIGINT)
+    step_end = (callbacks.CheckFinite, "on_train_batch_end")
+    printed = run_until(*step_end, 14, signal.SIGINT)
     assert "at step 14; the same command resumes after step 14\n" in printed
     run = TrainingRun.open(stopped)
     assert (state.load_step(run.state_path), run.step) == (14, 12)
@@ -160,7 +131,8 @@ def test_interrupted_training_on_two_replicas(corpus, tmp_path, monkeypatch):
     )
     whole = train_digits(corpus, tmp_path / "whole", **settings, **how)
     with monkeypatch.context() as patched, pytest.raises(Stop):
-        stop_at(patched, *STEP_END, 13, Stop())
+        place = (callbacks.CheckFinite, "on_train_batch_end")
+        stop_at(patched, *place, 13, Stop())
         train_digits(corpus, tmp_path / "stopped", **settings, **how)
     resumed = train_digits(corpus, tmp_path / "stopped", **settings, **how)
     assert_same_run(resumed, whole)
