@@ -34,12 +34,6 @@ if keras.backend.backend() == "tensorflow":
         [tf.config.LogicalDeviceConfiguration()] * 2,
     )
 
-    # Rewriting a graph takes longer than running it a few times. In processes
-    # that tests start, and at users, graphs are rewritten.
-    tf.config.optimizer.set_experimental_options(
-        {"disable_meta_optimizer": True}
-    )
-
     # Deleting an iterator joins its tuning thread, which sleeps on for up to
     # a minute.
     get_dataset = ArrayDataAdapter.get_tf_dataset

@@ -123,18 +123,7 @@ def test_a_trace_ends_as_the_translation(translator, pairs):
     assert score.log_prob == pytest.approx(greedy.log_prob, abs=1e-4)
 
 
-@pytest.fixture
-def rewritten_graphs():
-    """Graphs as users have them, which round elsewhere."""
-    option = "disable_meta_optimizer"
-    tf.config.optimizer.set_experimental_options({option: False})
-    yield
-    tf.config.optimizer.set_experimental_options({option: True})
-
-
-def test_in_16_bits_the_search_is_that_of_the_translation(
-    model, tokenizer, rewritten_graphs
-):
+def test_in_16_bits_the_search_is_that_of_the_translation(model, tokenizer):
     """A graph rounds to bfloat16 elsewhere than TensorFlow without one."""
     rounded = kt.Transformer(model.config, dtype="bfloat16")
     rounded.set_weights([np.array(w, "float32") for w in model.weights])
