@@ -109,7 +109,7 @@ format: .venv/.test ## Fix style and format
 
 notebook: .venv/.test ## Generate colab/*.ipynb from colab/*.py and execute them
 	$(PY) -m jupytext --update --to ipynb colab/*.py
-	.venv/bin/jupyter-execute --inplace --timeout=-1 colab/*.ipynb
+	$(PY) tests/support/notebooks.py colab/*.ipynb
 
 docs: .venv/.docs ## Build the documentation as pages in build/site
 	rm -rf build/package build/docs
