@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from search_tables import table_of
 from tracing_fixtures import TABLE, TableTranslator
 
