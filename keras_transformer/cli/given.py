@@ -72,9 +72,9 @@ def check_run(path: str, checkpoint: str | None = None) -> None:
         problem = "has none" if folder.is_dir() else "is not there"
         raise InputError(
             "A run folder, which `keras-transformer train`, `average` and "
-            "`import` write, has a config.json, and a folder that was exported "
-            f"for LiteRT a keras_transformer.json. Received: {path}, which "
-            f"{problem}"
+            "`import` write, has a config.json, a SavedModel a "
+            "saved_model.pb, and a folder exported for LiteRT a "
+            f"keras_transformer.json. Received: {path}, which {problem}"
         )
     files = folder.glob("checkpoints/*.weights.h5")
     names = sorted(file.name.partition(".")[0] for file in files)

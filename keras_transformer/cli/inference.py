@@ -15,7 +15,7 @@ from keras_transformer.cli.given import (
 )
 from keras_transformer.cli.options import (
     CHECKPOINT,
-    MODELS_OR_LITERT,
+    MODELS_OR_EXPORT,
     RUNS,
     SEARCH,
     command,
@@ -143,7 +143,7 @@ def _export_saved_model(options: argparse.Namespace) -> None:
 
 
 @command(
-    MODELS_OR_LITERT,
+    MODELS_OR_EXPORT,
     flag(
         "--host",
         "address to listen on (default: %(default)s, this computer)",

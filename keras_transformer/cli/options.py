@@ -1,4 +1,4 @@
-"""What commands are made of: flags, and what was given with them."""
+"""What commands are made of: flags. `given.py` has what was given."""
 
 import argparse
 import dataclasses
@@ -190,7 +190,7 @@ def _default_text(cls: type, field: dataclasses.Field) -> str:
 # === Flags that several commands have ===
 
 _FOLDER = "folder that `train`, `average` or `import` wrote"
-_LITERT = ", or `export --format litert`"
+_EXPORT = ", or a SavedModel or an export for LiteRT"
 _AVERAGED = (
     "; the probabilities of several runs with the same tokenizer are averaged"
 )
@@ -228,8 +228,8 @@ RUN = flag("run", _FOLDER, metavar="RUN")
 RUNS = _runs(_FOLDER + _AVERAGED)
 # A run, or several, with what chooses its weights.
 MODEL = _model(_FOLDER, 1)
-# Likewise, or an export for LiteRT.
-MODELS_OR_LITERT = _model(_FOLDER + _LITERT + _AVERAGED)
+# Likewise, or an export that translates.
+MODELS_OR_EXPORT = _model(_FOLDER + _EXPORT + _AVERAGED)
 _FORMS = (
     "one of: a folder of {train,valid,test}.LANGUAGE, of TFRecord files or, "
     "for parsing, of {train,valid,test}.mrg; two text files; a .tsv file; "

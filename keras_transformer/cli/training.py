@@ -1,4 +1,4 @@
-"""The commands that make a run."""
+"""The commands that make and measure runs."""
 
 import argparse
 import shlex
@@ -18,7 +18,7 @@ from keras_transformer.cli.given import (
 from keras_transformer.cli.options import (
     CORPUS,
     DATA,
-    MODELS_OR_LITERT,
+    MODELS_OR_EXPORT,
     PRESET_NAMES,
     RUN,
     SEARCH,
@@ -157,7 +157,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 @command(
-    MODELS_OR_LITERT,
+    MODELS_OR_EXPORT,
     DATA,
     flag("--split", "split to measure", default="test"),
     flag(

@@ -11,7 +11,7 @@ import keras_transformer as kt
 from keras_transformer.cli import terminal
 from keras_transformer.cli.given import open_translator, workers_of
 from keras_transformer.cli.options import (
-    MODELS_OR_LITERT,
+    MODELS_OR_EXPORT,
     N_BEST,
     SEARCH,
     command,
@@ -40,7 +40,7 @@ def _streams(text: str) -> tuple:
 
 
 @command(
-    MODELS_OR_LITERT,
+    MODELS_OR_EXPORT,
     flags(
         *_streams("text files, or one page .html"),
         N_BEST,
@@ -95,7 +95,8 @@ def translate(options: argparse.Namespace) -> None:
         if is_page:
             (page,) = options.input
             text = terminal.read_text(page)
-            stream.write(documents.translate_html(outputs.best, text))
+            language = translator.languages[1]
+            stream.write(documents.translate_html(outputs.best, text, language))
             return
         for lines in terminal.read_lines(options.input):
             if options.split_sentences:
@@ -274,7 +275,7 @@ def _print_n_best(
 
 
 @command(
-    MODELS_OR_LITERT,
+    MODELS_OR_EXPORT,
     flags(
         *_streams("files of source, tab and translation on each line"),
         title="input and output",

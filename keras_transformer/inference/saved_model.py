@@ -17,6 +17,7 @@ from keras_transformer.inference.signatures import (
     graph_signatures,
 )
 from keras_transformer.inference.texts import (
+    BaseTranslator,
     Score,
     Translation,
     batches_by_length,
@@ -48,7 +49,7 @@ def _newest_version(path: Path) -> Path | None:
     return max(found, key=lambda folder: int(folder.name), default=None)
 
 
-class SavedModelTranslator:
+class SavedModelTranslator(BaseTranslator):
     """Translates text with a SavedModel that `export` wrote.
 
     It does what `Translator` does with a run. Search and number of
@@ -134,13 +135,6 @@ class SavedModelTranslator:
         translator = cls(folder, metadata, signatures)
         translator._loaded = loaded  # the signatures do not own its variables
         return translator
-
-    def __call__(self, texts: Any) -> str | list[str]:
-        """Returns the best translation of one text, or a list of several."""
-        translations = self.translate(texts)
-        if isinstance(translations, Translation):
-            return translations.texts[0]
-        return [translation.texts[0] for translation in translations]
 
     def translate(
         self,

@@ -1,4 +1,4 @@
-"""What translators have in common: records, checks, batches; no TensorFlow."""
+"""What all translators share: records, checks, batches; no TensorFlow."""
 
 import math
 from collections.abc import Sequence
@@ -66,6 +66,23 @@ def read_pairs(sources: Any, targets: Any) -> tuple[list[str], list[str], bool]:
             f"{len(targets)} targets"
         )
     return sources, targets, is_single
+
+
+class BaseTranslator:
+    """What a translator has beside its `translate` and its `metadata`."""
+
+    def __call__(self, texts: Any) -> str | list[str]:
+        """Returns the best translation of one text, or a list of several."""
+        translations = self.translate(texts)
+        if isinstance(translations, Translation):
+            return translations.texts[0]
+        return [translation.texts[0] for translation in translations]
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target language, as far as they are known."""
+        first = next(iter(self.metadata.get("runs", ())), {})
+        return first.get("source"), first.get("target")
 
 
 def check_lengths(

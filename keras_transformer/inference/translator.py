@@ -18,6 +18,7 @@ from keras_transformer.decoding.search import Search
 from keras_transformer.inference.pipeline import Pipeline
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.texts import (
+    BaseTranslator,
     Score,
     Translation,
     batches_by_length,
@@ -53,7 +54,7 @@ class TranslationAttention(NamedTuple):
     cross: list[np.ndarray]  # [H, T, S]
 
 
-class Translator:
+class Translator(BaseTranslator):
     """Translates text with a model, its tokenizer and a search.
 
     A source that is longer than the model's `max_length` is cut, and a
@@ -151,6 +152,12 @@ class Translator:
         return translator
 
     @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target language, as far as they are known."""
+        recipe = self.checkpoints[0][0].recipe if self.checkpoints else {}
+        return recipe.get("source"), recipe.get("target")
+
+    @property
     def max_length(self) -> int:
         """Longest source and target that all models take, in tokens."""
         return self.pipeline.max_length
@@ -159,13 +166,6 @@ class Translator:
     def dtype(self) -> str:
         """Keras dtype policy of the first model."""
         return self.model.dtype_policy.name
-
-    def __call__(self, texts: Any) -> str | list[str]:
-        """Returns the best translation of one text, or a list of several."""
-        translations = self.translate(texts)
-        if isinstance(translations, Translation):
-            return translations.texts[0]
-        return [translation.texts[0] for translation in translations]
 
     def translate(
         self,

@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_transformer.decoding.search import BeamSearch, Search
 from keras_transformer.inference.texts import (
+    BaseTranslator,
     Score,
     Translation,
     batches_by_length,
@@ -32,7 +33,7 @@ from keras_transformer.tasks.translation import TranslationTask
 from keras_transformer.text import Vocabulary
 
 
-class LiteRTTranslator:
+class LiteRTTranslator(BaseTranslator):
     """Translates text with a folder that `export --format litert` wrote.
 
     It does what `Translator` does with a run, without TensorFlow and Keras.
@@ -132,13 +133,6 @@ class LiteRTTranslator:
             threads = available_cores()
         check_values(POSITIVE_INTEGER, threads=threads)
         return cls(path, metadata, tokenizer, search, num_translations, threads)
-
-    def __call__(self, texts: Any) -> str | list[str]:
-        """Returns the best translation of one text, or a list of several."""
-        translations = self.translate(texts)
-        if isinstance(translations, Translation):
-            return translations.texts[0]
-        return [translation.texts[0] for translation in translations]
 
     def translate(
         self,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter, Request
 
 MOST_TEXTS = 32  # of a request
-_BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
+BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
 _BYTES_AROUND = 2**16  # names, brackets and spaces around the texts
 _BODY = (
     'A request must be {"instances": ["...", ...]} or '
@@ -68,7 +68,7 @@ def make_router(
 
     router = APIRouter()
     most_bytes = (
-        2 * MOST_TEXTS * max_characters * _BYTES_PER_CHARACTER + _BYTES_AROUND
+        2 * MOST_TEXTS * max_characters * BYTES_PER_CHARACTER + _BYTES_AROUND
     )
 
     def status() -> dict[str, Any]:

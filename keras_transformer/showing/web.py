@@ -23,6 +23,7 @@ from keras_transformer.inference.signatures import (
 )
 from keras_transformer.showing.pages import attention_page, render
 from keras_transformer.showing.rest import (
+    BYTES_PER_CHARACTER,
     TooLargeError,
     make_router,
     read_body,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     AnyTranslator = Translator | LiteRTTranslator | SavedModelTranslator
 
 _TEXTS_OF_A_DOCUMENT = 100  # of the longest length, as documents are longer
-_BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
 _BYTES_AROUND = 2**10  # names, brackets and spaces around a text
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -129,7 +129,7 @@ def make_app(
     }
     has_attention = hasattr(translator, "attention")
     has_documents = translator.task.targets_are_text
-    source, target = _languages(translator)
+    source, target = translator.languages
     version = getattr(translator, "version", 1)
     app = FastAPI(title=name, openapi_url=None)
     app.include_router(make_router(name, version, signatures, max_characters))
@@ -198,7 +198,7 @@ def make_app(
 
     @app.post("/translate")
     async def translate(request: Request) -> dict[str, Any]:
-        most = max_characters * _BYTES_PER_CHARACTER + _BYTES_AROUND
+        most = max_characters * BYTES_PER_CHARACTER + _BYTES_AROUND
         body = Body.model_validate_json(await read_body(request, most))
         return await run_in_threadpool(_sentences, translator, body.text)
 
@@ -235,16 +235,6 @@ def make_app(
             )
 
     return app
-
-
-def _languages(translator: "AnyTranslator") -> tuple[str | None, str | None]:
-    """Returns source and target language, as far as the run knows them."""
-    if checkpoints := getattr(translator, "checkpoints", None):
-        known = checkpoints[0][0].recipe
-    else:
-        runs = getattr(translator, "metadata", {}).get("runs")
-        known = runs[0] if runs else {}
-    return known.get("source"), known.get("target")
 
 
 def _sentences(translator: "AnyTranslator", text: str) -> dict[str, Any]:
@@ -356,7 +346,7 @@ def serve(
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.
-    example = _EXAMPLES.get(_languages(translator)[0], "A1?")
+    example = _EXAMPLES.get(translator.languages[0], "A1?")
     translator.translate([example, f"{example} {example}"])
     shown = f"[{host}]" if ":" in host else host
     print(

@@ -79,6 +79,7 @@ class FakeTranslator:
 
     max_length = 32
     task = TranslationTask()
+    languages = ("en", "de")
 
     def __init__(self, runs, checkpoint, search, num_translations, dtype, task):
         self.runs, self.checkpoint, self.dtype = runs, checkpoint, dtype

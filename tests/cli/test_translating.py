@@ -113,7 +113,9 @@ def test_streams_that_cannot_be_used(run_cli, fake_translators, flags, words):
 def fake_documents(monkeypatch):
     """Stands for `inference.documents`, which translates what is text."""
     fake = types.SimpleNamespace(
-        translate_html=lambda f, html: f"<p>{f([html[3:-4]])[0]}</p>",
+        translate_html=lambda f, html, language: (
+            f"<p lang={language}>{f([html[3:-4]])[0]}</p>"
+        ),
         translate_text=lambda f, text: "\n".join(
             " ".join(f(line.split("|"))) for line in text.split("\n")
         ),
@@ -130,7 +132,7 @@ def test_translate_a_page(run_cli, fake_translators, fake_documents, tmp_path):
     page.write_bytes("<p>schläft\r\n</p>".encode())
     flags = ("--input", page, "--output", output)
     assert run_cli("translate", "runs/x", *flags) == (0, "", "")
-    assert output.read_bytes() == "<p>SCHLÄFT  0</p>".encode()
+    assert output.read_bytes() == "<p lang=de>SCHLÄFT  0</p>".encode()
     two = ("--input", page, page)
     check_refused(run_cli("translate", "runs/x", *two), "translated alone")
     flags = ("--input", page, "--n-best", 2)

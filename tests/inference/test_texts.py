@@ -3,6 +3,7 @@
 import pytest
 
 from keras_transformer.inference.texts import (
+    BaseTranslator,
     batches_by_length,
     check_lengths,
     read_pairs,
@@ -24,6 +25,21 @@ def test_batches_have_texts_of_similar_length():
     assert batches_by_length([], 10, 8, 2) == []
     many = batches_by_length([1] * 300, 10, 10_000)
     assert list(map(len, many)) == [128, 128, 44]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "languages"),
+    [
+        ({"runs": [{"source": "de", "target": "en"}, {}]}, ("de", "en")),
+        ({"runs": [{"source": None, "target": "en"}]}, (None, "en")),
+        ({"runs": []}, (None, None)),
+        ({}, (None, None)),
+    ],
+)
+def test_languages_of_an_export(metadata, languages):
+    translator = BaseTranslator()
+    translator.metadata = metadata
+    assert translator.languages == languages
 
 
 def test_sources_and_prefixes():

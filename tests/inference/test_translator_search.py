@@ -110,10 +110,17 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
 
 def test_opened_runs_and_another_task(model, tokenizer, tmp_path):
     TrainingRun.create(
-        tmp_path / "a", model.config, {}, tokenizer, model=model, step=1
+        tmp_path / "a",
+        model.config,
+        {"source": "eo"},
+        tokenizer,
+        model=model,
+        step=1,
     )
     run = Run.open(tmp_path / "a")
     translator = kt.Translator.open(run)
+    assert translator.languages == ("eo", None)
+    assert kt.Translator(model, tokenizer).languages == (None, None)
     assert translator.checkpoints[0][0] is run and translator("dog") == "Hund"
     both = kt.Translator.open([run, tmp_path / "a"], num_translations=2)
     assert both.models[0] is not both.models[1]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from web_server import PREDICT, error_of, fetch, predict, served
 
-import keras_transformer as kt
 from keras_transformer.inference.signatures import Signature, TensorSpec
 
 TEXTS = TensorSpec("string", (None,))
@@ -60,13 +59,6 @@ SIGNATURES = {
         {"text": TEXTS}, lambda: {}, lambda x: {"x": np.array([-math.inf])}
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def several(translator):
-    return kt.Translator(
-        translator.model, translator.tokenizer, num_translations=3
-    )
 
 
 @pytest.fixture(scope="module")

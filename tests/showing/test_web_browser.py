@@ -1,36 +1,9 @@
 """The web page to try a model, in a browser."""
 
-import types
-
 import pytest
 from browser import open_address
-from web_server import served
-
-import keras_transformer as kt
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def several(translator):
-    return kt.Translator(
-        translator.model, translator.tokenizer, num_translations=3
-    )
-
-
-@pytest.fixture(scope="module")
-def address(several):
-    with served(several) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def runtime(several):
-    """What translates without a model to look into, as `LiteRTTranslator`."""
-    names = ("task", "search", "num_translations", "translate")
-    values = {name: getattr(several, name) for name in names}
-    with served(types.SimpleNamespace(**values)) as address:
-        yield address
 
 
 def test_a_runtime_in_a_browser(runtime):
