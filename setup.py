@@ -34,6 +34,8 @@ TEXT_AND_TRAINING = [
     "tqdm>=4.66",
 ]
 TENSORFLOW = [f"tensorflow{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
+# Bulk translation and preparation of corpora.
+BEAM = ["apache-beam>=2.77,<3"]
 GPU = [f"tensorflow[and-cuda]{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
 PLOT = ["matplotlib>=3.8"]
 TENSORBOARD = ["tensorboard"]
@@ -63,6 +65,7 @@ TEST = [
     *WEB,
     *CONVERT,
     *CTRANSLATE2,
+    *BEAM,
     "hypothesis>=6.100",
     "ipykernel",
     "jax",
@@ -129,6 +132,7 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=[
         "keras_transformer",
+        "keras_transformer.beam",
         "keras_transformer.cli",
         "keras_transformer.convert",
         "keras_transformer.decoding",
@@ -164,6 +168,7 @@ setup(
     extras_require={
         "tensorflow": TENSORFLOW,
         "gpu": GPU,
+        "beam": BEAM,
         "plot": PLOT,
         "tensorboard": TENSORBOARD,
         "tfds": TFDS,

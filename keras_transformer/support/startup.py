@@ -13,6 +13,7 @@ from keras_transformer.support.errors import InputError
 # The modules of optional packages, and the extra that installs each.
 _EXTRAS = {
     "ai_edge_litert": "litert",
+    "apache_beam": "beam",
     "ctranslate2": "ctranslate2",
     "sacrebleu": "tensorflow",
     "sacremoses": "tensorflow",

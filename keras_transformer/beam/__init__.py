@@ -1,0 +1,1 @@
+"""Bulk translation on Apache Beam, which needs the extra `beam`."""
