@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from keras_transformer.support.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from keras_transformer import beam as beam
     from keras_transformer import convert as convert
     from keras_transformer import decoding as decoding
     from keras_transformer import export as export

@@ -1,1 +1,14 @@
 """Bulk translation on Apache Beam, which needs the extra `beam`."""
+
+from typing import TYPE_CHECKING
+
+from keras_transformer.support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from keras_transformer.beam.translating import Translate as Translate
+    from keras_transformer.beam.translating import Translated as Translated
+    from keras_transformer.beam.translating import (
+        TranslationHandler as TranslationHandler,
+    )
+
+__all__, __getattr__, __dir__ = lazy_names(__name__)

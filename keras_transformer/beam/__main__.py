@@ -25,20 +25,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m keras_transformer.beam", description=__doc__
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    terminal.check_arguments(arguments)
+    program = "python -m keras_transformer.beam"
+    parser = argparse.ArgumentParser(prog=program, description=__doc__)
+    parser.add_argument("command", choices=_COMMANDS)
+    name = parser.parse_args(arguments[:1]).command
     with explain_missing_packages(InputError):
-        for name, module in _COMMANDS.items():
-            command = importlib.import_module(module)
-            subparser = commands.add_parser(
-                name, description=command.__doc__, allow_abbrev=False
-            )
-            command.add_arguments(subparser)
-            subparser.set_defaults(run=command.run)
-        options, beam_arguments = parser.parse_known_args(arguments)
-        options.run(options, beam_arguments)
+        command = importlib.import_module(_COMMANDS[name])
+        parser = argparse.ArgumentParser(
+            prog=f"{program} {name}",
+            description=command.__doc__,
+            allow_abbrev=False,
+        )
+        command.add_arguments(parser)
+        options, beam_arguments = parser.parse_known_args(arguments[1:])
+        command.run(options, beam_arguments)
 
 
 if __name__ == "__main__":

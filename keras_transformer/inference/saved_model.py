@@ -34,10 +34,10 @@ _CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
 
 def is_export(path: str | os.PathLike) -> bool:
     """Returns whether a folder is a SavedModel, or has versions of one."""
-    return _newest_version(Path(path)) is not None
+    return newest_version(Path(path)) is not None
 
 
-def _newest_version(path: Path) -> Path | None:
+def newest_version(path: Path) -> Path | None:
     """Returns the folder that TensorFlow Serving would load."""
     if (path / _FILE).is_file():
         return path
@@ -109,7 +109,7 @@ class SavedModelTranslator(BaseTranslator):
             InputError: If it is not such a folder, its metadata are damaged,
                 or TensorFlow or tensorflow-text is not installed.
         """
-        folder = _newest_version(Path(path))
+        folder = newest_version(Path(path))
         if folder is None:
             raise InputError(
                 f"A SavedModel is a folder with {_FILE}, which "

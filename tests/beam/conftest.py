@@ -1,0 +1,42 @@
+"""Models for the tests of this folder."""
+
+import pytest
+
+from keras_transformer.inference.texts import Translation
+
+
+class FakeTranslator:
+    """Translates into upper case, and fails on what contains "bad"."""
+
+    def __init__(self):
+        self.sizes = []  # of what it was asked to translate
+
+    def translate(self, texts, workers):
+        self.sizes.append(len(texts))
+        if any("bad" in text for text in texts):
+            raise RuntimeError("no kernel")
+        return [
+            Translation(
+                [text.upper()],
+                [-len(text) / 2],
+                "long" in text,
+                "limit" in text,
+            )
+            for text in texts
+        ]
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """The folder of a model that is none, and its translators."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "keras_transformer.json").touch()
+    opened = []
+
+    def open(path, threads):
+        opened.append(FakeTranslator())
+        return opened[-1]
+
+    monkeypatch.setattr("keras_transformer.litert.LiteRTTranslator.open", open)
+    return folder, opened

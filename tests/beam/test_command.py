@@ -1,0 +1,110 @@
+"""`python -m keras_transformer.beam translate`, in this process."""
+
+import gzip
+import json
+
+import pytest
+from commands import Result, check_refused
+
+from keras_transformer.beam.__main__ import main
+
+
+@pytest.fixture
+def run(capsys, tmp_path, fake):
+    """Runs the command on two files, and returns its `Result`."""
+    (tmp_path / "a.txt").write_text("one\ntwo\nbad\nthree\n")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"four\n"))
+
+    def run(*arguments, **given):
+        options = {
+            "input": tmp_path / "?.txt*",
+            "model": fake[0],
+            "output": tmp_path / "out",
+            "lines-per-shard": 3,
+            "direct_num_workers": 1,
+        }
+        options |= given
+        flags = [f"--{name}={value}" for name, value in options.items()]
+        try:
+            code = main(["translate", *flags, *arguments])
+        except SystemExit as error:
+            code = error.code
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+def files(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
+    code, out, _ = run()
+    assert code == 0
+    output = tmp_path / "out"
+    assert out.startswith("5 lines in ")
+    assert out.endswith(f" s, 1 failed, in {output}/*.failed\n")
+    found = files(output)
+    assert json.loads(found.pop("job.json"))["complete"] is True
+    assert found == {
+        "a.txt-00000.tsv": b"1\t-1.5000\tONE\tone\n2\t-1.5000\tTWO\ttwo\n",
+        "a.txt-00000.failed": b"3\tRuntimeError: no kernel\tbad\n",
+        "a.txt-00001.tsv": b"4\t-2.5000\tTHREE\tthree\n",
+        "b.txt.gz-00000.tsv": b"1\t-2.0000\tFOUR\tfour\n",
+    }
+    opened = len(fake[1])
+    assert run() == (0, f"{output} is complete\n", "")
+    assert len(fake[1]) == opened
+
+
+def test_a_job_is_resumed_with_the_shards_that_it_lacks(run, tmp_path, fake):
+    assert run().code == 0
+    output = tmp_path / "out"
+    before = files(output)
+    job = json.loads(before["job.json"])
+    del job["complete"]
+    (output / "job.json").write_text(json.dumps(job))
+    (output / "a.txt-00001.tsv").unlink()
+    (output / ".partial").mkdir()
+    (output / ".partial" / "killed").touch()
+    assert run().out.startswith("1 lines in ")
+    assert files(output) == before
+    assert fake[1][-1].sizes == [1]
+
+
+def test_what_another_job_has_written_is_not_touched(run, tmp_path):
+    output = tmp_path / "out"
+    assert run().code == 0
+    before = files(output)
+    result = run("--gzip", **{"lines-per-shard": 2})
+    check_refused(result, "another job", "differs in lines_per_shard, gzip. ")
+    (tmp_path / "model" / "keras_transformer.json").write_text("{}")
+    check_refused(run(), "another job, which differs in model. ")
+    assert files(output) == before
+    (output / "job.json").unlink()
+    check_refused(run(), f"{output} already exists")
+    (tmp_path / "file").touch()
+    check_refused(run(output=tmp_path / "file"), "already exists")
+
+
+def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
+    for given, message in (
+        ({"input": tmp_path / "*.md"}, "*.md, which matches none"),
+        ({"model": tmp_path}, f"must be a SavedModel or a folder for LiteRT"),
+        ({"lines-per-shard": 0}, "lines_per_shard=0"),
+    ):
+        check_refused(run(**given), message)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "a.txt").touch()
+    result = run(input=f"{tmp_path}/**/a.txt")
+    check_refused(result, "different names", "2 with the name a.txt")
+    assert not (tmp_path / "out").exists() and not fake[1]
+
+
+def test_commands_are_listed(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "{translate,prepare}" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["translate", "--help"])
+    assert "--lines-per-shard N" in capsys.readouterr().out

@@ -1,0 +1,116 @@
+"""The same with several processes, one of which is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from keras_transformer.export import save_litert
+from keras_transformer.litert import LiteRTTranslator
+
+LINES = 20_000
+
+
+@pytest.fixture(scope="module")
+def folder(translator, tmp_path_factory):
+    return save_litert(translator, tmp_path_factory.mktemp("models") / "en-de")
+
+
+@pytest.fixture(scope="module")
+def job(folder, pairs, tmp_path_factory):
+    """Lines, few of them distinct, and the command that translates them."""
+    sources = [*pairs, ""]
+    lines = [sources[i * i % len(sources)] for i in range(LINES)]
+    lines[777] = "too long " * 20
+    text = tmp_path_factory.mktemp("texts") / "lines.txt"
+    text.write_text("".join(f"{line}\n" for line in lines))
+    command = [sys.executable, "-m", "keras_transformer.beam", "translate"]
+    command += ["--input", text, "--model", folder, "--lines-per-shard", "400"]
+    return lines, [*command, "--direct_num_workers", "2", "--output"]
+
+
+def files(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def complete(job, tmp_path_factory):
+    """The output of a job that nothing stopped."""
+    output = tmp_path_factory.mktemp("outputs") / "complete"
+    found = subprocess.run([*job[1], output], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("20,000 lines in ")
+    return files(output)
+
+
+@pytest.mark.slow
+def test_no_line_is_lost_or_doubled(job, folder, complete):
+    lines, _ = job
+    distinct = list(dict.fromkeys(lines))
+    translator = LiteRTTranslator.open(folder)
+    expected = dict(zip(distinct, translator.translate(distinct), strict=True))
+    numbers = []
+    for name in sorted(complete):
+        if not name.endswith(".tsv"):
+            continue
+        for row in complete[name].decode().splitlines():
+            number, score, text, source = row.split("\t")
+            numbers.append(int(number))
+            assert source == lines[numbers[-1] - 1]
+            assert text == expected[source].texts[0]
+            score = float(score)
+            assert score == pytest.approx(expected[source].scores[0], abs=2e-4)
+    # In order, all but the one that failed.
+    assert numbers == [i for i in range(1, LINES + 1) if i != 778]
+    (failed,) = (x for name, x in complete.items() if name.endswith(".failed"))
+    assert failed.startswith(b"778\tThe text is longer than the model reads.\t")
+    assert len(complete) == LINES / 400 + 2
+
+
+def workers_of(process):
+    """Returns the worker processes that a job has started."""
+    table = subprocess.check_output(
+        ["ps", "-Ao", "pid=,ppid=,args="], text=True
+    )
+    rows = [line.split(maxsplit=2) for line in table.splitlines()]
+    family = {str(process.pid)}
+    family |= {pid for pid, parent, _ in rows if parent in family}
+    return [
+        int(pid)
+        for pid, parent, command in rows
+        if parent in family and "sdk_worker_main" in command
+    ]
+
+
+@pytest.mark.slow
+def test_a_killed_job_leaves_complete_files_and_is_resumed(
+    job, complete, tmp_path
+):
+    output = tmp_path / "out"
+    process = subprocess.Popen([*job[1], output], stderr=subprocess.PIPE)
+    while not list(output.glob("*.tsv")) and process.poll() is None:
+        time.sleep(0.05)
+    workers = workers_of(process)
+    assert len(workers) >= 2
+    os.kill(workers[-1], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert b"Start the same command again" in errors
+    found = files_without_folders(output)
+    written = {name for name in found if name.endswith(".tsv")}
+    assert 0 < len(written) < LINES / 400
+    assert all(found[name] == complete[name] for name in written)
+    before = {name: (output / name).stat().st_mtime_ns for name in written}
+    resumed = subprocess.run([*job[1], output], capture_output=True)
+    assert resumed.returncode == 0, resumed.stderr
+    assert files(output) == complete
+    assert before == {
+        name: (output / name).stat().st_mtime_ns for name in written
+    }
+
+
+def files_without_folders(folder):
+    return {x.name: x.read_bytes() for x in folder.iterdir() if x.is_file()}

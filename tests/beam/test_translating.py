@@ -1,0 +1,85 @@
+"""`Translate` in a pipeline of this process."""
+
+import pickle
+
+import apache_beam as beam
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.inference.saved_model import SavedModelTranslator
+
+
+def collect(elements, transform):
+    """Returns what a transform makes of elements, and its counters."""
+    found = []
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    # Both run in this process, where pickling would copy the list.
+    _FOUND.clear()
+    _ = pipeline | beam.Create(elements) | transform | beam.Map(_FOUND.append)
+    result = pipeline.run()
+    result.wait_until_finish()
+    found = list(_FOUND)
+    metrics = result.metrics().query()
+    counters = {x.key.metric.name: x.committed for x in metrics["counters"]}
+    rates = [
+        x.committed.count
+        for x in metrics["distributions"]
+        if x.key.metric.name == "lines_per_second"
+    ]
+    return found, counters, sum(rates)
+
+
+_FOUND = []
+
+
+def test_translations_are_those_of_the_export(exported, pairs):
+    texts = [*pairs, ""]
+    found, counters, batches = collect(
+        list(enumerate(texts)), kt.beam.Translate(exported, batch_size=10)
+    )
+    assert sorted(one.key for one in found) == list(range(len(texts)))
+    expected = SavedModelTranslator.open(exported).translate(texts)
+    for key, source, text, score, error in found:
+        assert (source, error) == (texts[key], None)
+        assert text == expected[key].texts[0]
+        assert score == pytest.approx(expected[key].scores[0], abs=1e-4)
+    assert counters["lines"] == counters["num_inferences"] == len(texts)
+    assert counters["characters"] == sum(map(len, texts))
+    assert batches >= len(texts) / 10
+
+
+def test_what_fails_is_found_alone(fake):
+    folder, opened = fake
+    texts = ["a", "bad", "b", b"c", b"\xff", "too long", "limit", "\ud800"]
+    found, counters, _ = collect(texts, kt.beam.Translate(folder))
+    by_source = {one.source: one for one in found}
+    assert len(found) == len(texts) and set(by_source) == set(texts)
+    assert by_source["b"] == (None, "b", "B", -0.5, None)
+    assert by_source[b"c"].text == "C"
+    errors = {one.source: one.error for one in found if one.error}
+    assert errors.pop("bad") == "RuntimeError: no kernel"
+    assert errors.pop("too long") == "The text is longer than the model reads."
+    assert set(errors) == {b"\xff", "\ud800"}
+    for error in errors.values():
+        assert error.startswith("A text must be valid Unicode. Received: ")
+    assert all(one.text is one.score is None for one in found if one.error)
+    assert (counters["lines"], counters["failed"]) == (8, 4)
+    assert counters["at_length_limit"] == 1
+    assert len(opened) == 1  # of all threads and batches
+
+
+def test_a_model_that_always_fails_fails_the_pipeline(fake):
+    with pytest.raises(RuntimeError, match="no kernel"):
+        collect(["bad", "bad 2"], kt.beam.Translate(fake[0]))
+
+
+def test_a_transform_carries_no_model(exported, tmp_path):
+    transform = kt.beam.Translate(exported, threads=1)
+    assert len(pickle.dumps(transform)) < 2_000
+    handler = kt.beam.TranslationHandler(exported, share_model=True)
+    assert handler.share_model_across_processes()
+    assert not kt.beam.TranslationHandler(
+        exported
+    ).share_model_across_processes()
+    with pytest.raises(kt.InputError, match="must be a SavedModel or"):
+        kt.beam.Translate(tmp_path)
