@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import apache_beam as beam
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import (
-    DirectOptions,
     PipelineOptions,
     StandardOptions,
-    WorkerOptions,
 )
 from apache_beam.runners.direct.direct_runner import DirectRunner
 from apache_beam.runners.runner import PipelineState
@@ -47,7 +45,10 @@ def run_pipeline(
     options = PipelineOptions(list(arguments))
     runner = options.view_as(StandardOptions).runner
     if (runner or "direct").lower() in ("direct", "directrunner"):
-        runner = _direct_runner(options)
+        options = PipelineOptions([*_direct_options(), *arguments])
+        runner = DirectRunner()
+        # It would download Prism, a program in Go, and run that.
+        runner.is_interactive()
     pipeline = beam.Pipeline(runner=runner, options=options)
     build(pipeline)
     try:
@@ -68,20 +69,12 @@ def run_pipeline(
     return {one.key.metric.name: one.result for one in counters}
 
 
-def _direct_runner(options: PipelineOptions) -> DirectRunner:
-    given = options.get_all_options(drop_default=True)
-    direct = options.view_as(DirectOptions)
-    if "direct_num_workers" not in given:
-        direct.direct_num_workers = available_cores()
-    if "direct_running_mode" not in given and direct.direct_num_workers != 1:
-        direct.direct_running_mode = "multi_processing"
-    if "default_sdk_harness_log_level" not in given:
-        options.view_as(WorkerOptions).default_sdk_harness_log_level = "ERROR"
-    runner = DirectRunner()
-    # It would download Prism, a program in Go, and run that. `--runner
-    # PrismRunner` still does.
-    runner.is_interactive()
-    return runner
+def _direct_options() -> list[str]:
+    return [
+        f"--direct_num_workers={available_cores()}",
+        "--direct_running_mode=multi_processing",
+        "--default_sdk_harness_log_level=ERROR",
+    ]
 
 
 @contextlib.contextmanager

@@ -72,17 +72,24 @@ def test_no_line_is_lost_or_doubled(job, folder, complete):
 
 def workers_of(process):
     """Returns the worker processes that a job has started."""
-    table = subprocess.check_output(
-        ["ps", "-Ao", "pid=,ppid=,args="], text=True
-    )
-    rows = [line.split(maxsplit=2) for line in table.splitlines()]
-    family = {str(process.pid)}
-    family |= {pid for pid, parent, _ in rows if parent in family}
+    table = subprocess.check_output(["ps", "-Aww", "-o", "pid=,ppid=,args="])
+    rows = [row.split(maxsplit=2) for row in table.decode().splitlines()]
+    family = [str(process.pid)]
+    for parent in family:  # also of a shell that it started
+        family += [row[0] for row in rows if row[1] == parent]
     return [
         int(pid)
-        for pid, parent, command in rows
-        if parent in family and "sdk_worker_main" in command
+        for pid, _, command in rows
+        if pid in family and "sdk_worker_main" in command
     ]
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.slow
@@ -99,7 +106,9 @@ def test_a_killed_job_leaves_complete_files_and_is_resumed(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert b"Start the same command again" in errors
-    found = files_without_folders(output)
+    while any(map(is_running, workers)):  # the others end by themselves
+        time.sleep(0.05)
+    found = {x.name: x.read_bytes() for x in output.iterdir() if x.is_file()}
     written = {name for name in found if name.endswith(".tsv")}
     assert 0 < len(written) < LINES / 400
     assert all(found[name] == complete[name] for name in written)
@@ -110,7 +119,3 @@ def test_a_killed_job_leaves_complete_files_and_is_resumed(
     assert before == {
         name: (output / name).stat().st_mtime_ns for name in written
     }
-
-
-def files_without_folders(folder):
-    return {x.name: x.read_bytes() for x in folder.iterdir() if x.is_file()}
