@@ -126,7 +126,7 @@ def test_the_sbatch_file():
     (script,) = blocks("bash")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     (line,) = re.findall("srun .*", script.replace("\\\n", " "))
-    words = shlex.split(line)
+    words = shlex.split(line.partition("&&")[0])
     first = words.index("keras-transformer")
     options = argument_parser().parse_args(words[first + 1 :])
     assert options.cluster == "slurm"
