@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.train.cluster import tf_config_of
 
 _PREFETCHED = 4  # batches per replica
 
@@ -27,7 +28,9 @@ _TF_CONFIG = (
 STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 
 
-def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
+def open_strategy(
+    name: str = "auto", cluster: str | None = None
+) -> tf.distribute.Strategy:
     """Returns a strategy by name.
 
     Args:
@@ -37,9 +40,13 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             opened before anything else is computed. `"auto"`: multiworker if
             `TF_CONFIG` has several workers, else `"mirrored"` if there are
             several GPUs, else `"single"`.
+        cluster: What knows the workers: `"tf_config"`, `"slurm"` or
+            `"kubernetes"`, from which `TF_CONFIG` is set. Default:
+            `TF_CONFIG` as it is, if set.
 
     Raises:
-        InputError: If there is no such strategy, or `TF_CONFIG` is invalid.
+        InputError: If there is no such strategy or cluster, or the variables
+            of the environment are invalid.
     """
     if name not in STRATEGIES:
         raise InputError(
@@ -47,6 +54,13 @@ def open_strategy(name: str = "auto") -> tf.distribute.Strategy:
             f"strategy={name!r}"
         )
     is_auto = name == "auto"
+    if cluster is not None:
+        if name not in ("auto", "multiworker"):
+            raise InputError(
+                "A cluster needs the strategy auto or multiworker. Received: "
+                f"strategy={name!r}, cluster={cluster!r}"
+            )
+        os.environ["TF_CONFIG"] = tf_config_of(cluster)
     if name == "multiworker" or (is_auto and workers_of_tf_config() > 1):
         return _join_workers()
     gpus = tf.config.list_logical_devices("GPU")

@@ -68,14 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         arguments = sys.argv[1:]
-    if not os.environ.get("TF_CONFIG"):
-        return terminal.run(lambda: _run(arguments))
     try:
         code = terminal.run(lambda: _run(arguments))
     except Exception:
+        if not os.environ.get("TF_CONFIG"):
+            raise
         traceback.print_exc()
         code = 1
-    if code:
+    if code and os.environ.get("TF_CONFIG"):  # also set by --cluster
         # At exit TensorFlow waits, for minutes, for workers that have stopped;
         # a supervisor is to restart this one at once.
         sys.stdout.flush()

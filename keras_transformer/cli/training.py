@@ -103,6 +103,12 @@ def prepare(options: argparse.Namespace) -> None:
         default="auto",
     ),
     flag(
+        "--cluster",
+        "what knows the machines (default: TF_CONFIG, if set)",
+        is_rare=True,
+        choices=("tf_config", "slurm", "kubernetes"),
+    ),
+    flag(
         "--init-from RUN",
         "start with the tokenizer and the newest weights of this run",
     ),
@@ -130,7 +136,7 @@ def train(options: argparse.Namespace) -> None:
     import_tensorflow_quietly()
     from keras_transformer.train.resume import default_values
 
-    strategy = kt.train.open_strategy(options.strategy)
+    strategy = kt.train.open_strategy(options.strategy, options.cluster)
     corpus = kt.train.open_corpus(options.data, options.source, options.target)
     preset, defaults = default_values(
         corpus, Path(options.output), options.preset, options.init_from

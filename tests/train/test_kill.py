@@ -202,3 +202,53 @@ def test_workers_with_different_settings(folder):
     assert other.returncode == 2
     chief.communicate(timeout=300)
     assert chief.returncode not in (0, None)
+
+
+def start_slurm(folder, run, job):
+    """Starts the two tasks of a Slurm job on one node."""
+    job = {
+        "SLURM_JOB_ID": str(job),
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURMD_NODENAME": "localhost",
+    }
+    return [
+        subprocess.Popen(
+            [*command(folder, "--cluster", "slurm"), run],
+            env={
+                **os.environ,
+                **job,
+                "SLURM_PROCID": index,
+                "SLURM_LOCALID": index,
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for index in "01"
+    ]
+
+
+@pytest.mark.slow
+def test_a_slurm_job_of_which_a_worker_was_killed(folder):
+    """The chief ends by itself with a code; both are started again."""
+    whole, killed, job = folder / "whole", folder / "killed", os.getpid()
+    for process in start_slurm(folder, whole, job):
+        text = process.communicate(timeout=300)[0]
+        assert process.returncode == 0, text
+    chief, other = start_slurm(folder, killed, job + 2)
+    state = killed / "state.npz"
+    while not state.exists() or load_step(state) < 4:
+        assert chief.poll() is None, chief.communicate()[0]
+        time.sleep(0.01)
+    other.kill()
+    other.communicate()
+    text = chief.communicate(timeout=60)[0]
+    assert chief.returncode == 2, text
+    assert load_step(state) < STEPS
+    for process in start_slurm(folder, killed, job + 4):
+        text = process.communicate(timeout=300)[0]
+        assert process.returncode == 0, text
+    assert_same_state(killed, whole)

@@ -1,0 +1,87 @@
+"""Every table of figures is listed with the commit of its figures."""
+
+import re
+import runpy
+
+import pytest
+from documents import DOCUMENTS, ROOT, anchor, prose
+
+FIGURES = runpy.run_path(str(ROOT / "docs/figures.py"))
+GROUPS = FIGURES["groups"]()
+NUMBER = r"\**[-+]?\d[\d.,]*( ?(±|/|to|%|ms|s|M|MB|MiB)? ?[-+\d.,]*)*\**"
+
+
+def sections(name):
+    """Yields anchor and text of each section of a document."""
+    # Before a title there may be none.
+    _, *parts = re.split(r"^#+ (.*)$", prose(name), flags=re.MULTILINE)
+    for heading, text in zip(parts[::2], parts[1::2], strict=True):
+        yield anchor(heading), text
+
+
+def has_figures(text):
+    """Whether a table has two cells or more that are numbers."""
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    cells = (re.split(r"\s*\|\s*", table) for table in tables)
+    return any(
+        sum(bool(re.fullmatch(NUMBER, c)) for c in table) >= 2
+        for table in cells
+    )
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_tables_are_listed_and_pages_name_their_commits(name):
+    found = dict(sections(name))
+    for title, text in found.items():
+        group = GROUPS.get(f"{name}#{title}")
+        assert group or not has_figures(text), title
+        written = re.findall(r"Recorded at `(\w+)`\.", text)
+        expected = [group["recorded"]] if group and "recorded" in group else []
+        assert written == expected, title
+    listed = {key.partition("#") for key in GROUPS}
+    assert {title for page, _, title in listed if page == name} <= set(found)
+
+
+def test_tables_are_found():
+    assert has_figures(
+        "| a | b |\n|---|---|\n| x | **1,024** |\n| y | 3 ms |\n"
+    )
+    assert not has_figures("| a | b |\n|---|---|\n| 2 layers | of 6 |\n")
+    assert sum("recorded" in group for group in GROUPS.values()) > 15
+
+
+def test_groups_are_complete():
+    for name, group in GROUPS.items():
+        is_measured = {key in group for key in ("recorded", "command", "paths")}
+        assert is_measured == {"source" not in group}, name
+        for path in group.get("paths", "").split():
+            assert (ROOT / path).exists(), path
+
+
+def test_commits_are_of_the_history():
+    git = FIGURES["git"]
+    if git("rev-parse", "--is-shallow-repository") != ["false"]:
+        pytest.skip("without the history: a shallow clone or none")
+    for name, group in GROUPS.items():
+        if "recorded" in group:
+            found = git(
+                "merge-base", "--is-ancestor", group["recorded"], "HEAD"
+            )
+            assert found is not None, name
+
+
+def test_report(monkeypatch):
+    group = {"recorded": "abc", "command": "run me", "paths": "a b"}
+    namespace = FIGURES["report"].__globals__
+    monkeypatch.setitem(namespace, "groups", lambda: {"page#one": group})
+    for found, expected in (
+        (["def", "123"], "2 changes since, the last def\n    run me\n0 of 1"),
+        ([], "1 of 1 are current."),
+        (None, "history lacks their commits"),
+    ):
+        asked = []
+        monkeypatch.setitem(
+            namespace, "git", lambda *a, f=found, to=asked: to.extend(a) or f
+        )
+        assert expected in FIGURES["report"]()
+        assert asked[-4:] == ["abc..HEAD", "--", "a", "b"]

@@ -1,0 +1,127 @@
+"""Which machines train together, as their scheduler says it."""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from keras_transformer.support.errors import InputError
+
+_PORT = 2222
+
+
+def tf_config_of(cluster: str) -> str:
+    """Returns `TF_CONFIG` for this process of a cluster.
+
+    Args:
+        cluster: `"tf_config"`: the environment variable, of which a `chief`,
+            as Vertex AI names it, becomes the first worker. `"slurm"`: the
+            tasks of this `srun`. `"kubernetes"`: the pods of this indexed Job,
+            by the variables that Kubernetes and Kubeflow's Trainer 2 set.
+
+    Raises:
+        InputError: If there is no such cluster, or its variables are missing
+            or invalid.
+    """
+    read = {
+        "tf_config": _of_tf_config,
+        "slurm": _of_slurm,
+        "kubernetes": _of_kubernetes,
+    }
+    if cluster not in read:
+        raise InputError(
+            f"cluster must be one of {', '.join(read)}. Received: "
+            f"cluster={cluster!r}"
+        )
+    workers, index = read[cluster]()
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": workers}, "task": task})
+
+
+def _of_tf_config() -> tuple[Sequence[str], int]:
+    _variables("tf_config", ["TF_CONFIG"], "each worker needs its own")
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    try:
+        kind, index = resolver.task_type, resolver.task_id
+        jobs = resolver.cluster_spec().as_dict()
+        chief = jobs.pop("chief", [])
+        workers = jobs.pop("worker", [])
+        if not jobs and kind in ("chief", "worker") and len(chief) < 2:
+            return chief + workers, index + len(chief) * (kind == "worker")
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise InputError(
+        "TF_CONFIG must have workers, at most one chief and nothing else, and "
+        f"the task of this one. Received: {os.environ['TF_CONFIG']}"
+    )
+
+
+def _of_slurm() -> tuple[Sequence[str], int]:
+    names = ("JOB_ID", "PROCID", "LOCALID", "STEP_NUM_TASKS", "STEP_NODELIST")
+    needed = [f"SLURM_{name}" for name in (*names, "STEP_TASKS_PER_NODE")]
+    values = _variables(
+        "slurm", [*needed, "SLURMD_NODENAME"], "start the command with srun"
+    )
+    try:
+        # Jobs that share a node get different ports.
+        port = 10_000 + int(values["SLURM_JOB_ID"]) % 20_000
+        local = int(values["SLURM_LOCALID"])
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+            port_base=port,
+            # Slurm assigns GPUs; TensorFlow asks nvidia-smi, or fails.
+            gpus_per_node=int(values["SLURM_STEP_NUM_TASKS"]),
+            gpus_per_task=1,
+            auto_set_gpu=False,
+        )
+        workers = resolver.cluster_spec().as_dict()["worker"]
+        # By the address: TensorFlow sorts n10 before n9, unlike Slurm's ranks.
+        own = f"{values['SLURMD_NODENAME']}:{port + local}"
+        return workers, workers.index(own)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            "The variables of Slurm must describe one step, as srun sets them. "
+            f"Received: {values} ({error})"
+        ) from error
+
+
+def _of_kubernetes() -> tuple[Sequence[str], int]:
+    # TensorFlow's resolver asks Kubernetes for pods, which needs its package
+    # and rights, and does not know which of them is this one.
+    names = ("JOB_COMPLETION_INDEX", "PET_NNODES", "PET_MASTER_ADDR")
+    values = _variables(
+        "kubernetes",
+        names,
+        "the first is of an Indexed Job, the others of Kubeflow's Trainer 2: "
+        "elsewhere set the number of pods and the host name of the first",
+    )
+    index, count, first = (values[name] for name in names)
+    port = os.environ.get("PET_MASTER_PORT", str(_PORT))
+    host, dot, domain = first.partition(".")
+    if (
+        not (index.isdecimal() and count.isdecimal() and port.isdecimal())
+        or int(index) >= int(count)
+        or not host.endswith("-0")
+    ):
+        raise InputError(
+            "JOB_COMPLETION_INDEX must be less than PET_NNODES, and "
+            "PET_MASTER_ADDR a host name such as train-worker-0-0.train, in "
+            "which -0 is the first pod, with a number in PET_MASTER_PORT. "
+            f"Received: {values}, PET_MASTER_PORT={port}"
+        )
+    hosts = (re.sub("0$", str(i), host) for i in range(int(count)))
+    return [f"{host}{dot}{domain}:{port}" for host in hosts], int(index)
+
+
+def _variables(
+    cluster: str, names: Sequence[str], advice: str
+) -> dict[str, str]:
+    """Returns variables of the environment, which must be set."""
+    missing = [name for name in names if not os.environ.get(name)]
+    if missing:
+        raise InputError(
+            f"The cluster {cluster} needs the environment variables "
+            f"{', '.join(names)}: {advice}. Received: no {', '.join(missing)}"
+        )
+    return {name: os.environ[name] for name in names}
