@@ -8,6 +8,7 @@ import runpy
 import shlex
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from documents import (
     DOCUMENTS,
     ROOT,
@@ -21,6 +22,7 @@ from documents import (
 )
 
 import keras_transformer as kt
+from keras_transformer.beam import __main__ as beam_program
 from keras_transformer.cli.commands import argument_parser
 from keras_transformer.presets import PRESETS
 from keras_transformer.train.log import COLUMNS
@@ -99,6 +101,18 @@ def flags_in_help(*command):
     return set(re.findall(r"--[\w-]+", output.getvalue()))
 
 
+@functools.cache
+def flags_of_beam(command):
+    """Returns the flags of a command on Beam, and all of Beam's."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
+        beam_program.main([command, "--help"])
+    options = PipelineOptions([]).get_all_options()
+    return set(re.findall(r"--[\w-]+", output.getvalue())) | {
+        f"--{name}" for name in options
+    }
+
+
 def check_command(words):
     program, *arguments = words
     if program == "keras-transformer":
@@ -112,6 +126,9 @@ def check_command(words):
             name, is_variable, _ = argument.partition("=")
             pattern = rf"\$\({name}\)" if is_variable else rf"^{name}:"
             assert re.search(pattern, read("Makefile"), re.M), words
+    elif arguments[:2] == ["-m", "keras_transformer.beam"]:
+        known = flags_of_beam(arguments[2])
+        assert {x for x in arguments if x.startswith("--")} <= known, words
     elif program == "python":
         script = read(arguments[0])
         shared = flags_of(["train"]) if "field_flags(Recipe" in script else ()

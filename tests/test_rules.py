@@ -158,6 +158,13 @@ def test_tensorflow_is_imported_in_few_places():
     }
 
 
+def test_apache_beam_is_imported_for_bulk_work_alone():
+    found = importers("apache_beam", "keras_transformer/**/*.py")
+    assert {path.rpartition("/")[0] for path in found} == {
+        "keras_transformer/beam"
+    }
+
+
 def test_trees_are_plain_python():
     for module in ("keras", "numpy", "tensorflow"):
         found = importers(module, "keras_transformer/tasks/parsing/*.py")

@@ -17,8 +17,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import RunInference
 
-import keras_transformer as kt
-from keras_transformer import litert
+from keras_transformer import __version__, litert
 from keras_transformer.beam.running import run_pipeline
 from keras_transformer.beam.shards import (
     FAILED,
@@ -99,7 +98,7 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
     inputs = _find_inputs(options.input)
     output = _absolute(options.output)
     job = {
-        "version": kt.__version__,
+        "version": __version__,
         "model": _fingerprint(Path(handler.path)),
         "inputs": inputs,
         "lines_per_shard": options.lines_per_shard,
