@@ -118,7 +118,7 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
             | "Spread files" >> beam.Reshuffle()
             | beam.ParDo(reading)
             | "Spread shards" >> beam.Reshuffle()
-            | RunInference(handler, model_identifier=handler.path)
+            | RunInference(handler)
             | beam.ParDo(WriteShard(output, suffix))
         )
 

@@ -84,11 +84,7 @@ class Translate(beam.PTransform):
         )
 
     def expand(self, texts: beam.PCollection) -> beam.PCollection:
-        return (
-            texts
-            | beam.Map(_as_record)
-            | RunInference(self._handler, model_identifier=self._handler.path)
-        )
+        return texts | beam.Map(_as_record) | RunInference(self._handler)
 
 
 class TranslationHandler(ModelHandler):

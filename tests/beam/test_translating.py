@@ -1,10 +1,12 @@
 """`Translate` in a pipeline of this process."""
 
 import pickle
+import re
 import uuid
 
 import apache_beam as beam
 import pytest
+from documents import blocks
 
 import keras_transformer as kt
 from keras_transformer.inference.saved_model import SavedModelTranslator
@@ -50,6 +52,15 @@ def test_translations_are_those_of_the_export(collect, exported, pairs):
     assert counters["lines"] == counters["num_inferences"] == len(texts)
     assert counters["characters"] == sum(map(len, texts))
     assert batches >= len(texts) / 10
+
+
+def test_program_of_the_page(exported, tmp_path, monkeypatch, capfd):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "en-de").symlink_to(exported.parent)
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("docs/bulk.md", "python")
+    exec(program.replace("I am a student.", "dog"))
+    assert re.search("^a Hund -0[.][0-9]+$", capfd.readouterr().out, re.M)
 
 
 def test_what_fails_is_found_alone(collect, fake):

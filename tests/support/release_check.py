@@ -64,6 +64,11 @@ kt.export.save(translator, "exported/1")
     "tensorboard": "import tensorboard.program",
     "tfds": "import importlib_resources, tensorflow_datasets",
     "serving": "import tensorflow_serving.apis.prediction_service_pb2_grpc",
+    "beam": """
+import apache_beam
+from keras_transformer.beam import Translate
+from keras_transformer.beam import command
+""",
     "litert": """
 import ai_edge_litert.interpreter, sentencepiece
 from keras_transformer.litert import LiteRTTranslator
