@@ -87,7 +87,10 @@ class CommandParser(argparse.ArgumentParser):
         found = found or difflib.get_close_matches(name, known, 1)
         hint = f"See {self.prog} --help."
         if found:
-            hint = f"Did you mean {_MOVED.get(found[0], found[0])}?"
+            word = found[0]
+            if word not in (*self.commands, *self._option_string_actions):
+                word = _MOVED[word]
+            hint = f"Did you mean {word}?"
         self.error(f"there is no {kind} {name}. {hint}")
 
 

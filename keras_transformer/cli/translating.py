@@ -163,19 +163,22 @@ class _Outputs:
         self._prefix = prefix
         self._count = 0
         self.unit = "line"
-        limit = translator.max_length - 1
         tokens, hint = (
             ("tokens", "--extra-length, --length-factor")
             if translator.task.targets_are_text
             else ("symbols", "--extra-length")
         )
-        self._truncated = (
-            f"truncated at {limit} tokens, which is all that the model reads"
-        )
-        self._incomplete = (
-            f"perhaps incomplete, with as many {tokens} as there may be, "
-            f"{limit + 1} or fewer ({hint})"
-        )
+        self._truncated = "truncated, to all that the model reads"
+        self._incomplete = f"perhaps incomplete, as long as it may be ({hint})"
+        if limit := translator.max_length:
+            self._truncated = (
+                f"truncated at {limit - 1} tokens, which is all that the model "
+                "reads"
+            )
+            self._incomplete = (
+                f"perhaps incomplete, with as many {tokens} as there may be, "
+                f"{limit} or fewer ({hint})"
+            )
         self._repaired = "repaired, because the model wrote no tree over them"
         self._problems: dict[str, list[int]] = {}
 

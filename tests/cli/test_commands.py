@@ -68,6 +68,7 @@ def show_help(capsys, monkeypatch):
 def test_flags_of_train_that_are_not_given_have_no_value(parse):
     assert parse(*TRAIN) == dict(
         command=training.train,
+        cluster=None,
         data=["embedded"],
         output="run",
         source=None,
