@@ -60,7 +60,6 @@ translator = kt.Translator(
 assert isinstance(translator("I am a student"), str)
 kt.export.save(translator, "exported/1")
 """,
-    "beam": "import apache_beam",
     "plot": "import matplotlib.pyplot",
     "tensorboard": "import tensorboard.program",
     "tfds": "import importlib_resources, tensorflow_datasets",
