@@ -34,7 +34,7 @@ TEXT_AND_TRAINING = [
     "tqdm>=4.66",
 ]
 TENSORFLOW = [f"tensorflow{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
-# Bulk translation and preparation of corpora.
+# Bulk translation.
 BEAM = ["apache-beam>=2.77,<3"]
 GPU = [f"tensorflow[and-cuda]{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
 PLOT = ["matplotlib>=3.8"]

@@ -50,9 +50,7 @@ def train(mode: str, options: argparse.Namespace) -> None:
             gradient_accumulation_steps=parts,
         )
     shape = (options.steps, options.rows, options.length)
-    source, labels = np.random.default_rng(1).integers(
-        4, VOCABULARY, (2, *shape), "int32"
-    )
+    source = np.random.default_rng(1).integers(4, VOCABULARY, shape, "int32")
     labels = (source + 1) % VOCABULARY  # something to learn
     labels[:, 0, options.length // 2 :] = config.pad_id
     target = np.roll(labels, 1, axis=-1)

@@ -44,7 +44,7 @@ def changes(commit: str, paths: str) -> list[str] | None:
 
 def report() -> str:
     """Returns the groups whose code has changed since, a line or two each."""
-    lines, unknown = [], []
+    lines, unknown, current = [], [], 0
     measured = {n: g for n, g in groups().items() if "recorded" in g}
     for name, group in measured.items():
         found = changes(group["recorded"], group["paths"])
@@ -56,12 +56,13 @@ def report() -> str:
                 f"changes since, the last {found[0]}",
                 f"    {group['command']}",
             ]
+        else:
+            current += 1
     if unknown:
         lines.append(
             f"Not checked, since the history lacks their commits (a shallow "
             f"clone or no clone): {', '.join(unknown)}"
         )
-    current = len(measured) - len(unknown) - sum(": rec" in x for x in lines)
     return "\n".join([*lines, f"{current} of {len(measured)} are current."])
 
 

@@ -84,7 +84,6 @@ def save(
     functions = module.make(include or module.names) | dict(signatures or {})
     about = {
         **describe(translator),
-        "max_length": translator.max_length,
         "tensorflow": tf.__version__,
         "signatures": sorted(functions),
         "oldest_tensorflow_serving": None,  # known when it is written

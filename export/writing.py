@@ -83,6 +83,7 @@ def describe(translator: Translator) -> dict[str, Any]:
         "dtype": translator.model.dtype_policy.name,
         "search": dataclasses.asdict(translator.search),
         "num_translations": translator.num_translations,
+        "max_length": translator.max_length,
         "runs": [run.metadata(file) for run, file in translator.checkpoints],
     }
 

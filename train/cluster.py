@@ -1,4 +1,4 @@
-"""Which machines train together, as their scheduler says it."""
+"""Builds `TF_CONFIG` from the variables that a scheduler sets."""
 
 import json
 import os
@@ -49,7 +49,8 @@ def _of_tf_config() -> tuple[Sequence[str], int]:
         chief = jobs.pop("chief", [])
         workers = jobs.pop("worker", [])
         if not jobs and kind in ("chief", "worker") and len(chief) < 2:
-            return chief + workers, index + len(chief) * (kind == "worker")
+            before = chief if kind == "worker" else []
+            return chief + workers, len(before) + index
     except (ValueError, TypeError, AttributeError):
         pass
     raise InputError(

@@ -40,8 +40,8 @@ def open_strategy(
             opened before anything else is computed. `"auto"`: multiworker if
             `TF_CONFIG` has several workers, else `"mirrored"` if there are
             several GPUs, else `"single"`.
-        cluster: What knows the workers: `"tf_config"`, `"slurm"` or
-            `"kubernetes"`, from which `TF_CONFIG` is set. Default:
+        cluster: Whose variables name the workers: `"tf_config"`, `"slurm"` or
+            `"kubernetes"`. `TF_CONFIG` is set from them. Default:
             `TF_CONFIG` as it is, if set.
 
     Raises:

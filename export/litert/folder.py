@@ -89,7 +89,6 @@ def save_litert(
         "dtype": dtype,
         "search": dataclasses.asdict(search),
         "model_sha256": None,  # until it is written
-        "max_length": pipeline.max_length,
         "attention_window": config.attention_window,
         "largest_beam_size": largest,
         **pipeline.special_ids,

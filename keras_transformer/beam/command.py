@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
-    """Translates files, or resumes it.
+    """Translates files, or resumes an unfinished job.
 
     Raises:
         InputError: If there is no such input or model, the output is another
@@ -163,7 +163,7 @@ def _find_inputs(patterns: Sequence[str]) -> dict[str, int]:
 
 
 def _fingerprint(model: Path) -> str:
-    """Returns a SHA-256 that tells models apart without reading all weights."""
+    """Returns a SHA-256 that differs between models; weights are not read."""
     if litert.is_export(model):  # has that of the model
         files = [model / litert.METADATA_FILE]
     else:  # the index has the checksums of the weights

@@ -47,7 +47,7 @@ def run_pipeline(
     if (runner or "direct").lower() in ("direct", "directrunner"):
         options = PipelineOptions([*_direct_options(), *arguments])
         runner = DirectRunner()
-        # It would download Prism, a program in Go, and run that.
+        # Marked as interactive, it does not download Prism, a runner in Go.
         runner.is_interactive()
     pipeline = beam.Pipeline(runner=runner, options=options)
     build(pipeline)

@@ -29,7 +29,7 @@ _THREADS = (
 
 
 class Translated(NamedTuple):
-    """What became of one text."""
+    """The translation of one text, or why there is none."""
 
     key: Any  # of the record; None for a text without one
     source: str | bytes  # as it was given
@@ -54,14 +54,14 @@ class Translate(beam.PTransform):
     Args:
         model: As of `TranslationHandler`.
         batch_size: Texts that are sorted by length together and translated in
-            batches of similar length; no less than 1,000 pays.
+            batches of similar length; fewer make worse batches.
         threads: As of `TranslationHandler`.
         share_model: Likewise.
 
     Example:
 
     ```python
-    with beam.Pipeline() as pipeline:
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = (
             pipeline
             | beam.Create([("a", "I am a student."), ("b", "A dog.")])
@@ -104,7 +104,7 @@ class TranslationHandler(ModelHandler):
         batch_size: As of `Translate`.
 
     Raises:
-        InputError: If the folder is no such export.
+        InputError: If the folder is not such an export.
     """
 
     def __init__(

@@ -104,7 +104,8 @@ def prepare(options: argparse.Namespace) -> None:
     ),
     flag(
         "--cluster",
-        "what knows the machines (default: TF_CONFIG, if set)",
+        "where the addresses of the workers come from (default: TF_CONFIG, if "
+        "set)",
         is_rare=True,
         choices=("tf_config", "slurm", "kubernetes"),
     ),

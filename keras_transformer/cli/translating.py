@@ -24,8 +24,11 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.texts import Score, Translation
-    from keras_transformer.litert import LiteRTTranslator
+    from keras_transformer.inference.texts import (
+        BaseTranslator,
+        Score,
+        Translation,
+    )
 
 _SHOWN = 10  # numbers of lines in a message
 _TREES = ("tokenized", "one_line", "svg")
@@ -155,7 +158,7 @@ class _Outputs:
 
     def __init__(
         self,
-        translator: "kt.Translator | LiteRTTranslator",
+        translator: "BaseTranslator",
         workers: int,
         prefix: str,
     ) -> None:
@@ -298,7 +301,7 @@ def score(options: argparse.Namespace) -> None:
 
 
 def _scores(
-    translator: "kt.Translator | LiteRTTranslator",
+    translator: "BaseTranslator",
     lines: list[str],
     numbers: Iterator[int],
 ) -> "Iterator[Score]":

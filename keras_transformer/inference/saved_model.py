@@ -95,8 +95,7 @@ class SavedModelTranslator(BaseTranslator):
         search = metadata.get("search", {})
         self.search = BeamSearch(**search) if "beam_size" in search else None
         self.dtype: str | None = metadata.get("dtype")
-        # Of an older export it is unknown.
-        self.max_length: int | None = metadata.get("max_length")
+        self.max_length = metadata.get("max_length")
         self.version = int(path.name) if path.name.isdecimal() else 1
 
     @classmethod

@@ -71,6 +71,8 @@ def read_pairs(sources: Any, targets: Any) -> tuple[list[str], list[str], bool]:
 class BaseTranslator:
     """What a translator has beside its `translate` and its `metadata`."""
 
+    max_length: int | None  # tokens that the model reads; None if unknown
+
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""
         translations = self.translate(texts)

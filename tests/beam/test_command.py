@@ -1,12 +1,18 @@
 """`python -m keras_transformer.beam translate`, in this process."""
 
 import gzip
+import importlib
 import json
 
 import pytest
 from commands import Result, check_refused
 
-from keras_transformer.beam.__main__ import main
+from keras_transformer.beam.__main__ import _COMMANDS, main
+
+
+def test_every_command_can_be_run():
+    for module in map(importlib.import_module, _COMMANDS.values()):
+        assert callable(module.add_arguments) and callable(module.run)
 
 
 @pytest.fixture
@@ -105,7 +111,7 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
 def test_commands_are_listed(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "{translate,prepare}" in capsys.readouterr().out
+    assert "{translate}" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
     assert "--lines-per-shard N" in capsys.readouterr().out

@@ -45,6 +45,11 @@ def test_a_mistyped_flag_has_the_usage_of_its_command(run_cli, words, message):
     )
 
 
+def test_suggestions_are_flags_of_the_command(run_cli):
+    err = run_cli("evaluate", "x", "--dat", "y").err
+    assert err.endswith("no flag --dat. Did you mean --data?\n")
+
+
 def test_what_only_looks_like_a_flag(run_cli):
     for words in (["-1", "- a", "-.5"], ["--", "--souce"]):
         err = run_cli("train", *words).err

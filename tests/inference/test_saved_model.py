@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import keras_transformer as kt
+from keras_transformer.cli import main
 from keras_transformer.inference.saved_model import (
     SavedModelTranslator,
     is_export,
@@ -33,10 +34,22 @@ def test_translations_are_those_of_the_translator(opened, translator):
 
 def test_what_is_known_of_an_export(opened, translator, exported):
     assert opened.num_translations == 3
+    assert opened.max_length == translator.max_length
     assert opened.search == translator.search
     assert opened.task.output == "translations"
     assert (opened.version, opened.dtype) == (1, "float32")
     assert set(opened.signatures) == {"serving_default", "greedy", "detokenize"}
+
+
+def test_the_command_line_translates_with_it(
+    opened, exported, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")  # which `main` sets
+    given, written = tmp_path / "given", tmp_path / "written"
+    given.write_text("dog\ncat\n", "utf-8")
+    words = ["translate", exported, "--input", given, "--output", written]
+    assert main(list(map(str, words))) == 0
+    assert written.read_text("utf-8").splitlines() == opened(["dog", "cat"])
 
 
 def test_the_newest_version_is_opened(exported, tmp_path):
