@@ -14,20 +14,34 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import workload
 
+# What a model needs of sentencepiece_model.proto. That module itself needs a
+# newer protobuf than Apache Beam allows.
+_FIELDS = """
+name: "pieces.proto" syntax: "proto2"
+message_type { name: "SentencePiece"
+  field { name: "piece" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
+  field { name: "score" number: 2 type: TYPE_FLOAT label: LABEL_OPTIONAL }
+  field { name: "type" number: 3 type: TYPE_INT32 label: LABEL_OPTIONAL } }
+message_type { name: "ModelProto" field {
+  name: "pieces" number: 1
+  type: TYPE_MESSAGE type_name: "SentencePiece" label: LABEL_REPEATED } }
+"""
+_UNKNOWN, _CONTROL = 2, 3
+_SPECIAL = {
+    "<pad>": _CONTROL,
+    "<unk>": _UNKNOWN,
+    "<s>": _CONTROL,
+    "</s>": _CONTROL,
+}
+
 
 def build_tokenizer(vocab_size: int) -> bytes:
     """Returns a SentencePiece model whose pieces are numbered words."""
-    from sentencepiece import sentencepiece_model_pb2
+    from google.protobuf import descriptor_pb2, message_factory, text_format
 
-    model = sentencepiece_model_pb2.ModelProto()
-    kinds = model.SentencePiece
-    special = {
-        "<pad>": kinds.CONTROL,
-        "<unk>": kinds.UNKNOWN,
-        "<s>": kinds.CONTROL,
-        "</s>": kinds.CONTROL,
-    }
-    for piece, kind in special.items():
+    file = text_format.Parse(_FIELDS, descriptor_pb2.FileDescriptorProto())
+    model = message_factory.GetMessages([file])["ModelProto"]()
+    for piece, kind in _SPECIAL.items():
         model.pieces.add(piece=piece, score=0.0, type=kind)
     for i in range(workload.FIRST_ID, vocab_size):
         model.pieces.add(piece=f"▁w{i}", score=0.0)

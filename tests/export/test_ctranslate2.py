@@ -275,6 +275,7 @@ def test_metadata(folder, translator):
         "dtype": "float32",  # of the weights
         "search": dataclasses.asdict(translator.search),
         "num_translations": 3,
+        "max_length": 24,
         "runs": [],
         "ctranslate2": ctranslate2.__version__,
         "by": "me",

@@ -159,6 +159,7 @@ def test_metadata(folder, translator):
         "dtype": "float32",
         "search": dataclasses.asdict(translator.search),
         "num_translations": 3,
+        "max_length": 24,
         "runs": [],
         "by": "me",
     }
