@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from keras_transformer.flops import training_flops
 from keras_transformer.inference.pipeline import mean_log_probs
 from keras_transformer.inference.run import Run
+from keras_transformer.inference.texts import BaseTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.support.errors import InputError
@@ -24,15 +25,11 @@ from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.run import locked
 
-if TYPE_CHECKING:
-    from keras_transformer.inference.saved_model import SavedModelTranslator
-    from keras_transformer.litert import LiteRTTranslator
-
 _BATCH_TOKENS = 8_192
 
 
 def evaluate(
-    translator: "Translator | LiteRTTranslator | SavedModelTranslator",
+    translator: BaseTranslator,
     corpus: Corpus,
     split: str,
     target: str | None = None,
@@ -231,7 +228,7 @@ def _no_nll(*_: Any) -> tuple[None, int]:
 
 
 def _nll_of_scores(
-    translator: "LiteRTTranslator", pairs: Sequence[tuple[str, str]]
+    translator: BaseTranslator, pairs: Sequence[tuple[str, str]]
 ) -> tuple[float | None, int]:
     """Returns what `_nll` does, from the scores of the pairs."""
     tokenizer = translator.tokenizer

@@ -1,6 +1,5 @@
 """Starts a new run, or resumes the run that the same arguments started."""
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -325,9 +324,11 @@ def _start(
             config.to_dict(),
             free,
         )
+    example = None
     if "valid" in corpus.splits:
         # A damaged text is found before the hours that train may take.
-        collections.deque(corpus.pairs("valid"), maxlen=0)
+        for source, _ in corpus.pairs("valid"):
+            example = example or source
     prepared, name = job.prepare(tokenizer)
     if tokenizer is None and corpus.prepared is not None:
         size = prepared.tokenizer.vocab_size
@@ -348,6 +349,7 @@ def _start(
         "prepared": name,  # of the folder beside the run, or None
         "workers": job.workers,
         "init_from": past and past.id,  # the id of that run
+        "example": example,  # the first source of valid
     }
     config = config or job.config(prepared.tokenizer, None)
     return config, prepared, statistics, past and past.search

@@ -8,9 +8,8 @@ import argparse
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import keras_transformer as kt
 from keras_transformer import litert
@@ -21,46 +20,54 @@ from keras_transformer.decoding.search import (
     converted,
 )
 from keras_transformer.inference import saved_model
+from keras_transformer.inference.texts import BaseTranslator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER
-from keras_transformer.support.files import check_creatable
+from keras_transformer.support.files import (
+    check_creatable,
+    check_new,
+    check_output,
+    read_json,
+)
 from keras_transformer.support.startup import (
     available_cores,
     decoding_workers,
     import_tensorflow_quietly,
 )
-from keras_transformer.tasks import ParsingTask
+from keras_transformer.tasks import ParsingTask, find_task
 
 if TYPE_CHECKING:
     from keras_transformer.train.data.corpus import Corpus
 
-_AnyTranslator: TypeAlias = (
-    "kt.Translator | litert.LiteRTTranslator | saved_model.SavedModelTranslator"
-)
-
 
 def check_given(options: argparse.Namespace) -> None:
-    """Raises InputError for what is wrong without opening anything."""
+    """Raises InputError for what can be found wrong without TensorFlow."""
     given = vars(options)
     runs = [*given.get("runs", ()), given.get("run"), given.get("init_from")]
     for path in filter(None, runs):
         check_run(path, given.get("checkpoint"))
     if given_values(options, BeamSearch) or "sample" in given:
         search_of(options, BeamSearch())
-    n_best = given.get("n_best")
-    if n_best is not None and n_best < 1:
-        raise InputError(
-            f"--n-best must be {POSITIVE_INTEGER.expected}. Received: {n_best}"
-        )
-    for path in given.get("data") or ():
-        is_name = path == "embedded" or path.startswith("tfds:")
-        if not is_name and not os.path.exists(path):
+    for path in given.get("input") or ():
+        if not os.path.exists(path) or os.path.isdir(path):
+            problem = "a folder" if os.path.isdir(path) else "nothing there"
             raise InputError(
-                f"There is no file or folder of this name. Received: {path}. "
-                "--help lists what the data can be."
+                f"The --input must be a file. Received: {path}, {problem}"
             )
     if given.get("output") is not None:
         check_creatable(given["output"])
+        if options.command.suffixes:
+            check_output(given["output"], options.command.suffixes)
+        if "input" in given:
+            check_new(given["output"])
+    if given.get("metric"):
+        about = _recorded(options.runs[0])
+        target = options.target or about.get("target")
+        task = find_task(about.get("task", "translation"))
+        task.check_metrics(target, options.metric)
+    if "data" in given:
+        data, source, target = _corpus_of(options)
+        if not data[0].startswith("tfds:"):  # which may be downloaded
+            kt.train.open_corpus(data, source, target)
 
 
 def check_run(path: str, checkpoint: str | None = None) -> None:
@@ -131,19 +138,13 @@ def given_values(options: argparse.Namespace, cls: type) -> dict:
     return {name: given[name] for name in names if name in given}
 
 
-def open_translator(
-    options: argparse.Namespace, n_best: int = 1
-) -> _AnyTranslator:
-    """Opens the runs or the export, with the search of flags.
-
-    Without --n-best there are `n_best` translations, or fewer if the search
-    finds fewer.
-    """
+def open_translator(options: argparse.Namespace) -> BaseTranslator:
+    """Opens the runs or the export, with the search of flags."""
     if given_litert(options):
-        return open_litert(options, n_best)
+        return _open_litert(options)
     if given_export(options):
         return _open_saved_model(options)
-    return open_runs(options, n_best)
+    return open_runs(options)
 
 
 def given_litert(options: argparse.Namespace) -> bool:
@@ -164,61 +165,49 @@ def workers_of(options: argparse.Namespace) -> int:
     return available_cores() if given_litert(options) else decoding_workers()
 
 
-def open_litert(
-    options: argparse.Namespace, n_best: int = 1
-) -> "litert.LiteRTTranslator":
-    """Does what `open_translator` does, for an export."""
-    if len(options.runs) > 1:
+def _check_export(options: argparse.Namespace, *searches: type) -> None:
+    """Raises InputError for flags that an export cannot follow."""
+    names = ("checkpoint", "target_language", "dtype", "sample")
+    refused = [name for name in names if getattr(options, name, None)]
+    for search in searches:
+        refused += given_values(options, search)
+    if refused or len(options.runs) > 1:
+        flags = (f"--{name.replace('_', '-')}" for name in refused)
         raise InputError(
-            "An export for LiteRT translates alone. Average the probabilities "
-            "of several runs in one: `keras-transformer export RUN1 RUN2 "
-            f"--format litert`. Received: {' '.join(options.runs)}"
+            "An export is used alone, as it was exported: with its checkpoint, "
+            "language, type and kind of search. Leave out other flags, or use "
+            "the run; `export RUN1 RUN2` makes one of several. Received: "
+            + " ".join([*options.runs, *flags])
         )
-    for name in ("checkpoint", "target_language", "dtype", "sample"):
-        if given := getattr(options, name, None):
-            name = name.replace("_", "-")
-            raise InputError(
-                "An export for LiteRT has the checkpoint, the language and the "
-                "type that it was written with, and beam search. Leave out "
-                f"--{name}, or use the run. Received: --{name}"
-                + ("" if given is True else f" {given}")
-            )
+
+
+def _open_litert(options: argparse.Namespace) -> "litert.LiteRTTranslator":
+    """Does what `open_translator` does, for an export for LiteRT."""
+    _check_export(options)
     (path,) = options.runs
     default = litert.default_search(litert.read_metadata(path))
     search = search_of(options, default)
-    return litert.LiteRTTranslator.open(
-        path, search, _num_translations(options, search, n_best)
-    )
+    return litert.LiteRTTranslator.open(path, search, _n_best(options))
 
 
 def _open_saved_model(
     options: argparse.Namespace,
 ) -> saved_model.SavedModelTranslator:
     """Does what `open_translator` does, for a SavedModel."""
-    names = ("checkpoint", "target_language", "dtype", "sample")
-    refused = [name for name in names if getattr(options, name, None)]
-    refused += given_values(options, BeamSearch)
-    refused += given_values(options, Sampling) if "sample" in options else []
-    if refused or len(options.runs) > 1:
-        flags = (f"--{name.replace('_', '-')}" for name in refused)
-        raise InputError(
-            "A SavedModel is used alone, as it was exported: with its "
-            "checkpoint, language, type and search. Received: "
-            + " ".join([*options.runs, *flags])
-        )
+    _check_export(options, BeamSearch, Sampling)
     import_tensorflow_quietly()
     translator = saved_model.SavedModelTranslator.open(options.runs[0])
-    n_best = getattr(options, "n_best", None)
-    if n_best is not None and n_best > translator.num_translations:
+    if _n_best(options) > translator.num_translations:
         raise InputError(
             f"{options.runs[0]} was exported with --n-best "
-            f"{translator.num_translations}. Received: --n-best {n_best}"
+            f"{translator.num_translations}. Received: --n-best "
+            f"{options.n_best}"
         )
     return translator
 
 
 def open_runs(
-    options: argparse.Namespace, n_best: int = 1, dtype: str | None = None
+    options: argparse.Namespace, dtype: str | None = None
 ) -> "kt.Translator":
     """Does what `open_translator` does, for runs.
 
@@ -239,17 +228,14 @@ def open_runs(
         runs,
         options.checkpoint,
         search,
-        _num_translations(options, search, n_best),
+        _n_best(options),
         dtype or options.dtype or "float32",
         task,
     )
 
 
-def _num_translations(
-    options: argparse.Namespace, search: Search, default: int
-) -> int:
-    given = getattr(options, "n_best", None)
-    return min(default, search.num_hypotheses) if given is None else given
+def _n_best(options: argparse.Namespace) -> int:
+    return getattr(options, "n_best", None) or 1
 
 
 def search_of(options: argparse.Namespace, default: BeamSearch) -> Search:
@@ -270,25 +256,45 @@ def search_of(options: argparse.Namespace, default: BeamSearch) -> Search:
     return dataclasses.replace(converted(default, kind), **values)
 
 
-def open_corpus(
-    options: argparse.Namespace, recipe: Mapping[str, Any]
-) -> "Corpus":
-    """Opens --data, or what the (first) run was trained on.
+def open_corpus(options: argparse.Namespace) -> "Corpus":
+    """Opens the data, or what the (first) run was trained on.
 
     Its languages are those that the run translates, by its recipe.
     """
-    run = (options.runs if "runs" in options else [options.run])[0]
+    return kt.train.open_corpus(*_corpus_of(options))
+
+
+def _corpus_of(
+    options: argparse.Namespace,
+) -> tuple[list[str], str | None, str | None]:
+    """Returns what `open_corpus` opens; refuses other languages."""
+    given = options.data, options.source, options.target
+    run = options.run if "run" in options else getattr(options, "runs", [0])[0]
+    if not run:  # a command that makes one
+        return given
+    recipe = _recorded(run).get("recipe", {})
     trained = recipe.get("source"), recipe.get("target")
-    given = options.source or trained[0], options.target or trained[1]
+    languages = given[1] or trained[0], given[2] or trained[1]
     # Other systems may have other codes for the same languages.
     are_ours = None not in trained and "imported_from" not in recipe
-    if are_ours and given != trained:
+    if are_ours and languages != trained:
         raise InputError(
             f"{run} translates from {trained[0]} to {trained[1]}. "
-            f"Received: --source {given[0]}, --target {given[1]}"
+            f"Received: --source {languages[0]}, --target {languages[1]}"
         )
-    data = options.data or _recorded_data(run, recipe.get("data"))
-    return kt.train.open_corpus(data, *given)
+    return options.data or _recorded_data(run, recipe.get("data")), *languages
+
+
+def _recorded(path: str) -> dict[str, Any]:
+    """Returns what is recorded of a run, or of the (first) one of an export."""
+    folder = Path(path)
+    if litert.is_export(folder):
+        metadata = litert.read_metadata(folder)
+    elif saved_model.is_export(folder):
+        metadata = saved_model.read_metadata(folder)
+    else:
+        metadata = {"runs": [read_json(folder / "config.json")]}
+    return next(iter(metadata.get("runs", ())), {})
 
 
 def _recorded_data(run: str, name: str | None) -> list[str]:

@@ -21,6 +21,7 @@ from keras_transformer.cli.options import (
     command,
     flag,
     flags,
+    integer,
 )
 from keras_transformer.export.dtypes import DTYPES
 from keras_transformer.inference import saved_model
@@ -31,8 +32,6 @@ from keras_transformer.support.startup import (
     available_cores,
     import_tensorflow_quietly,
 )
-
-_SHOWN = 4  # outputs per text on the web page
 
 
 @command(
@@ -149,12 +148,10 @@ def _export_saved_model(options: argparse.Namespace) -> None:
         "address to listen on (default: %(default)s, this computer)",
         default="127.0.0.1",
     ),
-    flag("--port N", "port to listen on, 0 for any", default=8000),
     flag(
-        "--n-best N",
-        f"outputs shown per text (default: {_SHOWN}, or the beam size if that "
-        "is smaller)",
+        "--port N", "port to listen on, 0 for any", type=integer, default=8000
     ),
+    flag("--n-best N", "outputs shown per text", default=1),
     flag("--max-characters N", "length of the longest text", default=2_000),
     SEARCH,
     needs_tensorflow=False,
@@ -168,12 +165,9 @@ def serve(options: argparse.Namespace) -> None:
     named = path.parent if is_saved_model and path.name.isdecimal() else path
     name = re.sub(r"[^\w.-]", "-", named.name)
     with kt.web.listen(options.host, options.port) as listening:
-        translator = open_translator(options, n_best=_SHOWN)
-        given = (translator, name, listening, options.max_characters)
-        if given_export(options):
-            kt.web.serve(*given)
-        else:
-            kt.web.serve(*given, lambda: _signatures(translator))
+        translator = open_translator(options)
+        more = {} if given_export(options) else _signatures(translator)
+        kt.web.serve(translator, name, listening, options.max_characters, more)
 
 
 def _signatures(translator: "kt.Translator") -> dict[str, Signature]:

@@ -18,17 +18,21 @@ Command = Callable[[argparse.Namespace], None]
 
 
 def command(
-    *several: Flag, needs_tensorflow: bool = True
+    *several: Flag,
+    needs_tensorflow: bool = True,
+    suffixes: Collection[str] = (),
 ) -> Callable[[Command], Command]:
     """Gives a command its flags; its docstring is its summary in the help.
 
     TensorFlow is imported before the command, unless it is said not to need
-    it; then the command may still import it.
+    it; then the command may still import it. If suffixes are given, --output
+    is a file with one of them.
     """
 
     def with_flags(function: Command) -> Command:
         function.add_flags = flags(*several)
         function.needs_tensorflow = needs_tensorflow
+        function.suffixes = suffixes
         return function
 
     return with_flags
@@ -70,15 +74,15 @@ def flag(
 ) -> Flag:
     """Returns a flag, or a positional argument.
 
-    `--flag` is a boolean, `--flag VALUE` has a value, and `--flag N` an
-    integer. The help is the text and, unless the text says it, the default.
-    That of a rare flag is in `--help-all` only.
+    `--flag` is a boolean, `--flag VALUE` has a value, and `--flag N` a
+    positive integer. The help is the text and, unless the text says it, the
+    default. That of a rare flag is in `--help-all` only.
     """
     name, _, metavar = name.partition(" ")
     if metavar:
         keywords["metavar"] = metavar
     if metavar == "N":
-        keywords.setdefault("type", integer)
+        keywords.setdefault("type", positive_integer)
     if name.startswith("--") and not keywords:
         keywords["action"] = "store_true"
     if keywords.get("default") and "(default" not in text:

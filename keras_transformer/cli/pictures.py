@@ -14,17 +14,15 @@ from keras_transformer.cli.options import (
     add_commands,
     command,
     flag,
-    positive_integer,
 )
 from keras_transformer.showing.figures import PICTURES
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_write, check_output
+from keras_transformer.support.files import atomic_write
 
 _TEXT = flag("text", "the source")
 _PICTURE = flag(
     "--output FILE", "picture to write: .png, .svg or .pdf", required=True
 )
-_POSITIVE = {"type": positive_integer}
 
 # What no training has written, by a field of its recipe.
 _UNTRAINED = {
@@ -33,12 +31,11 @@ _UNTRAINED = {
 }
 
 
-@command(RUN, _PICTURE)
+@command(RUN, _PICTURE, suffixes=PICTURES)
 def curve(options: argparse.Namespace) -> None:
     """The training of a run."""
     from keras_transformer.train.log import read_log
 
-    check_output(options.output, PICTURES)
     run = kt.Run.open(options.run)
     for name, model in _UNTRAINED.items():
         if name in run.recipe:
@@ -71,10 +68,11 @@ def curve(options: argparse.Namespace) -> None:
         "layer that a picture shows, counted from 1 (default: the last)",
     ),
     SEARCH,
+    needs_tensorflow=False,
+    suffixes=(".html", *PICTURES),
 )
 def attention(options: argparse.Namespace) -> None:
     """The attention during a translation."""
-    check_output(options.output, (".html", *PICTURES))
     is_page = Path(options.output).suffix.lower() == ".html"
     if is_page and (options.kind, options.layer) != (None, None):
         raise InputError(
@@ -101,14 +99,13 @@ def attention(options: argparse.Namespace) -> None:
         "--padding N",
         "padding after the tokens, as in a batch with longer texts",
         default=2,
-        **_POSITIVE,
     ),
     _PICTURE,
     SEARCH,
+    suffixes=PICTURES,
 )
 def masks(options: argparse.Namespace) -> None:
     """What a translation's tokens may attend to."""
-    check_output(options.output, PICTURES)
     translator = open_runs(options)
     found = translator.attention(options.text)
     figure = kt.plotting.masks_figure(
@@ -134,14 +131,12 @@ def masks(options: argparse.Namespace) -> None:
         "--tokens N",
         "most probable tokens shown for each hypothesis",
         default=5,
-        **_POSITIVE,
     ),
     SEARCH,
+    suffixes=(".html", ".md", ".txt"),
 )
 def trace(options: argparse.Namespace) -> None:
     """A search, step by step."""
-    if options.output is not None:
-        kt.tracing.check_trace_path(options.output)
     found = kt.trace(open_runs(options), options.text, options.tokens)
     if options.output is None:
         print(found, end="")
@@ -151,13 +146,13 @@ def trace(options: argparse.Namespace) -> None:
 
 
 @command(
-    flag("--d-model N", "width of the model", default=128, **_POSITIVE),
-    flag("--length N", "number of positions", default=100, **_POSITIVE),
+    flag("--d-model N", "width of the model", default=128),
+    flag("--length N", "number of positions", default=100),
     _PICTURE,
+    suffixes=PICTURES,
 )
 def positions(options: argparse.Namespace) -> None:
     """The sinusoids that encode positions."""
-    check_output(options.output, PICTURES)
     encoding = kt.layers.SinusoidalPositionalEncoding()
     encoding.build((None, None, options.d_model))
     vectors = encoding.vectors(range(options.length))
@@ -168,25 +163,23 @@ def positions(options: argparse.Namespace) -> None:
 
 @command(
     flag(
-        "--d-model INT",
+        "--d-model N",
         "widths of models (default: 512)",
         default=[512],
         nargs="+",
-        **_POSITIVE,
     ),
     flag(
-        "--warmup-steps INT",
+        "--warmup-steps N",
         "warm-up steps, each with each width (default: 4000)",
         default=[4000],
         nargs="+",
-        **_POSITIVE,
     ),
-    flag("--steps N", "number of steps", default=100_000, **_POSITIVE),
+    flag("--steps N", "number of steps", default=100_000),
     _PICTURE,
+    suffixes=PICTURES,
 )
 def schedule(options: argparse.Namespace) -> None:
     """The paper's learning rate."""
-    check_output(options.output, PICTURES)
     schedules = {
         f"d_model {width}, {warmup:,} warm-up steps": (
             kt.WarmupInverseSquareRoot(width, warmup)
@@ -203,14 +196,14 @@ def schedule(options: argparse.Namespace) -> None:
     RUN,
     DATA,
     flag("--split", "split to plot", default="train"),
-    flag("--pairs N", "pairs, from the first on", default=10_000, **_POSITIVE),
+    flag("--pairs N", "pairs, from the first on", default=10_000),
     _PICTURE,
+    suffixes=PICTURES,
 )
 def corpus(options: argparse.Namespace) -> None:
     """Lengths and tokens of a corpus."""
-    check_output(options.output, PICTURES)
     run = kt.Run.open(options.run)
-    data = open_corpus(options, run.recipe)
+    data = open_corpus(options)
     pairs = list(itertools.islice(data.pairs(options.split), options.pairs + 1))
     part = "Sample of" if len(pairs) > options.pairs else "All of"
     figure = kt.plotting.corpus_figure(

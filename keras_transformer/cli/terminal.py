@@ -10,11 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, TextIO
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    atomic_write,
-    check_creatable,
-    check_new,
-)
+from keras_transformer.support.files import atomic_write, check_new
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -89,30 +85,29 @@ def check_arguments(arguments: Sequence[str]) -> None:
             )
 
 
-def check_streams(inputs: Sequence[str] | None, output: str | None) -> None:
-    """Checks the files of `read_lines` and `written` before they are opened."""
-    for path in inputs or ():
-        if not os.path.exists(path) or os.path.isdir(path):
-            problem = "a folder" if os.path.isdir(path) else "nothing there"
-            raise InputError(
-                f"The --input must be a file. Received: {path}, {problem}"
-            )
-    if output is not None:
-        check_creatable(output)
-        check_new(output)
-
-
 @contextlib.contextmanager
 def written(path: str | None) -> Iterator[TextIO]:
-    """Yields standard output, or a new file that is there after the block."""
+    """Yields standard output, or a new file that is there after the block.
+
+    If the block raises InputError, it has what was written before.
+    """
     if path is None:
         yield sys.stdout
         return
     check_new(path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    problem = None
     with atomic_write(path) as partial:
         with open(partial, "w", encoding="utf-8", newline="") as stream:
-            yield stream
+            try:
+                yield stream
+            except InputError as error:
+                if not stream.tell():
+                    raise
+                problem = error
+    if problem:
+        message = f"{problem}; what precedes it is done, and in {path}"
+        raise InputError(message) from problem
 
 
 def read_text(path: str) -> str:

@@ -4,14 +4,11 @@ import argparse
 import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import keras_transformer as kt
 from keras_transformer.cli.given import (
-    given_export,
     given_values,
     open_corpus,
-    open_runs,
     open_translator,
     workers_of,
 )
@@ -35,10 +32,6 @@ from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
-
-if TYPE_CHECKING:
-    from keras_transformer.litert import LiteRTTranslator
-    from keras_transformer.train.data.corpus import Corpus
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
 # and, as vocab_size, from its recipe.
@@ -72,7 +65,7 @@ def prepare(options: argparse.Namespace) -> None:
     from keras_transformer.train import preparation
 
     prepared = preparation.prepare(
-        kt.train.open_corpus(options.data, options.source, options.target),
+        open_corpus(options),
         options.output,
         recipe.vocab_size,
         recipe.max_length,
@@ -138,7 +131,7 @@ def train(options: argparse.Namespace) -> None:
     from keras_transformer.train.resume import default_values
 
     strategy = kt.train.open_strategy(options.strategy, options.cluster)
-    corpus = kt.train.open_corpus(options.data, options.source, options.target)
+    corpus = open_corpus(options)
     preset, defaults = default_values(
         corpus, Path(options.output), options.preset, options.init_from
     )
@@ -184,43 +177,13 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.train.strategy import check_one_worker
 
     check_one_worker("evaluate")
-    if given_export(options):
-        translator = open_translator(options)
-        run = next(iter(translator.metadata.get("runs", ())), {})
-        corpus = open_corpus(options, run.get("recipe", {}))
-    else:
-        # Before the model is loaded, which takes longer.
-        recipe = kt.Run.open(options.runs[0], options.target_language).recipe
-        corpus = open_corpus(options, recipe)
-        translator = open_runs(options)
-    names = ", ".join(options.runs)
-    if given_export(options) or len(options.runs) > 1:
-        kind = "an export" if given_export(options) else "an ensemble"
-        results, _ = _evaluate(options, translator, corpus)
-        print(evaluation.describe(results))
-        print(f"not recorded: {names} is {kind}")
-        return
-    ((run, checkpoint),) = translator.checkpoints
-    step = kt.run.step_of(checkpoint)  # training may replace it meanwhile
-    results, hypotheses = _evaluate(options, translator, corpus)
-    results.update(evaluation.training_cost(run, step))
-    if options.target_language is not None:
-        results["target_language"] = options.target_language
-    # Before they are recorded, so that a full disk does not lose them.
-    print(evaluation.describe(results))
-    path = evaluation.record(run, checkpoint, step, results, hypotheses)
-    print(f"recorded in {path}")
-
-
-def _evaluate(
-    options: argparse.Namespace,
-    translator: "kt.Translator | LiteRTTranslator",
-    corpus: "Corpus",
-) -> tuple[dict[str, Any], list[str]]:
-    from keras_transformer.train import evaluation
-
+    corpus = open_corpus(options)
+    translator = open_translator(options)
+    checkpoints = getattr(translator, "checkpoints", [])  # no export has them
+    # Training may replace them meanwhile.
+    steps = [kt.run.step_of(checkpoint) for _, checkpoint in checkpoints]
     print(f"decoding {options.split} of {corpus.name}")
-    return evaluation.evaluate(
+    results, hypotheses = evaluation.evaluate(
         translator,
         corpus,
         options.split,
@@ -228,6 +191,19 @@ def _evaluate(
         workers_of(options),
         options.metric,
     )
+    if len(checkpoints) != 1:
+        print(evaluation.describe(results))
+        kind = "an ensemble" if checkpoints else "an export"
+        print(f"not recorded: {', '.join(options.runs)} is {kind}")
+        return
+    ((run, checkpoint),), (step,) = checkpoints, steps
+    results.update(evaluation.training_cost(run, step))
+    if options.target_language is not None:
+        results["target_language"] = options.target_language
+    # Before they are recorded, so that a full disk does not lose them.
+    print(evaluation.describe(results))
+    path = evaluation.record(run, checkpoint, step, results, hypotheses)
+    print(f"recorded in {path}")
 
 
 @command(

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
         Translation,
     )
 
-_SHOWN = 10  # numbers of lines in a message
+_SHOWN = 10  # lines in a message
 _TREES = ("tokenized", "one_line", "svg")
 
 
@@ -84,16 +83,24 @@ def _streams(text: str) -> tuple:
 def translate(options: argparse.Namespace) -> None:
     """Translate or parse text line by line, or a page."""
     is_page = _check_document(options)
-    terminal.check_streams(options.input, options.output)
     folder = _svg_folder(options)
     translator = open_translator(options)
-    outputs = _Outputs(translator, workers_of(options), options.prefix)
-    if is_page or options.split_sentences:
-        from keras_transformer.inference import documents
-
-        outputs.unit = "sentence"
     if translator.task.targets_are_text:
         _refuse_flags(options, _TREES, "for a run that parses")
+    elif is_page:
+        raise InputError(
+            "A page is for a run that translates. Received: --input "
+            f"{options.input[0]} for a run that parses"
+        )
+    else:
+        names = ("split_sentences",)
+        _refuse_flags(options, names, "for a run that translates")
+    has_lines = not (is_page or options.split_sentences)
+    workers = workers_of(options)
+    outputs = _Outputs(translator, workers, options.prefix, has_lines)
+    if not has_lines:
+        from keras_transformer.inference import documents
+
     with terminal.written(options.output) as stream, outputs.reported():
         if is_page:
             (page,) = options.input
@@ -154,18 +161,22 @@ def _svg_folder(options: argparse.Namespace) -> Path | None:
 
 
 class _Outputs:
-    """Translates lines, and remembers the lines where something is wrong."""
+    """Translates lines, and remembers those where something is wrong.
+
+    Sentences, which are not lines, are remembered by how they begin.
+    """
 
     def __init__(
         self,
         translator: "BaseTranslator",
         workers: int,
         prefix: str,
+        has_lines: bool,
     ) -> None:
         self._translator, self._workers = translator, workers
         self._prefix = prefix
         self._count = 0
-        self.unit = "line"
+        self._has_lines = has_lines
         tokens, hint = (
             ("tokens", "--extra-length, --length-factor")
             if translator.task.targets_are_text
@@ -183,20 +194,22 @@ class _Outputs:
                 f"{limit} or fewer ({hint})"
             )
         self._repaired = "repaired, because the model wrote no tree over them"
-        self._problems: dict[str, list[int]] = {}
+        self._problems: dict[str, list[str]] = {}
 
     def of(self, lines: list[str]) -> "Iterator[tuple[int, Translation]]":
         """Yields number and output of each of the next lines."""
-        for found in self._translator.translate(
+        translations = self._translator.translate(
             lines, workers=self._workers, prefixes=[self._prefix] * len(lines)
-        ):
+        )
+        for line, found in zip(lines, translations, strict=True):
             self._count += 1
+            name = str(self._count) if self._has_lines else _beginning(line)
             if found.source_truncated:
-                self._note(self._truncated)
+                self._note(self._truncated, name)
             if found.at_length_limit:
-                self._note(self._incomplete)
+                self._note(self._incomplete, name)
             elif found.repaired:
-                self._note(self._repaired)
+                self._note(self._repaired, name)
             yield self._count, found
 
     def best(self, lines: list[str]) -> list[str]:
@@ -212,20 +225,23 @@ class _Outputs:
             if self._problems:
                 terminal.report(
                     "; ".join(
-                        f"{_listed(numbers, self.unit)}: {problem}"
-                        for problem, numbers in self._problems.items()
+                        f"{self._listed(names)}: {problem}"
+                        for problem, names in self._problems.items()
                     )
                 )
 
-    def _note(self, problem: str) -> None:
-        self._problems.setdefault(problem, []).append(self._count)
+    def _note(self, problem: str, name: str) -> None:
+        self._problems.setdefault(problem, []).append(name)
+
+    def _listed(self, names: list[str]) -> str:
+        unit = "line" if self._has_lines else "sentence"
+        text = f"{unit}{'s' * (len(names) > 1)} {', '.join(names[:_SHOWN])}"
+        more = len(names) - _SHOWN
+        return f"{text} and {more:,} more" if more > 0 else text
 
 
-def _listed(numbers: list[int], unit: str) -> str:
-    text = f"{unit}{'s' * (len(numbers) > 1)} "
-    text += ", ".join(map(str, numbers[:_SHOWN]))
-    more = len(numbers) - _SHOWN
-    return f"{text} and {more:,} more" if more > 0 else text
+def _beginning(text: str) -> str:
+    return f'"{text}"' if len(text) <= 40 else f'"{text[:39]}…"'
 
 
 def _in_one_line(text: str) -> str:
@@ -291,38 +307,31 @@ def _print_n_best(
 )
 def score(options: argparse.Namespace) -> None:
     """Score given translations."""
-    terminal.check_streams(options.input, options.output)
     translator = open_translator(options)
-    numbers = itertools.count(1)
+    start = 1
     with terminal.written(options.output) as stream:
         for lines in terminal.read_lines(options.input):
-            for found in _scores(translator, lines, numbers):
+            for found in _scores(translator, lines, start):
                 print(f"{found.score:.4f}\t{found.perplexity:.4f}", file=stream)
+            start += len(lines)
 
 
 def _scores(
-    translator: "BaseTranslator",
-    lines: list[str],
-    numbers: Iterator[int],
+    translator: "BaseTranslator", lines: list[str], start: int
 ) -> "Iterator[Score]":
     """Yields the scores of lines, those before an invalid one first."""
-    pairs = [tuple(line.split("\t")) for line in lines]
+    pairs = [line.split("\t") for line in lines]
     try:
-        if all(len(pair) == 2 for pair in pairs):
-            found = translator.score(*map(list, zip(*pairs, strict=True)))
-            next(itertools.islice(numbers, len(lines) - 1, None))
-            yield from found
-            return
-    except InputError:  # of one of the lines
-        pass
-    for pair, number in zip(pairs, numbers, strict=False):
-        if len(pair) != 2:
-            raise InputError(
-                "Each line must be a source, a tab and its translation. "
-                f"Received: line {number} with {len(pair) - 1} tabs"
-            )
-        try:
-            yield translator.score(*pair)
-        except InputError as error:
-            message = str(error).replace("at index 0", f"in line {number}")
+        for pair in pairs:
+            if len(pair) != 2:
+                raise InputError(
+                    "Each line must be a source, a tab and its translation. "
+                    f"Received: {len(pair) - 1} tabs at index 0"
+                )
+        yield from translator.score(*map(list, zip(*pairs, strict=True)))
+    except InputError as error:
+        if len(lines) == 1:
+            message = str(error).replace("at index 0", f"in line {start}")
             raise InputError(message) from error
+        for number, line in enumerate(lines, start):
+            yield from _scores(translator, [line], number)

@@ -18,16 +18,19 @@ from keras_transformer.inference.html_nodes import (
     nodes_of,
     with_attributes,
 )
-from keras_transformer.text.sentences import join_sentences, split_sentences
+from keras_transformer.text.sentences import (
+    SENTENCE_MARKS,
+    join_sentences,
+    split_sentences,
+)
 
 Translate = Callable[[list[str]], list[str]]
 
 _LETTER = re.compile(r"[^\W\d_]")
 # Marks of quotations, lists and headings at the beginning of a line.
 _LIST_MARKS = re.compile(r"(?:[-*+•–>#]+[ \t]+)*")
-
-# What ends a sentence.
-_MARKS = ".!?。！？"
+# A character of a text in HTML.
+_CHARACTER = re.compile(r"(?sa)&(?:#\d+|#[xX][\da-fA-F]+|[a-zA-Z]\w*);?|.")
 
 
 def translate_text(translate: Translate, text: str) -> str:
@@ -232,11 +235,14 @@ def _cut(run: list[Node], cuts: list[int]) -> Iterator[tuple[Node, int]]:
         end = start + len(node.text)
         first, last = bisect.bisect(cuts, start), bisect.bisect_left(cuts, end)
         if node.kind == "text" and first < last:
+            characters = _CHARACTER.findall(node.raw)
+            if list(map(html.unescape, characters)) != list(node.text):
+                characters = [html.escape(x, quote=False) for x in node.text]
             edges = [start, *cuts[first:last], end]
             for a, b in itertools.pairwise(edges):
-                text = node.text[a - start : b - start]
-                raw = html.escape(text, quote=False)
-                yield node._replace(raw=raw, text=text), a
+                part = slice(a - start, b - start)
+                raw = "".join(characters[part])
+                yield node._replace(raw=raw, text=node.text[part]), a
         else:
             yield node, start
         start = end
@@ -336,8 +342,8 @@ def _find(
     Names and numbers may be as in the source.
     """
     for wanted in filter(None, (translation, source)):
-        if not source.endswith(tuple(_MARKS)):
-            wanted = wanted.rstrip(_MARKS)
+        if not source.endswith(tuple(SENTENCE_MARKS)):
+            wanted = wanted.rstrip(SENTENCE_MARKS)
         pattern = rf"(?<!\w){re.escape(wanted)}(?!\w)"
         found = [m.span() for m in re.finditer(pattern, target, re.IGNORECASE)]
         if wanted and len(found) == 1:
@@ -358,8 +364,8 @@ def _spread(nodes: list[Node], target: str) -> str:
         if node.kind == "close":  # after a word, if there is one
             index = min(max(index, least), len(words))
             end = words[index - 1][1] if index else 0
-            if not source.endswith(tuple(_MARKS)):
-                end = len(target[:end].rstrip(_MARKS + ","))
+            if not source.endswith(tuple(SENTENCE_MARKS)):
+                end = len(target[:end].rstrip(SENTENCE_MARKS + ","))
         else:
             end = [*words, (len(target), 0)][index][0]
             least = index + 1

@@ -25,6 +25,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import read_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 
@@ -73,16 +74,12 @@ class Run:
         path = Path(path)
         file = path / "config.json"
         try:
-            values = json.loads(file.read_text("utf-8"))
+            values = read_json(file)
         except OSError as error:
             raise InputError(
                 "A run folder, which `keras-transformer train` writes, has a "
                 "config.json, and a folder that was exported for LiteRT a "
                 f"keras_transformer.json. Received: {path} ({error.strerror})"
-            ) from error
-        except ValueError as error:
-            raise InputError(
-                f"{file} is not valid JSON. Received: {error}"
             ) from error
         found = values.get("format") if isinstance(values, dict) else None
         if isinstance(values, dict) and "model_type" in values:
@@ -117,6 +114,7 @@ class Run:
             )
         if target_language is not None:
             tokenizer = tokenizer.translating_to(target_language)
+            values["recipe"]["target"] = target_language.strip("<>")
         return cls(
             path=path,
             config=TransformerConfig.from_dict(values["model"]),
@@ -184,6 +182,7 @@ class Run:
             "task": self.task.name,
             "source": self.recipe.get("source"),
             "target": self.recipe.get("target"),
+            "example": self.statistics.get("example"),
             "recipe": self.recipe,
             "results": results,
         }

@@ -3,7 +3,6 @@
 It needs TensorFlow and tensorflow-text, as TensorFlow Serving has them.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from keras_transformer.inference.texts import (
     read_sources,
 )
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import read_json
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 
 _FILE = "saved_model.pb"
@@ -47,6 +47,16 @@ def newest_version(path: Path) -> Path | None:
         if file.parent.name.isdecimal()
     ]
     return max(found, key=lambda folder: int(folder.name), default=None)
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Returns the `keras_transformer.json` of a SavedModel, or {}.
+
+    Raises:
+        InputError: If it is damaged.
+    """
+    file = newest_version(path) / _METADATA_FILE
+    return read_json(file) if file.exists() else {}
 
 
 class SavedModelTranslator(BaseTranslator):
@@ -124,13 +134,7 @@ class SavedModelTranslator(BaseTranslator):
                 "A SavedModel needs TensorFlow and tensorflow-text. Install "
                 'them with: pip install "keras-transformer-nmt[tensorflow]"'
             ) from error
-        file = folder / _METADATA_FILE
-        try:
-            metadata = json.loads(file.read_bytes()) if file.exists() else {}
-        except ValueError as error:
-            raise InputError(
-                f"{file} must be valid JSON. Received: {error}"
-            ) from error
+        metadata = read_metadata(folder)
         loaded = tf.saved_model.load(folder)
         signatures = graph_signatures(loaded.signatures)
         translator = cls(folder, metadata, signatures)

@@ -2,16 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.texts import BaseTranslator, Translation
 from keras_transformer.support.errors import InputError
-
-if TYPE_CHECKING:
-    from keras_transformer.inference.translator import Translator
-    from keras_transformer.litert import LiteRTTranslator
 
 Arrays = dict[str, np.ndarray]  # by name; strings are bytes or str
 
@@ -34,7 +30,7 @@ class Signature(NamedTuple):
 
 
 def translator_signatures(
-    translator: "Translator | LiteRTTranslator",
+    translator: BaseTranslator,
 ) -> dict[str, Signature]:
     """Returns the signatures that any translator has.
 

@@ -1,7 +1,7 @@
 """What all translators share: records, checks, batches; no TensorFlow."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError
@@ -83,8 +83,17 @@ class BaseTranslator:
     @property
     def languages(self) -> tuple[str | None, str | None]:
         """Source and target language, as far as they are known."""
-        first = next(iter(self.metadata.get("runs", ())), {})
-        return first.get("source"), first.get("target")
+        return self._run.get("source"), self._run.get("target")
+
+    @property
+    def example(self) -> str | None:
+        """A source of the corpus that the model was validated on, if known."""
+        return self._run.get("example")
+
+    @property
+    def _run(self) -> Mapping[str, Any]:
+        """What is known of the (first) run."""
+        return next(iter(self.metadata.get("runs", ())), {})
 
 
 def check_lengths(

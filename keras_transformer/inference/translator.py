@@ -5,7 +5,7 @@ H = attention heads, K = hypotheses of a text, V = vocabulary.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -152,10 +152,11 @@ class Translator(BaseTranslator):
         return translator
 
     @property
-    def languages(self) -> tuple[str | None, str | None]:
-        """Source and target language, as far as they are known."""
-        recipe = self.checkpoints[0][0].recipe if self.checkpoints else {}
-        return recipe.get("source"), recipe.get("target")
+    def _run(self) -> Mapping[str, Any]:
+        known = [
+            {**run.statistics, **run.recipe} for run, _ in self.checkpoints
+        ]
+        return next(iter(known), {})
 
     @property
     def max_length(self) -> int:

@@ -1,6 +1,5 @@
 """Reads and checks what a folder for LiteRT has."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import sha256_of
+from keras_transformer.support.files import read_json, sha256_of
 from keras_transformer.text import Vocabulary, open_vocabulary
 
 FORMAT = 1
@@ -52,13 +51,9 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
     """
     file = Path(path) / METADATA_FILE
     try:
-        metadata = json.loads(file.read_bytes())
+        metadata = read_json(file)
     except OSError as error:
         raise _incomplete(error) from error
-    except ValueError as error:
-        raise InputError(
-            f"{file} is not valid JSON. Received: {error}"
-        ) from error
     found = metadata.get("format") if isinstance(metadata, dict) else None
     if found is None:
         kind = "another export"

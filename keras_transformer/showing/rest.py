@@ -55,7 +55,8 @@ def make_router(
     """Returns the addresses under `/v1/models/NAME`.
 
     They are the status of the model, `/metadata`, and `:predict`, each also
-    under `/versions/VERSION`. Signatures are called in threads.
+    under `/versions/VERSION`. Signatures are called in threads. For the first
+    `/metadata` of a run all its signatures are traced, which takes seconds.
 
     Args:
         name: Name of the model.

@@ -22,7 +22,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.files import atomic_write, check_output
 
-__all__ = ["Trace", "check_trace_path", "save_trace", "trace"]
+__all__ = ["Trace", "save_trace", "trace"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,11 +135,6 @@ _FORMATS = {
 }
 
 
-def check_trace_path(path: str | os.PathLike) -> None:
-    """Raises the InputError that `save_trace` would raise for any trace."""
-    check_output(path, _FORMATS)
-
-
 def save_trace(trace: Trace, path: str | os.PathLike) -> None:
     """Writes a trace, atomically.
 
@@ -151,7 +146,7 @@ def save_trace(trace: Trace, path: str | os.PathLike) -> None:
         InputError: If the file's name has another ending, or its folder does
             not exist.
     """
-    check_trace_path(path)
+    check_output(path, _FORMATS)
     text = _FORMATS[Path(path).suffix.lower()](trace)
     with atomic_write(path) as partial:
         partial.write_text(text, "utf-8")

@@ -9,7 +9,7 @@ import ipaddress
 import math
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from keras_transformer.decoding.search import BeamSearch
@@ -35,12 +35,7 @@ from keras_transformer.text import join_sentences, split_sentences
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
-    from keras_transformer.inference.saved_model import SavedModelTranslator
-    from keras_transformer.inference.texts import Translation
-    from keras_transformer.inference.translator import Translator
-    from keras_transformer.litert import LiteRTTranslator
-
-    AnyTranslator = Translator | LiteRTTranslator | SavedModelTranslator
+    from keras_transformer.inference.texts import BaseTranslator, Translation
 
 _TEXTS_OF_A_DOCUMENT = 100  # of the longest length, as documents are longer
 _BYTES_AROUND = 2**10  # names, brackets and spaces around a text
@@ -52,19 +47,6 @@ _QUERY = (
     "?text=...&hypothesis=0."
 )
 _BODY = 'A request must be {"text": "..."}.'
-
-# By language. Runs do not keep sentences of their corpus.
-_EXAMPLES = {
-    "de": "Wo ist der Bahnhof?",
-    "en": "Where is the station?",
-    "es": "¿Dónde está la estación?",
-    "fr": "Où est la gare ?",
-    "it": "Dov'è la stazione?",
-    "nl": "Waar is het station?",
-    "pl": "Gdzie jest dworzec?",
-    "pt": "Onde fica a estação?",
-    "ru": "Где находится вокзал?",
-}
 
 
 def check_installed() -> None:
@@ -80,7 +62,7 @@ def check_installed() -> None:
 
 
 def make_app(
-    translator: "AnyTranslator",
+    translator: "BaseTranslator",
     name: str,
     max_characters: int,
     hosts: tuple[str, ...] = _LOOPBACK_NAMES,
@@ -177,7 +159,7 @@ def make_app(
             "name": name,
             "output": translator.task.output,
             "languages": [source, target],
-            "example": _EXAMPLES.get(source),
+            "example": translator.example,
             "has_trace": has_attention
             and isinstance(translator.search, BeamSearch),
             "has_attention": has_attention,
@@ -237,7 +219,7 @@ def make_app(
     return app
 
 
-def _sentences(translator: "AnyTranslator", text: str) -> dict[str, Any]:
+def _sentences(translator: "BaseTranslator", text: str) -> dict[str, Any]:
     """Returns the outputs of a text's sentences, and the whole translation."""
     pairs = split_sentences(text)
     found = iter(translator.translate([one for one, _ in pairs if one]))
@@ -251,7 +233,7 @@ def _sentences(translator: "AnyTranslator", text: str) -> dict[str, Any]:
 
 
 def _columns(
-    translator: "AnyTranslator", found: "Translation"
+    translator: "BaseTranslator", found: "Translation"
 ) -> dict[str, Any]:
     """Returns what is known of one text, without the slots that are empty."""
     count = sum(score > -math.inf for score in found.scores)
@@ -261,7 +243,7 @@ def _columns(
 
 
 def _document(
-    translator: "AnyTranslator", text: str, is_html: bool, language: str | None
+    translator: "BaseTranslator", text: str, is_html: bool, language: str | None
 ) -> tuple[str, int]:
     """Returns the translation, and how many of its sentences are incomplete."""
     incomplete = 0
@@ -326,28 +308,26 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    translator: "AnyTranslator",
+    translator: "BaseTranslator",
     name: str,
     listening: socket.socket,
     max_characters: int,
-    signatures: Callable[[], Mapping[str, Signature]] = dict,
+    signatures: Mapping[str, Signature] | None = None,
 ) -> None:
     """Warms up, prints the address, and answers until it is interrupted.
 
-    Arguments are those of `make_app`; `listening` is what `listen` returns,
-    and `signatures` returns what `make_app` takes.
+    Arguments are those of `make_app`; `listening` is what `listen` returns.
     """
     host, port = listening.getsockname()[:2]
     hosts = tuple(dict.fromkeys((*_LOOPBACK_NAMES, host)))
     if not ipaddress.ip_address(host).is_loopback:
         hosts = ()  # whatever names this computer has
         print("The page has no password: the whole network can use it.")
-    app = make_app(translator, name, max_characters, hosts, signatures())
+    app = make_app(translator, name, max_characters, hosts, signatures)
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.
-    example = _EXAMPLES.get(translator.languages[0], "A1?")
-    translator.translate([example, f"{example} {example}"])
+    translator.translate(["A1?", "A1? A1?"])
     shown = f"[{host}]" if ":" in host else host
     print(
         f"{name} is at http://{shown}:{port}; press Ctrl-C to stop", flush=True

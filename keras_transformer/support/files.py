@@ -112,6 +112,16 @@ def sha256_of(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
+def read_json(path: str | os.PathLike) -> Any:
+    """Returns the value in a file; raises InputError if it is not JSON."""
+    try:
+        return json.loads(Path(path).read_bytes())
+    except ValueError as error:
+        raise InputError(
+            f"{path} is not valid JSON. Received: {error}"
+        ) from error
+
+
 def write_json(path: str | os.PathLike, values: Any) -> None:
     """Writes JSON atomically; it has null for numbers that are not finite."""
     finite = json.loads(json.dumps(values), parse_constant=lambda _: None)

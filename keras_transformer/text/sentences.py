@@ -10,12 +10,15 @@ _BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _QUOTES = "\"'“”„‘’‚«»‹›"
 _CLOSING = re.escape(_QUOTES + ")]}")
 _OPENING = re.compile(f"[{re.escape(_QUOTES)}(\\[{{¿¡「『《（【]*")
-_MARKS = ".!?…؟۔।"
+_SPACED_MARKS = ".!?…؟۔।"  # whitespace follows them
+_CJK_MARKS = "。！？｡"
+SENTENCE_MARKS = _SPACED_MARKS + _CJK_MARKS  # what ends a sentence
 # A no-break space, as in "Nr. 5", is no place to split.
 _SPACES = rf"[^\S\u00a0\u202f{_BREAKS}]+"
 _CANDIDATE = re.compile(
-    rf"\A\s+|[{_BREAKS}]\s*|[。！？｡]+[”’」』》）】]*\s*"
-    rf"|(?<![{_MARKS}])(?P<mark>[{_MARKS}]+)[{_CLOSING}]*{_SPACES}"
+    rf"\A\s+|[{_BREAKS}]\s*|[{_CJK_MARKS}]+[”’」』》）】]*\s*"
+    rf"|(?<![{_SPACED_MARKS}])(?P<mark>[{_SPACED_MARKS}]+)"
+    rf"[{_CLOSING}]*{_SPACES}"
 )
 _NO_SPACE_AFTER = tuple("。！？」』）】》")
 # A name or a number follows these, so that they never end a sentence.

@@ -9,7 +9,7 @@ import pytest
 from commands import Result, write_corpus
 
 from keras_transformer import cli
-from keras_transformer.cli import given
+from keras_transformer.cli import given, inference
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.texts import Score, Translation
@@ -17,6 +17,7 @@ from keras_transformer.inference.translator import (
     TranslationAttention,
     Translator,
 )
+from keras_transformer.support.files import write_json
 from keras_transformer.tasks import TranslationTask
 
 ENGLISH = "".join(f"the cat number {i} sleeps\n" for i in range(60))
@@ -132,6 +133,7 @@ def fake_translators(monkeypatch, any_run):
         return opened[-1]
 
     monkeypatch.setattr(Translator, "open", open)
+    monkeypatch.setattr(inference, "_signatures", lambda translator: {})
     monkeypatch.setattr(
         Run,
         "open",
@@ -177,12 +179,12 @@ def fake_exports(monkeypatch, any_run):
 def saved(monkeypatch, tmp_path):
     """A folder that looks like a SavedModel, which a fake opens."""
     (tmp_path / "saved_model.pb").touch()
-
-    def open(path):
-        found = FakeTranslator(None, None, None, 2, None, None)
-        found.metadata = {"runs": [{"recipe": {"data": "embedded"}}]}
-        return found
-
+    (tmp_path / "assets.extra").mkdir()
+    write_json(
+        tmp_path / "assets.extra" / "keras_transformer.json",
+        {"runs": [{"recipe": {"data": "embedded"}}]},
+    )
     name = "keras_transformer.inference.saved_model.SavedModelTranslator.open"
-    monkeypatch.setattr(name, open)
+    fake = FakeTranslator(None, None, None, 2, None, None)
+    monkeypatch.setattr(name, lambda path: fake)
     return tmp_path

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from commands import write_corpus
 
 import keras_transformer
 from keras_transformer.cli import training
@@ -131,6 +132,14 @@ def test_invalid_flags_of_train(parse, capsys, words, message):
         parse(*TRAIN, *words)
     assert error.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_numbers_are_positive(parse, capsys):
+    with pytest.raises(SystemExit):
+        parse("translate", "run", "--n-best", "0")
+    message = "--n-best: must be a positive integer. Received: 0"
+    assert message in capsys.readouterr().err
+    assert parse("serve", "run", "--port", "0")["port"] == 0
 
 
 def test_help_of_train_names_presets_choices_and_defaults(show_help):
@@ -259,12 +268,19 @@ MISTAKES = {
     "translate .": "Received: ., which has none",
     "translate x --beam-size 0": "--beam-size must be an integer from 1",
     "translate x --sample --top-p 2": "--top-p must be",
-    "translate x --n-best 0": "--n-best must be a positive integer",
     "translate x --input missing": "--input must be a file",
     "translate x --output x": "x already exists",
     "score x --output x/config.json/a": "is a file",
     "evaluate x --data missing": "Received: missing",
     "evaluate x --beam-size 0": "--beam-size must be",
+    "evaluate x --data embedded --metric blue": "Received: blue",
+    "evaluate x --data embedded --source fr": "from en to de. Received: --sou",
+    "evaluate x": "x does not say what it was trained on",
+    "plot curve x --output a.foo": "must end in .png",
+    "plot trace x a --output a.png": "must end in .html, .md, .txt",
+    "plot attention x a --output a.html --layer 1": "Leave out --kind and",
+    "train data --output y": "A folder needs the language codes",
+    "prepare data --output y --source en": "no --target",
     "train missing --output y": "Received: missing",
     "train embedded --output y --steps 0": "--steps must be",
     "train embedded --output y --preset tny": "no preset 'tny'",
@@ -282,7 +298,9 @@ def test_the_command_line_without_the_extra_tensorflow(tmp_path):
     working = ["--version", "--help", "presets", *helps]
     commands = json.dumps([*working, *NEEDING_THE_EXTRA, *MISTAKES])
     (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "config.json").touch()
+    config = {"recipe": {"source": "en", "target": "de"}}
+    (tmp_path / "x" / "config.json").write_text(json.dumps(config))
+    write_corpus(tmp_path / "data", train_en="a\n", train_de="b\n")
     process = subprocess.run(
         [sys.executable, "-c", WITHOUT_THE_EXTRA, commands],
         capture_output=True,
@@ -310,4 +328,4 @@ def test_the_command_line_without_the_extra_tensorflow(tmp_path):
         code, out, err = found[command]
         assert (code, out) == (2, ""), command
         assert err.startswith("keras-transformer: ") and message in err, command
-    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "data", tmp_path / "x"]

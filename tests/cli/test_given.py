@@ -16,9 +16,9 @@ from keras_transformer.cli.given import with_flags
             "Received: --n-best 9, --beam-size 4. Use less.",
         ),
         (
-            "average x --output y --last 0",
-            "last must be 1. Received: last=0",
-            "--last must be 1. Received: --last 0",
+            "average x --output y --last 9",
+            "last must be 1. Received: last=9",
+            "--last must be 1. Received: --last 9",
         ),
         (
             "evaluate x --split tset",

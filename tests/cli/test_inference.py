@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from commands import Chunks, set_stdin
 
 from keras_transformer.showing import web
 
@@ -23,14 +24,21 @@ def test_serve_passes_its_flags_on(run_cli, fake_translators, monkeypatch):
     assert listening.fileno() == -1  # closed
 
 
-@pytest.mark.parametrize(("beam_size", "shown"), [(2, 2), (4, 4), (8, 4)])
-def test_serve_shows_four_outputs_or_as_many_as_there_are(
-    run_cli, fake_translators, monkeypatch, beam_size, shown
+@pytest.mark.parametrize("command", ["serve", "translate", "export"])
+def test_one_output_by_default(
+    run_cli, fake_translators, monkeypatch, tmp_path, command
 ):
     monkeypatch.setattr(web, "serve", lambda *given: None)
-    flags = ("--port", 0, "--beam-size", beam_size)
-    assert run_cli("serve", "runs/x", *flags).code == 0
-    assert fake_translators[0].num_translations == shown
+    monkeypatch.setattr(
+        "keras_transformer.export.save_litert", lambda *_, **__: 0
+    )
+    set_stdin(monkeypatch, Chunks([]))
+    flags = {
+        "serve": ["--port", 0],
+        "export": ["--format", "litert", "--output", tmp_path / "a"],
+    }.get(command, [])
+    assert run_cli(command, "runs/x", *flags).code == 0
+    assert fake_translators[0].num_translations == 1
 
 
 def test_serve_listens_to_this_computer_only(

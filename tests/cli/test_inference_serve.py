@@ -19,10 +19,11 @@ def test_a_saved_model_has_the_name_above_its_version(
 ):
     assert run_cli("serve", exported, "--port", 0).code == 0
     assert run_cli("serve", exported.parent, "--port", 0).code == 0
-    for translator, name, _, max_characters in served:
+    for translator, name, _, max_characters, signatures in served:
         assert isinstance(translator, SavedModelTranslator)
         assert (name, translator.version) == ("en-de", 1)
-        assert max_characters == 2000
+        assert max_characters == 2000 and not signatures
+        assert translator.example == "the cat number 0 sleeps"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_saved_model_is_as_it_was_exported(run_cli, served, exported, flags):
 
 def test_a_run_has_the_signatures_of_its_export(run_cli, served, trained):
     assert run_cli("serve", trained.run, "--port", 0).code == 0
-    ((*_, signatures),) = served
-    found = signatures()
+    ((translator, *_, found),) = served
+    assert translator.example == "the cat number 0 sleeps"
     assert "sample" in found and "tokenize" in found
     assert list(found["score"].inputs) == ["text", "translation"]

@@ -81,13 +81,20 @@ def test_translate_files(run_cli, fake_translators, files, tmp_path):
     assert len(fake_translators) == 1
 
 
-def test_nothing_is_written_if_a_line_is_invalid(
+def test_what_precedes_an_invalid_line_is_written(
     run_cli, fake_translators, files, tmp_path
 ):
-    files[1].write_bytes(b"a\n\xff\n")
-    flags = ("--input", *files, "--output", tmp_path / "new")
+    output = tmp_path / "new"
+    files[1].write_bytes(b"b\n\xff\n")
+    flags = ("--input", *files, "--output", output)
     result = run_cli("translate", "runs/x", *flags)
-    check_refused(result, f"{files[1]} must be UTF-8", "line 2")
+    message = f"; what precedes it is done, and in {output}\n"
+    check_refused(result, f"{files[1]} must be UTF-8", "line 2", message)
+    assert output.read_text("utf-8") == "A 0\nSCHLÄFT 0\nB 0\n"
+    output.unlink()
+    files[0].write_bytes(b"\xff\n")
+    result = run_cli("translate", "runs/x", *flags)
+    check_refused(result, f"{files[0]} must be UTF-8", "line 1")
     assert sorted(tmp_path.iterdir()) == sorted(files)
 
 
@@ -149,7 +156,7 @@ def test_translate_sentences(
     set_stdin(monkeypatch, Chunks([b"a|b\n\nlong\n", b"c\n"]))
     result = run_cli("translate", "runs/x", "--split-sentences")
     assert (result.code, result.out) == (0, "A 0 B 0\n 0\nLONG 0\nC 0\n")
-    assert "keras-transformer: sentence 4: truncated" in result.err
+    assert 'keras-transformer: sentence "long": truncated' in result.err
     flags = ("--split-sentences", "--prefix", "Die")
     check_refused(run_cli("translate", "runs/x", *flags), "--prefix is for")
 
@@ -265,7 +272,6 @@ def test_translate_answers_the_lines_before_an_invalid_one(
         (["--alpha", -1], "--alpha -1.0"),
         (["--extra-length", -1], "--extra-length -1"),
         (["--n-best", 9], "--n-best 9, --beam-size 4"),
-        (["--n-best", 0], "0"),
         (
             ["--sample", "--num-samples", 2, "--n-best", 3],
             "--n-best 3, --num-samples 2",
@@ -300,7 +306,7 @@ def test_score_prints_score_and_perplexity(run_cli, monkeypatch, trained):
 def test_score_needs_two_columns(run_cli, monkeypatch, trained, line, tabs):
     set_stdin(monkeypatch, Chunks([f"a\tb\n{line}\n".encode()]))
     result = run_cli("score", trained.run)
-    check_refused(result, "a tab and its translation", f"line 2 with {tabs}")
+    check_refused(result, "a tab and its translation", f"{tabs} tabs in line 2")
     assert result.out.count("\n") == 1
 
 
@@ -310,8 +316,12 @@ def test_score_names_the_line_and_the_side(run_cli, tmp_path, trained):
     result = run_cli("score", trained.run, "--input", pairs)
     check_refused(result, "at most 31 tokens", "target of 2", "in line 3")
     assert result.out.count("\n") == 2
+    output = tmp_path / "scores"
+    flags = ("--input", pairs, "--output", output)
+    refused = run_cli("score", trained.run, *flags)
+    check_refused(refused, "in line 3; what precedes it is done", str(output))
+    assert output.read_text("utf-8") == result.out
+    output.unlink()
     pairs.write_text("a\tb\nc\td\n")
-    flags = ("--input", pairs, "--output", tmp_path / "scores")
-    assert run_cli("score", trained.run, *flags).out == ""
-    scores = (tmp_path / "scores").read_text("utf-8")
-    assert scores == result.out
+    assert run_cli("score", trained.run, *flags) == (0, "", "")
+    assert output.read_text("utf-8") == result.out

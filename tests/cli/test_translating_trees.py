@@ -151,6 +151,15 @@ def test_formats_of_trees(run_cli, fake_parsers, monkeypatch):
     assert not fake_parsers[1].task.split_words
 
 
+def test_documents_need_a_run_that_translates(run_cli, fake_parsers, tmp_path):
+    page = tmp_path / "a.html"
+    page.write_text("<p>dog</p>")
+    result = run_cli("translate", "runs/x", "--input", page)
+    check_refused(result, "A page is for a run that translates", str(page))
+    result = run_cli("translate", "runs/x", "--split-sentences")
+    check_refused(result, "--split-sentences is for a run that translates")
+
+
 def test_pictures_are_not_overwritten(run_cli, fake_parsers, tmp_path):
     (tmp_path / "7.svg").write_text("old")
     result = run_cli("translate", "runs/x", "--svg", tmp_path)

@@ -136,6 +136,19 @@ def test_a_page():
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
+        ("dog. 1 &copy; 2000. The", "Hund. 1 &copy; 2000. Der"),
+        ("dog. 1 &#169; &quot 2000. A", "Hund. 1 &#169; &quot 2000. A"),
+        # What cannot be cut within a character.
+        ("dog. 1 &bne; 2000. A", "Hund. 1 =\u20e5 2000. A"),
+    ],
+)
+def test_what_is_kept_of_a_text_is_as_in_the_page(page, expected):
+    assert translate_html(Fake(), page) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
         ("<HTML><p>dog", '<HTML lang="de"><p>Hund'),
         ('<html lang="en" dir="ltr">', '<html lang="de" dir="ltr">'),
     ],

@@ -90,6 +90,16 @@ def test_a_run_stores_all_files_of_a_vocabulary(run, tmp_path):
         Run.open(path)
 
 
+def test_the_recipe_has_the_target_language(run, tmp_path):
+    pieces = run.tokenizer.pieces(range(run.tokenizer.vocab_size))
+    table = {piece: i for i, piece in enumerate([*pieces, ">>fra<<"])}
+    vocabulary = LookupVocabulary(run.tokenizer.model, table)
+    path = tmp_path / "pair"
+    TrainingRun.create(path, run.config, {"target": "deu"}, vocabulary)
+    assert Run.open(path).recipe["target"] == "deu"
+    assert Run.open(path, ">>fra<<").recipe["target"] == "fra"
+
+
 def test_a_run_without_a_checkpoint(run):
     with pytest.raises(
         InputError, match="no checkpoint yet: it is still training"

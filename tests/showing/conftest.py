@@ -26,8 +26,8 @@ def without_model(several):
     """Makes what translates without a model to look into, as an export."""
     names = ("task", "search", "num_translations", "translate")
     values = {name: getattr(several, name) for name in names}
-    return lambda languages: types.SimpleNamespace(
-        **values, languages=languages
+    return lambda languages, example=None: types.SimpleNamespace(
+        **values, languages=languages, example=example
     )
 
 

@@ -5,11 +5,7 @@ from search_tables import table_of
 from tracing_fixtures import TableTranslator
 
 import keras_transformer as kt
-from keras_transformer.showing.tracing import (
-    check_trace_path,
-    save_trace,
-    trace,
-)
+from keras_transformer.showing.tracing import save_trace, trace
 
 
 @pytest.fixture(scope="module")
@@ -24,22 +20,17 @@ def test_the_name_of_the_file_says_the_format(found, tmp_path):
         ("a.md", found.to_markdown()),
         ("a.HTML", found.to_html()),
     ):
-        check_trace_path(tmp_path / name)
         save_trace(found, tmp_path / name)
         assert (tmp_path / name).read_text("utf-8") == expected
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a", "html"])
 def test_other_names_are_refused(found, tmp_path, name):
-    for function, arguments in (
-        (check_trace_path, [tmp_path / name]),
-        (save_trace, [found, tmp_path / name]),
-    ):
-        with pytest.raises(kt.InputError, match=r"must end in \.html, \.md"):
-            function(*arguments)
+    with pytest.raises(kt.InputError, match=r"must end in \.html, \.md"):
+        save_trace(found, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_does_not_exist_is_refused(tmp_path):
+def test_a_folder_that_does_not_exist_is_refused(found, tmp_path):
     with pytest.raises(kt.InputError, match="folder of the file does not"):
-        check_trace_path(tmp_path / "missing" / "a.md")
+        save_trace(found, tmp_path / "missing" / "a.md")

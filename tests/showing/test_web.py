@@ -173,12 +173,12 @@ def test_documents_that_are_refused(address, format, content, status, message):
 @pytest.mark.parametrize(
     ("known", "languages", "example"),
     [
-        (("de", "en"), '["de", "en"]', '"Wo ist der Bahnhof?"'),
-        (("eo", None), '["eo", null]', "null"),
+        ((("de", "en"), "Ein Hund."), '["de", "en"]', '"Ein Hund."'),
+        ((("eo", None),), '["eo", null]', "null"),
     ],
 )
 def test_languages_and_an_example(without_model, known, languages, example):
-    with served(without_model(known)) as address:
+    with served(without_model(*known)) as address:
         page = fetch(address)[1]
     assert f'"languages": {languages}, "example": {example}' in page
 
@@ -284,7 +284,7 @@ def test_a_page_for_the_network_says_so(
     with web.listen(host, 0) as listening:
         web.serve(several, "demo", listening, 100)
         port = listening.getsockname()[1]
-    assert made == [(several, "demo", 100, hosts, {})]
+    assert made == [(several, "demo", 100, hosts, None)]
     out = capsys.readouterr().out
     assert out.endswith(
         f"demo is at http://{host}:{port}; press Ctrl-C to stop\n"

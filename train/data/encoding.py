@@ -4,14 +4,16 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Pairs that are tokenized at once.
 BATCH = 1024
@@ -73,6 +75,8 @@ class Encoder:
     def __init__(
         self, tokenizer: Vocabulary, max_length: int, task: Task | None = None
     ) -> None:
+        import tensorflow as tf
+
         task = task or TranslationTask()
         self.statistics = Statistics()
         self._max_length = max_length
@@ -95,11 +99,13 @@ class Encoder:
         # Traced here, and not in several threads at once.
         self._tokenize = tokenize.get_concrete_function()
 
-    def shards(self, pairs: Iterable | tf.data.Dataset) -> Iterator[Shard]:
+    def shards(self, pairs: "Iterable | tf.data.Dataset") -> Iterator[Shard]:
         """Yields the ids of the pairs that are kept, in their order.
 
         There is at least one shard, and only the last one is small.
         """
+        import tensorflow as tf
+
         if isinstance(pairs, tf.data.Dataset):
             pairs = pairs.as_numpy_iterator()
         ids, lengths, size, is_first = [], [], 0, True
@@ -128,6 +134,8 @@ class Encoder:
     def _tokenize_batch(
         self, pairs: list[tuple[Any, Any]]
     ) -> tuple[np.ndarray, np.ndarray]:
+        import tensorflow as tf
+
         with tf.device("/CPU:0"):
             sides = (tf.constant(s) for s in zip(*pairs, strict=True))
             ids, lengths = self._tokenize(*sides)

@@ -5,12 +5,13 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
-
-import tensorflow as tf
+from typing import TYPE_CHECKING, BinaryIO
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import sha256_of
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 SPLITS = ("train", "valid", "test")
 
@@ -61,13 +62,15 @@ class Split(abc.ABC):
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def without_tuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def without_tuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     """Returns the dataset without the tuning of tf.data.
 
     Parallelism and buffers are given here. The thread that tunes them can miss
     that its iterator is deleted. The deletion then waits for about as long as
     the iterator has lived, up to a minute.
     """
+    import tensorflow as tf
+
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)

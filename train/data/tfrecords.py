@@ -4,12 +4,13 @@ import collections
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-
-import tensorflow as tf
-from google.protobuf.message import DecodeError
+from typing import TYPE_CHECKING
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import reading
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _SPLIT = "|".join(reading.SPLITS)
 # train.tfrecord, train-00000-of-00008.tfrecord and, from TensorFlow Datasets,
@@ -30,6 +31,9 @@ class TFRecordFiles(reading.Split):
                 yield self._parse(record, f"{path}, record {number}")
 
     def _parse(self, record: bytes, place: str) -> tuple[str, str]:
+        import tensorflow as tf
+        from google.protobuf.message import DecodeError
+
         try:
             features = tf.train.Example.FromString(record).features.feature
         except DecodeError:
@@ -85,6 +89,8 @@ def _check_numbered_files(paths: Sequence[str]) -> None:
 
 def _read_records(path: str) -> Iterator[bytes]:
     """Yields the records of a TFRecord file and raises if one is damaged."""
+    import tensorflow as tf
+
     reading.open_file(path).close()  # a clear message if it cannot be read
     # It ends at a damaged record, and at a truncated header in any case.
     dataset = tf.data.TFRecordDataset(path).ignore_errors()
@@ -101,7 +107,7 @@ def _read_records(path: str) -> Iterator[bytes]:
         )
 
 
-def _describe(features: Mapping[str, tf.train.Feature]) -> str:
+def _describe(features: Mapping[str, "tf.train.Feature"]) -> str:
     """Returns the features with the number and type of their values."""
     descriptions = []
     for name, feature in sorted(features.items()):
