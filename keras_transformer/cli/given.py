@@ -269,8 +269,8 @@ def _corpus_of(
 ) -> tuple[list[str], str | None, str | None]:
     """Returns what `open_corpus` opens; refuses other languages."""
     given = options.data, options.source, options.target
-    run = options.run if "run" in options else getattr(options, "runs", [0])[0]
-    if not run:  # a command that makes one
+    runs = [*vars(options).get("runs", ()), vars(options).get("run")]
+    if (run := runs[0]) is None:  # for a command that makes one
         return given
     recipe = _recorded(run).get("recipe", {})
     trained = recipe.get("source"), recipe.get("target")
@@ -294,7 +294,8 @@ def _recorded(path: str) -> dict[str, Any]:
         metadata = saved_model.read_metadata(folder)
     else:
         metadata = {"runs": [read_json(folder / "config.json")]}
-    return next(iter(metadata.get("runs", ())), {})
+    found = next(iter(metadata.get("runs", ())), {})
+    return found if isinstance(found, dict) else {}  # `Run.open` refuses it
 
 
 def _recorded_data(run: str, name: str | None) -> list[str]:

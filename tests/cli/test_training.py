@@ -138,7 +138,7 @@ def test_train_is_silent_on_other_workers(run_cli, trained, monkeypatch):
 
 def test_train_reports_all_invalid_values_before_it_starts(run_cli, tmp_path):
     result = run_cli(
-        *("train", tmp_path, "--output", tmp_path / "x"),
+        *("train", "embedded", "--output", tmp_path / "x"),
         *("--steps", 0, "--label-smoothing", 1.5),
     )
     check_refused(

@@ -114,5 +114,5 @@ def test_folders_that_are_no_export(tmp_path, opened, exported):
     metadata = folder / "assets.extra" / "keras_transformer.json"
     json.loads(metadata.read_text())
     metadata.write_text("{")
-    with pytest.raises(kt.InputError, match="must be valid JSON"):
+    with pytest.raises(kt.InputError, match="is not valid JSON"):
         SavedModelTranslator.open(folder)
