@@ -1,7 +1,6 @@
 import gc
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Tests run in several processes, so that each computes with one thread.
 for name in (
     "OMP_NUM_THREADS",
@@ -10,8 +9,12 @@ for name in (
 ):
     os.environ.setdefault(name, "1")
 
-import keras
 import pytest
+
+from keras_transformer.support.startup import quiet_tensorflow_import
+
+with quiet_tensorflow_import():
+    import keras
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
