@@ -26,7 +26,7 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 import keras_transformer as kt
-from keras_transformer.cli.given import given_values
+from keras_transformer.cli.arguments import given_values
 from keras_transformer.cli.options import (
     CORPUS,
     PRESET_NAMES,
@@ -81,11 +81,11 @@ Outputs = dict[str, dict[int, Output]]  # by row and seed
 
 
 def scaled_rows(preset: str, recipe: Recipe) -> list[Row]:
-    """Returns base and rows A to E with a preset in the place of base.
+    """Returns base and rows A to E with a preset instead of base.
 
     Sizes keep their ratio to those of base, rounded to an integer that is at
     least 1. Dropout, label smoothing and positions are the paper's. A row that
-    would equal an earlier one is left out: with 2 layers in the place of 6,
+    would equal an earlier one is left out: with 2 layers instead of 6,
     both 2 and 4 layers become one.
     """
 
@@ -301,7 +301,7 @@ def main() -> None:
                 if row.name == "base":
                     raise
                 failed.append(f"\nFailed: {row.name}, seed {seed}: {error}\n")
-        text = f"# Table 3 with {options.preset} in the place of base\n"
+        text = f"# Table 3 with {options.preset} instead of base\n"
         for split in _splits(corpus):
             references = [target for _, target in corpus.pairs(split)]
             outputs = read_outputs(options.output, rows, split)

@@ -49,7 +49,7 @@ os.environ["FOLDER"] = FOLDER = "runs/opus-mt-en-de"
 # %% [markdown]
 # ## A folder
 #
-# In the place of a download, a small model is trained for a short time, and
+# Instead of a download, a small model is trained for a short time, and
 # written in Hugging Face's format. `transformers` would take this folder, and
 # it has the files that a folder of OPUS-MT has.
 

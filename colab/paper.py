@@ -399,7 +399,7 @@ compare(loss(labels, logits), losses.mean())
 import keras
 import tensorflow as tf
 
-tf.get_logger().setLevel("ERROR")  # each model is traced anew
+tf.get_logger().setLevel("ERROR")  # each model is traced again
 corpus = kt.train.open_corpus(["embedded"])
 tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=2_000)
 limits = dict(batch_tokens=4_096, max_length=32)

@@ -144,7 +144,7 @@ for text, score in zip(translation.texts, translation.scores, strict=True):
 # ## See how the search found it
 #
 # Each step shows what the decoder reads, its most probable tokens, and which
-# hypotheses live on, end or are pruned. First the greedy search:
+# hypotheses are kept, finished or pruned. First the greedy search:
 
 # %%
 trace = kt.trace(translator, "I am a student.")

@@ -4,7 +4,7 @@ Letters: B = batch, n = translations returned, K = beam size or number of
 samples.
 
 A parser returns `trees` in place of `translations`; where there are
-`source_truncated` and `at_length_limit`, but for `translate_nbest`, `repaired`
+`source_truncated` and `at_length_limit`, except `translate_nbest`, `repaired`
 too. It has no `translate_prefix`, `score` and `detokenize`.
 """
 

@@ -106,7 +106,7 @@ def write_about(
 
 
 def filled(template: str, **values: Any) -> str:
-    """Returns a file of `templates/` with values in the place of its names."""
+    """Returns a file of `templates/` with values instead of its names."""
     file = files(__package__) / "templates" / template
     return Template(file.read_text("utf-8")).substitute(values)
 

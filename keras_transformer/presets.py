@@ -112,7 +112,7 @@ PRESETS: dict[str, Preset] = {
         num_heads=16,
         dropout=0.3,
     ),
-    # Section 6.3: base but for these values. A tree has two to three symbols
+    # Section 6.3: base except for these values. A tree has two to three symbols
     # per word.
     "parsing-wsj": Preset(
         description="the paper's parser, trained on WSJ alone: 91.3 F1",

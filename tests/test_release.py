@@ -13,9 +13,6 @@ from documents import ROOT, read
 from keras_transformer import __version__
 
 WORKFLOWS = ("ci.yml", "release.yml")
-TEMPLATES = ("bug.yml", "idea.yml")
-# Of a text field; GitHub knows others, which are not used.
-FIELD_TYPES = {"markdown", "textarea"}
 
 
 @pytest.fixture
@@ -130,37 +127,6 @@ def test_changes_and_releases_run_every_check():
         "documentation": "publish",
     }
     assert 'make release TAG="$GITHUB_REF_NAME"' in steps("release.yml", "run")
-
-
-def test_stages_of_ci_are_counted_and_make_what_exists():
-    script = read(".ci/run")
-    counts = re.findall(r'^stage "(\d+)/(\d+) ', script, re.MULTILINE)
-    total = str(len(counts))
-    assert counts == [(str(i + 1), total) for i in range(len(counts))]
-    targets = re.findall(r"^make ([\w-]+)$", script, re.MULTILINE)
-    assert len(targets) == len(counts)
-    for target in targets:
-        assert re.search(rf"^{target}:", read("Makefile"), re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_issue_templates(name):
-    template = yaml.safe_load(read(f".github/ISSUE_TEMPLATE/{name}"))
-    assert {"name", "description", "body"} <= set(template)
-    fields = template["body"]
-    assert {field["type"] for field in fields} <= FIELD_TYPES
-    named = [f for f in fields if f["type"] != "markdown"]
-    assert len({field["id"] for field in named}) == len(named) > 0
-    assert all(field["attributes"]["label"] for field in named)
-
-
-def test_every_template_is_tested():
-    folder = ROOT / ".github/ISSUE_TEMPLATE"
-    assert {path.name for path in folder.iterdir()} == {
-        *TEMPLATES,
-        "config.yml",
-    }
-    assert "--version" in read(".github/ISSUE_TEMPLATE/bug.yml")
 
 
 def test_files_of_the_distributions():

@@ -10,14 +10,18 @@ import tensorflow as tf
 from keras_transformer.support.errors import InputError
 
 _PORT = 2222
+_TF_CONFIG = (
+    '{"cluster": {"worker": ["a:2222", "b:2222"]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
 
 
 def tf_config_of(cluster: str) -> str:
     """Returns `TF_CONFIG` for this process of a cluster.
 
     Args:
-        cluster: `"tf_config"`: the environment variable, of which a `chief`,
-            as Vertex AI names it, becomes the first worker. `"slurm"`: the
+        cluster: `"tf_config"`: the environment variable, in which a `chief`,
+            as of Vertex AI, becomes the first worker. `"slurm"`: the
             tasks of this `srun`. `"kubernetes"`: the pods of this indexed Job,
             by the variables that Kubernetes and Kubeflow's Trainer 2 set.
 
@@ -41,21 +45,23 @@ def tf_config_of(cluster: str) -> str:
 
 
 def _of_tf_config() -> tuple[Sequence[str], int]:
-    _variables("tf_config", ["TF_CONFIG"], "each worker needs its own")
+    names = _variables("tf_config", ["TF_CONFIG"], f"such as {_TF_CONFIG}")
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
         kind, index = resolver.task_type, resolver.task_id
         jobs = resolver.cluster_spec().as_dict()
+        own = jobs.get(kind, [])
         chief = jobs.pop("chief", [])
         workers = jobs.pop("worker", [])
-        if not jobs and kind in ("chief", "worker") and len(chief) < 2:
+        if not jobs and len(chief) < 2 and index in range(len(own)):
             before = chief if kind == "worker" else []
             return chief + workers, len(before) + index
     except (ValueError, TypeError, AttributeError):
         pass
     raise InputError(
-        "TF_CONFIG must have workers, at most one chief and nothing else, and "
-        f"the task of this one. Received: {os.environ['TF_CONFIG']}"
+        f"TF_CONFIG must be like {_TF_CONFIG}: all machines in the list "
+        "worker, the chief first or in a list chief, and the index of this "
+        f"machine. Received: {names['TF_CONFIG']}"
     )
 
 

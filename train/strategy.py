@@ -20,11 +20,6 @@ _PREFETCHED = 4  # batches per replica
 # devices with those of the first, and rejects their shapes.
 _mirrored = functools.cache(tf.distribute.MirroredStrategy)
 
-_TF_CONFIG = (
-    '{"cluster": {"worker": ["a:2222", "b:2222"]}, '
-    '"task": {"type": "worker", "index": 0}}'
-)
-
 STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 
 
@@ -40,9 +35,9 @@ def open_strategy(
             opened before anything else is computed. `"auto"`: multiworker if
             `TF_CONFIG` has several workers, else `"mirrored"` if there are
             several GPUs, else `"single"`.
-        cluster: Whose variables name the workers: `"tf_config"`, `"slurm"` or
-            `"kubernetes"`. `TF_CONFIG` is set from them. Default:
-            `TF_CONFIG` as it is, if set.
+        cluster: Whose variables name the workers: `"tf_config"` (the default,
+            if it is set), `"slurm"` or `"kubernetes"`. `TF_CONFIG` is set from
+            them.
 
     Raises:
         InputError: If there is no such strategy or cluster, or the variables
@@ -54,14 +49,17 @@ def open_strategy(
             f"strategy={name!r}"
         )
     is_auto = name == "auto"
-    if cluster is not None:
-        if name not in ("auto", "multiworker"):
-            raise InputError(
-                "A cluster needs the strategy auto or multiworker. Received: "
-                f"strategy={name!r}, cluster={cluster!r}"
-            )
-        os.environ["TF_CONFIG"] = tf_config_of(cluster)
-    if name == "multiworker" or (is_auto and workers_of_tf_config() > 1):
+    if name in ("auto", "multiworker"):
+        if cluster is None and (os.environ.get("TF_CONFIG") or not is_auto):
+            cluster = "tf_config"
+        if cluster is not None:
+            os.environ["TF_CONFIG"] = tf_config_of(cluster)
+    elif cluster is not None:
+        raise InputError(
+            "A cluster needs the strategy auto or multiworker. Received: "
+            f"strategy={name!r}, cluster={cluster!r}"
+        )
+    if name == "multiworker" or (is_auto and len(workers_of_tf_config()) > 1):
         return _join_workers()
     gpus = tf.config.list_logical_devices("GPU")
     if name == "mirrored" or (is_auto and len(gpus) > 1):
@@ -72,11 +70,6 @@ def open_strategy(
 
 def _join_workers() -> tf.distribute.Strategy:
     """Returns the strategy of `TF_CONFIG` when all workers are connected."""
-    if not workers_of_tf_config():
-        raise InputError(
-            "The strategy multiworker needs the environment variable "
-            f"TF_CONFIG, such as {_TF_CONFIG}. Received: no TF_CONFIG"
-        )
     config = json.loads(os.environ["TF_CONFIG"])
     workers = config["cluster"]["worker"]
     own = workers.pop(config["task"]["index"])
@@ -98,38 +91,20 @@ def _join_workers() -> tf.distribute.Strategy:
             ) from error
 
 
-def workers_of_tf_config() -> int:
-    """Returns the workers in `TF_CONFIG`, which is checked; 0 without it."""
-    text = os.environ.get("TF_CONFIG")
-    if not text:
-        return 0
-    try:
-        config = json.loads(text)
-        cluster, task = config["cluster"], config["task"]
-        workers = cluster["worker"]
-        if (
-            list(cluster) == ["worker"]
-            and isinstance(workers, list)
-            and task["type"] == "worker"
-            and task["index"] in range(len(workers))
-        ):
-            return len(workers)
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise InputError(
-        f"TF_CONFIG must be like {_TF_CONFIG}: all machines in the list "
-        "worker, the chief first, and the index of this machine. "
-        f"Received: {text}"
-    )
+def workers_of_tf_config() -> list[str]:
+    """Returns the workers in `TF_CONFIG`, which is checked; [] without it."""
+    if not os.environ.get("TF_CONFIG"):
+        return []
+    return json.loads(tf_config_of("tf_config"))["cluster"]["worker"]
 
 
 def check_one_worker(command: str) -> None:
     """Refuses several workers for a command that only one may run."""
-    workers = workers_of_tf_config()
-    if workers > 1:
+    count = len(workers_of_tf_config())
+    if count > 1:
         raise InputError(
             f"`{command}` runs on one machine; only `train` uses several. "
-            f"Received: TF_CONFIG with {workers} workers. Start it on one of "
+            f"Received: TF_CONFIG with {count} workers. Start it on one of "
             "them, without TF_CONFIG."
         )
 

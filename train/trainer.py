@@ -187,7 +187,7 @@ def _restore(
     elif job.is_chief and job.init_from is not None:
         past = TrainingRun.open(job.init_from)
         checkpoint = past.find_checkpoint()
-        # The weights alone: the optimizer starts anew, with its warm-up.
+        # The weights alone: the optimizer starts again, with warm-up.
         model.set_weights(past.load_model(checkpoint).get_weights())
         print(f"weights: {checkpoint}")
     if job.workers > 1:

@@ -1,6 +1,6 @@
 """The commands of `keras-transformer`.
 
-TensorFlow is imported for the commands that need it, so that `--help`,
+A command imports TensorFlow when it needs it, so that mistakes, `--help`,
 `presets` and what uses LiteRT answer at once, and without the extra
 `tensorflow`.
 """
@@ -13,20 +13,17 @@ from collections.abc import Sequence
 from keras_transformer.cli import (
     demo,
     inference,
-    pictures,
+    plot,
     terminal,
     training,
     translating,
 )
-from keras_transformer.cli.given import check_given, with_flags
+from keras_transformer.cli.arguments import check_given, with_flags
 from keras_transformer.cli.options import add_commands
 from keras_transformer.cli.parser import CommandParser
 from keras_transformer.cli.versions import ShowVersions
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import (
-    explain_missing_packages,
-    import_tensorflow_quietly,
-)
+from keras_transformer.support.startup import explain_missing_packages
 
 
 def argument_parser() -> CommandParser:
@@ -53,7 +50,7 @@ def argument_parser() -> CommandParser:
                 training.evaluate,
             ),
             "serve and export": (inference.serve, inference.export),
-            "look": (pictures.plot, training.presets, demo.demo),
+            "look": (plot.plot, training.presets, demo.demo),
         },
     )
     parser.finish()
@@ -94,8 +91,6 @@ def _run(arguments: Sequence[str]) -> None:
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
         try:
             check_given(options)
-            if options.command.needs_tensorflow:
-                import_tensorflow_quietly()
             options.command(options)
         except InputError as error:
             raise InputError(with_flags(str(error), options)) from error

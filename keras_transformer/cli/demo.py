@@ -1,4 +1,4 @@
-"""The command that shows the others."""
+"""`demo`: trains, evaluates, exports and translates on the bundled corpus."""
 
 import argparse
 import itertools
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer.cli.options import command, flag
+from keras_transformer.support.startup import import_tensorflow_quietly
 
 _PRESET = "tiny"
 _SENTENCE = "I am a student"
@@ -20,6 +21,7 @@ _SENTENCE = "I am a student"
 )
 def demo(options: argparse.Namespace) -> None:
     """Train, evaluate, export and translate in a few minutes."""
+    import_tensorflow_quietly()
     from keras_transformer.train import evaluation
     from keras_transformer.train.run import check_free
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
-from keras_transformer.cli.given import (
+from keras_transformer.cli.arguments import (
     given_export,
     open_runs,
     open_translator,
@@ -71,7 +71,6 @@ from keras_transformer.support.startup import (
         ),
         title="SavedModel",
     ),
-    needs_tensorflow=False,
 )
 def export(options: argparse.Namespace) -> None:
     """Write a SavedModel, or a model for another system."""
@@ -154,7 +153,6 @@ def _export_saved_model(options: argparse.Namespace) -> None:
     flag("--n-best N", "outputs shown per text", default=1),
     flag("--max-characters N", "length of the longest text", default=2_000),
     SEARCH,
-    needs_tensorflow=False,
 )
 def serve(options: argparse.Namespace) -> None:
     """Start a web page to try a model, and TensorFlow Serving's REST API."""

@@ -1,4 +1,4 @@
-"""What commands are made of: flags. `given.py` has what was given."""
+"""Defines commands and their flags; `arguments.py` checks what was given."""
 
 import argparse
 import dataclasses
@@ -19,19 +19,15 @@ Command = Callable[[argparse.Namespace], None]
 
 def command(
     *several: Flag,
-    needs_tensorflow: bool = True,
     suffixes: Collection[str] = (),
 ) -> Callable[[Command], Command]:
     """Gives a command its flags; its docstring is its summary in the help.
 
-    TensorFlow is imported before the command, unless it is said not to need
-    it; then the command may still import it. If suffixes are given, --output
-    is a file with one of them.
+    If suffixes are given, --output is a file with one of them.
     """
 
     def with_flags(function: Command) -> Command:
         function.add_flags = flags(*several)
-        function.needs_tensorflow = needs_tensorflow
         function.suffixes = suffixes
         return function
 
@@ -233,7 +229,10 @@ RUNS = _runs(_FOLDER + _AVERAGED)
 # A run, or several, with what chooses its weights.
 MODEL = _model(_FOLDER, 1)
 # Likewise, or an export that translates.
-MODELS_OR_EXPORT = _model(_FOLDER + _EXPORT + _AVERAGED)
+MODELS_OR_EXPORT = flags(
+    _model(_FOLDER + _EXPORT + _AVERAGED),
+    lambda parser: parser.set_defaults(takes_export=True),
+)
 _FORMS = (
     "one of: a folder of {train,valid,test}.LANGUAGE, of TFRecord files or, "
     "for parsing, of {train,valid,test}.mrg; two text files; a .tsv file; "

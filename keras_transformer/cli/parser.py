@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-# Commands of earlier versions, and what they are now.
-_MOVED = {
+# Other words for commands and flags, and what they are here.
+_SYNONYMS = {
     "parse": "translate",
     "trace": "plot trace",
     "attention": "plot attention",
@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
             own = list(itertools.takewhile(_is_flag, words))
             for word in words[len(own) :][:1]:
                 if word not in self.commands:
-                    self._refuse("command", word, [*self.commands, *_MOVED])
+                    self._refuse("command", word, [*self.commands, *_SYNONYMS])
             words = own
         flags = list(self._option_string_actions)
         known = [*flags, *("--data" for a in self._actions if a.dest == "data")]
@@ -89,7 +89,7 @@ class CommandParser(argparse.ArgumentParser):
         if found:
             word = found[0]
             if word not in (*self.commands, *self._option_string_actions):
-                word = _MOVED[word]
+                word = _SYNONYMS[word]
             hint = f"Did you mean {word}?"
         self.error(f"there is no {kind} {name}. {hint}")
 

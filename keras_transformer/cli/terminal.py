@@ -87,7 +87,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def written(path: str | None) -> Iterator[TextIO]:
-    """Yields standard output, or a new file that is there after the block.
+    """Yields standard output, or a new file, which is written atomically.
 
     If the block raises InputError, it has what was written before.
     """

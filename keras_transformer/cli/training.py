@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import keras_transformer as kt
-from keras_transformer.cli.given import (
+from keras_transformer.cli.arguments import (
     given_values,
     open_corpus,
     open_translator,
@@ -49,7 +49,6 @@ _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
         "use the tokenizer of this run, as `train --init-from` needs",
     ),
     field_flags(Recipe, ("vocab_size", "max_length")),
-    needs_tensorflow=False,
 )
 def prepare(options: argparse.Namespace) -> None:
     """Tokenize a large corpus for training."""
@@ -117,7 +116,6 @@ def prepare(options: argparse.Namespace) -> None:
         title="architecture",
         common=("num_layers", "d_model"),
     ),
-    needs_tensorflow=False,
 )
 def train(options: argparse.Namespace) -> None:
     """Train on a parallel corpus."""
@@ -173,6 +171,7 @@ def train(options: argparse.Namespace) -> None:
 )
 def evaluate(options: argparse.Namespace) -> None:
     """Measure BLEU or F1 on a split."""
+    import_tensorflow_quietly()
     from keras_transformer.train import evaluation
     from keras_transformer.train.strategy import check_one_worker
 
@@ -215,7 +214,6 @@ def evaluate(options: argparse.Namespace) -> None:
         choices=tuple(FORMATS),
     ),
     TARGET_LANGUAGE,
-    needs_tensorflow=False,
 )
 def import_(options: argparse.Namespace) -> None:
     """Turn a model of another system into a run."""
@@ -254,7 +252,7 @@ def import_(options: argparse.Namespace) -> None:
 
 
 def _check_no_run(output: str) -> None:
-    """Raises InputError if there is something, but for an empty folder."""
+    """Raises InputError unless there is nothing, or an empty folder."""
     path = Path(output)
     if path.is_dir() and not any(path.iterdir()):
         return
@@ -306,7 +304,6 @@ def _description(found: ForeignModel) -> str:
         "number of checkpoints (default: as many as training keeps, 5 for "
         "base and 20 for big)",
     ),
-    needs_tensorflow=False,
 )
 def average(options: argparse.Namespace) -> None:
     """Average the last checkpoints of a run."""
@@ -323,7 +320,7 @@ def average(options: argparse.Namespace) -> None:
         print(f"  {name}")
 
 
-@command(needs_tensorflow=False)
+@command()
 def presets(options: argparse.Namespace) -> None:
     """List the presets and their parameters."""
     print(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
-from keras_transformer.cli.given import open_translator, workers_of
+from keras_transformer.cli.arguments import open_translator, workers_of
 from keras_transformer.cli.options import (
     MODELS_OR_EXPORT,
     N_BEST,
@@ -78,7 +78,6 @@ def _streams(text: str) -> tuple:
         ),
         title="trees, of runs that parse",
     ),
-    needs_tensorflow=False,
 )
 def translate(options: argparse.Namespace) -> None:
     """Translate or parse text line by line, or a page."""
@@ -258,7 +257,7 @@ def _print_text(
     if options.n_best is None:
         print(texts[0], file=stream)
     else:
-        _print_n_best(options, number, found.scores, texts, stream)
+        _print_n_best(number, found.scores, texts, stream)
 
 
 def _print_tree(
@@ -272,7 +271,7 @@ def _print_tree(
     # An empty line has no tree.
     tree = kt.parsing.Tree.from_string(text) if text else None
     if options.n_best is not None:
-        _print_n_best(options, number, found.scores, found.texts, stream)
+        _print_n_best(number, found.scores, found.texts, stream)
     elif tree is None or options.one_line:
         print(text, file=stream)
     else:
@@ -284,15 +283,12 @@ def _print_tree(
 
 
 def _print_n_best(
-    options: argparse.Namespace,
     number: int,
     scores: list[float],
     texts: list[str],
     stream: TextIO,
 ) -> None:
-    # A SavedModel may have more.
-    best = slice(options.n_best)
-    for score, text in zip(scores[best], texts[best], strict=True):
+    for score, text in zip(scores, texts, strict=True):
         print(f"{number}\t{score:.4f}\t{text}", file=stream)
 
 
@@ -303,7 +299,6 @@ def _print_n_best(
         title="input and output",
     ),
     field_flags(BeamSearch, ("alpha", "length_penalty"), title="search"),
-    needs_tensorflow=False,
 )
 def score(options: argparse.Namespace) -> None:
     """Score given translations."""

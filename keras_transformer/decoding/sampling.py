@@ -46,7 +46,7 @@ def sample(
 ) -> loop.SearchResult:
     """Draws continuations of `bos_id` at random; see `Sampling`.
 
-    Arguments are those of `beam_search`, but for `settings`, whose fields may
+    Arguments are those of `beam_search`, except `settings`, whose fields may
     be scalar tensors in a graph, and `keys`, integers `[B]`: what is drawn for
     a sentence depends on its key, the seed and the probabilities, and not on
     the rest of the batch. A sample always continues its own slot. The first of

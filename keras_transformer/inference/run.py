@@ -25,7 +25,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import read_json
+from keras_transformer.support.files import check_kinds, read_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 
@@ -95,12 +95,7 @@ class Run:
             )
         kinds = dict(model=dict, recipe=dict, statistics=dict)
         kinds |= dict.fromkeys(("id", "task", "tokenizer"), str)
-        for name, kind in kinds.items():
-            if not isinstance(values.get(name), kind):
-                raise InputError(
-                    f"{file} must have the {kind.__name__} {name!r}. "
-                    f"Received: {name}={values.get(name)!r}"
-                )
+        check_kinds(file, values, kinds)
         search = values.get("search")
         if search is not None:
             search = BeamSearch.from_dict(search, str(file))

@@ -24,11 +24,19 @@ from keras_transformer.inference.texts import (
     read_sources,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import read_json
+from keras_transformer.support.fields import integer_from
+from keras_transformer.support.files import check_kinds, read_json
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 
 _FILE = "saved_model.pb"
 _METADATA_FILE = "assets.extra/keras_transformer.json"
+# What metadata must be, where it is there.
+_KINDS = {
+    "runs": list,
+    "search": dict,
+    "dtype": (str, type(None)),
+    "max_length": (int, type(None)),
+}
 _CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
 
 
@@ -56,19 +64,31 @@ def read_metadata(path: Path) -> dict[str, Any]:
         InputError: If it is damaged.
     """
     file = newest_version(path) / _METADATA_FILE
-    return read_json(file) if file.exists() else {}
+    if not file.exists():
+        return {}
+    metadata = read_json(file)
+    known = {name: _KINDS[name] for name in _KINDS if name in metadata}
+    check_kinds(file, metadata, known)
+    if not all(isinstance(run, dict) for run in metadata.get("runs", ())):
+        raise InputError(
+            f"{file} must have runs that are objects. Received: "
+            f"{metadata['runs']!r:.100}"
+        )
+    return metadata
 
 
 class SavedModelTranslator(BaseTranslator):
     """Translates text with a SavedModel that `export` wrote.
 
-    It does what `Translator` does with a run. Search and number of
-    translations are those of the export. Several threads may use it.
+    It does what `Translator` does with a run. The search is that of the
+    export. Several threads may use it.
 
     Args:
         path: The folder of the SavedModel.
         metadata: Its `keras_transformer.json`; may be empty.
         signatures: Its signatures; `serving_default` is needed.
+        num_translations: Translations returned per text, n, at most as many
+            as the model was exported with, which is the default.
 
     Example:
 
@@ -83,6 +103,7 @@ class SavedModelTranslator(BaseTranslator):
         path: Path,
         metadata: dict[str, Any],
         signatures: dict[str, Signature],
+        num_translations: int | None = None,
     ) -> None:
         self.path = path
         self.metadata = metadata
@@ -100,25 +121,40 @@ class SavedModelTranslator(BaseTranslator):
                 f"writes it. Received: {', '.join(outputs) or 'none'}"
             )
         self.task: Task = found[0]
-        self.num_translations: int = outputs[self.task.output].shape[1]
+        exported = outputs[self.task.output].shape[1]
+        if num_translations is None:
+            num_translations = exported
+        if not integer_from(1, exported).accepts(num_translations):
+            raise InputError(
+                f"{path} was exported with {exported} translations per text. "
+                f"Received: num_translations={num_translations}. Choose as "
+                "many or fewer, or export the run again."
+            )
+        self.num_translations: int = num_translations
         # Unknown, if it was exported with other settings than of beam search.
         search = metadata.get("search", {})
-        self.search = BeamSearch(**search) if "beam_size" in search else None
+        self.search = None
+        if "beam_size" in search:
+            self.search = BeamSearch.from_dict(search, str(path))
         self.dtype: str | None = metadata.get("dtype")
         self.max_length = metadata.get("max_length")
         self.version = int(path.name) if path.name.isdecimal() else 1
 
     @classmethod
-    def open(cls, path: str | os.PathLike) -> "SavedModelTranslator":
+    def open(
+        cls, path: str | os.PathLike, num_translations: int | None = None
+    ) -> "SavedModelTranslator":
         """Returns the translator of a SavedModel.
 
         Args:
             path: A folder that `keras-transformer export` wrote, or one with
                 several of them, named by their versions: the newest is used.
+            num_translations: As of the class.
 
         Raises:
-            InputError: If it is not such a folder, its metadata are damaged,
-                or TensorFlow or tensorflow-text is not installed.
+            InputError: If it is not such a folder, a file is damaged, it
+                returns fewer translations, or TensorFlow or tensorflow-text
+                is not installed.
         """
         folder = newest_version(Path(path))
         if folder is None:
@@ -135,9 +171,15 @@ class SavedModelTranslator(BaseTranslator):
                 'them with: pip install "keras-transformer-nmt[tensorflow]"'
             ) from error
         metadata = read_metadata(folder)
-        loaded = tf.saved_model.load(folder)
+        try:
+            loaded = tf.saved_model.load(folder)
+        except (OSError, ValueError, tf.errors.OpError) as error:
+            raise InputError(
+                f"{folder} must be a SavedModel. Received: {error!s:.200}. "
+                "Export the run again."
+            ) from error
         signatures = graph_signatures(loaded.signatures)
-        translator = cls(folder, metadata, signatures)
+        translator = cls(folder, metadata, signatures, num_translations)
         translator._loaded = loaded  # the signatures do not own its variables
         return translator
 
@@ -173,13 +215,15 @@ class SavedModelTranslator(BaseTranslator):
             inputs["prefix"], name = prefixes, "translate_prefix"
         columns = self._call(name, inputs, batch_tokens)
         fields = [self.task.output, *Translation._fields[1:]]
+        n = self.num_translations
         translations = [
             Translation(
                 # A model may spell bytes that are not UTF-8.
-                [text.decode("utf-8", "replace") for text in best],
-                *rest,
+                [text.decode("utf-8", "replace") for text in texts[:n]],
+                scores[:n],
+                *flags,
             )
-            for best, *rest in zip(
+            for texts, scores, *flags in zip(
                 *(columns[x] for x in fields if x in columns), strict=True
             )
         ]

@@ -7,7 +7,11 @@ from typing import Any
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import read_json, sha256_of
+from keras_transformer.support.files import (
+    check_kinds,
+    read_json,
+    sha256_of,
+)
 from keras_transformer.text import Vocabulary, open_vocabulary
 
 FORMAT = 1
@@ -75,16 +79,7 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
             f"format={found!r}. It was written by another version: use that "
             "version, or export the model again."
         )
-    wrong = [
-        name
-        for name, kind in _KINDS.items()
-        if name not in metadata or not isinstance(metadata[name], kind)
-    ]
-    if wrong:
-        raise InputError(
-            f"{file} must have the metadata of an export. Received: "
-            f"{wrong[0]}={metadata.get(wrong[0])!r}. Export the model again."
-        )
+    check_kinds(file, metadata, _KINDS)
     return metadata
 
 

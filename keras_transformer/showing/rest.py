@@ -168,7 +168,9 @@ def _answer(
         raise InputError(f"{_BODY} Received: invalid JSON: {error}") from error
     if not isinstance(body, dict):
         raise _refused("another value than an object", body)
-    name = body.get("signature_name", "serving_default")
+    name = body.get("signature_name", "")
+    if name == "":
+        name = "serving_default"
     if not isinstance(name, str) or name not in signatures:
         raise InputError(
             "The signature_name must be one of "
@@ -210,7 +212,7 @@ def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
     """Returns values by the names of inputs, of which one needs no name."""
     if not _is_named(value) and len(names) == 1:
         return {names[0]: value}
-    if not isinstance(value, dict) or set(value) != set(names):
+    if not isinstance(value, dict) or not set(names) <= set(value):
         raise InputError(
             f"{where} must have a value for each of {', '.join(names)}. "
             f"Received: {value!r:.100}"
@@ -219,11 +221,22 @@ def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
 
 
 def _columns_of_rows(rows: Any, names: list[str]) -> dict[str, list]:
-    if not isinstance(rows, list):
-        raise InputError(f"instances must be a list. Received: {rows!r:.100}")
+    if not isinstance(rows, list) or not rows:
+        raise InputError(
+            f"instances must be a list with values. Received: {rows!r:.100}"
+        )
     named = [
         _named(row, names, f"instances[{i}]") for i, row in enumerate(rows)
     ]
+    # TensorFlow Serving ignores further names in "inputs", but not here.
+    if any(set(row) != set(names) for row in named) or (
+        len(set(map(_is_named, rows))) > 1
+    ):
+        raise InputError(
+            f"instances must all be objects with {', '.join(names)} and "
+            "nothing else, or all be plain values of a single input. "
+            f"Received: {rows!r:.100}"
+        )
     return {name: [row[name] for row in named] for name in names}
 
 

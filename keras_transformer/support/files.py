@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -120,6 +120,31 @@ def read_json(path: str | os.PathLike) -> Any:
         raise InputError(
             f"{path} is not valid JSON. Received: {error}"
         ) from error
+
+
+def check_kinds(
+    file: str | os.PathLike, values: Any, kinds: Mapping[str, Any]
+) -> None:
+    """Raises InputError unless a JSON object has values of some types.
+
+    Args:
+        file: Where it was read, for the message.
+        values: What was read, of any type.
+        kinds: A type, or a tuple of types, by name.
+    """
+    if not isinstance(values, dict):
+        raise InputError(
+            f"{file} must have a JSON object. Received: {values!r:.100}"
+        )
+    for name, kind in kinds.items():
+        if name not in values or not isinstance(values[name], kind):
+            some = kind if isinstance(kind, tuple) else (kind,)
+            expected = " or ".join(one.__name__ for one in some)
+            raise InputError(
+                f"{file} must have {name!r} of type {expected}. Received: "
+                f"{name}={values.get(name)!r:.100}. It is damaged, or another "
+                "version wrote it."
+            )
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:

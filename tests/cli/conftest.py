@@ -9,7 +9,7 @@ import pytest
 from commands import Result, write_corpus
 
 from keras_transformer import cli
-from keras_transformer.cli import given, inference
+from keras_transformer.cli import arguments, inference
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.texts import Score, Translation
@@ -120,7 +120,7 @@ class FakeTranslator:
 @pytest.fixture
 def any_run(monkeypatch):
     """Lets commands take the names of runs that do not exist."""
-    monkeypatch.setattr(given, "check_run", lambda *_: None)
+    monkeypatch.setattr(arguments, "check_run", lambda *_: None)
 
 
 @pytest.fixture
@@ -185,6 +185,8 @@ def saved(monkeypatch, tmp_path):
         {"runs": [{"recipe": {"data": "embedded"}}]},
     )
     name = "keras_transformer.inference.saved_model.SavedModelTranslator.open"
-    fake = FakeTranslator(None, None, None, 2, None, None)
-    monkeypatch.setattr(name, lambda path: fake)
+    monkeypatch.setattr(
+        name,
+        lambda path, n: FakeTranslator(None, None, None, n, None, None),
+    )
     return tmp_path

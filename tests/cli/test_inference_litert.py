@@ -91,15 +91,6 @@ def test_an_export_is_not_averaged(run_cli, fake_exports, folder, first):
     assert not fake_exports
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["export", "--output", "x"]],
-)
-def test_other_commands_need_a_run(run_cli, fake_exports, folder, command):
-    result = run_cli(command[0], folder, *command[1:])
-    check_refused(result, "needs a run", f"{folder}, an export, which")
-
-
 # === A real export ===
 
 

@@ -114,7 +114,10 @@ def test_a_run_without_a_checkpoint(run):
         ("[]", "format=None"),
         ('{"format": 99}', "format=99"),
         ('{"format": 2}', "format=2"),
-        ('{"format": 3}', "must have the dict 'model'"),
+        (
+            '{"format": 3}',
+            "must have 'model' of type dict. Rec",
+        ),
     ],
 )
 def test_an_invalid_config_is_refused(run, content, message):

@@ -3,14 +3,17 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 import keras_transformer as kt
 from keras_transformer.cli import main
+from keras_transformer.export.signatures import Signatures
 from keras_transformer.inference.saved_model import (
     SavedModelTranslator,
     is_export,
 )
+from keras_transformer.inference.signatures import graph_signatures
 
 TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat 🙂 sleeps.", "dog"]
 
@@ -30,6 +33,16 @@ def test_translations_are_those_of_the_translator(opened, translator):
     assert opened.translate(["cat"])[0] == opened.translate("cat")
     assert opened.translate([]) == []
     assert opened(["dog"]) == ["Hund"]
+
+
+def test_fewer_translations_than_exported(opened, exported):
+    best = opened.translate("dog")
+    found = SavedModelTranslator.open(exported, 2).translate("dog")
+    assert len(best.texts) == 3
+    assert (found.texts, found.scores) == (best.texts[:2], best.scores[:2])
+    for n in (0, 4):
+        with pytest.raises(kt.InputError, match=f"exported with 3.*={n}. "):
+            SavedModelTranslator.open(exported, n)
 
 
 def test_what_is_known_of_an_export(opened, translator, exported):
@@ -78,8 +91,6 @@ class Scores:
         self.cut = cut
 
     def call(self, inputs):
-        import numpy as np
-
         values = np.arange(len(inputs["text"]), dtype=np.float32)
         flags = np.full(len(inputs["text"]), False)
         cut = flags | (inputs["translation"] == self.cut)
@@ -104,6 +115,20 @@ def test_scores(opened):
         found.score(["a", "b"], ["a", "x"])
 
 
+def test_scores_are_those_of_the_translator(opened, translator):
+    """The signature that an export would have; exporting it takes long."""
+    graphs = graph_signatures(
+        Signatures(translator).make(["serving_default", "score"])
+    )
+    found = SavedModelTranslator(
+        opened.path, {}, {**opened.signatures, **graphs}
+    ).score(TEXTS, ["das Haus", "Hund", "", "x y z", "Katze"])
+    expected = translator.score(
+        TEXTS, ["das Haus", "Hund", "", "x y z", "Katze"]
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_folders_that_are_no_export(tmp_path, opened, exported):
     with pytest.raises(kt.InputError, match="folder with saved_model.pb"):
         SavedModelTranslator.open(tmp_path)
@@ -112,7 +137,20 @@ def test_folders_that_are_no_export(tmp_path, opened, exported):
         SavedModelTranslator(tmp_path, {}, signatures)
     folder = shutil.copytree(exported, tmp_path / "1")
     metadata = folder / "assets.extra" / "keras_transformer.json"
-    json.loads(metadata.read_text())
-    metadata.write_text("{")
-    with pytest.raises(kt.InputError, match="is not valid JSON"):
+    values = json.loads(metadata.read_text())
+    for wrong, message in (
+        ("{", "is not valid JSON"),
+        ("[]", "must have a JSON object"),
+        ({"runs": 3}, "must have 'runs' of type list. Received: runs=3"),
+        ({"runs": [3]}, "must have runs that are objects"),
+        ({"search": {"beam_size": 2, "new": 1}}, "valid values of beam_size"),
+    ):
+        if isinstance(wrong, dict):
+            wrong = json.dumps({**values, **wrong})
+        metadata.write_text(wrong)
+        with pytest.raises(kt.InputError, match=message):
+            SavedModelTranslator.open(folder)
+    metadata.unlink()
+    (folder / "saved_model.pb").write_bytes(b"damaged")
+    with pytest.raises(kt.InputError, match="must be a SavedModel. Received"):
         SavedModelTranslator.open(folder)

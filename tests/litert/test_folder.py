@@ -125,7 +125,7 @@ def test_an_export_for_another_system(tmp_path, file, system):
 @pytest.mark.parametrize("value", [..., None])
 def test_incomplete_metadata(copy, name, value):
     change_metadata(copy, **{name: value})
-    refused(copy, f"{name}=None. Export")
+    refused(copy, f"{name}=None. It is damaged, or another version")
 
 
 def test_a_search_of_another_version(copy):

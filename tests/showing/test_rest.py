@@ -69,7 +69,7 @@ def address(several):
 
 @pytest.mark.parametrize(
     "texts",
-    [["dog", "cat"], [{"text": "dog"}], [], [{"b64": "ZG9n"}]],
+    [["dog", "cat"], [{"text": "dog"}], [{"b64": "ZG9n"}]],
 )
 def test_rows_are_those_of_the_translator(address, several, texts):
     status, found = predict(address, {"instances": texts})
@@ -84,10 +84,19 @@ def test_rows_are_those_of_the_translator(address, several, texts):
         assert ours["source_truncated"] is theirs.source_truncated
 
 
-@pytest.mark.parametrize("inputs", [["dog", "cat"], {"text": ["dog", "cat"]}])
-@pytest.mark.parametrize("version", ["", "/versions/1"])
-def test_columns(address, several, inputs, version):
-    body = {"signature_name": "serving_default", "inputs": inputs}
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["dog", "cat"],
+        {"text": ["dog", "cat"]},
+        {"text": ["dog", "cat"], "ignored": 1},
+    ],
+)
+@pytest.mark.parametrize(
+    ("version", "name"), [("", "serving_default"), ("/versions/1", "")]
+)
+def test_columns(address, several, inputs, version, name):
+    body = {"signature_name": name, "inputs": inputs}
     path = PREDICT.replace(":", f"{version}:")
     status, text = fetch(address + path, body)
     expected = [one.texts for one in several.translate(["dog", "cat"])]
@@ -151,7 +160,11 @@ def test_infinity_is_written_as_tensorflow_serving_does(address):
             {"instances": [], "inputs": []},
             'not one of "instances" and "inputs"',
         ),
-        ({"instances": "dog"}, "instances must be a list. Received: 'dog'"),
+        # As TensorFlow Serving: its tensorflow_serving/util/json_tensor.cc.
+        ({"instances": "dog"}, "a list with values. Received: 'dog'"),
+        ({"instances": []}, "instances must be a list with values. Received: "),
+        ({"instances": ["a", {"text": "b"}]}, "must all be objects with text"),
+        ({"instances": [{"text": "a", "x": "b"}]}, "text and nothing else"),
         (
             {"inputs": {"other": ["dog"]}},
             "inputs must have a value for each of",

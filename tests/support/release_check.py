@@ -73,7 +73,10 @@ from keras_transformer.beam import command
 import ai_edge_litert.interpreter, sentencepiece
 from keras_transformer.litert import LiteRTTranslator
 """,
-    "web": "import fastapi, pydantic, uvicorn",
+    "web": """
+import keras_transformer as kt
+kt.web.check_installed()
+""",
     "convert": "import yaml",
     "ctranslate2": "import ctranslate2",
     "docs": "import material, mkdocs, mkdocstrings, nbconvert",

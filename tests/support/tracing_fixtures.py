@@ -1,4 +1,4 @@
-"""A search over tables by hand, in the place of a translator."""
+"""A search over tables by hand, instead of a translator."""
 
 import types
 

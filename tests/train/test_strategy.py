@@ -55,7 +55,8 @@ WORKERS = {"worker": ["a:1", "b:1"]}
         {"cluster": 3, "task": TASK},
         {"cluster": WORKERS},
         {"cluster": {"worker": "a:1"}, "task": TASK},
-        {"cluster": {**WORKERS, "chief": ["c:1"]}, "task": TASK},
+        {"cluster": {**WORKERS, "chief": ["c:1", "d:1"]}, "task": TASK},
+        {"cluster": {**WORKERS, "ps": ["c:1"]}, "task": TASK},
         {"cluster": WORKERS, "task": {"type": "chief", "index": 0}},
         {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
     ],
@@ -75,6 +76,10 @@ def test_a_command_for_one_worker(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     check_one_worker("average")
     config = {"cluster": WORKERS, "task": TASK}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(InputError, match="`average` .*TF_CONFIG with 2"):
+        check_one_worker("average")
+    config["cluster"] = {"worker": ["a:1"], "chief": ["c:1"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     with pytest.raises(InputError, match="`average` .*TF_CONFIG with 2"):
         check_one_worker("average")

@@ -1,11 +1,11 @@
-"""The commands that show something: `plot WHAT`."""
+"""`plot WHAT`: curves, attention, masks, searches, corpora."""
 
 import argparse
 import itertools
 from pathlib import Path
 
 import keras_transformer as kt
-from keras_transformer.cli.given import open_corpus, open_runs
+from keras_transformer.cli.arguments import open_corpus, open_runs
 from keras_transformer.cli.options import (
     DATA,
     MODEL,
@@ -18,6 +18,7 @@ from keras_transformer.cli.options import (
 from keras_transformer.showing.figures import PICTURES
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
+from keras_transformer.support.startup import import_tensorflow_quietly
 
 _TEXT = flag("text", "the source")
 _PICTURE = flag(
@@ -34,6 +35,7 @@ _UNTRAINED = {
 @command(RUN, _PICTURE, suffixes=PICTURES)
 def curve(options: argparse.Namespace) -> None:
     """The training of a run."""
+    import_tensorflow_quietly()
     from keras_transformer.train.log import read_log
 
     run = kt.Run.open(options.run)
@@ -68,7 +70,6 @@ def curve(options: argparse.Namespace) -> None:
         "layer that a picture shows, counted from 1 (default: the last)",
     ),
     SEARCH,
-    needs_tensorflow=False,
     suffixes=(".html", *PICTURES),
 )
 def attention(options: argparse.Namespace) -> None:
@@ -153,6 +154,7 @@ def trace(options: argparse.Namespace) -> None:
 )
 def positions(options: argparse.Namespace) -> None:
     """The sinusoids that encode positions."""
+    import_tensorflow_quietly()
     encoding = kt.layers.SinusoidalPositionalEncoding()
     encoding.build((None, None, options.d_model))
     vectors = encoding.vectors(range(options.length))
@@ -180,6 +182,7 @@ def positions(options: argparse.Namespace) -> None:
 )
 def schedule(options: argparse.Namespace) -> None:
     """The paper's learning rate."""
+    import_tensorflow_quietly()
     schedules = {
         f"d_model {width}, {warmup:,} warm-up steps": (
             kt.WarmupInverseSquareRoot(width, warmup)
@@ -202,6 +205,7 @@ def schedule(options: argparse.Namespace) -> None:
 )
 def corpus(options: argparse.Namespace) -> None:
     """Lengths and tokens of a corpus."""
+    import_tensorflow_quietly()
     run = kt.Run.open(options.run)
     data = open_corpus(options)
     pairs = list(itertools.islice(data.pairs(options.split), options.pairs + 1))

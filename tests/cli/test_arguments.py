@@ -3,8 +3,8 @@
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
+from keras_transformer.cli.arguments import with_flags
 from keras_transformer.cli.commands import argument_parser
-from keras_transformer.cli.given import with_flags
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,11 @@ from keras_transformer.cli.given import with_flags
             "from 1 to beam_size, runs/beam_size, beam_size.txt",
             "from 1 to --beam-size, runs/beam_size, beam_size.txt",
         ),
+        (
+            "train x --output runs/d_model=512",
+            "Received: runs/d_model=512, not beam_size=3",
+            "Received: runs/d_model=512, not beam_size=3",
+        ),
         # Neither a flag of the command nor its value.
         ("average x --output y", "alpha=2 format=1", "alpha=2 format=1"),
         (
@@ -54,7 +59,8 @@ def test_a_saved_model_translates(run_cli, saved, monkeypatch):
     assert (result.code, result.out) == (0, "A 0\nLIMIT 0\n")
     assert "line 2: perhaps incomplete" in result.err
     assert translated("--n-best", 1).out.startswith("1\t-0.0000\tA 0\n2\t")
-    for flags in (["--n-best", 3], ["--beam-size", 2], ["--sample"]):
+    assert len(translated("--n-best", 3).out.splitlines()) == 6
+    for flags in (["--beam-size", 2], ["--sample"]):
         check_refused(translated(*flags), "exported", *map(str, flags[:1]))
     check_refused(translated(saved), "is used alone")
 
@@ -67,9 +73,21 @@ def test_a_saved_model_is_evaluated(run_cli, saved):
     assert "chrF" in out and "perplexity" not in out
 
 
-def test_a_saved_model_is_not_a_run(run_cli, tmp_path):
-    (tmp_path / "1").mkdir()
-    (tmp_path / "1" / "saved_model.pb").touch()
-    for path in (tmp_path, tmp_path / "1"):
-        result = run_cli("export", path, "--output", "y")
-        check_refused(result, "needs a run", f"{path}, an export")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "export EXPORT --output y",
+        "plot curve EXPORT --output y.png",
+        "plot trace EXPORT text",
+        "average EXPORT --output y",
+        "train embedded --init-from EXPORT --output y",
+    ],
+)
+@pytest.mark.parametrize(
+    "file", ["1/saved_model.pb", "saved_model.pb", "keras_transformer.json"]
+)
+def test_an_export_is_not_a_run(run_cli, tmp_path, words, file):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    result = run_cli(*words.replace("EXPORT", str(tmp_path)).split())
+    check_refused(result, "needs a run", f"{tmp_path}, an export, which")

@@ -43,8 +43,9 @@ def check_given(options: argparse.Namespace) -> None:
     """Raises InputError for what can be found wrong without TensorFlow."""
     given = vars(options)
     runs = [*given.get("runs", ()), given.get("run"), given.get("init_from")]
+    takes_export = given.get("takes_export", False)
     for path in filter(None, runs):
-        check_run(path, given.get("checkpoint"))
+        check_run(path, given.get("checkpoint"), takes_export)
     if given_values(options, BeamSearch) or "sample" in given:
         search_of(options, BeamSearch())
     for path in given.get("input") or ():
@@ -70,11 +71,16 @@ def check_given(options: argparse.Namespace) -> None:
             kt.train.open_corpus(data, source, target)
 
 
-def check_run(path: str, checkpoint: str | None = None) -> None:
+def check_run(path: str, checkpoint: str | None, takes_export: bool) -> None:
     """Raises InputError unless a folder may be a run, or an export."""
     folder = Path(path)
     if litert.is_export(folder) or saved_model.is_export(folder):
-        return
+        if takes_export:
+            return
+        raise InputError(
+            f"The command needs a run. Received: {path}, an export, which "
+            "translate, evaluate, score and serve take"
+        )
     if not (folder / "config.json").is_file():
         problem = "has none" if folder.is_dir() else "is not there"
         raise InputError(
@@ -119,7 +125,9 @@ def with_flags(message: str, options: argparse.Namespace) -> str:
         )
 
     names = "|".join(flags)
-    message = re.sub(rf"\b({names})=('[^']*'|[^\s,;]*[^\s,;.])", value, message)
+    message = re.sub(
+        rf"(?<![\w/.=-])({names})=('[^']*'|[^\s,;]*[^\s,;.])", value, message
+    )
     # A word with "_" is a name wherever it stands, others before a verb.
     words = "|".join(["_", *(name for name in flags if "_" in name)])
     return re.sub(
@@ -196,14 +204,8 @@ def _open_saved_model(
     """Does what `open_translator` does, for a SavedModel."""
     _check_export(options, BeamSearch, Sampling)
     import_tensorflow_quietly()
-    translator = saved_model.SavedModelTranslator.open(options.runs[0])
-    if _n_best(options) > translator.num_translations:
-        raise InputError(
-            f"{options.runs[0]} was exported with --n-best "
-            f"{translator.num_translations}. Received: --n-best "
-            f"{options.n_best}"
-        )
-    return translator
+    (path,) = options.runs
+    return saved_model.SavedModelTranslator.open(path, _n_best(options))
 
 
 def open_runs(
@@ -213,11 +215,6 @@ def open_runs(
 
     Their dtype is that of --dtype, unless it is given here.
     """
-    if given_export(options):
-        raise InputError(
-            f"The command needs a run. Received: {' '.join(options.runs)}, an "
-            "export, which translate, evaluate, score and serve take"
-        )
     import_tensorflow_quietly()
     runs = [kt.Run.open(path, options.target_language) for path in options.runs]
     task = runs[0].task
@@ -272,7 +269,9 @@ def _corpus_of(
     runs = [*vars(options).get("runs", ()), vars(options).get("run")]
     if (run := runs[0]) is None:  # for a command that makes one
         return given
-    recipe = _recorded(run).get("recipe", {})
+    recipe = _recorded(run).get("recipe")
+    if not isinstance(recipe, dict):
+        recipe = {}  # `Run.open` refuses it
     trained = recipe.get("source"), recipe.get("target")
     languages = given[1] or trained[0], given[2] or trained[1]
     # Other systems may have other codes for the same languages.
@@ -295,7 +294,7 @@ def _recorded(path: str) -> dict[str, Any]:
     else:
         metadata = {"runs": [read_json(folder / "config.json")]}
     found = next(iter(metadata.get("runs", ())), {})
-    return found if isinstance(found, dict) else {}  # `Run.open` refuses it
+    return found if isinstance(found, dict) else {}  # likewise
 
 
 def _recorded_data(run: str, name: str | None) -> list[str]:
