@@ -156,7 +156,7 @@ class BeamSearch(_Settings):
         """Returns the settings that a file has, as plain values.
 
         Raises:
-            InputError: If the values are invalid; the message names.`owner`.
+            InputError: If the values are invalid; the message names `owner`.
         """
         try:
             return cls(**values)

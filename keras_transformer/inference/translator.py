@@ -315,7 +315,7 @@ class Translator(BaseTranslator):
     def one_source(self, text: Any, what: str) -> tuple[tf.RaggedTensor, str]:
         """Returns the ids of one text `[1, (S)]`, and the text.
 
-        Raises InputError that names.`what` the text is needed for, if there
+        Raises InputError that names `what` the text is needed for, if there
         is not exactly one, or it has no tokens or more than the model reads.
         """
         texts, is_single = read_texts(text, "text")
