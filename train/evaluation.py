@@ -120,6 +120,8 @@ def describe(results: dict[str, Any]) -> str:
     scored = results["perplexity_sentences"]
     if scored:
         add("perplexity", f"{results['perplexity']:.2f}", "per token")
+    else:
+        add("perplexity", "-", "no pair was scored; a SavedModel scores none")
     if 0 < scored < results["sentences"]:
         lines.append(
             f"perplexity is that of {scored:,} sentences: the others are empty "
@@ -224,7 +226,7 @@ def _nll(
 
 
 def _no_nll(*_: Any) -> tuple[None, int]:
-    return None, 0  # tokens cannot be counted
+    return None, 0  # which pairs are too long is unknown without tokenizer
 
 
 def _nll_of_scores(

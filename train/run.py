@@ -226,8 +226,10 @@ def check_free(path: str | os.PathLike, for_run: bool = True) -> None:
             names.discard("lock")
         if not names:
             return
-    content = "a run" if is_run else "other files"
+    content = "contains a run" if is_run else "contains other files"
+    if path.is_file():
+        content = "is a file"
     raise InputError(
-        f"{path} already contains {content}. Nothing is overwritten. Choose "
-        "another output, or remove it first."
+        f"{path} already {content}. Nothing is overwritten. Choose another "
+        "output, or remove it first."
     )

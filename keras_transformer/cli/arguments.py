@@ -6,6 +6,7 @@ before it is imported, which takes seconds.
 
 import argparse
 import dataclasses
+import math
 import os
 import re
 from pathlib import Path
@@ -47,7 +48,14 @@ def check_given(options: argparse.Namespace) -> None:
     for path in filter(None, runs):
         check_run(path, given.get("checkpoint"), takes_export)
     if given_values(options, BeamSearch) or "sample" in given:
-        search_of(options, BeamSearch())
+        search = search_of(options, BeamSearch())
+        if "beam_size" in given and "n_best" in given:
+            search.returning(_n_best(options))
+    if "-" in (*(given.get("input") or ()), given.get("output")):
+        raise InputError(
+            "A standard stream has no name. Leave out --input to read standard "
+            "input, and --output to write standard output. Received: -"
+        )
     for path in given.get("input") or ():
         if not os.path.exists(path) or os.path.isdir(path):
             problem = "a folder" if os.path.isdir(path) else "nothing there"
@@ -68,7 +76,13 @@ def check_given(options: argparse.Namespace) -> None:
     if "data" in given:
         data, source, target = _corpus_of(options)
         if not data[0].startswith("tfds:"):  # which may be downloaded
-            kt.train.open_corpus(data, source, target)
+            corpus = kt.train.open_corpus(data, source, target)
+            if "split" in given and given["split"] not in corpus.splits:
+                raise InputError(
+                    f"{corpus.name} has the splits {', '.join(corpus.splits)}. "
+                    f"Received: --split {given['split']}. Choose another "
+                    "--split or other --data."
+                )
 
 
 def check_run(path: str, checkpoint: str | None, takes_export: bool) -> None:
@@ -83,6 +97,8 @@ def check_run(path: str, checkpoint: str | None, takes_export: bool) -> None:
         )
     if not (folder / "config.json").is_file():
         problem = "has none" if folder.is_dir() else "is not there"
+        if folder.is_file():
+            problem = "is a file; --input names what to read"
         raise InputError(
             "A run folder, which `keras-transformer train`, `average` and "
             "`import` write, has a config.json, a SavedModel a "
@@ -93,11 +109,19 @@ def check_run(path: str, checkpoint: str | None, takes_export: bool) -> None:
     names = sorted(file.name.partition(".")[0] for file in files)
     # As `Run.find_checkpoint`, which also knows what is wrong without any.
     steps = [name.removeprefix("step-").lstrip("0") or "0" for name in names]
+    steps.sort(key=lambda step: int(step) if step.isdecimal() else math.inf)
     if names and checkpoint not in (None, "last", *steps):
         raise InputError(
-            f"{path} has the checkpoints {', '.join(sorted(steps, key=len))}, "
-            f"last. Received: --checkpoint {checkpoint}"
+            f"{path} has the checkpoints {', '.join(steps)}, last. Received: "
+            f"--checkpoint {checkpoint}"
         )
+
+
+def is_run(path: str) -> bool:
+    """Returns whether a folder is a run: others have a config.json, too."""
+    file = Path(path, "config.json")
+    values = read_json(file) if file.is_file() else None
+    return isinstance(values, dict) and "recipe" in values
 
 
 def with_flags(message: str, options: argparse.Namespace) -> str:
@@ -125,6 +149,7 @@ def with_flags(message: str, options: argparse.Namespace) -> str:
         )
 
     names = "|".join(flags)
+    message = message.replace(" or None. Received: ", ". Received: ")
     message = re.sub(
         rf"(?<![\w/.=-])({names})=('[^']*'|[^\s,;]*[^\s,;.])", value, message
     )
@@ -132,7 +157,7 @@ def with_flags(message: str, options: argparse.Namespace) -> str:
     words = "|".join(["_", *(name for name in flags if "_" in name)])
     return re.sub(
         rf"(?:^|(?<=\. ))(?:{names})(?= (?:must|needs) )"
-        rf"|(?<![\w/.=-])(?:{words})(?![\w/.=-])",
+        rf"|(?<![\w/.=-])(?:{words})(?![\w/=-]|\.\w)",
         lambda match: flags.get(match[0], match[0]),
         message,
         flags=re.MULTILINE,
@@ -185,7 +210,7 @@ def _check_export(options: argparse.Namespace, *searches: type) -> None:
             "An export is used alone, as it was exported: with its checkpoint, "
             "language, type and kind of search. Leave out other flags, or use "
             "the run; `export RUN1 RUN2` makes one of several. Received: "
-            + " ".join([*options.runs, *flags])
+            + " ".join([*options.runs, *dict.fromkeys(flags)])
         )
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -65,6 +66,16 @@ def add_commands(
 # === Flags ===
 
 
+class _Extend(argparse.Action):
+    """Joins the values of a repeated flag, which replace its default."""
+
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        earlier = getattr(namespace, self.dest)
+        if earlier is self.default:
+            earlier = []
+        setattr(namespace, self.dest, [*earlier, *values])
+
+
 def flag(
     name: str, text: str, is_rare: bool = False, **keywords: typing.Any
 ) -> Flag:
@@ -81,6 +92,9 @@ def flag(
         keywords.setdefault("type", positive_integer)
     if name.startswith("--") and not keywords:
         keywords["action"] = "store_true"
+    if name.startswith("--") and "nargs" in keywords:
+        # `--input A --input B` is `--input A B`.
+        keywords["action"] = _Extend
     if keywords.get("default") and "(default" not in text:
         text += " (default: %(default)s)"
 
@@ -137,7 +151,7 @@ def field_flags(
             _field_flag(
                 cls,
                 field,
-                value_types[field.name],
+                value_types,
                 common is not None and field.name not in common,
             )
             for field in dataclasses.fields(cls)
@@ -149,8 +163,12 @@ def field_flags(
 
 
 def _field_flag(
-    cls: type, field: dataclasses.Field, value_type: typing.Any, is_rare: bool
+    cls: type,
+    field: dataclasses.Field,
+    value_types: typing.Mapping[str, typing.Any],
+    is_rare: bool,
 ) -> Flag:
+    value_type = value_types[field.name]
     if isinstance(value_type, types.UnionType):  # such as `int | None`
         value_type = typing.get_args(value_type)[0]
     keywords: dict[str, typing.Any] = dict(action="store_true")
@@ -162,9 +180,14 @@ def _field_flag(
             choices=rule.choices or None,
             metavar=None if value_type is str else value_type.__name__.upper(),
         )
-    description = field.metadata["description"]
+    # The names of fields, in the middle of a text, are those of flags.
+    description = re.sub(
+        r"\w+_\w+",
+        lambda name: _flag_name(name[0]) if name[0] in value_types else name[0],
+        field.metadata["description"],
+    )
     return flag(
-        "--" + field.name.replace("_", "-"),
+        _flag_name(field.name),
         f"{description} (default: {_default_text(cls, field)})",
         is_rare,
         default=argparse.SUPPRESS,
@@ -172,13 +195,20 @@ def _field_flag(
     )
 
 
+def _flag_name(field: str) -> str:
+    return "--" + field.replace("_", "-")
+
+
 def _default_text(cls: type, field: dataclasses.Field) -> str:
-    text = str(field.default)
+    small = PRESETS["small"]  # the default of train
+    values = {**small._asdict(), **small.architecture, **small.recipe}
+    value = values.get(field.name, field.default)
+    text = "none" if value is None else str(value)
     if any(
         field.name in {"vocab_size", *preset.architecture, *preset.recipe}
         for preset in PRESETS.values()
     ):
-        text = f"the preset's; base: {text}"
+        text = f"the preset's; small: {text}"
     if cls is BeamSearch:
         of_trees = getattr(ParsingTask.search, field.name)
         if of_trees != field.default:
@@ -198,6 +228,7 @@ TARGET_LANGUAGE = flag(
     "--target-language LANGUAGE",
     "language to translate to, of a model with several: fra is short for "
     ">>fra<<, with which a source may also begin",
+    is_rare=True,
 )
 _DTYPE = flag(
     "--dtype",
@@ -257,7 +288,7 @@ DATA = flags(
 PRESET_NAMES = (
     "tiny, small, base, big, parsing-wsj; `keras-transformer presets` has all"
 )
-SEARCH = field_flags(BeamSearch, title="search")
+SEARCH = field_flags(BeamSearch, title="search", common=("beam_size", "alpha"))
 N_BEST = flag(
     "--n-best N",
     "print the N best outputs of each line, each in one line as line number, "

@@ -20,9 +20,11 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.startup import import_tensorflow_quietly
 
-_TEXT = flag("text", "the source")
+_TEXT = flag("text", "the source", metavar="TEXT")
 _PICTURE = flag(
-    "--output FILE", "picture to write: .png, .svg or .pdf", required=True
+    "--output FILE",
+    "picture to write, .png, .svg or .pdf; one that exists is replaced",
+    required=True,
 )
 
 # What no training has written, by a field of its recipe.

@@ -8,6 +8,7 @@ from pathlib import Path
 import keras_transformer as kt
 from keras_transformer.cli.arguments import (
     given_values,
+    is_run,
     open_corpus,
     open_translator,
     workers_of,
@@ -125,6 +126,8 @@ def train(options: argparse.Namespace) -> None:
     architecture = {k: v for k, v in architecture.items() if k not in values}
     # Checked before anything is computed.
     Recipe.from_preset(options.preset or "small", **values)
+    if options.init_from is None:
+        TransformerConfig.from_preset(options.preset or "small", **architecture)
     import_tensorflow_quietly()
     from keras_transformer.train.resume import default_values
 
@@ -178,7 +181,7 @@ def evaluate(options: argparse.Namespace) -> None:
     check_one_worker("evaluate")
     corpus = open_corpus(options)
     translator = open_translator(options)
-    checkpoints = getattr(translator, "checkpoints", [])  # no export has them
+    checkpoints = translator.checkpoints
     # Training may replace them meanwhile.
     steps = [kt.run.step_of(checkpoint) for _, checkpoint in checkpoints]
     print(f"decoding {options.split} of {corpus.name}")
@@ -193,7 +196,7 @@ def evaluate(options: argparse.Namespace) -> None:
     if len(checkpoints) != 1:
         print(evaluation.describe(results))
         kind = "an ensemble" if checkpoints else "an export"
-        print(f"not recorded: {', '.join(options.runs)} is {kind}")
+        print(f"not recorded: the results of {kind}")
         return
     ((run, checkpoint),), (step,) = checkpoints, steps
     results.update(evaluation.training_cost(run, step))
@@ -219,6 +222,11 @@ def import_(options: argparse.Namespace) -> None:
     """Turn a model of another system into a run."""
     # What is refused so far needs no TensorFlow.
     _check_no_run(options.output)
+    if is_run(options.folder):
+        raise InputError(
+            "The command reads models of other systems. Received: "
+            f"{options.folder}, which is a run already: use it as it is"
+        )
     found = kt.convert.read(
         options.folder, options.format, options.target_language
     )
@@ -318,6 +326,7 @@ def average(options: argparse.Namespace) -> None:
     print(f"{mean.path} holds the mean of")
     for name in mean.recipe["averaged"]:
         print(f"  {name}")
+    print(f"\nNext:\n  keras-transformer evaluate {mean.path}")
 
 
 @command()

@@ -62,7 +62,11 @@ def _streams(text: str) -> tuple:
         flag(
             "--sample", "draw translations at random, in place of beam search"
         ),
-        field_flags(Sampling, without=BeamSearch.__dataclass_fields__),
+        field_flags(
+            Sampling,
+            without=BeamSearch.__dataclass_fields__,
+            common=("temperature", "top_k", "top_p"),
+        ),
         title="sampling",
     ),
     flags(

@@ -29,7 +29,8 @@ class ShowVersions(argparse.Action):
         )
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"keras-transformer {__version__}")
+        # TensorFlow takes seconds.
+        print(f"keras-transformer {__version__}", flush=True)
         print(f"Python {platform.python_version()} on {platform.platform()}")
         print(f"Keras {version('keras')}")
         print(_tensorflow_and_devices())

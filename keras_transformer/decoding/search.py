@@ -211,7 +211,7 @@ class Sampling(_Settings):
     num_samples: int | None = described(
         _COUNT,
         "translations drawn per sentence, at most 256, of which the best are "
-        "returned; None draws as many as are returned",
+        "returned; by default as many as are returned",
         default=None,
     )
     alpha: float = described(**_ALPHA)

@@ -72,6 +72,8 @@ class BaseTranslator:
     """What a translator has beside its `translate` and its `metadata`."""
 
     max_length: int | None  # tokens that the model reads; None if unknown
+    checkpoints: Sequence[tuple[Any, Any]] = ()  # runs and files; no export has
+    version: int = 1  # of an exported model
 
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""

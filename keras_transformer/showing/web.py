@@ -112,7 +112,7 @@ def make_app(
     has_attention = hasattr(translator, "attention")
     has_documents = translator.task.targets_are_text
     source, target = translator.languages
-    version = getattr(translator, "version", 1)
+    version = translator.version
     app = FastAPI(title=name, openapi_url=None)
     app.include_router(make_router(name, version, signatures, max_characters))
 
@@ -187,7 +187,12 @@ def make_app(
     if has_documents:
 
         @app.post("/document")
-        async def document(request: Request, format: str = "text") -> Response:
+        async def document(
+            request: Request, format: str | None = None
+        ) -> Response:
+            content_type = request.headers.get("content-type", "")
+            is_html = content_type.startswith("text/html")
+            format = format or ("html" if is_html else "text")
             if format not in ("text", "html"):
                 raise InputError(
                     "The address must be /document?format=text or "

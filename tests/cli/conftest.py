@@ -12,7 +12,7 @@ from keras_transformer import cli
 from keras_transformer.cli import arguments, inference
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import Run
-from keras_transformer.inference.texts import Score, Translation
+from keras_transformer.inference.texts import BaseTranslator, Score, Translation
 from keras_transformer.inference.translator import (
     TranslationAttention,
     Translator,
@@ -75,7 +75,7 @@ def trained(tmp_path_factory):
     )
 
 
-class FakeTranslator:
+class FakeTranslator(BaseTranslator):
     """Translates into upper case; stands for `Translator`."""
 
     max_length = 32

@@ -149,8 +149,8 @@ def test_help_of_train_names_presets_choices_and_defaults(show_help):
     assert "--seed" not in text and "--d-ff" not in text
     for expected in (
         "`keras-transformer presets` has all",
-        "--steps INT number of updates (default: the preset's; base: 100000)",
-        "longer pairs are dropped (default: the preset's; base: 128)",
+        "--steps INT number of updates (default: the preset's; small: 6000)",
+        "longer pairs are dropped (default: the preset's; small: 128)",
     ):
         assert expected in text
     text = show_help("train", help="--help-all")
@@ -161,7 +161,7 @@ def test_help_of_train_names_presets_choices_and_defaults(show_help):
         "(default: float32)",
         "{sinusoidal,learned}",
         "inner width of the feed-forward networks (default: the preset's; "
-        "base: 2048)",
+        "small: 1024)",
     ):
         assert expected in text
 
@@ -209,7 +209,7 @@ def test_flags_of_sampling_are_the_fields_of_sampling(parse):
 
 
 def test_help_of_the_search_names_the_defaults(show_help):
-    text = show_help("translate")
+    text = show_help("translate", help="--help-all")
     own = "; a run may have its own)"
     assert f"(default: 50; of trees: 300{own}" in text
     assert "--length-factor FLOAT" in text and f"(default: 1.0{own}" in text
@@ -270,11 +270,16 @@ MISTAKES = {
     "translate x --sample --top-p 2": "--top-p must be",
     "translate x --input missing": "--input must be a file",
     "translate x --output x": "x already exists",
+    "translate x --input -": "Leave out --input to read standard input",
+    "translate x --output -": "Leave out --input to read standard input",
+    "translate x/config.json": "is a file; --input names what to read",
+    "translate x --n-best 3 --beam-size 2": "integer from 1 to --beam-size. R",
     "score x --output x/config.json/a": "is a file",
     "evaluate x --data missing": "Received: missing",
     "evaluate x --beam-size 0": "--beam-size must be",
     "evaluate x --data embedded --metric blue": "Received: blue",
     "evaluate x --data embedded --source fr": "from en to de. Received: --sou",
+    "evaluate x --data embedded --split tset": "has the splits train, valid, ",
     "evaluate x": "x does not say what it was trained on",
     "plot curve x --output a.foo": "must end in .png",
     "plot trace x a --output a.png": "must end in .html, .md, .txt",
@@ -283,6 +288,8 @@ MISTAKES = {
     "prepare data --output y --source en": "no --target",
     "train missing --output y": "Received: missing",
     "train embedded --output y --steps 0": "--steps must be",
+    "train embedded --output y --dropout 2": "--dropout must be",
+    "train embedded --output y --patience 0": "a positive integer. Received",
     "train embedded --output y --preset tny": "no preset 'tny'",
     "train embedded --output y --init-from missing": "Received: missing",
     "prepare embedded --output y --vocab-size 0": "--vocab-size must be",
@@ -290,6 +297,7 @@ MISTAKES = {
     "export x --output x": "x already exists",
     "export x --output y --alpha 9": "--alpha must be",
     "import missing --output y": "missing",
+    "import x --output y": "which is a run already",
 }
 
 

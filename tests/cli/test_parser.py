@@ -5,6 +5,8 @@ import re
 import pytest
 from commands import Result
 
+from keras_transformer.cli.commands import argument_parser
+
 
 @pytest.mark.parametrize(
     ("words", "message"),
@@ -50,6 +52,27 @@ def test_suggestions_are_flags_of_the_command(run_cli):
     assert err.endswith("no flag --dat. Did you mean --data?\n")
 
 
+def test_a_repeated_flag_adds_values():
+    parse = argument_parser().parse_args
+    words = ["translate", "x", "--input", "a", "b", "--input", "c"]
+    assert parse(words).input == ["a", "b", "c"]
+    words = ["plot", "schedule", "--output", "x.png", "--d-model", "8"]
+    assert parse(words).d_model == [8]
+    assert parse([*words, "--d-model", "9"]).d_model == [8, 9]
+    assert parse(words[:4]).d_model == [512]
+
+
+def test_helps_name_flags_and_the_defaults_of_small(run_cli):
+    out = run_cli("train", "--help-all").out
+    # Values, and no names of Python.
+    assert set(re.findall(r"\w+_\w+", out)) == {
+        *("tf_config", "TF_CONFIG", "mixed_bfloat16", "mixed_float16"),
+    }
+    words = " ".join(out.split())
+    assert "(default: the preset's; small: 8000)" in words
+    assert "(default: none)" in words and "None" not in words
+
+
 def test_what_only_looks_like_a_flag(run_cli):
     for words in (["-1", "- a", "-.5"], ["--", "--souce"]):
         err = run_cli("train", *words).err
@@ -74,3 +97,7 @@ def test_the_help_of_train_is_one_screen(run_cli, monkeypatch):
     assert "--help-all" in out and "--seed" not in out
     code, everything, _ = run_cli("train", "--help-all")
     assert code == 0 and "--seed" in everything and "--d-ff" in everything
+    assert "--length-factor" in run_cli("export", "--help-all").out
+    for command in ("translate", "evaluate", "export", "serve"):
+        out = run_cli(command, "--help").out
+        assert out.count("\n") <= 53 and "--length-factor" not in out

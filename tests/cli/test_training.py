@@ -302,7 +302,7 @@ def test_evaluate_measures_an_ensemble(
     runs = (trained.run, trained.run)
     code, out, _ = run_cli("evaluate", *runs)
     assert code == 0 and len(evaluate_call["translator"].models) == 2
-    assert out.endswith(f"not recorded: {runs[0]}, {runs[1]} is an ensemble\n")
+    assert out.endswith("not recorded: the results of an ensemble\n")
     assert sorted(trained.run.iterdir()) == before
 
 
@@ -318,6 +318,7 @@ def test_average_lists_what_it_averaged(run_cli, trained, tmp_path):
         f"{tmp_path / 'mean'} holds the mean of",
         "  step-00000001.weights.h5",
         "  step-00000002.weights.h5",
+        *("", "Next:", f"  keras-transformer evaluate {tmp_path / 'mean'}"),
     ]
     assert (tmp_path / "mean" / "config.json").exists()
 

@@ -27,7 +27,7 @@ def without_model(several):
     names = ("task", "search", "num_translations", "translate")
     values = {name: getattr(several, name) for name in names}
     return lambda languages, example=None: types.SimpleNamespace(
-        **values, languages=languages, example=example
+        version=1, **values, languages=languages, example=example
     )
 
 

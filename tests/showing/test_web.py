@@ -155,6 +155,17 @@ def test_documents(address):
     assert send(address, "QX" * 50, "text")[1]["Incomplete-Sentences"] == "1"
 
 
+@pytest.mark.parametrize("kind", ["html", "plain"])
+def test_the_content_type_is_the_default_format(address, kind):
+    headers = {"Content-Type": f"text/{kind}; charset=utf-8"}
+    content = b"<b class=cat>dog</b>"
+    request = urllib.request.Request(f"{address}/document", content, headers)
+    with urllib.request.urlopen(request) as answer:
+        is_page = answer.read() == b"<b class=cat>Hund</b>"
+        assert is_page is (kind == "html")
+        assert answer.headers["Content-Type"] == headers["Content-Type"]
+
+
 @pytest.mark.parametrize(
     ("format", "content", "status", "message"),
     [

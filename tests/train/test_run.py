@@ -186,7 +186,7 @@ def test_free_outputs(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="contains other files"):
         check_free(tmp_path)
-    with pytest.raises(InputError, match="contains other files"):
+    with pytest.raises(InputError, match="file already is a file"):
         check_free(tmp_path / "file")
     with pytest.raises(InputError, match="is a file"):
         check_free(tmp_path / "file" / "run")
