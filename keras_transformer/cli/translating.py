@@ -123,8 +123,10 @@ def translate(options: argparse.Namespace) -> None:
 
 def _check_document(options: argparse.Namespace) -> bool:
     """Returns whether a page is given; refuses what does not go with text."""
+    from keras_transformer.inference.documents import PAGE_SUFFIXES
+
     files = options.input or []
-    is_page = any(name.lower().endswith((".html", ".htm")) for name in files)
+    is_page = any(name.lower().endswith(PAGE_SUFFIXES) for name in files)
     if is_page and len(files) > 1:
         raise InputError(
             "A page is translated alone: one --input, one --output. Received: "
