@@ -44,7 +44,7 @@ def _streams(text: str) -> tuple:
 @command(
     MODELS_OR_EXPORT,
     flags(
-        *_streams("text files, or one page .html"),
+        *_streams("text files, or one page (.html, .htm, .xhtml)"),
         N_BEST,
         flag(
             "--split-sentences",
@@ -126,8 +126,10 @@ def translate(options: argparse.Namespace) -> None:
 
 def _check_document(options: argparse.Namespace) -> bool:
     """Returns whether a page is given; refuses what does not go with text."""
+    from keras_transformer.inference.documents import PAGE_SUFFIXES
+
     files = options.input or []
-    is_page = any(name.lower().endswith((".html", ".htm")) for name in files)
+    is_page = any(name.lower().endswith(PAGE_SUFFIXES) for name in files)
     if is_page and len(files) > 1:
         raise InputError(
             "A page is translated alone: one --input, one --output. Received: "

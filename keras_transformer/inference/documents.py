@@ -16,6 +16,7 @@ from keras_transformer.inference.html_nodes import (
     Node,
     attribute_texts,
     nodes_of,
+    runs_of,
     with_attributes,
 )
 from keras_transformer.text.sentences import (
@@ -26,6 +27,12 @@ from keras_transformer.text.sentences import (
 
 Translate = Callable[[list[str]], list[str]]
 
+# Of files that are HTML.
+PAGE_SUFFIXES = (".html", ".htm", ".xhtml")
+# A sentence with more has its tags placed by the number of words: each is
+# looked for in all of the sentence, and they may be nested.
+_MOST_ELEMENTS = 64
+_WORD = re.compile(r"\S+")
 _LETTER = re.compile(r"[^\W\d_]")
 # Marks of quotations, lists and headings at the beginning of a line.
 _LIST_MARKS = re.compile(r"(?:[-*+•–>#]+[ \t]+)*")
@@ -80,10 +87,10 @@ def translate_html(
     A sentence is translated without its tags. An element within it, such as
     `<b>`, is placed where the translation of the element's own text is found
     in that of the sentence, once and as whole words. If this fails for one of
-    the elements, or one continues in another sentence, all tags of the
-    sentence are placed after as large a part of its words as in the source.
-    Only if an element that is kept, such as `<code>`, is not found as it is,
-    the texts between the tags of its sentence are translated separately.
+    the elements, one continues in another sentence, or there are more than 64,
+    all tags of the sentence are placed after as large a part of its words as in
+    the source. But with an element that is kept, such as `<code>`, the texts
+    between the tags of the sentence are then translated separately.
 
     Args:
         translate: Takes a list of sentences, returns their translations.
@@ -115,22 +122,11 @@ def translate_html(
 def _translations(translate: Translate, texts: Iterable[str]) -> dict[str, str]:
     """Returns translations, of one line each, of the texts with letters."""
     wanted = list(dict.fromkeys(filter(_LETTER.search, texts)))
-    found = translate(wanted) if wanted else []
-    lines = (" ".join(text.split()) for text in found)
-    return dict(zip(wanted, lines, strict=True))
+    translations = map(_collapsed, translate(wanted) if wanted else [])
+    return dict(zip(wanted, translations, strict=True))
 
 
 # === Sentences of HTML ===
-
-
-class _Kept(NamedTuple):
-    """A part of a page that is not translated."""
-
-    raw: str
-    texts: tuple[str, ...] = ()
-
-    def translated(self, known: Mapping[str, str]) -> str:
-        return self.raw
 
 
 class _Element(NamedTuple):
@@ -146,10 +142,10 @@ class _Element(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """A sentence with the tags within it."""
+    """A sentence with the tags within it, or nodes without letters."""
 
     nodes: list[Node]
-    is_joined: bool  # the next sentence follows without whitespace
+    is_joined: bool = False  # the next sentence follows without whitespace
 
     @property
     def text(self) -> str:
@@ -169,31 +165,30 @@ class _Sentence(NamedTuple):
         return any(node.kind == "kept" and node.text for node in self.nodes)
 
     def translated(self, known: Mapping[str, str]) -> str:
-        items, target = _tree(self.nodes), known.get(self.text)
+        tree, target = _tree(self.nodes), known.get(self.text)
         if not self.texts:
             placed = "".join(node.raw for node in self.nodes)
-        elif items and (found := _place(items, target, known)) is not None:
-            placed = found
-        elif self._has_kept_text:
-            placed = "".join(_piece(node, known) for node in self.nodes)
-        else:
-            placed = _spread(self.nodes, target)
+        elif tree is None or (placed := _place(tree, target, known)) is None:
+            placed = (
+                "".join(_piece(node, known) for node in self.nodes)
+                if self._has_kept_text
+                else _spread(self.nodes, target)
+            )
         # The empty sentence makes the other's end one between sentences.
         pairs = [(placed, ""), ("", "")] if self.is_joined else [(placed, "")]
         return join_sentences(pairs)
 
 
-def _parts(nodes: list[Node]) -> Iterator[_Kept | _Sentence]:
+def _parts(nodes: list[Node]) -> Iterator[_Sentence]:
     """Yields what a page consists of."""
-    for is_inline, group in itertools.groupby(nodes, lambda x: x.is_inline):
-        run = list(group)
+    for is_inline, run in runs_of(nodes):
         if is_inline and any(_LETTER.search(node.text) for node in run):
             yield from _parts_of_run(run)
         else:
-            yield from (_Kept(node.raw) for node in run)
+            yield _Sentence(run)
 
 
-def _parts_of_run(run: list[Node]) -> Iterator[_Kept | _Sentence]:
+def _parts_of_run(run: list[Node]) -> Iterator[_Sentence]:
     """Yields the sentences of nodes that may be of one sentence."""
     starts, ends, at = [], [], 0
     for sentence, space in split_sentences("".join(map(_shape, run))):
@@ -215,10 +210,10 @@ def _parts_of_run(run: list[Node]) -> Iterator[_Kept | _Sentence]:
     for i, group in itertools.groupby(cut, sentence_of):
         nodes = [node for node, _ in group]
         first, last = _inner(nodes) if i is not None else (0, 0)
-        yield from (_Kept(node.raw) for node in nodes[:first])
+        yield _Sentence(nodes[:first])
         if first < last:
             yield _Sentence(nodes[first:last], ends[i] in starts[i + 1 : i + 2])
-        yield from (_Kept(node.raw) for node in nodes[last:])
+        yield _Sentence(nodes[last:])
 
 
 def _shape(node: Node) -> str:
@@ -276,7 +271,12 @@ def _inner(nodes: list[Node]) -> tuple[int, int]:
 
 
 def _tree(nodes: list[Node]) -> list[Node | _Element] | None:
-    """Returns nodes with elements in the place of tags, None if one lacks."""
+    """Returns nodes with elements instead of tags.
+
+    None if the tags are not pairs, or there are too many elements.
+    """
+    if sum(node.kind in ("open", "kept") for node in nodes) > _MOST_ELEMENTS:
+        return None
     levels: list[list] = [[]]
     opened: list[Node] = []
     for node in nodes:
@@ -303,33 +303,26 @@ def _element_texts(items: list[Node | _Element]) -> Iterator[str]:
 def _place(
     items: list[Node | _Element], target: str, known: Mapping[str, str]
 ) -> str | None:
-    """Returns a translation with its elements, None if one has no place."""
-    spots = [(0, 0, "")]
+    """Returns a translation with its elements, None if one is not found."""
+    spots = [(0, 0, "")]  # start, end, and what is there instead
     for item in items:
-        is_element = isinstance(item, _Element)
-        if not is_element and item.kind == "text":
-            continue
         source = _collapsed(item.text)
-        span = _find(source, target, known.get(source) if is_element else None)
-        if span is None:
+        if isinstance(item, _Element):
+            span = _find(source, target, known.get(source))
+            inner = span and _place(item.inner, target[slice(*span)], known)
+            raw = None if inner is None else item.opening + inner + item.closing
+        elif item.kind == "text":
+            continue
+        else:
+            span, raw = _find(source, target, None), item.raw
+        if span is None or raw is None:
             return None
-        raw = (
-            _place(item.inner, target[slice(*span)], known)
-            if is_element
-            else item.raw
-        )
-        if raw is None:
-            return None
-        if is_element:
-            raw = item.opening + raw + item.closing
         spots.append((*span, raw))
-    spots.sort()
+    spots = [*sorted(spots), (len(target), 0, "")]
     placed = ""
-    for (_, start, raw), (end, *_) in itertools.pairwise(
-        [*spots, (len(target), 0, "")]
-    ):
+    for (_, start, raw), (end, *_) in itertools.pairwise(spots):
         if start > end:
-            return None  # two in one place
+            return None  # two overlap
         placed += raw + html.escape(target[start:end], quote=False)
     return placed
 
@@ -345,31 +338,35 @@ def _find(
         if not source.endswith(tuple(SENTENCE_MARKS)):
             wanted = wanted.rstrip(SENTENCE_MARKS)
         pattern = rf"(?<!\w){re.escape(wanted)}(?!\w)"
-        found = [m.span() for m in re.finditer(pattern, target, re.IGNORECASE)]
-        if wanted and len(found) == 1:
-            return found[0]
+        spans = [m.span() for m in re.finditer(pattern, target, re.IGNORECASE)]
+        if wanted and len(spans) == 1:
+            return spans[0]
     return None
 
 
 def _spread(nodes: list[Node], target: str) -> str:
     """Returns a translation with tags after the same part of its words."""
-    words = [match.span() for match in re.finditer(r"\S+", target)]
-    count = len("".join(node.text for node in nodes).split())
-    source, least, at, placed = "", 0, 0, ""
+    source = "".join(node.text for node in nodes)
+    starts = [match.start() for match in _WORD.finditer(source)]
+    words = [match.span() for match in _WORD.finditer(target)]
+    most, words = len(words), [*words, (len(target), 0)]
+    position = least = at = 0  # in source, in words, in target
+    placed = ""
     for node in nodes:
-        source += node.text
+        position += len(node.text)
         if node.kind == "text":
             continue
-        index = round(len(source.split()) * len(words) / max(count, 1))
+        count = bisect.bisect_left(starts, position)
+        index = round(count * most / max(len(starts), 1))
         if node.kind == "close":  # after a word, if there is one
-            index = min(max(index, least), len(words))
-            end = words[index - 1][1] if index else 0
-            if not source.endswith(tuple(SENTENCE_MARKS)):
-                end = len(target[:end].rstrip(SENTENCE_MARKS + ","))
+            index = min(max(index, least), most)
+            end = max(at, words[index - 1][1] if index else 0)
+            if not source.endswith(tuple(SENTENCE_MARKS), 0, position):
+                before = target[at:end].rstrip(SENTENCE_MARKS + ",")
+                end = at + len(before)
         else:
-            end = [*words, (len(target), 0)][index][0]
+            end = max(at, words[index][0])
             least = index + 1
-        end = max(at, end)
         placed += html.escape(target[at:end], quote=False) + node.raw
         at = end
     return placed + html.escape(target[at:], quote=False)
@@ -377,12 +374,12 @@ def _spread(nodes: list[Node], target: str) -> str:
 
 def _piece(node: Node, known: Mapping[str, str]) -> str:
     """Returns a node of a sentence that is translated in pieces."""
-    found = known.get(_collapsed(node.text))
-    if node.kind != "text" or found is None:
+    translation = known.get(_collapsed(node.text))
+    if node.kind != "text" or translation is None:
         return node.raw
     inner = node.text.strip()
     before, _, after = node.text.partition(inner)
-    return before + html.escape(found, quote=False) + after
+    return before + html.escape(translation, quote=False) + after
 
 
 def _collapsed(text: str) -> str:

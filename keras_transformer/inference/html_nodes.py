@@ -1,32 +1,63 @@
 """An HTML page as nodes, which are the page again when they are joined.
 
-Python's parser says where they begin; nothing is written anew. So whatever is
+Python's parser says where they start; no tag is written again. So whatever is
 not translated, valid or not, remains as it is.
 """
 
 import html
 import itertools
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html.parser import HTMLParser
 from typing import NamedTuple
 
 # Elements that may stand within a sentence. All others end it.
 _INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd "
-    "mark q s samp small span strike strong sub sup time tt u var wbr".split()
+    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img "
+    "input ins kbd label mark math output q rp rt ruby s samp small span "
+    "strike strong sub sup svg time tt u var wbr".split()
 )
 _VOID = frozenset(
     "area base br col embed hr img input link meta param source track "
     "wbr".split()
 )
-# Elements whose content is no language.
+# Elements whose content is not translated.
 _KEPT = frozenset(
-    "code kbd math pre samp script style svg template textarea tt var".split()
+    "code kbd math pre rp rt samp script style svg template textarea tt "
+    "var".split()
 )
+# Elements whose content is not part of the sentence around them.
+_APART = frozenset("rp rt svg".split())
+# Those with no letter between them are in several sentences.
+_LABELS = frozenset("button label".split())
+# Start tags, and open elements that they end: those whose end tag is optional.
+_ENDED = {
+    start: frozenset(ended.split())
+    for starts, ended in {
+        "address article aside blockquote center details dialog div dl "
+        "fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header "
+        "hgroup hr main menu nav ol p pre search section table ul": "p",
+        "li": "li",
+        "dt dd": "dt dd",
+        "td th": "td th",
+        "tr": "td th tr caption colgroup",
+        "tbody tfoot thead": "td th tr tbody thead caption colgroup",
+        "optgroup": "optgroup option",
+        "option": "option",
+        "body": "head",
+    }.items()
+    for start in starts.split()
+}
+# Within these, start tags end no element that is around them.
+_SCOPES = frozenset(
+    "button dl math menu object ol select svg table template textarea "
+    "ul".split()
+)
+_DEEPEST = 512  # no browser nests deeper; it bounds the time per tag
 _TRANSLATED_ATTRIBUTES = ("alt", "title")
 # A quoted value with what is before it. Values are read one after another, so
-# that one which looks like an attribute is none.
+# that a value which looks like an attribute is not taken for one.
 _ATTRIBUTE = re.compile(r"""(\s([^\s=>"'/]+)\s*=\s*)("[^"]*"|'[^']*')""")
 
 
@@ -45,35 +76,65 @@ class Node(NamedTuple):
 
 
 class _Scanner(HTMLParser):
-    """Finds where the pieces of a page start, so that they can be cut out."""
+    """Finds where the pieces of a page start, and which form one node."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=False)
-        # Start, kind, name, and whether an element is kept.
-        self.found: list[tuple[int, str, str, bool]] = []
+        # Start, kind and name of each piece of each node.
+        self.nodes: list[list[tuple[int, str, str]]] = []
+        self._opened: list[str] = []
+        self._kept_depth = math.inf  # of the kept element, if it is open
+        self._is_xhtml = "www.w3.org/1999/xhtml" in page
         self._lines = [0, *(match.end() for match in re.finditer("\n", page))]
         self.feed(page)
         self.close()
 
     def _add(self, kind: str, name: str = "", is_kept: bool = False) -> None:
         line, column = self.getpos()
-        start = self._lines[line - 1] + column
-        self.found.append((start, kind, name, is_kept))
+        start = self._lines[line - 1] + column if self.nodes else 0
+        depth = self._depth_at(kind, name)
+        is_within = depth > self._kept_depth
+        if (
+            is_within
+            or (kind == "close" and depth == self._kept_depth)
+            or (kind == "text" and self.nodes and self.nodes[-1][-1][1] == kind)
+        ):
+            self.nodes[-1].append((start, kind, name))
+        else:
+            self.nodes.append([(start, "kept" if is_kept else kind, name)])
+        if not is_within:
+            is_open = is_kept and kind == "open"
+            self._kept_depth = depth if is_open else math.inf
+        self._opened[depth:] = [name] if kind == "open" else []
 
-    def handle_starttag(self, tag: str, attrs: list) -> None:
+    def _depth_at(self, kind: str, name: str) -> int:
+        """Returns how many elements are still open around a piece."""
+        depth = len(self._opened)
+        is_end = kind == "close"
+        ended = {name} if is_end else _ENDED.get(name, ())
+        for i in reversed(range(depth)[-_DEEPEST:] if ended else ()):
+            if self._opened[i] in ended:
+                depth = i
+            if depth == i if is_end else self._opened[i] in _SCOPES:
+                break
+        return depth
+
+    def handle_starttag(
+        self, tag: str, attrs: list, is_empty: bool = False
+    ) -> None:
         values = dict(attrs)
         is_kept = (
             tag in _KEPT
             or (values.get("translate") or "").lower() == "no"
             or "notranslate" in (values.get("class") or "").split()
         )
-        if tag not in _VOID:
-            self._add("open", tag, is_kept)
-        else:
-            self._add("kept" if is_kept else "void", tag)
+        is_void = is_empty or tag in _VOID
+        self._add("void" if is_void else "open", tag, is_kept)
 
     def handle_startendtag(self, tag: str, attrs: list) -> None:
-        self._add("void", tag)
+        # In HTML, the "/" of other elements means nothing.
+        is_empty = self._is_xhtml or tag in ("math", "svg")
+        self.handle_starttag(tag, attrs, is_empty)
 
     def handle_endtag(self, tag: str) -> None:
         self._add("close", tag)
@@ -82,51 +143,49 @@ class _Scanner(HTMLParser):
         self._add("comment")
 
     def handle_data(self, data: str) -> None:
-        # The rest of a tag that cannot be read is no text.
+        # The rest of a tag that cannot be read is not text.
         self._add("kept" if re.match(r"<[^\s<]", data) else "text")
 
     def handle_entityref(self, name: str) -> None:
         self._add("text")
 
-    def handle_charref(self, name: str) -> None:
-        self._add("text")
+    handle_charref = handle_entityref
 
     def handle_decl(self, decl: str) -> None:
         self._add("kept")
 
-    def handle_pi(self, data: str) -> None:
-        self._add("kept")
-
-    def unknown_decl(self, data: str) -> None:
-        self._add("kept")
+    handle_pi = unknown_decl = handle_decl
 
 
 def nodes_of(page: str) -> Iterator[Node]:
     """Yields the nodes of a page. Their `raw` together are the page."""
-    found = _Scanner(page).found or [(0, "kept", "", False)]
-    cuts = [0, *(start for start, *_ in found[1:]), len(page)]
-    pieces: list[list] = []  # kind, name, whether it is kept, raw
-    for (_, *piece), (start, end) in zip(
-        found, itertools.pairwise(cuts), strict=True
-    ):
-        if pieces and pieces[-1][0] == piece[0] == "text":
-            pieces[-1][-1] += page[start:end]
+    nodes = _Scanner(page).nodes or [[(0, "kept", "")]]
+    ends = [*(pieces[0][0] for pieces in nodes[1:]), len(page)]
+    for pieces, end in zip(nodes, ends, strict=True):
+        start, kind, name = pieces[0]
+        text = ""
+        if kind == "text" or name in _INLINE - _APART:
+            spans = itertools.pairwise([*pieces, (end, "", "")])
+            texts = (page[x[0] : y[0]] for x, y in spans if x[1] == "text")
+            text = html.unescape("".join(texts))
+        yield Node(kind, name, page[start:end], text)
+
+
+def runs_of(nodes: Iterable[Node]) -> Iterator[tuple[bool, list[Node]]]:
+    """Yields nodes side by side, and whether they may be of one sentence."""
+    count, has_letters = 0, True
+
+    def run_of(node: Node) -> tuple[bool, int]:
+        nonlocal count, has_letters
+        if node.name in _LABELS:
+            count += node.kind != "close" and not has_letters
+            has_letters = node.kind == "open"
         else:
-            pieces.append([*piece, page[start:end]])
-    remaining = iter(pieces)
-    for kind, name, is_kept, raw in remaining:
-        if kind == "open" and is_kept:
-            inner, depth = [], 1
-            while depth and (piece := next(remaining, None)):
-                inner.append(piece)
-                if piece[1] == name:
-                    depth += {"open": 1, "close": -1}.get(piece[0], 0)
-            texts = (piece[-1] for piece in inner if piece[0] == "text")
-            text = html.unescape("".join(texts)) if name in _INLINE else ""
-            raw += "".join(piece[-1] for piece in inner)
-            yield Node("kept", name, raw, text)
-        else:
-            yield Node(kind, name, raw, html.unescape(raw) * (kind == "text"))
+            has_letters |= any(map(str.isalpha, node.text))
+        return node.is_inline, count
+
+    for (is_inline, _), run in itertools.groupby(nodes, run_of):
+        yield is_inline, list(run)
 
 
 def attribute_texts(node: Node) -> list[str]:

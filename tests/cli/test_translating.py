@@ -8,6 +8,7 @@ import pytest
 from commands import Chunks, check_refused, set_stdin
 
 from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.inference.documents import PAGE_SUFFIXES
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.startup import available_cores
 
@@ -120,6 +121,7 @@ def test_streams_that_cannot_be_used(run_cli, fake_translators, flags, words):
 def fake_documents(monkeypatch):
     """Stands for `inference.documents`, which translates what is text."""
     fake = types.SimpleNamespace(
+        PAGE_SUFFIXES=PAGE_SUFFIXES,
         translate_html=lambda f, html, language: (
             f"<p lang={language}>{f([html[3:-4]])[0]}</p>"
         ),
@@ -134,8 +136,11 @@ def fake_documents(monkeypatch):
     monkeypatch.setattr(package, "documents", fake, raising=False)
 
 
-def test_translate_a_page(run_cli, fake_translators, fake_documents, tmp_path):
-    page, output = tmp_path / "a.HTML", tmp_path / "b.html"
+@pytest.mark.parametrize("name", ["a.HTML", "a.htm", "a.xhtml"])
+def test_translate_a_page(
+    run_cli, fake_translators, fake_documents, tmp_path, name
+):
+    page, output = tmp_path / name, tmp_path / "b.html"
     page.write_bytes("<p>schläft\r\n</p>".encode())
     flags = ("--input", page, "--output", output)
     assert run_cli("translate", "runs/x", *flags) == (0, "", "")

@@ -1,12 +1,14 @@
 """Documents: what is translated, and what is kept."""
 
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_transformer.inference import documents, html_nodes
 from keras_transformer.inference.documents import translate_html, translate_text
 
 WORDS = {
@@ -328,8 +330,138 @@ def test_all_but_the_texts_is_kept(page):
     assert re.findall("<.*?>", found) == re.findall("<.*?>", page)
 
 
-@pytest.mark.parametrize("unit", ["<b>", "dog. ", "<b>a</b> ", "&", "<"])
-def test_long_pages(unit):
-    # Minutes, if the time grew with the square of the length.
-    page = unit * 20_000
-    assert tags(translate_html(identity, page)) == tags(page)
+# Elements, and what is put into them beside texts.
+CHILDREN = {
+    "div": ("p", "div", "ul", "dl", "table"),
+    "ul": ("li",),
+    "dl": ("dt", "dd"),
+    "table": ("tr",),
+    "tr": ("td", "th"),
+    "li": ("p", "div", "ul"),
+    "td": ("p", "table"),
+}
+WITH_END_TAG = ("div", "ul", "dl", "table")
+WITHOUT_TEXT = ("ul", "dl", "table", "tr")
+MARKS = st.sampled_from([" translate=no", " class='a notranslate'"])
+TEXT = "a <b>bc</b> &lt; d", "A <b>BC</b> &lt; D"
+
+
+@st.composite
+def pages(draw, parent="div", is_kept=False, depth=0):
+    """A valid page, and the same with what is translated in capitals."""
+    page = translated = ""
+    for _ in range(draw(st.integers(1, 3))):
+        name = draw(st.sampled_from(CHILDREN[parent]))
+        mark = draw(st.just("") | MARKS)
+        inner = (TEXT[0], TEXT[not (is_kept or mark)])
+        if name in WITHOUT_TEXT or (name in CHILDREN and draw(st.booleans())):
+            inner = ("", "")
+            if depth < 4:
+                inner = draw(pages(name, is_kept or bool(mark), depth + 1))
+        has_end = name in WITH_END_TAG or draw(st.booleans())
+        end = f"</{name}>" if has_end else ""
+        page += f"<{name}{mark}>{inner[0]}{end}"
+        translated += f"<{name}{mark}>{inner[1]}{end}"
+    return page, translated
+
+
+@settings(max_examples=100, deadline=None)
+@given(pages())
+def test_all_texts_but_those_kept_are_translated(pair):
+    page, translated = pair
+    found = translate_html(shout, f"<div>{page}</div>e")
+    assert found == f"<div>{translated}</div>E"
+
+
+def test_attributes_of_kept_elements_are_kept():
+    page = (
+        '<img translate="no" alt="The dog"/><p title="dog" class=notranslate>'
+    )
+    assert translate_html(shout, page) == page
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("If <math>x</math> is", ["If x is", "If", "is"]),
+        ("Press <button>Save</button> now", ["Press Save now", "Save"]),
+        ("Enter <input> or <output>5</output>", ["Enter or 5"]),
+        ("A <svg><text>B</text></svg> C", ["A C"]),
+        ("<ruby>漢<rp>(<rt>kan</ruby>字", ["漢字", "漢"]),
+        ("<button>A</button><button>B</button>", ["A", "B"]),
+    ],
+)
+def test_sentences_of_phrases(page, expected):
+    fake = Fake()
+    translate_html(fake, f"<p>{page}</p>")
+    assert fake.calls == [expected]
+
+
+def test_deeply_nested_elements():
+    page = f"{{}} {'<i>' * 2000}{{}}{'</i>' * 2000} {{}}"
+    found = translate_html(shout, page.format("a", "b", "c"))
+    assert found == page.format("A", "B", "C")
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(64, True), (65, False)])
+def test_many_elements(count, is_found):
+    """Up to 64 are found, in another order; more stay in their order."""
+
+    def reverse(texts):
+        return [" ".join(reversed(text.split())) for text in texts]
+
+    page = " ".join(f"<b id={i}>w{i}</b>" for i in range(count))
+    ids = re.findall("id=([0-9]+)", translate_html(reverse, page))
+    assert list(map(int, ids[:: -1 if is_found else 1])) == list(range(count))
+
+
+def work_of(page):
+    """Returns lines executed, and characters split, stripped and searched."""
+    files = {documents.__file__, html_nodes.__file__}
+    work = 0
+
+    def count_lines(frame, event, _):
+        nonlocal work
+        if frame.f_code.co_filename not in files:
+            return None
+        if event == "call" and frame.f_code is documents._find.__code__:
+            work += len(frame.f_locals["target"])
+        work += event == "line"
+        return count_lines
+
+    def count_characters(frame, event, function):
+        nonlocal work
+        if event == "c_call" and frame.f_code.co_filename in files:
+            if function.__name__ in ("split", "rstrip"):
+                work += len(function.__self__)
+
+    before = sys.gettrace(), sys.getprofile()
+    sys.settrace(count_lines)
+    sys.setprofile(count_characters)
+    try:
+        translate_html(identity, page)
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+    return work
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "dog. ",
+        "a{0}&amp;<",
+        "<b>",
+        "<b></i>",
+        "<b>a{0}</b> ",
+        "<b>a{0} ",
+        "<code>a{0}</code> b ",
+        "<p translate=no>a",
+        "<div><p>a ",
+    ],
+)
+def test_work_grows_with_the_length_of_a_page(unit, monkeypatch):
+    monkeypatch.setattr(html_nodes, "_DEEPEST", 8)
+    long = "".join(map(unit.format, range(800)))
+    short = "".join(map(unit.format, range(400)))
+    assert work_of(long) < 2.5 * work_of(short)  # 4 times, if with the square

@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import math
+import re
 import socket
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 from web_server import PREDICT, error_of, fetch, predict, served
 
 import keras_transformer as kt
+from keras_transformer.inference.documents import PAGE_SUFFIXES
 from keras_transformer.inference.texts import Translation
 from keras_transformer.showing import web
 from keras_transformer.tasks import TranslationTask
@@ -164,6 +166,14 @@ def test_the_content_type_is_the_default_format(address, kind):
         is_page = answer.read() == b"<b class=cat>Hund</b>"
         assert is_page is (kind == "html")
         assert answer.headers["Content-Type"] == headers["Content-Type"]
+
+
+def test_the_page_knows_the_files_that_are_pages(address):
+    page = fetch(address)[1]
+    (accepted,) = re.findall(r'accept="([^"]*)"', page)
+    assert set(PAGE_SUFFIXES) < set(accepted.split(","))
+    (endings,) = re.findall(r"/\\\.\(([^)]*)\)\$/i\.test", page)
+    assert {f".{ending}" for ending in endings.split("|")} == set(PAGE_SUFFIXES)
 
 
 @pytest.mark.parametrize(
