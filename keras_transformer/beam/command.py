@@ -106,7 +106,7 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
         "threads": options.threads,
     }
     if _start(output, job):
-        print(f"{output} is complete")
+        print(f"{output} is complete{_about_failed(output)}")
         return
     suffix = ".tsv.gz" if options.gzip else ".tsv"
 
@@ -130,10 +130,17 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
         FileSystems.delete([partial])
     _write_job(output, {**job, "complete": True})
     print(
-        f"{counts['lines']:,} lines in {seconds:,.0f} s, "
-        f"{counts['failed']:,} failed"
-        + (f", in {output}/*{FAILED}" if counts["failed"] else "")
+        f"{counts['lines']:,} lines in {seconds:,.0f} s, after "
+        f"{counts['shards_resumed']:,} shards that were there"
+        f"{_about_failed(output)}"
     )
+
+
+def _about_failed(output: str) -> str:
+    """Returns where the lines are that failed, now or before, as text."""
+    files = FileSystems.join(output, f"*{FAILED}")
+    (match,) = FileSystems.match([files])
+    return f"; lines that failed are in {files}" if match.metadata_list else ""
 
 
 def _absolute(path: str) -> str:

@@ -112,8 +112,11 @@ class WriteShard(beam.DoFn):
             for one in shard.records
             if not one.error
         ]
+        earlier = FileSystems.join(self._output, shard.name + FAILED)
         if failed:
             self._write(shard.name + FAILED, failed)
+        elif FileSystems.exists(earlier):  # of a worker that died then
+            FileSystems.delete([earlier])
         # The shard is complete when this file is there.
         self._write(shard.name + self._suffix, translated)
 

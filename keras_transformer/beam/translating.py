@@ -192,8 +192,8 @@ class _Model:
         for row, source in enumerate(sources):
             try:
                 texts[row] = read_text(source, "text")
-            except InputError as error:
-                found[row] = str(error)
+            except InputError:
+                found[row] = "The text must be valid UTF-8."
         translations = self._translate(list(texts.values()))
         for row, one in zip(texts, translations, strict=True):
             if isinstance(one, Translation) and one.source_truncated:

@@ -50,7 +50,8 @@ def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
     assert code == 0
     output = tmp_path / "out"
     assert out.startswith("5 lines in ")
-    assert out.endswith(f" s, 1 failed, in {output}/*.failed\n")
+    failed = f"; lines that failed are in {output}/*.failed\n"
+    assert out.endswith(f" s, after 0 shards that were there{failed}")
     found = files(output)
     assert json.loads(found.pop("job.json"))["complete"] is True
     assert found == {
@@ -60,7 +61,7 @@ def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
         "b.txt.gz-00000.tsv": b"1\t-2.0000\tFOUR\tfour\n",
     }
     opened = len(fake[1])
-    assert run() == (0, f"{output} is complete\n", "")
+    assert run() == (0, f"{output} is complete{failed}", "")
     assert len(fake[1]) == opened
 
 
@@ -74,7 +75,9 @@ def test_a_job_is_resumed_with_the_shards_that_it_lacks(run, tmp_path, fake):
     (output / "a.txt-00001.tsv").unlink()
     (output / ".partial").mkdir()
     (output / ".partial" / "killed").touch()
-    assert run().out.startswith("1 lines in ")
+    out = run().out
+    assert out.startswith("1 lines in ")
+    assert ", after 2 shards that were there; lines that failed" in out
     assert files(output) == before
     assert fake[1][-1].sizes == [1]
 

@@ -52,6 +52,10 @@ def test_translations_and_failures_are_written_apart(tmp_path):
     assert gzip.decompress(content) == b"1\t-1.2500\tA b c\ta\n"
     assert content[4:8] == bytes(4)  # without the time, which would differ
     assert not (tmp_path / "y-0.failed").exists()
+    # What failed in a worker that died, and not in the next one.
+    WriteShard(str(tmp_path), ".tsv").process(Shard("x-0", RECORDS[:1]))
+    assert (tmp_path / "x-0.tsv").read_bytes() == b"1\t-1.2500\tA b c\ta\n"
+    assert not (tmp_path / "x-0.failed").exists()
 
 
 def test_a_file_is_there_when_it_is_complete(tmp_path, monkeypatch):

@@ -75,7 +75,7 @@ def test_what_fails_is_found_alone(collect, fake):
     assert errors.pop("bad") == "RuntimeError: no kernel"
     assert errors.pop("too long") == "The text is longer than the model reads."
     (invalid,) = errors.values()
-    assert invalid.startswith("A text must be valid Unicode. Received: ")
+    assert invalid == "The text must be valid UTF-8."
     assert all(one.text is one.score is None for one in found if one.error)
     assert (counters["lines"], counters["failed"]) == (7, 3)
     assert counters["at_length_limit"] == 1
