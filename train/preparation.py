@@ -12,8 +12,9 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +25,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import Encoder
+from keras_transformer.train.data.encoding import Encoder, Statistics
 from keras_transformer.train.data.prepared import (
     FORMAT,
     SIDES,
@@ -69,7 +70,7 @@ def prepare(
     others = tuple(split for split in corpus.splits if split != "train")
     preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
     check_free(output, for_run=False)
-    with _new_folder(output) as folder:
+    with new_folder(output) as folder:
         # Another process may have written it meanwhile.
         check_free(output, for_run=False)
         preparation.write(folder)
@@ -115,7 +116,7 @@ class Preparation:
         """
         if not is_prepared(folder):
             print(f"preparing: {self.corpus.name}", flush=True)
-            with _new_folder(folder, wait=True) as partial:
+            with new_folder(folder, wait=True) as partial:
                 if partial is not None:
                     self.write(partial)
         shown = folder
@@ -129,7 +130,7 @@ class Preparation:
         corpus, tokenizer = self.corpus, self.tokenizer
         # First: a damaged text is found before the hours that train may take.
         for split in self.text_splits:
-            _write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
+            write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
         pairs = _ReadOnce(corpus.pairs("train"))
         source, target = map(_shorten, pairs.first)
         print(f"first pair: {source} → {target}", flush=True)
@@ -158,25 +159,40 @@ class Preparation:
             sizes.append(shard.pairs)
             checksum = update_checksum(checksum, shard)
             _check_disk(folder, pairs.total / statistics.read)
-        pipeline.check_pairs(statistics.pairs, self.max_length)
-        # Last: a folder is prepared as soon as it has this file.
-        files.write_json(
-            folder / "prepared.json",
-            {
-                "format": FORMAT,
-                "task": corpus.task.name,
-                "data": corpus.name,
-                "source": corpus.source,
-                "target": corpus.target,
-                "vocab_size": tokenizer.vocab_size,
-                "max_length": self.max_length,
-                "tokenizer": tokenizer.digest,
-                "text_splits": self.text_splits,
-                "statistics": dataclasses.asdict(statistics),
-                "checksum": checksum,
-                "shards": sizes,
-            },
-        )
+        write_description(self, folder, tokenizer, statistics, checksum, sizes)
+
+
+def write_description(
+    preparation: Preparation,
+    folder: Path,
+    tokenizer: Vocabulary,
+    statistics: Statistics,
+    checksum: int,
+    shards: Sequence[int],
+    **others: Any,
+) -> None:
+    """Completes a folder with `prepared.json`, if there are pairs."""
+    corpus, max_length = preparation.corpus, preparation.max_length
+    pipeline.check_pairs(statistics.pairs, max_length)
+    # Last: a folder is prepared as soon as it has this file.
+    files.write_json(
+        folder / "prepared.json",
+        {
+            "format": FORMAT,
+            "task": corpus.task.name,
+            "data": corpus.name,
+            "source": corpus.source,
+            "target": corpus.target,
+            "vocab_size": tokenizer.vocab_size,
+            "max_length": max_length,
+            "tokenizer": tokenizer.digest,
+            "text_splits": preparation.text_splits,
+            "statistics": dataclasses.asdict(statistics),
+            "checksum": checksum,
+            "shards": shards,
+            **others,
+        },
+    )
 
 
 def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
@@ -192,28 +208,36 @@ def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
 
 
 @contextlib.contextmanager
-def _new_folder(path: Path, wait: bool = False) -> Iterator[Path | None]:
+def new_folder(
+    path: Path, wait: bool = False, keep: str = ""
+) -> Iterator[Path | None]:
     """Yields a temporary folder, and moves it to `path` when it is complete.
 
     What a process left there that was killed is removed. Yields None if
-    another process has written `path` meanwhile.
+    another process has written `path` meanwhile. With the name of a folder to
+    `keep`, that is left for the next attempt, and found there.
     """
     path = path.absolute()  # "." has no name
     partial = files.partial_path(path)
     with locked(partial, wait):
         try:
             if is_prepared(path):
+                keep = ""
                 yield None
                 return
             for file in partial.iterdir():
-                if file.name != "lock":
+                if file.is_dir() and file.name != keep:
+                    shutil.rmtree(file)
+                elif file.name not in ("lock", keep):
                     file.unlink()
             yield partial
+            keep = ""
             # The lock moves along: until then no other process may begin.
             os.replace(partial, path)
             (path / "lock").unlink()
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            if not keep:
+                shutil.rmtree(partial, ignore_errors=True)
 
 
 class _ReadOnce:
@@ -250,7 +274,8 @@ def _check_disk(folder: Path, ratio: float) -> None:
         )
 
 
-def _write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+def write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Writes the texts of a split as TFRecords."""
     with files.atomic_write(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
             for pair in pairs:

@@ -89,7 +89,7 @@ def test_copied_texts_are_the_same_bytes_each_time(prepared):
 
 def test_several_shards(prepared, texts, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "BATCH", 50)
-    monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
+    monkeypatch.setattr(encoding, "SHARD_IDS", 1_500)
     sharded = prepare(texts, tmp_path / "new", 300, 24)
     assert len(sharded.shards) > 2
     assert sum(sharded.shard_pairs) == 300
@@ -345,7 +345,7 @@ def test_a_disk_that_is_too_small(
 ):
     past = one_step_run.path if tokenizer_is_given else None
     monkeypatch.setattr(encoding, "BATCH", 50)
-    monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
+    monkeypatch.setattr(encoding, "SHARD_IDS", 1_500)
 
     def prepare_with(free):
         monkeypatch.setattr(

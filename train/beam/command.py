@@ -1,0 +1,247 @@
+"""Prepare a large corpus for training, as `keras-transformer prepare` does.
+
+Options that are not listed are Beam's, such as --runner.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import math
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apache_beam as beam
+import numpy as np
+
+from keras_transformer import __version__
+from keras_transformer.beam.running import run_pipeline
+from keras_transformer.cli.given import given_values
+from keras_transformer.cli.options import PRESET_NAMES, field_flags
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, number_from
+from keras_transformer.support.files import read_json
+from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.text import Tokenizer, Vocabulary, open_vocabulary
+from keras_transformer.train.beam.inputs import find_inputs, open_files
+from keras_transformer.train.beam.preparing import (
+    CHUNK,
+    PLAN_FILE,
+    Filters,
+    PrepareChunks,
+    make_chunks,
+)
+from keras_transformer.train.data.encoding import Shard, Statistics
+from keras_transformer.train.data.prepared import (
+    Prepared,
+    shard_paths,
+    update_checksum,
+)
+from keras_transformer.train.recipe import Recipe
+
+if TYPE_CHECKING:
+    from keras_transformer.train.preparation import Preparation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    parser.add_argument(
+        "--input",
+        nargs="+",
+        required=True,
+        metavar="DATA",
+        help="a folder of {train,valid,test}.LANGUAGE; .tsv files; or the "
+        "files of source and of target: 'web-*.en.gz' 'web-*.de.gz'",
+    )
+    parser.add_argument("--source", metavar="LANGUAGE", help="e.g. en")
+    parser.add_argument("--target", metavar="LANGUAGE", help="e.g. de")
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="new folder, where every worker finds it",
+    )
+    parser.add_argument(
+        "--tokenizer",
+        metavar="PATH",
+        help="use that of a run, of a prepared corpus, or a tokenizer.model "
+        "(default: a new one is trained, on this machine)",
+    )
+    parser.add_argument("--preset", metavar="NAME", default="small",
+                        help=PRESET_NAMES)  # fmt: skip
+    field_flags(Recipe, ("vocab_size", "max_length"))(parser)
+    parser.add_argument(
+        "--max-ratio",
+        type=float,
+        metavar="X",
+        help="drop pairs of which one side has more than X times as many "
+        "tokens as the other, with end tokens",
+    )
+    parser.add_argument(
+        "--language-columns",
+        action="store_true",
+        help="columns 3 and 4 of the .tsv files are languages: drop pairs for "
+        "which they are not --source and --target",
+    )
+    parser.add_argument(
+        "--deduplicate",
+        action="store_true",
+        help="keep the first of equal pairs alone",
+    )
+
+
+def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
+    """Prepares a corpus, or resumes where a killed process has stopped.
+
+    Raises:
+        InputError: If the corpus, the tokenizer or an option is invalid, the
+            output exists, or the pipeline fails.
+    """
+    values = given_values(options, Recipe)
+    tokenizer = None
+    if options.tokenizer is not None:
+        if "vocab_size" in values:
+            raise InputError(
+                "--vocab-size is for a new tokenizer, and --tokenizer has its "
+                "own. Leave out one of them. Received: --vocab-size "
+                f"{values['vocab_size']}, --tokenizer {options.tokenizer}"
+            )
+        tokenizer = _open_tokenizer(options.tokenizer)
+    recipe = Recipe.from_preset(options.preset, **values)
+    filters = _read_filters(options, recipe.max_length)
+    corpus, paths = find_inputs(options.input, options.source, options.target)
+    if filters.languages and len(paths[0]) != 1:
+        raise InputError(
+            "--language-columns is for .tsv files. Received: "
+            + " and ".join(paths[0])
+        )
+
+    import_tensorflow_quietly()
+    from keras_transformer.train.data.pipeline import check_max_length
+    from keras_transformer.train.preparation import Preparation, new_folder
+    from keras_transformer.train.run import check_free
+
+    check_max_length(recipe.max_length)
+    others = tuple(split for split in corpus.splits if split != "train")
+    job = Preparation(
+        corpus, recipe.vocab_size, recipe.max_length, tokenizer, others
+    )
+    output = Path(options.output).resolve()
+    check_free(output, for_run=False)
+    name = _name(job, filters, paths)
+    with new_folder(output, keep=name) as folder:
+        # Another process may have written it meanwhile.
+        check_free(output, for_run=False)
+        (folder / name).mkdir(exist_ok=True)
+        _prepare(job, filters, paths, folder, folder / name, beam_arguments)
+        shutil.rmtree(folder / name)
+    prepared = Prepared.open(output)
+    print(f"train: {prepared.statistics.describe(recipe.max_length)}")
+    if filters.are_more:
+        dropped = read_json(output / "prepared.json")["filters"]["dropped"]
+        print(
+            "also dropped: "
+            + ", ".join(f"{count:,} {name}" for name, count in dropped.items())
+        )
+    print(
+        f"\nThe corpus is in {output}. Next:\n  keras-transformer train "
+        f"{shlex.quote(options.output)} --preset {options.preset} "
+        "--output runs/mine"
+    )
+
+
+def _open_tokenizer(path: str) -> Vocabulary:
+    """Opens the tokenizer of a run or a prepared corpus, or its file."""
+    if os.path.isdir(path):
+        return open_vocabulary(path)
+    return Tokenizer.load(path)
+
+
+def _read_filters(options: argparse.Namespace, max_length: int) -> Filters:
+    languages = [options.source, options.target]
+    if options.language_columns and None in languages:
+        raise InputError(
+            "--language-columns needs the languages that are kept. Received: "
+            f"--source {options.source}, --target {options.target}"
+        )
+    if options.max_ratio is not None:
+        check_values(number_from(1, math.inf), max_ratio=options.max_ratio)
+    return Filters(
+        languages if options.language_columns else [],
+        options.deduplicate,
+        max_length,
+        options.max_ratio,
+    )
+
+
+def _name(
+    job: "Preparation", filters: Filters, paths: Sequence[tuple[str, ...]]
+) -> str:
+    """Returns a name for a work folder with the chunks of this job alone."""
+    stats = [(x, os.stat(x)) for pair in paths for x in pair]
+    files = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]
+    content = [__version__, CHUNK, dataclasses.astuple(filters), files]
+    return f"work-{job.name(json.dumps(content))}"
+
+
+def _prepare(
+    job: "Preparation",
+    filters: Filters,
+    paths: Sequence[tuple[str, ...]],
+    folder: Path,
+    work: Path,
+    beam_arguments: Sequence[str],
+) -> None:
+    """Writes all files of a prepared corpus into a folder."""
+    from keras_transformer.train.preparation import (
+        write_description,
+        write_texts,
+    )
+
+    corpus, tokenizer = job.corpus, job.tokenizer
+    for split in job.text_splits:
+        write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
+    files = open_files(paths, work)
+    chunks = make_chunks(files)
+    if not chunks:
+        raise InputError(
+            f"A corpus must have pairs. Received: {corpus.name}, which is "
+            "empty."
+        )
+    if tokenizer is None:
+        print(f"tokenizer: training with {job.vocab_size:,} tokens", flush=True)
+        pairs = itertools.chain.from_iterable(files)
+        tokenizer = corpus.task.train_tokenizer(pairs, job.vocab_size)
+    tokenizer.save_files(folder)
+    pairs, done = sum(one.size for one in chunks), len([*work.glob("chunk-*")])
+    print(
+        f"tokenizing: {pairs:,} pairs in {len(chunks):,} chunks, of which "
+        f"{done:,} are there",
+        flush=True,
+    )
+    transform = PrepareChunks(folder, work, filters)
+    run_pipeline(
+        lambda pipeline: pipeline | beam.Create(chunks) | transform,
+        beam_arguments,
+        __name__,
+    )
+    plan = read_json(work / PLAN_FILE)
+    checksum = 0
+    for number in range(len(plan["shards"])):
+        arrays = (np.load(x, "r") for x in shard_paths(folder, number))
+        checksum = update_checksum(checksum, Shard(*arrays))
+    values = dataclasses.asdict(filters) | {"dropped": plan["dropped"]}
+    del values["max_length"]  # has a place of its own
+    write_description(
+        job,
+        folder,
+        tokenizer,
+        Statistics(**plan["statistics"]),
+        checksum,
+        plan["shards"],
+        **({"filters": values} if filters.are_more else {}),
+    )
