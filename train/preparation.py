@@ -159,40 +159,38 @@ class Preparation:
             sizes.append(shard.pairs)
             checksum = update_checksum(checksum, shard)
             _check_disk(folder, pairs.total / statistics.read)
-        write_description(self, folder, tokenizer, statistics, checksum, sizes)
+        self.write_description(folder, tokenizer, statistics, checksum, sizes)
 
-
-def write_description(
-    preparation: Preparation,
-    folder: Path,
-    tokenizer: Vocabulary,
-    statistics: Statistics,
-    checksum: int,
-    shards: Sequence[int],
-    **others: Any,
-) -> None:
-    """Completes a folder with `prepared.json`, if there are pairs."""
-    corpus, max_length = preparation.corpus, preparation.max_length
-    pipeline.check_pairs(statistics.pairs, max_length)
-    # Last: a folder is prepared as soon as it has this file.
-    files.write_json(
-        folder / "prepared.json",
-        {
-            "format": FORMAT,
-            "task": corpus.task.name,
-            "data": corpus.name,
-            "source": corpus.source,
-            "target": corpus.target,
-            "vocab_size": tokenizer.vocab_size,
-            "max_length": max_length,
-            "tokenizer": tokenizer.digest,
-            "text_splits": preparation.text_splits,
-            "statistics": dataclasses.asdict(statistics),
-            "checksum": checksum,
-            "shards": shards,
-            **others,
-        },
-    )
+    def write_description(
+        self,
+        folder: Path,
+        tokenizer: Vocabulary,
+        statistics: Statistics,
+        checksum: int,
+        shards: Sequence[int],
+        **others: Any,
+    ) -> None:
+        """Completes the folder with `prepared.json`, if there are pairs."""
+        pipeline.check_pairs(statistics.pairs, self.max_length)
+        # Last: a folder is prepared as soon as it has this file.
+        files.write_json(
+            folder / "prepared.json",
+            {
+                "format": FORMAT,
+                "task": self.corpus.task.name,
+                "data": self.corpus.name,
+                "source": self.corpus.source,
+                "target": self.corpus.target,
+                "vocab_size": tokenizer.vocab_size,
+                "max_length": self.max_length,
+                "tokenizer": tokenizer.digest,
+                "text_splits": self.text_splits,
+                "statistics": dataclasses.asdict(statistics),
+                "checksum": checksum,
+                "shards": shards,
+                **others,
+            },
+        )
 
 
 def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:

@@ -21,7 +21,7 @@ import numpy as np
 from keras_transformer import __version__
 from keras_transformer.beam.running import run_pipeline
 from keras_transformer.cli.given import given_values
-from keras_transformer.cli.options import PRESET_NAMES, field_flags
+from keras_transformer.cli.options import PRESET_NAMES, field_flags, flag, flags
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, number_from
 from keras_transformer.support.files import read_json
@@ -47,51 +47,41 @@ if TYPE_CHECKING:
     from keras_transformer.train.preparation import Preparation
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command."""
-    parser.add_argument(
-        "--input",
+add_arguments = flags(
+    flag(
+        "--input DATA",
+        "a folder of {train,valid,test}.LANGUAGE; .tsv files; or files of "
+        "source and of target: 'web-*.en.gz' 'web-*.de.gz'",
         nargs="+",
         required=True,
-        metavar="DATA",
-        help="a folder of {train,valid,test}.LANGUAGE; .tsv files; or the "
-        "files of source and of target: 'web-*.en.gz' 'web-*.de.gz'",
-    )
-    parser.add_argument("--source", metavar="LANGUAGE", help="e.g. en")
-    parser.add_argument("--target", metavar="LANGUAGE", help="e.g. de")
-    parser.add_argument(
-        "--output",
+    ),
+    flag("--source LANGUAGE", "language code of the source, e.g. en"),
+    flag("--target LANGUAGE", "language code of the target, e.g. de"),
+    flag(
+        "--output DIR",
+        "new folder; every worker must find it there",
         required=True,
-        metavar="DIR",
-        help="new folder, where every worker finds it",
-    )
-    parser.add_argument(
-        "--tokenizer",
-        metavar="PATH",
-        help="use that of a run, of a prepared corpus, or a tokenizer.model "
-        "(default: a new one is trained, on this machine)",
-    )
-    parser.add_argument("--preset", metavar="NAME", default="small",
-                        help=PRESET_NAMES)  # fmt: skip
-    field_flags(Recipe, ("vocab_size", "max_length"))(parser)
-    parser.add_argument(
-        "--max-ratio",
+    ),
+    flag(
+        "--tokenizer PATH",
+        "use that of a run or a prepared corpus, or a tokenizer.model "
+        "(default: train one)",
+    ),
+    flag("--preset NAME", PRESET_NAMES, default="small"),
+    field_flags(Recipe, ("vocab_size", "max_length")),
+    flag(
+        "--max-ratio X",
+        "drop pairs of which one side has more than X times the tokens of the "
+        "other, counted with end tokens",
         type=float,
-        metavar="X",
-        help="drop pairs of which one side has more than X times as many "
-        "tokens as the other, with end tokens",
-    )
-    parser.add_argument(
+    ),
+    flag(
         "--language-columns",
-        action="store_true",
-        help="columns 3 and 4 of the .tsv files are languages: drop pairs for "
-        "which they are not --source and --target",
-    )
-    parser.add_argument(
-        "--deduplicate",
-        action="store_true",
-        help="keep the first of equal pairs alone",
-    )
+        "drop pairs unless columns 3 and 4 of the .tsv file are --source and "
+        "--target",
+    ),
+    flag("--deduplicate", "keep only the first of equal pairs"),
+)
 
 
 def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
@@ -197,15 +187,12 @@ def _prepare(
     beam_arguments: Sequence[str],
 ) -> None:
     """Writes all files of a prepared corpus into a folder."""
-    from keras_transformer.train.preparation import (
-        write_description,
-        write_texts,
-    )
+    from keras_transformer.train.preparation import write_texts
 
     corpus, tokenizer = job.corpus, job.tokenizer
     for split in job.text_splits:
         write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
-    files = open_files(paths, work)
+    files = open_files(paths, work, corpus.source, corpus.target)
     chunks = make_chunks(files)
     if not chunks:
         raise InputError(
@@ -236,8 +223,7 @@ def _prepare(
         checksum = update_checksum(checksum, Shard(*arrays))
     values = dataclasses.asdict(filters) | {"dropped": plan["dropped"]}
     del values["max_length"]  # has a place of its own
-    write_description(
-        job,
+    job.write_description(
         folder,
         tokenizer,
         Statistics(**plan["statistics"]),

@@ -10,7 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import Corpus, open_corpus
-from keras_transformer.train.data.text_files import LineFiles, TextFiles, Tsv
+from keras_transformer.train.data.text_files import LineFiles, TextFiles
 
 _COMPRESSED = (".gz", ".bz2", ".zst")
 
@@ -18,80 +18,76 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 def find_inputs(
     names: Sequence[str], source: str | None, target: str | None
 ) -> tuple[Corpus, list[tuple[str, ...]]]:
-    """Finds the files of a corpus, in the order of their names.
+    """Finds the files of a corpus.
 
     Args:
-        names: A folder of text files; a pattern of .tsv files; or a pattern of
-            the files of each side.
+        names: A folder of text files; or patterns of .tsv files, or of the
+            files of source and of target, in the order of their names.
         source: Language code of the source, or None.
         target: Language code of the target, or None.
 
     Returns:
-        The corpus, and the files of its training split, which follow one
-        another: the .tsv file, or the files of source and target.
+        The corpus, of which only a folder has splits; and the files of its
+        training split, a .tsv file or those of both sides at a time.
 
     Raises:
         InputError: If there are no such files.
     """
     if len(names) == 1 and os.path.isdir(names[0]):
         corpus = open_corpus(names, source, target)
-        split = corpus.pairs("train")
-        if not isinstance(split, LineFiles):
+        train = corpus.pairs("train")
+        if not isinstance(train, LineFiles):
             raise InputError(
                 "On Beam, a corpus must be text files. Received: "
                 f"{corpus.name}. Use `keras-transformer prepare`."
             )
-        return corpus, [tuple(map(os.path.abspath, split.paths))]
-    if len(names) > 2:
-        raise InputError(
-            "The --input must be a folder, a .tsv file, or a file of each "
-            "side; patterns in quotes match several. Received: "
-            f"{len(names)} names"
-        )
+        return corpus, [tuple(map(os.path.abspath, train.paths))]
     sides = [_match(name) for name in names]
-    if len(sides[0]) != len(sides[-1]):
+    counts = [len(paths) for paths in sides]
+    if len(sides) > 2 or counts[0] != counts[-1]:
         raise InputError(
-            "The patterns of source and target must match the same number of "
-            f"files. Received: {names[0]} with {len(sides[0])}, {names[1]} "
-            f"with {len(sides[1])}"
+            "The --input must be a folder, .tsv files, or as many files of the "
+            "source as of the target; quote a pattern of several. Received: "
+            + ", ".join(
+                f"{x} ({n})" for x, n in zip(names, counts, strict=True)
+            )
         )
-    for path in sides[0] if len(sides) == 1 else ():
-        if not _uncompressed(path).endswith(".tsv"):
+    parts = list(zip(*sides, strict=True))
+    for paths in parts:
+        if len(paths) == 1 and not _uncompressed(paths[0]).endswith(".tsv"):
             raise InputError(
                 "A single file must be a .tsv file with source, tab, target "
-                f"on each line. Received: {path}. If it has one language, "
-                "name the file of the other language too."
+                f"on each line. Received: {paths[0]}"
             )
-    if len(sides) == 2 and all(map(os.path.isfile, names)):
-        # It checks the order of the languages.
-        corpus = open_corpus(names, source, target)
-    else:
-        corpus = Corpus(" ".join(names), {}, source, target)
-    return corpus, list(zip(*sides, strict=True))
-
-
-def open_files(parts: Sequence[tuple[str, ...]], work: Path) -> list[TextFiles]:
-    """Opens the files that were found; copies into `work` are uncompressed.
-
-    Any part of those can be read without what is before it.
-    """
-    files: list[TextFiles] = []
-    for number, paths in enumerate(parts):
-        copies = [_uncompress(path, work, number) for path in paths]
-        cls = Tsv if len(paths) == 1 else LineFiles
-        files.append(cls(" and ".join(paths), copies))
-    return files
+    return Corpus(" ".join(names), {}, source, target), parts
 
 
 def _match(pattern: str) -> list[str]:
     found = [pattern] if os.path.exists(pattern) else glob.glob(pattern)
-    files = [path for path in sorted(found) if os.path.isfile(path)]
+    files = [os.path.abspath(x) for x in sorted(found) if os.path.isfile(x)]
     if not files:
         raise InputError(
             f"The --input must be text files. Received: {pattern}, which "
             "matches none"
         )
-    return list(map(os.path.abspath, files))
+    return files
+
+
+def open_files(
+    parts: Sequence[tuple[str, ...]],
+    work: Path,
+    source: str | None,
+    target: str | None,
+) -> list[TextFiles]:
+    """Opens the files that were found; copies in `work` are uncompressed.
+
+    Otherwise a worker could not read a part without what is before it.
+    """
+    files = []
+    for number, paths in enumerate(parts):
+        copies = [_uncompress(path, work, number) for path in paths]
+        files.append(open_corpus(copies, source, target).pairs("train"))
+    return files
 
 
 def _uncompressed(path: str) -> str:

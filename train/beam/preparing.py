@@ -31,7 +31,7 @@ from keras_transformer.train.data.prepared import shard_paths
 from keras_transformer.train.data.text_files import TextFiles
 
 # Pairs that a worker tokenizes at a time.
-CHUNK = 8_192
+CHUNK = 4_096
 # Reasons to drop a pair that `Statistics` does not count.
 REASONS = ("language", "duplicate", "ratio")
 PLAN_FILE = "plan.json"
