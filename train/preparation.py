@@ -12,9 +12,8 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,9 +22,12 @@ from tqdm import tqdm
 from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
-from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import Encoder, Statistics
+from keras_transformer.train.data.encoding import (
+    Encoder,
+    check_max_length,
+    check_pairs,
+)
 from keras_transformer.train.data.prepared import (
     FORMAT,
     SIDES,
@@ -33,8 +35,10 @@ from keras_transformer.train.data.prepared import (
     is_prepared,
     shard_paths,
     update_checksum,
+    write_description,
 )
-from keras_transformer.train.run import TrainingRun, check_free, locked
+from keras_transformer.train.folders import check_free, new_folder
+from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import check_one_worker
 
 # As many as the tokenizer is trained on are in memory anyway.
@@ -66,7 +70,7 @@ def prepare(
     if init_from is not None:
         tokenizer = tokenizer_of(TrainingRun.open(init_from), corpus)
     check_train_split(corpus)
-    pipeline.check_max_length(max_length)
+    check_max_length(max_length)
     others = tuple(split for split in corpus.splits if split != "train")
     preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
     check_free(output, for_run=False)
@@ -159,37 +163,16 @@ class Preparation:
             sizes.append(shard.pairs)
             checksum = update_checksum(checksum, shard)
             _check_disk(folder, pairs.total / statistics.read)
-        self.write_description(folder, tokenizer, statistics, checksum, sizes)
-
-    def write_description(
-        self,
-        folder: Path,
-        tokenizer: Vocabulary,
-        statistics: Statistics,
-        checksum: int,
-        shards: Sequence[int],
-        **others: Any,
-    ) -> None:
-        """Completes the folder with `prepared.json`, if there are pairs."""
-        pipeline.check_pairs(statistics.pairs, self.max_length)
-        # Last: a folder is prepared as soon as it has this file.
-        files.write_json(
-            folder / "prepared.json",
-            {
-                "format": FORMAT,
-                "task": self.corpus.task.name,
-                "data": self.corpus.name,
-                "source": self.corpus.source,
-                "target": self.corpus.target,
-                "vocab_size": tokenizer.vocab_size,
-                "max_length": self.max_length,
-                "tokenizer": tokenizer.digest,
-                "text_splits": self.text_splits,
-                "statistics": dataclasses.asdict(statistics),
-                "checksum": checksum,
-                "shards": shards,
-                **others,
-            },
+        check_pairs(statistics.pairs, self.max_length)
+        write_description(
+            folder,
+            corpus,
+            tokenizer,
+            self.max_length,
+            self.text_splits,
+            statistics,
+            checksum,
+            sizes,
         )
 
 
@@ -203,39 +186,6 @@ def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
         )
     print(f"tokenizer: {past.tokenizer.vocab_size:,} tokens, from {past.path}")
     return past.tokenizer
-
-
-@contextlib.contextmanager
-def new_folder(
-    path: Path, wait: bool = False, keep: str = ""
-) -> Iterator[Path | None]:
-    """Yields a temporary folder, and moves it to `path` when it is complete.
-
-    What a process left there that was killed is removed. Yields None if
-    another process has written `path` meanwhile. With the name of a folder to
-    `keep`, that is left for the next attempt, and found there.
-    """
-    path = path.absolute()  # "." has no name
-    partial = files.partial_path(path)
-    with locked(partial, wait):
-        try:
-            if is_prepared(path):
-                keep = ""
-                yield None
-                return
-            for file in partial.iterdir():
-                if file.is_dir() and file.name != keep:
-                    shutil.rmtree(file)
-                elif file.name not in ("lock", keep):
-                    file.unlink()
-            yield partial
-            keep = ""
-            # The lock moves along: until then no other process may begin.
-            os.replace(partial, path)
-            (path / "lock").unlink()
-        finally:
-            if not keep:
-                shutil.rmtree(partial, ignore_errors=True)
 
 
 class _ReadOnce:

@@ -21,7 +21,7 @@ _SENTENCE = "I am a student"
 def demo(options: argparse.Namespace) -> None:
     """Train, evaluate, export and translate in a few minutes."""
     from keras_transformer.train import evaluation
-    from keras_transformer.train.run import check_free
+    from keras_transformer.train.folders import check_free
 
     output = options.output or _free_folder()
     check_free(output)

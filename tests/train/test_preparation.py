@@ -17,8 +17,8 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.folders import locked
 from keras_transformer.train.preparation import Preparation, prepare
-from keras_transformer.train.run import locked
 
 LONG = "dog " * 30
 KEPT = [
@@ -321,7 +321,7 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(preparation.pipeline, "check_pairs", interrupt)
+        patched.setattr(preparation, "check_pairs", interrupt)
         prepare(texts, tmp_path / "new", 300, 24)
     assert list(tmp_path.iterdir()) == []
     # What a process leaves that was killed is removed by the next one.

@@ -5,6 +5,7 @@ Options that are not listed are Beam's, such as --runner.
 
 import argparse
 import dataclasses
+import hashlib
 import itertools
 import json
 import math
@@ -13,7 +14,6 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import apache_beam as beam
 import numpy as np
@@ -35,17 +35,21 @@ from keras_transformer.train.beam.preparing import (
     PrepareChunks,
     make_chunks,
 )
-from keras_transformer.train.data.encoding import Shard, Statistics
+from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.encoding import (
+    Shard,
+    Statistics,
+    check_max_length,
+    check_pairs,
+)
 from keras_transformer.train.data.prepared import (
     Prepared,
     shard_paths,
     update_checksum,
+    write_description,
 )
+from keras_transformer.train.folders import check_free, new_folder
 from keras_transformer.train.recipe import Recipe
-
-if TYPE_CHECKING:
-    from keras_transformer.train.preparation import Preparation
-
 
 add_arguments = flags(
     flag(
@@ -102,6 +106,7 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
             )
         tokenizer = _open_tokenizer(options.tokenizer)
     recipe = Recipe.from_preset(options.preset, **values)
+    check_max_length(recipe.max_length)
     filters = _read_filters(options, recipe.max_length)
     corpus, paths = find_inputs(options.input, options.source, options.target)
     if filters.languages and len(paths[0]) != 1:
@@ -110,25 +115,15 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
             + " and ".join(paths[0])
         )
 
-    import_tensorflow_quietly()
-    from keras_transformer.train.data.pipeline import check_max_length
-    from keras_transformer.train.preparation import Preparation, new_folder
-    from keras_transformer.train.run import check_free
-
-    check_max_length(recipe.max_length)
-    others = tuple(split for split in corpus.splits if split != "train")
-    job = Preparation(
-        corpus, recipe.vocab_size, recipe.max_length, tokenizer, others
-    )
     output = Path(options.output).resolve()
     check_free(output, for_run=False)
-    name = _name(job, filters, paths)
-    with new_folder(output, keep=name) as folder:
+    job = _Job(
+        corpus, paths, filters, tokenizer, recipe.vocab_size, beam_arguments
+    )
+    with new_folder(output, keep=job.name) as folder:
         # Another process may have written it meanwhile.
         check_free(output, for_run=False)
-        (folder / name).mkdir(exist_ok=True)
-        _prepare(job, filters, paths, folder, folder / name, beam_arguments)
-        shutil.rmtree(folder / name)
+        job.write(folder)
     prepared = Prepared.open(output)
     print(f"train: {prepared.statistics.describe(recipe.max_length)}")
     if filters.are_more:
@@ -168,66 +163,85 @@ def _read_filters(options: argparse.Namespace, max_length: int) -> Filters:
     )
 
 
-def _name(
-    job: "Preparation", filters: Filters, paths: Sequence[tuple[str, ...]]
-) -> str:
-    """Returns a name for a work folder with the chunks of this job alone."""
-    stats = [(x, os.stat(x)) for pair in paths for x in pair]
-    files = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]
-    content = [__version__, CHUNK, dataclasses.astuple(filters), files]
-    return f"work-{job.name(json.dumps(content))}"
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """What is prepared, and how."""
 
+    corpus: Corpus
+    paths: Sequence[tuple[str, ...]]  # of the training split
+    filters: Filters
+    tokenizer: Vocabulary | None  # None: one of `vocab_size` is trained
+    vocab_size: int
+    beam_arguments: Sequence[str]
 
-def _prepare(
-    job: "Preparation",
-    filters: Filters,
-    paths: Sequence[tuple[str, ...]],
-    folder: Path,
-    work: Path,
-    beam_arguments: Sequence[str],
-) -> None:
-    """Writes all files of a prepared corpus into a folder."""
-    from keras_transformer.train.preparation import write_texts
-
-    corpus, tokenizer = job.corpus, job.tokenizer
-    for split in job.text_splits:
-        write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
-    files = open_files(paths, work, corpus.source, corpus.target)
-    chunks = make_chunks(files)
-    if not chunks:
-        raise InputError(
-            f"A corpus must have pairs. Received: {corpus.name}, which is "
-            "empty."
+    @property
+    def name(self) -> str:
+        """The name of a work folder with the chunks of this job alone."""
+        stats = [(x, os.stat(x)) for pair in self.paths for x in pair]
+        content = (
+            __version__,
+            CHUNK,
+            self.tokenizer.digest if self.tokenizer else self.vocab_size,
+            dataclasses.astuple(self.filters),
+            [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats],
         )
-    if tokenizer is None:
-        print(f"tokenizer: training with {job.vocab_size:,} tokens", flush=True)
-        pairs = itertools.chain.from_iterable(files)
-        tokenizer = corpus.task.train_tokenizer(pairs, job.vocab_size)
-    tokenizer.save_files(folder)
-    pairs, done = sum(one.size for one in chunks), len([*work.glob("chunk-*")])
-    print(
-        f"tokenizing: {pairs:,} pairs in {len(chunks):,} chunks, of which "
-        f"{done:,} are there",
-        flush=True,
-    )
-    transform = PrepareChunks(folder, work, filters)
-    run_pipeline(
-        lambda pipeline: pipeline | beam.Create(chunks) | transform,
-        beam_arguments,
-        __name__,
-    )
-    plan = read_json(work / PLAN_FILE)
-    checksum = 0
-    for number in range(len(plan["shards"])):
-        arrays = (np.load(x, "r") for x in shard_paths(folder, number))
-        checksum = update_checksum(checksum, Shard(*arrays))
-    values = dataclasses.asdict(filters) | {"dropped": plan["dropped"]}
-    del values["max_length"]  # has a place of its own
-    job.write_description(
-        folder,
-        tokenizer,
-        Statistics(**plan["statistics"]),
-        checksum,
-        plan["shards"],
-        **({"filters": values} if filters.are_more else {}),
-    )
+        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return f"work-{digest[:16]}"
+
+    def write(self, folder: Path) -> None:
+        """Writes all files of a prepared corpus into a folder."""
+        corpus, filters, work = self.corpus, self.filters, folder / self.name
+        work.mkdir(exist_ok=True)
+        others = tuple(split for split in corpus.splits if split != "train")
+        if others:
+            import_tensorflow_quietly()
+            from keras_transformer.train.preparation import write_texts
+        for split in others:
+            write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
+        files = open_files(self.paths, work, corpus.source, corpus.target)
+        chunks = make_chunks(files)
+        if not chunks:
+            raise InputError(
+                f"A corpus must have pairs. Received: {corpus.name}, which is "
+                "empty."
+            )
+        tokenizer = self.tokenizer
+        if tokenizer is None:
+            size = self.vocab_size
+            print(f"tokenizer: training with {size:,} tokens", flush=True)
+            pairs = itertools.chain.from_iterable(files)
+            tokenizer = corpus.task.train_tokenizer(pairs, size)
+        tokenizer.save_files(folder)
+        pairs = sum(chunk.size for chunk in chunks)
+        print(
+            f"tokenizing: {pairs:,} pairs in {len(chunks):,} chunks, of which "
+            f"{len([*work.glob('chunk-*')]):,} are there",
+            flush=True,
+        )
+        transform = PrepareChunks(folder, work, filters)
+        run_pipeline(
+            lambda pipeline: pipeline | beam.Create(chunks) | transform,
+            self.beam_arguments,
+            __name__,
+        )
+        plan = read_json(work / PLAN_FILE)
+        statistics = Statistics(**plan["statistics"])
+        check_pairs(statistics.pairs, filters.max_length)
+        checksum = 0
+        for number in range(len(plan["shards"])):
+            arrays = (np.load(x, "r") for x in shard_paths(folder, number))
+            checksum = update_checksum(checksum, Shard(*arrays))
+        more = dataclasses.asdict(filters) | {"dropped": plan["dropped"]}
+        del more["max_length"]  # has a place of its own
+        shutil.rmtree(work)
+        write_description(
+            folder,
+            corpus,
+            tokenizer,
+            filters.max_length,
+            others,
+            statistics,
+            checksum,
+            plan["shards"],
+            **({"filters": more} if filters.are_more else {}),
+        )

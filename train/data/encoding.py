@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
@@ -183,6 +184,30 @@ def make_shard(
     """Returns a shard of the ids and lengths of several batches."""
     offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
     return Shard(np.concatenate([np.zeros(0, dtype), *ids]), offsets)
+
+
+def check_max_length(max_length: int) -> None:
+    """Raises InputError if it is less than 2."""
+    if max_length < 2:
+        raise InputError(
+            "max_length must be at least 2, one token and the end token. "
+            f"Received: max_length={max_length}"
+        )
+
+
+def check_pairs(pairs: int, max_length: int, workers: int = 1) -> None:
+    """Raises InputError if there are too few pairs to train on."""
+    if not pairs:
+        raise InputError(
+            "No pair is left to train on: each has an empty side or more "
+            "tokens than max_length. Increase max_length, or check the data. "
+            f"Received: max_length={max_length}"
+        )
+    if pairs < workers:
+        raise InputError(
+            "Each worker needs a pair to train on. Received: "
+            f"{pairs:,} pairs for {workers} workers"
+        )
 
 
 def _batched(items: Iterable, size: int) -> Iterator[list]:
