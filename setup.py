@@ -148,12 +148,14 @@ setup(
         "keras_transformer.tasks.parsing",
         "keras_transformer.text",
         "keras_transformer.train",
+        "keras_transformer.train.beam",
         "keras_transformer.train.data",
     ],
     # The programs have folders beside the library's and are installed inside
     # it, so that their import names cannot clash with other packages.
     package_dir={
         "keras_transformer.train": "train",
+        "keras_transformer.train.beam": "train/beam",
         "keras_transformer.train.data": "train/data",
         "keras_transformer.export": "export",
         "keras_transformer.export.litert": "export/litert",

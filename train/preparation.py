@@ -22,9 +22,12 @@ from tqdm import tqdm
 from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
-from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import Encoder
+from keras_transformer.train.data.encoding import (
+    Encoder,
+    check_max_length,
+    check_pairs,
+)
 from keras_transformer.train.data.prepared import (
     FORMAT,
     SIDES,
@@ -32,8 +35,10 @@ from keras_transformer.train.data.prepared import (
     is_prepared,
     shard_paths,
     update_checksum,
+    write_description,
 )
-from keras_transformer.train.run import TrainingRun, check_free, locked
+from keras_transformer.train.folders import check_free, new_folder
+from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import check_one_worker
 
 # As many as the tokenizer is trained on are in memory anyway.
@@ -65,11 +70,11 @@ def prepare(
     if init_from is not None:
         tokenizer = tokenizer_of(TrainingRun.open(init_from), corpus)
     check_train_split(corpus)
-    pipeline.check_max_length(max_length)
+    check_max_length(max_length)
     others = tuple(split for split in corpus.splits if split != "train")
     preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
     check_free(output, for_run=False)
-    with _new_folder(output) as folder:
+    with new_folder(output) as folder:
         # Another process may have written it meanwhile.
         check_free(output, for_run=False)
         preparation.write(folder)
@@ -115,7 +120,7 @@ class Preparation:
         """
         if not is_prepared(folder):
             print(f"preparing: {self.corpus.name}", flush=True)
-            with _new_folder(folder, wait=True) as partial:
+            with new_folder(folder, wait=True) as partial:
                 if partial is not None:
                     self.write(partial)
         shown = folder
@@ -129,7 +134,7 @@ class Preparation:
         corpus, tokenizer = self.corpus, self.tokenizer
         # First: a damaged text is found before the hours that train may take.
         for split in self.text_splits:
-            _write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
+            write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
         pairs = _ReadOnce(corpus.pairs("train"))
         source, target = map(_shorten, pairs.first)
         print(f"first pair: {source} → {target}", flush=True)
@@ -158,24 +163,16 @@ class Preparation:
             sizes.append(shard.pairs)
             checksum = update_checksum(checksum, shard)
             _check_disk(folder, pairs.total / statistics.read)
-        pipeline.check_pairs(statistics.pairs, self.max_length)
-        # Last: a folder is prepared as soon as it has this file.
-        files.write_json(
-            folder / "prepared.json",
-            {
-                "format": FORMAT,
-                "task": corpus.task.name,
-                "data": corpus.name,
-                "source": corpus.source,
-                "target": corpus.target,
-                "vocab_size": tokenizer.vocab_size,
-                "max_length": self.max_length,
-                "tokenizer": tokenizer.digest,
-                "text_splits": self.text_splits,
-                "statistics": dataclasses.asdict(statistics),
-                "checksum": checksum,
-                "shards": sizes,
-            },
+        check_pairs(statistics.pairs, self.max_length)
+        write_description(
+            folder,
+            corpus,
+            tokenizer,
+            self.max_length,
+            self.text_splits,
+            statistics,
+            checksum,
+            sizes,
         )
 
 
@@ -189,31 +186,6 @@ def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
         )
     print(f"tokenizer: {past.tokenizer.vocab_size:,} tokens, from {past.path}")
     return past.tokenizer
-
-
-@contextlib.contextmanager
-def _new_folder(path: Path, wait: bool = False) -> Iterator[Path | None]:
-    """Yields a temporary folder, and moves it to `path` when it is complete.
-
-    What a process left there that was killed is removed. Yields None if
-    another process has written `path` meanwhile.
-    """
-    path = path.absolute()  # "." has no name
-    partial = files.partial_path(path)
-    with locked(partial, wait):
-        try:
-            if is_prepared(path):
-                yield None
-                return
-            for file in partial.iterdir():
-                if file.name != "lock":
-                    file.unlink()
-            yield partial
-            # The lock moves along: until then no other process may begin.
-            os.replace(partial, path)
-            (path / "lock").unlink()
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
 
 
 class _ReadOnce:
@@ -250,7 +222,8 @@ def _check_disk(folder: Path, ratio: float) -> None:
         )
 
 
-def _write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+def write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Writes the texts of a split as TFRecords."""
     with files.atomic_write(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
             for pair in pairs:

@@ -19,12 +19,12 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
 from keras_transformer.train import state
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import Encoder
-from keras_transformer.train.data.pipeline import check_pairs
+from keras_transformer.train.data.encoding import Encoder, check_pairs
 from keras_transformer.train.data.prepared import Prepared, is_prepared
+from keras_transformer.train.folders import check_free, locked
 from keras_transformer.train.preparation import Preparation, tokenizer_of
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import TrainingRun, check_free, locked
+from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import broadcast_from_chief
 
 # What may differ when a run is resumed: its length, what it keeps, and where

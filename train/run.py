@@ -3,16 +3,12 @@
 `keras_transformer/inference/run.py` lists the files and reads them.
 """
 
-import contextlib
 import dataclasses
-import errno
-import fcntl
 import math
 import os
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +18,17 @@ import keras
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import FORMAT, Run, step_of
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
     atomic_write,
-    check_creatable,
     reserve_disk_space,
     write_json,
 )
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.text import VOCABULARY_FILES, Vocabulary
+from keras_transformer.text import Vocabulary
+from keras_transformer.train.folders import UNFINISHED, check_free
 
-# Marks a new run that has no config.json yet: it may be started again.
-_UNFINISHED = ".partial-run"
 _CHECKPOINT = "step-{step:08d}.weights.h5"
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
-# What a file system without locks answers, such as Lustre by default.
-_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class TrainingRun(Run):
@@ -78,7 +69,7 @@ class TrainingRun(Run):
             search,
         )
         path.mkdir(parents=True, exist_ok=True)
-        (path / _UNFINISHED).touch()
+        (path / UNFINISHED).touch()
         shutil.rmtree(path / "checkpoints", ignore_errors=True)
         (path / "checkpoints").mkdir()
         tokenizer.save_files(path)
@@ -86,7 +77,7 @@ class TrainingRun(Run):
             run.save_checkpoint(model, step, max_to_keep=1)
         # Last: a folder is a run as soon as it has a config.json.
         run._write_config()
-        (path / _UNFINISHED).unlink()
+        (path / UNFINISHED).unlink()
         return run
 
     def _write_config(self) -> None:
@@ -160,76 +151,3 @@ class TrainingRun(Run):
             )
             with h5py.File(partial, "a") as file:
                 file.attrs.update(run=self.id, step=step, **attributes)
-
-
-@contextlib.contextmanager
-def locked(
-    path: str | os.PathLike, wait: bool = False, name: str = "lock"
-) -> Iterator[None]:
-    """Creates a folder and keeps other processes from writing to it.
-
-    It may be moved or removed while it is locked. The lock is a file, because
-    NFS locks only what is open for writing.
-    """
-    path, lock = Path(path), Path(path) / name
-    while True:
-        path.mkdir(parents=True, exist_ok=True)
-        try:
-            file = open(lock, "a")
-        except FileNotFoundError:
-            continue  # whoever has it has moved or removed the folder
-        with file:
-            try:
-                fcntl.flock(
-                    file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
-                )
-            except BlockingIOError as error:
-                raise InputError(
-                    f"Another process is writing to {path}. Wait until it has "
-                    "finished, or choose another output."
-                ) from error
-            except OSError as error:
-                if error.errno not in _NO_LOCKS:
-                    raise
-                print(
-                    f"Warning: the file system of {path} does not support "
-                    "locks. Make sure that no other process writes to this "
-                    "folder.",
-                    file=sys.stderr,
-                )
-            try:
-                is_there = os.path.samestat(
-                    os.fstat(file.fileno()), lock.stat()
-                )
-            except FileNotFoundError:
-                is_there = False
-            if is_there:
-                yield
-                return
-
-
-def check_free(path: str | os.PathLike, for_run: bool = True) -> None:
-    """Raises InputError if a folder cannot be created at `path`.
-
-    That of a run may have what a training leaves that was stopped early.
-    """
-    path = Path(path)
-    check_creatable(path)
-    is_run = (path / "config.json").exists()
-    if not is_run and (path.is_dir() or not path.exists()):
-        # `glob` finds hidden files too.
-        names = {entry.name for entry in path.glob("*")}
-        if for_run:
-            if _UNFINISHED in names:
-                names -= {"checkpoints", *VOCABULARY_FILES}
-            names = {n for n in names if not n.startswith(".partial-")}
-            names.discard("lock")
-        if not names:
-            return
-    content = "contains a run" if is_run else "contains other files"
-    if path.is_file():
-        content = "is a file"
-    raise InputError(
-        f"{path} already {content}. Nothing is overwritten. Choose another "
-        "output, or remove it first."
-    )

@@ -1,4 +1,4 @@
-"""`python -m keras_transformer.beam translate`: pipelines of Beam.
+"""`python -m keras_transformer.beam COMMAND`: pipelines of Beam.
 
 What a command does not know is passed to Beam: `--runner`, and all its options.
 """
@@ -13,7 +13,10 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 
 # Each module has `add_arguments(parser)` and `run(options, beam_arguments)`.
-_COMMANDS = {"translate": "keras_transformer.beam.command"}
+_COMMANDS = {
+    "prepare": "keras_transformer.train.beam.command",
+    "translate": "keras_transformer.beam.command",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

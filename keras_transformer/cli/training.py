@@ -29,9 +29,9 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS, ForeignModel
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import TASKS
+from keras_transformer.train.folders import check_free
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -221,7 +221,7 @@ def evaluate(options: argparse.Namespace) -> None:
 def import_(options: argparse.Namespace) -> None:
     """Turn a model of another system into a run."""
     # What is refused so far needs no TensorFlow.
-    _check_no_run(options.output)
+    check_free(options.output)
     if is_run(options.folder):
         raise InputError(
             "The command reads models of other systems. Received: "
@@ -257,14 +257,6 @@ def import_(options: argparse.Namespace) -> None:
         "--output runs/fine-tuned\n"
         f"  keras-transformer export {run.path} --output exported/1"
     )
-
-
-def _check_no_run(output: str) -> None:
-    """Raises InputError unless there is nothing, or an empty folder."""
-    path = Path(output)
-    if path.is_dir() and not any(path.iterdir()):
-        return
-    check_new(path)
 
 
 def _description(found: ForeignModel) -> str:
@@ -315,7 +307,7 @@ def _description(found: ForeignModel) -> str:
 )
 def average(options: argparse.Namespace) -> None:
     """Average the last checkpoints of a run."""
-    _check_no_run(options.output)
+    check_free(options.output)
     import_tensorflow_quietly()
     from keras_transformer.train import averaging
     from keras_transformer.train.strategy import check_one_worker

@@ -1,12 +1,10 @@
 """The same with several processes, one of which is killed."""
 
-import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from beam_workers import kill_a_worker
 
 from keras_transformer.export import save_litert
 from keras_transformer.litert import LiteRTTranslator
@@ -70,50 +68,19 @@ def test_no_line_is_lost_or_doubled(job, folder, complete):
     assert len(complete) == LINES / 400 + 2
 
 
-def workers_of(process):
-    """Returns the worker processes that a job has started."""
-    table = subprocess.check_output(["ps", "-Aww", "-o", "pid=,ppid=,args="])
-    rows = [row.split(maxsplit=2) for row in table.decode().splitlines()]
-    family = [str(process.pid)]
-    for parent in family:  # also of a shell that it started
-        family += [row[0] for row in rows if row[1] == parent]
-    return [
-        int(pid)
-        for pid, _, command in rows
-        if pid in family and "sdk_worker_main" in command
-    ]
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.slow
 def test_a_killed_job_leaves_complete_files_and_is_resumed(
     job, complete, tmp_path
 ):
     output = tmp_path / "out"
-    process = subprocess.Popen([*job[1], output], stderr=subprocess.PIPE)
-    while not list(output.glob("*.tsv")) and process.poll() is None:
-        time.sleep(0.05)
-    workers = workers_of(process)
-    assert len(workers) >= 2
-    os.kill(workers[-1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert b"Start the same command again" in errors
-    while any(map(is_running, workers)):  # the others end by themselves
-        time.sleep(0.05)
+    command = [*job[1], output]
+    kill_a_worker(command, lambda: list(output.glob("*.tsv")))
     found = {x.name: x.read_bytes() for x in output.iterdir() if x.is_file()}
     written = {name for name in found if name.endswith(".tsv")}
     assert 0 < len(written) < LINES / 400
     assert all(found[name] == complete[name] for name in written)
     before = {name: (output / name).stat().st_mtime_ns for name in written}
-    resumed = subprocess.run([*job[1], output], capture_output=True)
+    resumed = subprocess.run(command, capture_output=True)
     assert resumed.returncode == 0, resumed.stderr
     assert files(output) == complete
     assert before == {

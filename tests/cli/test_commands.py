@@ -293,7 +293,7 @@ MISTAKES = {
     "train embedded --output y --preset tny": "no preset 'tny'",
     "train embedded --output y --init-from missing": "Received: missing",
     "prepare embedded --output y --vocab-size 0": "--vocab-size must be",
-    "average x --output x": "x already exists",
+    "average x --output x": "x already contains a run",
     "export x --output x": "x already exists",
     "export x --output y --alpha 9": "--alpha must be",
     "import missing --output y": "missing",

@@ -124,7 +124,7 @@ def test_formats_are_recognised(run_cli, marian, monkeypatch, tmp_path, system):
 def test_an_output_that_exists(run_cli, marian, no_tensorflow, tmp_path):
     (tmp_path / "a").touch()
     result = run_cli("import", marian, "--output", tmp_path)
-    check_refused(result, f"{tmp_path} already exists")
+    check_refused(result, f"{tmp_path} already contains other files")
     assert len(list(tmp_path.iterdir())) == 1
 
 

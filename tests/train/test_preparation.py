@@ -17,8 +17,8 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.folders import locked
 from keras_transformer.train.preparation import Preparation, prepare
-from keras_transformer.train.run import locked
 
 LONG = "dog " * 30
 KEPT = [
@@ -89,7 +89,7 @@ def test_copied_texts_are_the_same_bytes_each_time(prepared):
 
 def test_several_shards(prepared, texts, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "BATCH", 50)
-    monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
+    monkeypatch.setattr(encoding, "SHARD_IDS", 1_500)
     sharded = prepare(texts, tmp_path / "new", 300, 24)
     assert len(sharded.shards) > 2
     assert sum(sharded.shard_pairs) == 300
@@ -321,7 +321,7 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(preparation.pipeline, "check_pairs", interrupt)
+        patched.setattr(preparation, "check_pairs", interrupt)
         prepare(texts, tmp_path / "new", 300, 24)
     assert list(tmp_path.iterdir()) == []
     # What a process leaves that was killed is removed by the next one.
@@ -345,7 +345,7 @@ def test_a_disk_that_is_too_small(
 ):
     past = one_step_run.path if tokenizer_is_given else None
     monkeypatch.setattr(encoding, "BATCH", 50)
-    monkeypatch.setattr(encoding, "_SHARD_IDS", 1_500)
+    monkeypatch.setattr(encoding, "SHARD_IDS", 1_500)
 
     def prepare_with(free):
         monkeypatch.setattr(

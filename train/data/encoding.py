@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 BATCH = 1024
 # Ids of a shard, give or take a batch: 128 MiB with 2 bytes per id. Offsets
 # in a shard fit into int32.
-_SHARD_IDS = 2**26
+SHARD_IDS = 2**26
 
 
 class Shard(NamedTuple):
@@ -54,6 +55,36 @@ class Statistics:
         """Number of pairs, kept or dropped."""
         return self.pairs + self.dropped_long + self.dropped_empty
 
+    def count(
+        self,
+        lengths: np.ndarray,
+        max_length: int,
+        max_ratio: float | None = None,
+    ) -> np.ndarray:
+        """Adds pairs, and returns which of them are kept.
+
+        Args:
+            lengths: Tokens of source, target, source, ..., without end tokens.
+            max_length: Of a side, with the end token.
+            max_ratio: Of the longer side to the shorter one, likewise. Pairs
+                that are dropped for this reason alone are not counted.
+        """
+        lengths = lengths.reshape(-1, 2) + 1
+        shorter, longer = lengths.min(axis=1), lengths.max(axis=1)
+        is_empty = shorter < 2
+        is_long = ~is_empty & (longer > max_length)
+        keep = ~is_empty & ~is_long
+        if max_ratio is not None:
+            keep &= longer <= max_ratio * shorter
+        source_tokens, target_tokens = lengths[keep].sum(axis=0).tolist()
+        self.pairs += int(keep.sum())
+        self.dropped_long += int(is_long.sum())
+        self.dropped_empty += int(is_empty.sum())
+        self.source_tokens += source_tokens
+        self.target_tokens += target_tokens
+        self.longest = max(self.longest, int(longer.max(initial=0)))
+        return keep
+
     def describe(self, max_length: int) -> str:
         """Returns what is kept and what is dropped as a line of text."""
         return (
@@ -80,9 +111,7 @@ class Encoder:
         task = task or TranslationTask()
         self.statistics = Statistics()
         self._max_length = max_length
-        sides = tokenizer.source, tokenizer.target
-        size = max(side.vocab_size for side in sides)
-        self._dtype = np.uint16 if size <= 2**16 else np.int32
+        self._dtype = ids_dtype(tokenizer)
 
         @tf.function(
             input_signature=[tf.TensorSpec([None], tf.string)] * 2,
@@ -113,11 +142,11 @@ class Encoder:
             ids.append(new_ids)
             lengths.append(new_lengths)
             size += new_ids.size
-            if size >= _SHARD_IDS:
-                yield self._make_shard(ids, lengths)
+            if size >= SHARD_IDS:
+                yield make_shard(ids, lengths, self._dtype)
                 ids, lengths, size, is_first = [], [], 0, False
         if size or is_first:
-            yield self._make_shard(ids, lengths)
+            yield make_shard(ids, lengths, self._dtype)
 
     def _encode(
         self, pairs: Iterable[tuple[Any, Any]]
@@ -128,7 +157,8 @@ class Encoder:
             # `map` takes all batches that it is given at once.
             for batches in _batched(_batched(pairs, BATCH), 4 * cores):
                 for ids, lengths in executor.map(self._tokenize_batch, batches):
-                    keep = np.repeat(self._count(lengths), 2)
+                    keep = self.statistics.count(lengths, self._max_length)
+                    keep = np.repeat(keep, 2)
                     yield ids[np.repeat(keep, lengths)], lengths[keep]
 
     def _tokenize_batch(
@@ -141,26 +171,43 @@ class Encoder:
             ids, lengths = self._tokenize(*sides)
         return ids.numpy().astype(self._dtype), lengths.numpy()
 
-    def _count(self, lengths: np.ndarray) -> np.ndarray:
-        """Returns which pairs are kept, and adds them to the statistics."""
-        lengths = lengths.reshape(-1, 2) + 1  # source and target, with end
-        is_empty = lengths.min(axis=1) < 2
-        keep = ~is_empty & (lengths.max(axis=1) <= self._max_length)
-        source_tokens, target_tokens = lengths[keep].sum(axis=0).tolist()
-        total = self.statistics
-        total.pairs += int(keep.sum())
-        total.dropped_long += int((~keep & ~is_empty).sum())
-        total.dropped_empty += int(is_empty.sum())
-        total.source_tokens += source_tokens
-        total.target_tokens += target_tokens
-        total.longest = max(total.longest, int(lengths.max()))
-        return keep
 
-    def _make_shard(
-        self, ids: list[np.ndarray], lengths: list[np.ndarray]
-    ) -> Shard:
-        offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
-        return Shard(np.concatenate([np.zeros(0, self._dtype), *ids]), offsets)
+def ids_dtype(tokenizer: Vocabulary) -> type:
+    """Returns the type of the ids in a shard."""
+    size = max(tokenizer.source.vocab_size, tokenizer.target.vocab_size)
+    return np.uint16 if size <= 2**16 else np.int32
+
+
+def make_shard(
+    ids: list[np.ndarray], lengths: list[np.ndarray], dtype: type
+) -> Shard:
+    """Returns a shard of the ids and lengths of several batches."""
+    offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
+    return Shard(np.concatenate([np.zeros(0, dtype), *ids]), offsets)
+
+
+def check_max_length(max_length: int) -> None:
+    """Raises InputError if it is less than 2."""
+    if max_length < 2:
+        raise InputError(
+            "max_length must be at least 2, one token and the end token. "
+            f"Received: max_length={max_length}"
+        )
+
+
+def check_pairs(pairs: int, max_length: int, workers: int = 1) -> None:
+    """Raises InputError if there are too few pairs to train on."""
+    if not pairs:
+        raise InputError(
+            "No pair is left to train on: each has an empty side or more "
+            "tokens than max_length. Increase max_length, or check the data. "
+            f"Received: max_length={max_length}"
+        )
+    if pairs < workers:
+        raise InputError(
+            "Each worker needs a pair to train on. Received: "
+            f"{pairs:,} pairs for {workers} workers"
+        )
 
 
 def _batched(items: Iterable, size: int) -> Iterator[list]:

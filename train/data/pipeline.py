@@ -24,7 +24,12 @@ from keras_transformer.train.data.batching import (
     make_batch,
     padded_rows,
 )
-from keras_transformer.train.data.encoding import Encoder, Shard
+from keras_transformer.train.data.encoding import (
+    Encoder,
+    Shard,
+    check_max_length,
+    check_pairs,
+)
 from keras_transformer.train.data.reading import without_tuning
 
 # Size of the pools in which pairs are sorted by length: 32 MiB per side.
@@ -277,15 +282,6 @@ class BatchStream:
         return tf.data.Dataset.from_tensor_slices(cuts).map(gather_batch)
 
 
-def check_max_length(max_length: int) -> None:
-    """Raises InputError if it is less than 2."""
-    if max_length < 2:
-        raise InputError(
-            "max_length must be at least 2, one token and the end token. "
-            f"Received: max_length={max_length}"
-        )
-
-
 def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
     """Raises InputError if a pair of `max_length` exceeds a worker's batch."""
     check_max_length(max_length)
@@ -297,21 +293,6 @@ def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
             f"be at least 2 * max_length{per_worker} = {minimum}. Received: "
             f"batch_tokens={batch_tokens}, max_length={max_length}. Raise "
             "batch_tokens or lower max_length."
-        )
-
-
-def check_pairs(pairs: int, max_length: int, workers: int = 1) -> None:
-    """Raises InputError if there are too few pairs to train on."""
-    if not pairs:
-        raise InputError(
-            "No pair is left to train on: each has an empty side or more "
-            "tokens than max_length. Increase max_length, or check the data. "
-            f"Received: max_length={max_length}"
-        )
-    if pairs < workers:
-        raise InputError(
-            "Each worker needs a pair to train on. Received: "
-            f"{pairs:,} pairs for {workers} workers"
         )
 
 

@@ -15,17 +15,22 @@ import functools
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import write_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 from keras_transformer.train.data.encoding import Shard, Statistics
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.tfrecords import TFRecordFiles
+
+if TYPE_CHECKING:
+    from keras_transformer.train.data.corpus import Corpus
 
 FORMAT = 1
 # Names of the features of the TFRecord files.
@@ -177,6 +182,38 @@ def update_checksum(checksum: int, shard: Shard) -> int:
     for array in shard:
         checksum = zlib.crc32(array, checksum)
     return checksum
+
+
+def write_description(
+    folder: Path,
+    corpus: "Corpus",
+    tokenizer: Vocabulary,
+    max_length: int,
+    text_splits: Sequence[str],
+    statistics: Statistics,
+    checksum: int,
+    shards: Sequence[int],
+    **others: Any,
+) -> None:
+    """Writes `prepared.json`, with which a folder is a prepared corpus."""
+    write_json(
+        folder / "prepared.json",
+        {
+            "format": FORMAT,
+            "task": corpus.task.name,
+            "data": corpus.name,
+            "source": corpus.source,
+            "target": corpus.target,
+            "vocab_size": tokenizer.vocab_size,
+            "max_length": max_length,
+            "tokenizer": tokenizer.digest,
+            "text_splits": text_splits,
+            "statistics": dataclasses.asdict(statistics),
+            "checksum": checksum,
+            "shards": shards,
+            **others,
+        },
+    )
 
 
 def is_prepared(path: str | os.PathLike) -> bool:

@@ -1,44 +1,95 @@
 """Corpora in text files: a folder, two files, or one .tsv file."""
 
 import codecs
+import contextlib
+import dataclasses
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.reading import SPLITS, Split, open_file
 
 
-class LineFiles(Split):
+@dataclasses.dataclass
+class TextFiles(Split):
+    """Text files with a pair per line, or what they have from a line on."""
+
+    first_line: int = 1
+    offsets: Sequence[int] = (0, 0)  # bytes before that line, of each file
+
+    def parts(self, size: int) -> Iterator[tuple["TextFiles", int]]:
+        """Yields what to read each `size` lines with, and their number.
+
+        It reads the bytes alone: only their lines, and whether both sides have
+        as many, are checked.
+        """
+        number, offsets = self.first_line, list(self.offsets)
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(open_file(x)) for x in self.paths]
+            readers = list(map(_raw_lines, files))
+            while True:
+                sides = [list(itertools.islice(x, size)) for x in readers]
+                count = len(sides[0])
+                if any(len(lines) != count for lines in sides):
+                    raise self._unequal()
+                if not count:
+                    return
+                yield (
+                    dataclasses.replace(
+                        self, first_line=number, offsets=tuple(offsets)
+                    ),
+                    count,
+                )
+                number += count
+                for side, lines in enumerate(sides):
+                    offsets[side] += sum(map(len, lines))
+
+    def _lines(self) -> Iterator[Iterator[str]]:
+        """Yields the lines of each file."""
+        for path, offset in zip(self.paths, self.offsets, strict=False):
+            yield _read_lines(path, self.first_line, offset)
+
+    def _unequal(self) -> InputError:
+        counts = (
+            f"{path} with {sum(1 for _ in _read_lines(path))} lines"
+            for path in self.paths
+        )
+        return InputError(
+            "Both sides of a corpus must have the same number of lines. "
+            f"Received: {', '.join(counts)}"
+        )
+
+
+class LineFiles(TextFiles):
     """Two files, line N of one being the translation of line N of the other."""
 
     def read(self) -> Iterator[tuple[str, str]]:
-        for pair in itertools.zip_longest(*map(_read_lines, self.paths)):
+        for pair in itertools.zip_longest(*self._lines()):
             if None in pair:
-                counts = (
-                    f"{path} with {sum(1 for _ in _read_lines(path))} lines"
-                    for path in self.paths
-                )
-                raise InputError(
-                    "Both sides of a corpus must have the same number of "
-                    f"lines. Received: {', '.join(counts)}"
-                )
+                raise self._unequal()
             yield pair
 
 
-class Tsv(Split):
+class Tsv(TextFiles):
     """A file whose first two tab-separated columns are source and target."""
 
     def read(self) -> Iterator[tuple[str, str]]:
-        (path,) = self.paths
-        for number, line in enumerate(_read_lines(path), start=1):
-            source, *others = line.split("\t", 2)
-            if not others:
+        return map(tuple, self.columns(2))
+
+    def columns(self, count: int) -> Iterator[list[str]]:
+        """Yields the first columns of each line."""
+        (path,), (lines,) = self.paths, self._lines()
+        for number, line in enumerate(lines, start=self.first_line):
+            columns = line.split("\t", count)[:count]
+            if len(columns) < count:
                 raise InputError(
-                    "A line of a .tsv corpus must be source, tab, target. "
-                    f"Received: {path}, line {number}, without a tab"
+                    "A line of a .tsv corpus must be source, tab, target"
+                    + ", and their languages" * (count > 2)
+                    + f". Received: {path}, line {number}, "
+                    + ("without a tab", "with too few columns")[count > 2]
                 )
-            yield source, others[0]
+            yield columns
 
 
 def open_folder(
@@ -76,17 +127,22 @@ def open_folder(
     return splits
 
 
-def _read_lines(path: str) -> Iterator[str]:
-    """Yields the lines without CR and without a leading byte order mark.
+def _raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the lines of a file; an empty last one without LF is none."""
+    for line in file:
+        if not line.strip(b"\r"):
+            return
+        yield line
 
-    An empty last line without LF is not a line.
-    """
+
+def _read_lines(
+    path: str, first_line: int = 1, offset: int = 0
+) -> Iterator[str]:
+    """Yields the lines without CR and without a leading byte order mark."""
     with open_file(path) as file:
-        for number, line in enumerate(file, start=1):
-            text = line.replace(b"\r", b"")
-            if not text:
-                return
-            text = text.removesuffix(b"\n")
+        file.seek(offset)
+        for number, line in enumerate(_raw_lines(file), start=first_line):
+            text = line.replace(b"\r", b"").removesuffix(b"\n")
             if number == 1:
                 text = text.removeprefix(codecs.BOM_UTF8)
             try:

@@ -75,13 +75,13 @@ def test_no_pairs(tokenizer):
 def test_shards(tokenizer, monkeypatch):
     (whole,) = Encoder(tokenizer, 20).shards(PAIRS)
     monkeypatch.setattr(encoding, "BATCH", 10)
-    monkeypatch.setattr(encoding, "_SHARD_IDS", 500)
+    monkeypatch.setattr(encoding, "SHARD_IDS", 500)
     shards = list(Encoder(tokenizer, 20).shards(PAIRS))
     assert len(shards) > 3
     assert all(500 <= ids.size < 1_000 for ids, _ in shards[:-1])
     assert rows(shards) == rows([whole])
     # No shard is empty if the last batch fills one.
-    monkeypatch.setattr(encoding, "_SHARD_IDS", 1)
+    monkeypatch.setattr(encoding, "SHARD_IDS", 1)
     assert len(list(Encoder(tokenizer, 20).shards(PAIRS))) == 20
 
 

@@ -15,9 +15,9 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.batching import bucket_lengths
+from keras_transformer.train.data.encoding import check_pairs
 from keras_transformer.train.data.pipeline import (
     BatchStream,
-    check_pairs,
     evaluation_batches,
     training_batches,
 )
@@ -370,6 +370,7 @@ def test_a_pair_that_exceeds_the_budget(tokenizer, batches):
 _SCRIPT = """
 import sys
 from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.encoding import check_pairs
 from keras_transformer.train.data.pipeline import BatchStream
 
 prepared = Prepared.open(sys.argv[1])

@@ -1,0 +1,218 @@
+"""`python -m keras_transformer.beam prepare`, in this process."""
+
+import gzip
+import itertools
+import json
+
+import pytest
+import sentencepiece
+from commands import Result, check_refused
+from corpora import write_lines, write_sides
+from ids import rows
+
+from keras_transformer.beam.__main__ import main
+from keras_transformer.text import Tokenizer
+from keras_transformer.train.beam import preparing
+from keras_transformer.train.data import encoding
+from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.preparation import prepare
+
+LONG = "dog " * 30
+PAIRS = [
+    (f"{i} {'dog ' * (i % 9)}".strip(), f"{i} {'Hund ' * (i * 5 % 9)}".strip())
+    for i in range(100, 400)
+]
+PAIRS[100:100] = [("", "a"), (LONG, "b"), ("", LONG)]
+PAIRS += [("Über\0\u2028alles: „so“ 🦩 ", "ﬁ ½"), ("", "c"), PAIRS[1], PAIRS[2]]
+VALID = [("12 dog", "12 Hund"), ("", "leer")]
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Runs the command, in small chunks, batches and shards."""
+    monkeypatch.setattr(preparing, "CHUNK", 70)
+    monkeypatch.setattr(encoding, "BATCH", 50)
+    monkeypatch.setattr(encoding, "SHARD_IDS", 1_000)
+
+    def run(*inputs, **given):
+        options = dict(output=tmp_path / "out", max_length=24)
+        options |= dict(direct_running_mode="in_memory", direct_num_workers=1)
+        options |= given
+        flags = []
+        for name, value in options.items():
+            kept = name.startswith("direct")
+            flag = f"--{name if kept else name.replace('_', '-')}"
+            if value is not None:
+                flags.append(flag if value is True else f"{flag}={value}")
+        try:
+            code = main(["prepare", "--input", *map(str, inputs), *flags])
+        except SystemExit as error:
+            code = error.code
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def texts(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    write_sides(folder, "train", PAIRS, end="\r\n")
+    write_sides(folder, "valid", VALID)
+    return folder
+
+
+def files(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_the_files_are_those_of_prepare(run, texts, tmp_path):
+    corpus = open_corpus(str(texts), "en", "de")
+    expected = files(prepare(corpus, tmp_path / "expected", 300, 24).path)
+    assert len([name for name in expected if name.endswith("ids.npy")]) > 2
+    code, out, _ = run(texts, source="en", target="de", vocab_size=300)
+    assert code == 0
+    assert "tokenizing: 307 pairs in 5 chunks, of which 0 are there\n" in out
+    assert files(tmp_path / "out") == expected
+    # Nothing else is left.
+    assert {x.name for x in tmp_path.iterdir()} == {"texts", "expected", "out"}
+
+
+def test_patterns_are_prepared_like_one_file(run, texts, tmp_path):
+    corpus = open_corpus(str(texts), "en", "de")
+    expected = prepare(corpus, tmp_path / "expected", 300, 24)
+    for name, part in (("web-1", PAIRS[:123]), ("web-2", PAIRS[123:])):
+        for path in write_sides(tmp_path, name, part):
+            content = open(path, "rb").read()
+            open(f"{path}.gz", "wb").write(gzip.compress(content))
+    inputs = [tmp_path / "web-*.en.gz", tmp_path / "web-*.de.gz"]
+    result = run(*inputs, tokenizer=expected.path)
+    assert result.code == 0, result.err
+    found = files(tmp_path / "out")
+    wanted = files(expected.path)
+    del wanted["valid.tfrecord"]
+    changed = json.loads(wanted.pop("prepared.json"))
+    changed |= dict(data=" ".join(map(str, inputs)), text_splits=[])
+    assert json.loads(found.pop("prepared.json")) == changed | dict(
+        source=None, target=None
+    )
+    assert found == wanted
+
+
+def test_filters(run, tmp_path):
+    """Compared with the same, pair by pair."""
+    tags = [("en", "de"), ("en", "fr"), ("de", "de")]
+    table = [(*PAIRS[i * 3 % 300], *tags[i % 31 % 3]) for i in range(400)]
+    table += [(LONG, "b", "en", "de")] * 2
+    lines = ["\t".join(row) for row in table]
+    path = write_lines(tmp_path / "a.tsv", lines)
+    texts = itertools.chain.from_iterable(row[:2] for row in table)
+    tokenizer = Tokenizer.train(texts, 300)
+    tokenizer.save(tmp_path / "any.model")
+    options = dict(source="en", target="de", tokenizer=tmp_path / "any.model")
+    options |= dict(language_columns=True, deduplicate=True, max_ratio=1.5)
+    code, out, err = run(path, **options)
+    assert code == 0, err
+
+    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    counts = dict.fromkeys(
+        ("language", "duplicate", "ratio", "long", "empty"), 0
+    )
+    expected, seen = [], set()
+    for *pair, source, target in table:
+        ids = [library.encode(text) for text in pair]
+        shorter, longer = sorted(len(x) + 1 for x in ids)
+        if (source, target) != ("en", "de"):
+            counts["language"] += 1
+        elif tuple(pair) in seen:
+            counts["duplicate"] += 1
+        elif shorter == 1:
+            counts["empty"] += 1
+        elif longer > 24:
+            counts["long"] += 1
+        elif longer > 1.5 * shorter:
+            counts["ratio"] += 1
+        else:
+            expected += ids
+        if (source, target) == ("en", "de"):
+            seen.add(tuple(pair))
+    assert min(counts.values()) > 0
+    prepared = open_corpus(str(tmp_path / "out")).prepared
+    assert rows(prepared.shards) == expected
+    statistics = prepared.statistics
+    assert statistics.pairs == len(expected) / 2
+    assert statistics.dropped_empty == counts.pop("empty")
+    assert statistics.dropped_long == counts.pop("long")
+    assert json.loads((tmp_path / "out" / "prepared.json").read_bytes())[
+        "filters"
+    ] == dict(
+        languages=["en", "de"], deduplicate=True, max_ratio=1.5, dropped=counts
+    )
+    assert f"also dropped: {counts['language']} language, " in out
+
+
+def test_chunks_are_kept_when_it_is_started_again(
+    run, texts, tmp_path, monkeypatch
+):
+    options = dict(source="en", target="de", vocab_size=300)
+    assert run(texts, **options, output=tmp_path / "expected").code == 0
+
+    def stop(*arguments):
+        raise OSError("disk on fire")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(preparing, "write_shard", stop)
+        # What another job has left is removed.
+        assert "5 chunks, of which 0" in run(texts, **options, max_ratio=2).out
+        result = run(texts, **options)
+    assert "5 chunks, of which 0" in result.out
+    check_refused(result, "disk on fire", "Start the same command again")
+    assert not (tmp_path / "out").exists()
+    (work,) = (tmp_path / ".partial-out").glob("work-*")
+    (work / "chunk-0000003.npz").unlink()
+    (work / "half").touch()
+    with monkeypatch.context() as patch:
+        encoded = []
+        encode = Tokenizer.encode
+        patch.setattr(
+            Tokenizer,
+            "encode",
+            lambda *given: encoded.append(given) or encode(*given),
+        )
+        code, out, _ = run(texts, **options)
+    assert code == 0 and "5 chunks, of which 4 are there" in out
+    assert len(encoded) == 2  # both sides of a chunk
+    assert files(tmp_path / "out") == files(tmp_path / "expected")
+    assert not (tmp_path / ".partial-out").exists()
+
+
+def test_a_fault_in_the_texts_is_reported(run, texts):
+    lines = (texts / "train.de").read_bytes().split(b"\n")
+    lines[201] = b"m\xfcde"
+    (texts / "train.de").write_bytes(b"\n".join(lines))
+    result = run(texts, source="en", target="de", tokenizer=None)
+    check_refused(result, "UTF-8", "train.de, line 202: ", "iconv")
+
+
+def test_what_is_wrong_is_found_before_the_pipeline_starts(
+    run, texts, tmp_path
+):
+    for given, message in (
+        (dict(tokenizer=tmp_path, vocab_size=300), "Leave out one of them"),
+        (dict(tokenizer=tmp_path), "tokenizer.model"),
+        (dict(max_ratio=0.5), "max_ratio=0.5"),
+        (dict(max_length=1), "max_length=1"),
+        (dict(preset="tall"), "tall"),
+        (dict(language_columns=True), "--language-columns is for .tsv files"),
+        (dict(language_columns=True, target=None), "--target None"),
+        (dict(output=texts), "already contains other files"),
+    ):
+        check_refused(
+            run(texts, **{"source": "en", "target": "de"} | given), message
+        )
+    empty = write_lines(tmp_path / "a.tsv", [])
+    check_refused(run(empty), f"{empty}, which is empty")
+    sides = write_sides(tmp_path, pairs=PAIRS)
+    write_lines(tmp_path / "train.de", ["a"])
+    check_refused(run(*sides), "train.en with 307 lines", "with 1 lines")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,1 @@
+"""Preparing a corpus on Apache Beam, which needs the extra `beam`."""

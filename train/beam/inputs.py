@@ -1,0 +1,106 @@
+"""The corpora that can be prepared on Beam: text files, also compressed."""
+
+import glob
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from apache_beam.io.filesystems import FileSystems
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.train.data.corpus import Corpus, open_corpus
+from keras_transformer.train.data.text_files import LineFiles, TextFiles
+
+_COMPRESSED = (".gz", ".bz2", ".zst")
+
+
+def find_inputs(
+    names: Sequence[str], source: str | None, target: str | None
+) -> tuple[Corpus, list[tuple[str, ...]]]:
+    """Finds the files of a corpus.
+
+    Args:
+        names: A folder of text files; or patterns of .tsv files, or of the
+            files of source and of target, in the order of their names.
+        source: Language code of the source, or None.
+        target: Language code of the target, or None.
+
+    Returns:
+        The corpus, of which only a folder has splits; and the files of its
+        training split, a .tsv file or those of both sides at a time.
+
+    Raises:
+        InputError: If there are no such files.
+    """
+    if len(names) == 1 and os.path.isdir(names[0]):
+        corpus = open_corpus(names, source, target)
+        train = corpus.pairs("train")
+        if not isinstance(train, LineFiles):
+            raise InputError(
+                "On Beam, a corpus must be text files. Received: "
+                f"{corpus.name}. Use `keras-transformer prepare`."
+            )
+        return corpus, [tuple(map(os.path.abspath, train.paths))]
+    sides = [_match(name) for name in names]
+    counts = [len(paths) for paths in sides]
+    if len(sides) > 2 or counts[0] != counts[-1]:
+        raise InputError(
+            "The --input must be a folder, .tsv files, or as many files of the "
+            "source as of the target; quote a pattern of several. Received: "
+            + ", ".join(
+                f"{x} ({n})" for x, n in zip(names, counts, strict=True)
+            )
+        )
+    parts = list(zip(*sides, strict=True))
+    for paths in parts:
+        if len(paths) == 1 and not _uncompressed(paths[0]).endswith(".tsv"):
+            raise InputError(
+                "A single file must be a .tsv file with source, tab, target "
+                f"on each line. Received: {paths[0]}"
+            )
+    return Corpus(" ".join(names), {}, source, target), parts
+
+
+def _match(pattern: str) -> list[str]:
+    found = [pattern] if os.path.exists(pattern) else glob.glob(pattern)
+    files = [os.path.abspath(x) for x in sorted(found) if os.path.isfile(x)]
+    if not files:
+        raise InputError(
+            f"The --input must be text files. Received: {pattern}, which "
+            "matches none"
+        )
+    return files
+
+
+def open_files(
+    parts: Sequence[tuple[str, ...]],
+    work: Path,
+    source: str | None,
+    target: str | None,
+) -> list[TextFiles]:
+    """Opens the files that were found; copies in `work` are uncompressed.
+
+    Otherwise a worker could not read a part without what is before it.
+    """
+    files = []
+    for number, paths in enumerate(parts):
+        copies = [_uncompress(path, work, number) for path in paths]
+        files.append(open_corpus(copies, source, target).pairs("train"))
+    return files
+
+
+def _uncompressed(path: str) -> str:
+    """Returns the path without the suffix of a compressed file."""
+    root, suffix = os.path.splitext(path)
+    return root if suffix in _COMPRESSED else path
+
+
+def _uncompress(path: str, work: Path, number: int) -> str:
+    root = _uncompressed(path)
+    if root == path:
+        return path
+    copy = work / f"{number:05d}-{os.path.basename(root)}"
+    with FileSystems.open(path) as file, open(copy, "wb") as output:
+        shutil.copyfileobj(file, output, 2**20)
+    return str(copy)
