@@ -1,14 +1,15 @@
 """`python -m keras_transformer.beam COMMAND`: pipelines of Beam.
 
-What a command does not know is passed to Beam: `--runner`, and all its options.
+The flags of Beam are passed on to it: `--runner`, and all others.
 """
 
-import argparse
 import importlib
+import logging
 import sys
 from collections.abc import Sequence
 
 from keras_transformer.cli import terminal
+from keras_transformer.cli.parser import CommandParser
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 
@@ -28,17 +29,25 @@ def _run(arguments: Sequence[str] | None) -> None:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     terminal.check_arguments(arguments)
     program = "python -m keras_transformer.beam"
-    parser = argparse.ArgumentParser(prog=program, description=__doc__)
+    parser = CommandParser(prog=program, description=__doc__)
     parser.add_argument("command", choices=_COMMANDS)
     name = parser.parse_args(arguments[:1]).command
     with explain_missing_packages(InputError):
+        logging.disable(logging.WARNING)  # about clouds that are not used
+        from apache_beam.options.pipeline_options import PipelineOptions
+
         command = importlib.import_module(_COMMANDS[name])
-        parser = argparse.ArgumentParser(
-            prog=f"{program} {name}",
-            description=command.__doc__,
-            allow_abbrev=False,
+        logging.disable(logging.NOTSET)
+        parser = CommandParser(
+            prog=f"{program} {name}", description=command.__doc__
         )
         command.add_arguments(parser)
+        parser.finish()
+        parser.passed_on = [
+            f"--{prefix}{option}"
+            for option in PipelineOptions([]).get_all_options()
+            for prefix in ("", "no_")
+        ]
         options, beam_arguments = parser.parse_known_args(arguments[1:])
         command.run(options, beam_arguments)
 

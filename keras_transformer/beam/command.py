@@ -27,59 +27,47 @@ from keras_transformer.beam.shards import (
     WriteShard,
 )
 from keras_transformer.beam.translating import METRICS
+from keras_transformer.cli.options import flag, flags
 from keras_transformer.inference.saved_model import newest_version
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.files import check_creatable
 
 _JOB_FILE = "job.json"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command."""
-    parser.add_argument(
-        "--input",
+add_arguments = flags(
+    flag(
+        "--input PATTERN",
+        "text files, also compressed (.gz, .bz2, .zst): 'crawl-*.txt.gz'",
         nargs="+",
         required=True,
-        metavar="PATTERN",
-        help="text files, also compressed (.gz, .bz2, .zst): 'crawl-*.txt.gz'",
-    )
-    parser.add_argument(
-        "--model",
+    ),
+    flag(
+        "--model DIR",
+        "folder of the export, where every worker finds it",
         required=True,
-        metavar="DIR",
-        help="folder of the export, where every worker finds it",
-    )
-    parser.add_argument(
-        "--output",
+    ),
+    flag(
+        "--output DIR",
+        "new folder, or that of the same command, which is resumed",
         required=True,
-        metavar="DIR",
-        help="new folder, or that of the same command, which is resumed",
-    )
-    parser.add_argument(
-        "--lines-per-shard",
-        type=int,
+    ),
+    flag(
+        "--lines-per-shard N",
+        "lines of an output file and of what a worker translates at a time",
         default=10_000,
-        metavar="N",
-        help="lines of an output file and of what a worker translates at a "
-        "time (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--gzip", action="store_true", help="compress the output"
-    )
-    parser.add_argument(
-        "--threads",
-        type=int,
+    ),
+    flag("--gzip", "compress the output"),
+    flag(
+        "--threads N",
+        "threads of a worker process (default: 1, for a process per core)",
         default=1,
-        metavar="N",
-        help="threads of a worker process (default: %(default)s, for a process "
-        "per core)",
-    )
-    parser.add_argument(
+    ),
+    flag(
         "--share-model",
-        action="store_true",
-        help="one model for all processes of a machine, as for a single GPU",
-    )
+        "one model for all processes of a machine, as for a single GPU",
+    ),
+)
 
 
 def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
@@ -89,11 +77,6 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
         InputError: If there is no such input or model, the output is another
             job's, or the pipeline fails.
     """
-    check_values(
-        POSITIVE_INTEGER,
-        lines_per_shard=options.lines_per_shard,
-        threads=options.threads,
-    )
     handler = ShardHandler(options.model, options.threads, options.share_model)
     inputs = _find_inputs(options.input)
     output = _absolute(options.output)

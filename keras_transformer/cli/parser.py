@@ -8,7 +8,7 @@ import difflib
 import itertools
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 # Other words for commands and flags, and what they are here.
@@ -31,6 +31,7 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **keywords: Any) -> None:
         super().__init__(allow_abbrev=False, **keywords)
         self.commands: dict[str, CommandParser] = {}
+        self.passed_on: Collection[str] = ()  # flags of another program
         self.shows_all = False
 
     def finish(self) -> None:
@@ -62,7 +63,7 @@ class CommandParser(argparse.ArgumentParser):
                 if word not in self.commands:
                     self._refuse("command", word, [*self.commands, *_SYNONYMS])
             words = own
-        flags = list(self._option_string_actions)
+        flags = [*self._option_string_actions, *self.passed_on]
         known = [*flags, *("--data" for a in self._actions if a.dest == "data")]
         for word in filter(_is_flag, words):
             if word.partition("=")[0] not in flags:
@@ -83,13 +84,13 @@ class CommandParser(argparse.ArgumentParser):
 
     def _refuse(self, kind: str, word: str, known: list[str]) -> NoReturn:
         name = word.partition("=")[0]
+        own = (*self.commands, *self._option_string_actions)
         found = [name] if name in known else []
         found = found or difflib.get_close_matches(name, known, 1)
         hint = f"See {self.prog} --help."
         if found:
             word = found[0]
-            if word not in (*self.commands, *self._option_string_actions):
-                word = _SYNONYMS[word]
+            word = _SYNONYMS.get(word, word) if word not in own else word
             hint = f"Did you mean {word}?"
         self.error(f"there is no {kind} {name}. {hint}")
 

@@ -101,7 +101,6 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
     for given, message in (
         ({"input": tmp_path / "*.md"}, "*.md, which matches none"),
         ({"model": tmp_path}, "must be a SavedModel or a folder for LiteRT"),
-        ({"lines-per-shard": 0}, "lines_per_shard=0"),
     ):
         check_refused(run(**given), message)
     (tmp_path / "more").mkdir()
@@ -111,10 +110,25 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
     assert not (tmp_path / "out").exists() and not fake[1]
 
 
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--lines-per-shards=2", "Did you mean --lines-per-shard?"),
+        ("--runer=FlinkRunner", "Did you mean --runner?"),
+        ("--threads=0", "--threads: must be a positive integer. Received: 0"),
+        ("--xyz", "See python -m keras_transformer.beam translate --help."),
+    ],
+)
+def test_a_mistyped_flag_is_not_ignored(run, tmp_path, flag, message):
+    result = run(flag)
+    assert result.code == 2 and message in result.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_commands_are_listed(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "{translate}" in capsys.readouterr().out
+    assert "{prepare,translate}" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
     assert "--lines-per-shard N" in capsys.readouterr().out
