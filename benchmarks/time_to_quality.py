@@ -2,7 +2,35 @@
 
 python benchmarks/time_to_quality.py FOLDER
 
-FOLDER contains Multi30k as train|valid.en|de.
+FOLDER contains Multi30k as train|valid.en|de. Each system trains the preset
+multi30k for the same time, one after the other, in float32 and in its fastest
+exact mode, each in the environment of training_throughput.py. The clock starts
+with the first step: it counts compilation and the reading of batches, but not
+checkpoints. All checkpoints are translated by this library, with beam 4 and
+alpha 0.6, and scored by sacreBLEU. Before that the loss of a batch without
+dropout must be the one that the system itself computed. What is finished is
+kept in the output, and not measured again.
+
+Equal in all systems are tokenizer, ids, batches and their order; sizes, dropout
+of 0.3 on sub-layers and on sums of embeddings and positions, and nowhere else;
+post-norm, ReLU, one matrix for all embeddings; the loss, a mean over the target
+tokens of a batch with e / (V - 1) for each other token; the learning rate and
+Adam(0.9, 0.98, 1e-9). The seed is the same number, the random numbers are not.
+These differences remain, standard deviations being those of the first weights:
+
+| | ours | OpenNMT-tf | KerasHub | Marian |
+|---|---|---|---|---|
+| embeddings | normal, 0.088 | Glorot, 0.014 | normal, 0.088 | normal, 0.088 |
+| queries, keys, values | 0.063 | Glorot, 0.088 | Glorot, 0.088 | 0.088 |
+| feed-forward networks | Glorot, 0.072 | as ours | as ours | normal, 0.088 |
+| biases of attention | none | none | 6,144 weights | 6,144 weights |
+| epsilon of normalization | 1e-6 | 1e-3 | 1e-5 | 1e-5 |
+| first position, layout | 0, interleaved | 1, halves | as ours | 0, halves |
+| embedding of padding | random | random | random | first zeros |
+
+Queries, keys and values of ours are the columns of one Glorot matrix. The
+lowest frequency of OpenNMT-tf's positions is 1/10000. Adam of PyTorch adds
+epsilon after the correction of the bias, the others before.
 """
 
 import argparse
@@ -24,8 +52,7 @@ import workload
 PRESET = "multi30k"
 SOURCE, TARGET = "en", "de"
 GOAL = 35.0  # BLEU
-# Float32 in other orders; a wrong mask, epsilon or weight changes far more.
-TOLERANCE = 1e-3
+TOLERANCE = 1e-4  # nats; sums in other orders differ by some 1e-6
 
 
 class System(NamedTuple):
@@ -220,6 +247,8 @@ def evaluate(
             assign(model, converted(name, model, tensors))
         logits = model({"source": source, "target": target})
         row["our_loss"] = float(loss(labels, logits))
+        if abs(row["our_loss"] - row["loss"]) > TOLERANCE:
+            sys.exit(f"The model of {name} is another here: {row}")
         if not row["step"]:
             continue  # it says nothing, and takes minutes to end
         texts = [x.texts[0] for x in translator.translate(sources)]
@@ -229,22 +258,10 @@ def evaluate(
     return training
 
 
-def bleu_at(
-    result: Mapping[str, Any], key: str, least: float, most: float
-) -> float | None:
-    """Returns the BLEU of the first checkpoint whose `key` is in a range."""
-    for row in result["checkpoints"]:
-        if least <= row[key] <= most:
-            return row.get("bleu")
-    return None
-
-
 def minutes_to(goal: float, result: Mapping[str, Any]) -> float | None:
     """Returns when BLEU first was `goal`, between checkpoints by a line."""
     seconds, bleu = 0.0, 0.0
-    for row in result["checkpoints"]:
-        if "bleu" not in row:
-            continue
+    for row in result["checkpoints"][1:]:
         if row["bleu"] >= goal:
             share = (goal - bleu) / (row["bleu"] - bleu)
             return (seconds + share * (row["seconds"] - seconds)) / 60
@@ -255,57 +272,41 @@ def minutes_to(goal: float, result: Mapping[str, Any]) -> float | None:
 def tables(
     results: Mapping[str, Mapping[str, Any]], settings: quality.Settings
 ) -> str:
-    """Returns the measurements as three Markdown tables.
-
-    Args:
-        results: Those of `evaluate` by system.
-        settings: Of the trainings.
-    """
+    """Returns what `evaluate` returned for each system as Markdown tables."""
     lines = [
         "| | mode | steps | steps per minute | peak MiB "
-        f"| minutes to {GOAL:g} BLEU | largest difference of losses |",
-        "|---|---|---|---|---|---|---|",
+        f"| minutes to {GOAL:g} BLEU |",
+        "|---|---|---|---|---|---|",
     ]
     for result in results.values():
         last = result["checkpoints"][-1]
-        rate = 60 * last["step"] / last["seconds"]
-        differences = [
-            abs(row["loss"] - row["our_loss"]) for row in result["checkpoints"]
-        ]
         lines.append(
             f"| {result['system']} | {result['mode']} | {last['step']:,} "
-            f"| {rate:.1f} | {result['peak_rss_mib']:,} "
-            f"| {_cell(minutes_to(GOAL, result), '.1f')} "
-            f"| {max(differences):.1g} |"
+            f"| {60 * last['step'] / last['seconds']:.1f} "
+            f"| {result['peak_rss_mib']:,} "
+            f"| {_cell(minutes_to(GOAL, result), '.1f')} |"
         )
-    every = settings.every_seconds
-    marks = [i * every for i in range(1, int(settings.seconds // every) + 1)]
-    at_times = {
-        f"{mark / 60:g}": [
-            bleu_at(result, "seconds", mark, mark + every / 2)
-            for result in results.values()
-        ]
-        for mark in marks
-    }
-    most = max(result["checkpoints"][-1]["step"] for result in results.values())
-    at_steps = {
-        f"{step:,}": [
-            bleu_at(result, "step", step, step) for result in results.values()
-        ]
-        for step in range(settings.every_steps, most + 1, settings.every_steps)
-    }
-    names = [*results, "ours to the best"]
-    for title, rows in (("minutes", at_times), ("steps", at_steps)):
+    for key, title, unit, every in (
+        ("seconds", "minutes", 60, settings.every_seconds),
+        ("step", "steps", 1, settings.every_steps),
+    ):
+        names = [*results, "ours to the best"]
         lines += ["", f"| BLEU after {title} | {' | '.join(names)} |"]
         lines.append("|---" * (len(names) + 1) + "|")
-        for mark, scores in rows.items():
-            ours = dict(zip(results, scores, strict=True)).get("ours")
-            if ours is None:
-                difference = None
-            else:
-                difference = ours - max(x for x in scores if x is not None)
-            cells = [_cell(score, ".2f") for score in [*scores, difference]]
-            lines.append(f"| {mark} | {' | '.join(cells)} |")
+        most = max(x["checkpoints"][-1][key] for x in results.values())
+        for mark in every * np.arange(1, most // every + 1):
+            scores = {
+                # That of the first step that ended then.
+                name: row["bleu"]
+                for name, result in results.items()
+                for row in reversed(result["checkpoints"])
+                if mark <= row[key] < mark + every
+            }
+            cells = [_cell(scores.get(name), ".2f") for name in results]
+            ours = scores.get("ours")
+            best = None if ours is None else ours - max(scores.values())
+            cells.append(_cell(best, ".2f"))
+            lines.append(f"| {mark / unit:g} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -324,7 +325,7 @@ def figure(results: Iterable[Mapping[str, Any]]) -> Any:
         (panels[1], "steps", "step", 1),
     ):
         for result in results:
-            rows = [row for row in result["checkpoints"] if "bleu" in row]
+            rows = result["checkpoints"][1:]
             axes.plot(
                 [row[key] / unit for row in rows],
                 [row["bleu"] for row in rows],

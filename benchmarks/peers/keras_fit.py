@@ -116,6 +116,7 @@ def fit_and_record(
     )
     model.fit(
         data.prefetch(2),
+        steps_per_epoch=len(np.load(options.data / "shapes.npy")),
         shuffle=False,
         verbose=0,
         callbacks=[_Recording(recorder)],

@@ -20,7 +20,9 @@ def main() -> None:
     options = quality.parse_options(__doc__, "graph")
     settings = options.settings
     keras.utils.set_random_seed(settings.seed)
-    model = kt.Transformer(ours.build_config(settings.shape))
+    # The names of the weights begin with that of the model.
+    config = ours.build_config(settings.shape)
+    model = kt.Transformer(config, name="transformer")
     loss = kt.LabelSmoothedCrossEntropy(workload.LABEL_SMOOTHING)
     model.compile(
         kt.optimizers.adam(
