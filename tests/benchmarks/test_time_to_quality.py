@@ -73,7 +73,7 @@ def test_the_clock_stands_still_while_a_checkpoint_is_written(
     clock = argparse.Namespace(now=1000.0)
     monkeypatch.setattr(quality.time, "perf_counter", lambda: clock.now)
     batches = [np.full((3, 2, length), length) for length in (5, 7) * 9]
-    settings = write_data(load, tmp_path / "data", batches)
+    settings = write_data(load, tmp_path / "data", batches, every_steps=4)
     options = argparse.Namespace(
         settings=settings, data=tmp_path / "data", output=tmp_path / "out"
     )
@@ -92,11 +92,11 @@ def test_the_clock_stands_still_while_a_checkpoint_is_written(
         options, lambda: {"steps": np.array(len(seen))}, loss
     )
     quality.train(step, recorder)
-    # Every three steps, and after 30 and 60 seconds, which end it.
+    # Every four steps, and after 30 and 60 seconds, which end it.
     assert [
         (row["step"], row["seconds"], row["loss"])
         for row in recorder._checkpoints
-    ] == [(0, 0, 5), (3, 33, 8), (6, 66, 11)]
+    ] == [(0, 0, 5), (3, 33, 8), (4, 44, 9), (6, 66, 11)]
     assert seen == [batch.tolist() for batch in batches[:6]]
     for row in recorder._checkpoints:
         with np.load(options.output / row["file"]) as weights:
