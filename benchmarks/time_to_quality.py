@@ -78,7 +78,7 @@ SYSTEMS = {
         dict(layer_norm_epsilon=1e-5, attention_bias=True),
     ),
     "marian": System(
-        Contender("marian_quality.py", "marian", "eager", shim=True),
+        Contender("marian_quality.py", "marian", "compiled", shim=True),
         dict(
             layer_norm_epsilon=1e-5,
             position_layout="halves",

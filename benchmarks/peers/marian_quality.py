@@ -13,7 +13,7 @@ from torch.nn import functional
 
 def main() -> None:
     """Trains and prints the result."""
-    options = quality.parse_options(__doc__, "eager", "compiled")
+    options = quality.parse_options(__doc__, "compiled", "eager")
     settings = options.settings
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
