@@ -1,11 +1,13 @@
-"""Times `fit` of a compiled Keras model; shared by ours and KerasHub's."""
+"""Calls `fit` of a compiled Keras model; shared by ours and KerasHub's."""
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
+import quality
 import tensorflow as tf
 import workload
 
@@ -63,4 +65,63 @@ def fit_and_report(
         sum(int(np.prod(w.shape)) for w in model.trainable_weights),
         clock.seconds[1:],
         history.history["loss"],
+    )
+
+
+class _Recording(keras.callbacks.Callback):
+    """Counts the steps of a training, and ends it."""
+
+    def __init__(self, recorder: quality.Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self.model.stop_training = self.recorder.after_step()
+
+
+def as_inputs(ids: np.ndarray) -> tuple[dict, np.ndarray]:
+    """Returns a batch of `quality.read_batches` as `fit` takes it."""
+    source, target, labels = ids
+    return {"source": source, "target": target}, labels
+
+
+def fit_and_record(
+    model: keras.Model,
+    options: argparse.Namespace,
+    loss: Callable[[Any, Any], Any],
+    system: str,
+    version: str,
+) -> None:
+    """Trains as `quality.train` does, and prints the result.
+
+    Args:
+        model: Compiled; takes `{"source": ids, "target": ids}`.
+        options: From `quality.parse_options`.
+        loss: Returns the loss of labels and logits.
+        system: Name of the system.
+        version: Its version.
+    """
+    ids = tf.TensorSpec([None, None], tf.int32)
+    data = tf.data.Dataset.from_generator(
+        lambda: map(as_inputs, quality.read_batches(options.data)),
+        output_signature=({"source": ids, "target": ids}, ids),
+    )
+
+    def check(batch: np.ndarray) -> Any:
+        inputs, labels = as_inputs(batch)
+        return loss(labels, model(inputs, training=False))
+
+    recorder = quality.Recorder(
+        options, lambda: {w.path: w.numpy() for w in model.weights}, check
+    )
+    model.fit(
+        data.prefetch(2),
+        steps_per_epoch=len(np.load(options.data / "shapes.npy")),
+        shuffle=False,
+        verbose=0,
+        callbacks=[_Recording(recorder)],
+    )
+    recorder.report(
+        system,
+        f"{version}, Keras {keras.__version__}, TensorFlow {tf.__version__}",
     )

@@ -34,8 +34,13 @@ def smoothed_cross_entropy(labels: Any, logits: Any) -> Any:
     )
 
 
-def build_model(shape: workload.Shape) -> keras.Model:
-    """Returns the model, in the current dtype policy."""
+def build_model(
+    shape: workload.Shape, pad_id: int | None = None
+) -> keras.Model:
+    """Returns the model, in the current dtype policy.
+
+    Without a `pad_id` no id is padding.
+    """
     embedding = keras_hub.layers.ReversibleEmbedding(
         shape.vocab_size,
         shape.d_model,
@@ -48,22 +53,32 @@ def build_model(shape: workload.Shape) -> keras.Model:
     def embed(ids: Any) -> Any:
         x = embedding(ids) * shape.d_model**0.5
         x = x + keras_hub.layers.SinePositionEncoding()(x)
-        return keras.layers.Dropout(workload.DROPOUT)(x)
+        return keras.layers.Dropout(shape.dropout)(x)
 
     arguments = dict(
         intermediate_dim=shape.d_ff,
         num_heads=shape.num_heads,
-        dropout=workload.DROPOUT,
+        dropout=shape.dropout,
         activation="relu",
         normalize_first=False,
     )
     source = keras.Input((shape.length,), dtype="int32", name="source")
     target = keras.Input((shape.length,), dtype="int32", name="target")
+    masks = [None, None]
+    if pad_id is not None:
+        masks = [ops.not_equal(ids, pad_id) for ids in (source, target)]
     memory, x = embed(source), embed(target)
     for _ in range(shape.num_layers):
-        memory = keras_hub.layers.TransformerEncoder(**arguments)(memory)
+        layer = keras_hub.layers.TransformerEncoder(**arguments)
+        memory = layer(memory, padding_mask=masks[0])
     for _ in range(shape.num_layers):
-        x = keras_hub.layers.TransformerDecoder(**arguments)(x, memory)
+        layer = keras_hub.layers.TransformerDecoder(**arguments)
+        x = layer(
+            x,
+            memory,
+            decoder_padding_mask=masks[1],
+            encoder_padding_mask=masks[0],
+        )
     logits = embedding(x, reverse=True)
     model = keras.Model({"source": source, "target": target}, logits)
     for layer in model.layers:

@@ -28,7 +28,7 @@ def build_model(shape: workload.Shape) -> transformers.MarianMTModel:
         encoder_ffn_dim=shape.d_ff,
         decoder_ffn_dim=shape.d_ff,
         activation_function="relu",
-        dropout=workload.DROPOUT,
+        dropout=shape.dropout,
         attention_dropout=0.0,
         activation_dropout=0.0,
         scale_embedding=True,

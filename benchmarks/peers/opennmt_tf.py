@@ -28,7 +28,7 @@ def build_model(shape: workload.Shape) -> opennmt.models.Model:
         num_units=shape.d_model,
         num_heads=shape.num_heads,
         ffn_inner_dim=shape.d_ff,
-        dropout=workload.DROPOUT,
+        dropout=shape.dropout,
         attention_dropout=0.0,
         ffn_dropout=0.0,
         mha_bias=False,

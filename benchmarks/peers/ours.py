@@ -24,7 +24,7 @@ def build_config(shape: workload.Shape) -> kt.TransformerConfig:
         d_model=shape.d_model,
         d_ff=shape.d_ff,
         num_heads=shape.num_heads,
-        dropout=workload.DROPOUT,
+        dropout=shape.dropout,
         attention_bias=shape.biases,
         output_bias=shape.biases,
         activation="swish" if shape.biases else "relu",

@@ -41,7 +41,8 @@ class Shape:
     d_ff: int
     num_heads: int
     sentences: int
-    length: int = 32
+    length: int | None = 32  # None: any
+    dropout: float = DROPOUT
     # Whether what Marian's models have is there: biases of all projections
     # and of the logits, and the activation swish.
     biases: bool = False
@@ -225,12 +226,13 @@ def _print_result(options: argparse.Namespace, **values: Any) -> None:
         "shape": options.shape_name,
         "dtype": options.dtype,
         **values,
-        "peak_rss_mib": _peak_rss_mib(),
+        "peak_rss_mib": peak_rss_mib(),
     }
     print(json.dumps(result), flush=True)
 
 
-def _peak_rss_mib() -> int:
+def peak_rss_mib() -> int:
+    """Returns the peak memory of this process."""
     # That of `resource` starts with the peak of the parent process.
     status = pathlib.Path("/proc/self/status").read_text()
     return round(int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1024)

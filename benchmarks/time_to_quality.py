@@ -1,0 +1,390 @@
+"""Compares how soon systems translate well: BLEU over minutes and over steps.
+
+python benchmarks/time_to_quality.py FOLDER
+
+FOLDER contains Multi30k as train|valid.en|de. Each system trains the preset
+multi30k for the same time, one after the other, in float32 and in its fastest
+exact mode, each in the environment of training_throughput.py. The clock starts
+with the first step: it counts compilation and the reading of batches, but not
+checkpoints. All checkpoints are translated by this library, with beam 4 and
+alpha 0.6, and scored by sacreBLEU. Before that the loss of a batch without
+dropout must be the one that the system itself computed. What is finished is
+kept in the output, and not measured again.
+
+Equal in all systems are tokenizer, ids, batches and their order; sizes, dropout
+of 0.3 on sub-layers and on sums of embeddings and positions, and nowhere else;
+post-norm, ReLU, one matrix for all embeddings; the loss, a mean over the target
+tokens of a batch with e / (V - 1) for each other token; the learning rate and
+Adam(0.9, 0.98, 1e-9). The seed is the same number, the random numbers are not.
+These differences remain, standard deviations being those of the first weights:
+
+| | ours | OpenNMT-tf | KerasHub | Marian |
+|---|---|---|---|---|
+| embeddings | normal, 0.088 | Glorot, 0.014 | normal, 0.088 | normal, 0.088 |
+| queries, keys, values | 0.063 | Glorot, 0.088 | Glorot, 0.088 | 0.088 |
+| feed-forward networks | Glorot, 0.072 | as ours | as ours | normal, 0.088 |
+| biases of attention | none | none | 6,144 weights | 6,144 weights |
+| epsilon of normalization | 1e-6 | 1e-3 | 1e-5 | 1e-5 |
+| first position, layout | 0, interleaved | 1, halves | as ours | 0, halves |
+| embedding of padding | random | random | random | first zeros |
+
+Queries, keys and values of ours are the columns of one Glorot matrix. The
+lowest frequency of OpenNMT-tf's positions is 1/10000. Adam of PyTorch adds
+epsilon after the correction of the bias, the others before.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import contender
+import numpy as np
+from contender import Contender
+
+sys.path.append(str(contender.PEERS))
+import quality
+import workload
+
+PRESET = "multi30k"
+SOURCE, TARGET = "en", "de"
+GOAL = 35.0  # BLEU
+TOLERANCE = 1e-4  # nats; sums in other orders differ by some 1e-6
+
+
+class System(NamedTuple):
+    """A system, and what its model is here."""
+
+    contender: Contender
+    architecture: dict[str, Any]  # what differs from ours
+
+
+SYSTEMS = {
+    "ours": System(Contender("ours_quality.py", "ours", "graph"), {}),
+    "opennmt-tf": System(
+        Contender("opennmt_tf_quality.py", "opennmt-tf", "graph"),
+        dict(
+            layer_norm_epsilon=1e-3,
+            position_layout="halves",
+            position_endpoint=True,
+            position_offset=1,
+        ),
+    ),
+    "keras-hub": System(
+        Contender("kerashub_quality.py", "keras-hub", "graph"),
+        dict(layer_norm_epsilon=1e-5, attention_bias=True),
+    ),
+    "marian": System(
+        Contender("marian_quality.py", "marian", "compiled", shim=True),
+        dict(
+            layer_norm_epsilon=1e-5,
+            position_layout="halves",
+            attention_bias=True,
+            output_bias=True,
+        ),
+    ),
+}
+
+
+def make_settings(options: argparse.Namespace) -> quality.Settings:
+    """Returns the settings of all trainings: the preset's."""
+    from keras_transformer.presets import find_preset
+
+    preset = find_preset(PRESET)
+    return quality.Settings(
+        corpus=str(options.corpus.resolve()),
+        shape=workload.Shape(
+            preset.vocab_size, **preset.architecture, sentences=0, length=None
+        ),
+        warmup_steps=preset.recipe["warmup_steps"],
+        learning_rate_scale=preset.recipe["learning_rate_scale"],
+        seed=options.seed,
+        seconds=60 * options.minutes,
+        every_seconds=60 * options.every,
+        every_steps=options.every_steps,
+    )
+
+
+def write_data(folder: pathlib.Path, settings: quality.Settings) -> None:
+    """Trains the tokenizer, and writes what peers/quality.py reads.
+
+    The batches are the first that `keras-transformer train` trains on.
+    """
+    import keras_transformer as kt
+
+    print("Writing the batches", file=sys.stderr)
+    folder.mkdir(parents=True, exist_ok=True)
+    corpus = kt.train.open_corpus(settings.corpus, SOURCE, TARGET)
+    recipe = kt.train.Recipe.from_preset(PRESET)
+    pairs = corpus.pairs("train")
+    tokenizer = corpus.task.train_tokenizer(pairs, recipe.vocab_size)
+    tokenizer.save_files(folder)
+    limits = dict(
+        batch_tokens=recipe.batch_tokens, max_length=recipe.max_length
+    )
+    batches = kt.train.training_batches(
+        pairs, tokenizer, **limits, seed=settings.seed
+    )
+    batches = list(map(_as_array, batches.take(recipe.steps)))
+    np.save(folder / "shapes.npy", [ids.shape[1:] for ids in batches])
+    flat = [ids.astype(np.uint16).reshape(3, -1) for ids in batches]
+    np.save(folder / "ids.npy", np.concatenate(flat, axis=1))
+    check = kt.train.evaluation_batches(
+        corpus.pairs("valid"), tokenizer, **limits
+    )
+    np.save(folder / "check.npy", _as_array(next(iter(check))))
+    settings.write(folder)  # last: it says that the others are complete
+
+
+def _as_array(batch: Any) -> np.ndarray:
+    """Returns a batch as `quality.read_batches` does."""
+    inputs, labels = batch
+    return np.stack([inputs["source"], inputs["target"], labels])
+
+
+def train(
+    name: str, system: System, options: argparse.Namespace
+) -> dict | None:
+    """Trains, and writes and returns training.json; None if it fails.
+
+    What an earlier start wrote is returned.
+    """
+    from keras_transformer.support.files import write_json
+
+    folder = options.output / name
+    path = folder / "training.json"
+    if not path.exists():
+        print(f"Training {name}", file=sys.stderr)
+        results = system.contender.run(
+            options.venvs,
+            [f"--data={options.output / 'data'}", f"--output={folder}"],
+        )
+        if results is None:
+            return None
+        write_json(path, results[0])
+    return json.loads(path.read_text())
+
+
+def converted(
+    name: str, model: Any, tensors: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Returns weights of a system by our names, in the shapes of our model."""
+    from keras_transformer.convert.names import weight_names
+    from keras_transformer.weights import named_weights
+
+    weights = named_weights(model)
+    if name == "ours":
+        names = {ours: f"transformer/{ours}" for ours in weights}
+    elif name == "keras-hub":
+        names = {ours: _keras_hub_name(ours) for ours in weights}
+    else:
+        column = {"opennmt-tf": "opennmt_tf", "marian": "hugging_face"}[name]
+        names = weight_names(model.config, column)
+    found = {}
+    for ours, theirs in names.items():
+        value = tensors[theirs]
+        if name == "marian" and ours.endswith("kernel"):
+            value = value.T
+        # KerasHub's heads have an axis, and Marian's logits' bias a row.
+        found[ours] = value.reshape(weights[ours].shape)
+    return found
+
+
+def _keras_hub_name(ours: str) -> str:
+    """Returns KerasHub's name of a weight in a `keras.Model` of its layers."""
+    if ours.startswith("embedding"):
+        return f"reversible_{ours}"
+    stack, layer, part = ours.split("/", 2)
+    number = layer.removeprefix("layer").removesuffix("_0")
+    start = f"transformer_{stack}{number}"
+    part = part.replace("attention/output", "attention/attention_output")
+    part = part.replace("feed_forward/inner", "feedforward_intermediate_dense")
+    part = part.replace("feed_forward/outer", "feedforward_output_dense")
+    part = part.replace("feed_forward", "feedforward")
+    part = part.replace("_norm/norm", "_layer_norm")
+    if stack == "encoder":
+        part = part.replace("self_attention/", "self_attention_layer/")
+    return f"{start}/{part}"
+
+
+def evaluate(
+    name: str, system: System, training: dict, options: argparse.Namespace
+) -> dict:
+    """Translates with each checkpoint, and writes and returns measured.json.
+
+    It is what training.json is, with the BLEU of each checkpoint and the loss
+    of our model with its weights. What an earlier start wrote is returned.
+    """
+    folder = options.output / name
+    path = folder / "measured.json"
+    if path.exists():
+        return json.loads(path.read_text())
+    print(f"Evaluating {name}", file=sys.stderr)
+    import ours
+
+    import keras_transformer as kt
+    from keras_transformer.support.files import write_json
+    from keras_transformer.tasks.bleu import corpus_scores
+    from keras_transformer.weights import assign
+
+    data, settings = options.output / "data", options.settings
+    config = dataclasses.replace(
+        ours.build_config(settings.shape), **system.architecture
+    )
+    model = kt.Transformer(config)
+    translator = kt.Translator(
+        model, kt.Tokenizer.load(data / "tokenizer.model")
+    )
+    loss = kt.LabelSmoothedCrossEntropy(workload.LABEL_SMOOTHING)
+    source, target, labels = np.load(data / "check.npy")
+    corpus = kt.train.open_corpus(settings.corpus, SOURCE, TARGET)
+    sources, references = zip(*corpus.pairs("valid"), strict=True)
+    for row in training["checkpoints"]:
+        with np.load(folder / row["file"]) as tensors:
+            assign(model, converted(name, model, tensors))
+        logits = model({"source": source, "target": target})
+        row["our_loss"] = float(loss(labels, logits))
+        if abs(row["our_loss"] - row["loss"]) > TOLERANCE:
+            sys.exit(f"The model of {name} is another here: {row}")
+        if not row["step"]:
+            continue  # it says nothing, and takes minutes to end
+        texts = [x.texts[0] for x in translator.translate(sources)]
+        row["bleu"] = corpus_scores(texts, references, TARGET, ["bleu"])["bleu"]
+        print(json.dumps(row), file=sys.stderr, flush=True)
+    write_json(path, training)
+    return training
+
+
+def minutes_to(goal: float, result: Mapping[str, Any]) -> float | None:
+    """Returns when BLEU first was `goal`, between checkpoints by a line."""
+    seconds, bleu = 0.0, 0.0
+    for row in result["checkpoints"][1:]:
+        if row["bleu"] >= goal:
+            share = (goal - bleu) / (row["bleu"] - bleu)
+            return (seconds + share * (row["seconds"] - seconds)) / 60
+        seconds, bleu = row["seconds"], row["bleu"]
+    return None
+
+
+def tables(
+    results: Mapping[str, Mapping[str, Any]], settings: quality.Settings
+) -> str:
+    """Returns what `evaluate` returned for each system as Markdown tables."""
+    lines = [
+        "| | mode | steps | steps per minute | peak MiB "
+        f"| minutes to {GOAL:g} BLEU |",
+        "|---|---|---|---|---|---|",
+    ]
+    for result in results.values():
+        last = result["checkpoints"][-1]
+        lines.append(
+            f"| {result['system']} | {result['mode']} | {last['step']:,} "
+            f"| {60 * last['step'] / last['seconds']:.1f} "
+            f"| {result['peak_rss_mib']:,} "
+            f"| {_cell(minutes_to(GOAL, result), '.1f')} |"
+        )
+    for key, title, unit, every in (
+        ("seconds", "minutes", 60, settings.every_seconds),
+        ("step", "steps", 1, settings.every_steps),
+    ):
+        names = [*results, "ours to the best"]
+        lines += ["", f"| BLEU after {title} | {' | '.join(names)} |"]
+        lines.append("|---" * (len(names) + 1) + "|")
+        most = max(x["checkpoints"][-1][key] for x in results.values())
+        for mark in every * np.arange(1, most // every + 1):
+            scores = {
+                # That of the first step that ended then.
+                name: row["bleu"]
+                for name, result in results.items()
+                for row in reversed(result["checkpoints"])
+                if mark <= row[key] < mark + every
+            }
+            cells = [_cell(scores.get(name), ".2f") for name in results]
+            ours = scores.get("ours")
+            best = None if ours is None else ours - max(scores.values())
+            cells.append(_cell(best, ".2f"))
+            lines.append(f"| {mark / unit:g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(value: float | None, spec: str) -> str:
+    return "-" if value is None else format(value, spec)
+
+
+def figure(results: Iterable[Mapping[str, Any]]) -> Any:
+    """Plots BLEU over the minutes and over the steps."""
+    from keras_transformer.showing import figures
+
+    plot = figures.new_figure(8, 3, "Multi30k, validation")
+    panels = plot.subplots(1, 2, sharey=True)
+    for axes, name, key, unit in (
+        (panels[0], "minutes", "seconds", 60),
+        (panels[1], "steps", "step", 1),
+    ):
+        for result in results:
+            rows = result["checkpoints"][1:]
+            axes.plot(
+                [row[key] / unit for row in rows],
+                [row["bleu"] for row in rows],
+                label=result["system"],
+            )
+        axes.axhline(GOAL, color="0.6", linestyle=":")
+        figures.style_axes(axes, name, "BLEU")
+    panels[0].legend(**figures.LEGEND)
+    return plot
+
+
+def main() -> None:
+    """Trains, evaluates, and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", metavar="FOLDER", type=pathlib.Path)
+    parser.add_argument(
+        "--systems", nargs="+", choices=SYSTEMS, default=[*SYSTEMS]
+    )
+    parser.add_argument("--minutes", type=float, default=20, help="per system")
+    parser.add_argument(
+        "--every", type=float, default=2, help="minutes between checkpoints"
+    )
+    parser.add_argument(
+        "--every-steps", type=int, default=200, help="and steps between them"
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=pathlib.Path("runs/quality")
+    )
+    parser.add_argument(
+        "--venvs", type=pathlib.Path, default=pathlib.Path("runs/peers")
+    )
+    options = parser.parse_args()
+    options.venvs = options.venvs.resolve()
+    options.settings = settings = make_settings(options)
+    data = options.output / "data"
+    if (data / "settings.json").exists():
+        earlier = quality.Settings.read(data)
+        if earlier != settings:
+            parser.error(
+                f"{options.output} has measurements of another kind. Choose "
+                f"another --output. Received: {settings}, there {earlier}"
+            )
+    else:
+        write_data(data, settings)
+    systems = {name: SYSTEMS[name] for name in options.systems}
+    contender.prepare([x.contender for x in systems.values()], options.venvs)
+    results = {}
+    for name, system in systems.items():
+        training = train(name, system, options)
+        if training:
+            results[name] = evaluate(name, system, training, options)
+    if not results:
+        sys.exit("No system has trained.")
+    print(tables(results, settings))
+    from keras_transformer.showing.figures import save_figure
+
+    save_figure(figure(results.values()), options.output / "quality.png")
+
+
+if __name__ == "__main__":
+    main()
