@@ -205,12 +205,12 @@ def test_workers_with_different_settings(folder):
 
 
 def start_slurm(folder, run, job):
-    """Starts the two tasks of a Slurm job on one node."""
+    """Starts the three tasks of a Slurm job on one node."""
     job = {
         "SLURM_JOB_ID": str(job),
-        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_NUM_TASKS": "3",
         "SLURM_STEP_NODELIST": "localhost",
-        "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "3",
         "SLURMD_NODENAME": "localhost",
     }
     return [
@@ -227,26 +227,27 @@ def start_slurm(folder, run, job):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for index in "01"
+        for index in "012"
     ]
 
 
 @pytest.mark.slow
 def test_a_slurm_job_of_which_a_worker_was_killed(folder):
-    """The chief ends by itself with a code; both are started again."""
+    """The others end by themselves with a code; all are started again."""
     whole, killed, job = folder / "whole", folder / "killed", os.getpid()
     for process in start_slurm(folder, whole, job):
         text = process.communicate(timeout=300)[0]
         assert process.returncode == 0, text
-    chief, other = start_slurm(folder, killed, job + 2)
+    chief, other, third = start_slurm(folder, killed, job + 2)
     state = killed / "state.npz"
     while not state.exists() or load_step(state) < 4:
         assert chief.poll() is None, chief.communicate()[0]
         time.sleep(0.01)
     other.kill()
     other.communicate()
-    text = chief.communicate(timeout=60)[0]
-    assert chief.returncode == 2, text
+    for process in (chief, third):
+        text = process.communicate(timeout=60)[0]
+        assert process.returncode == 2, text
     assert load_step(state) < STEPS
     for process in start_slurm(folder, killed, job + 4):
         text = process.communicate(timeout=300)[0]
