@@ -111,7 +111,7 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
 def test_commands_are_listed(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "{translate}" in capsys.readouterr().out
+    assert "{prepare,translate}" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
     assert "--lines-per-shard N" in capsys.readouterr().out
