@@ -82,6 +82,10 @@ def test_data_flow_one_way():
         assert {path.rpartition("/")[0] for path in found} <= {
             "keras_transformer/cli"
         }
+    # Strings name modules too.
+    for path in (ROOT / PACKAGE / "beam").glob("*.py"):
+        if path.name != "__main__.py":
+            assert f"{PACKAGE}.train" not in path.read_text("utf-8")
     # `kt` has both programs.
     found = {
         path.parent.name

@@ -101,23 +101,18 @@ class PrepareChunks(beam.PTransform):
 
     def expand(self, chunks: beam.PCollection) -> beam.PCollection:
         chunks |= "Spread chunks" >> beam.Reshuffle()
-        given = chunks | beam.Map(lambda chunk: (chunk.index, [chunk, []]))
+        keyed = chunks | beam.Map(lambda chunk: (chunk.index, chunk))
+        parts = {"chunks": keyed}
         if self.filters.deduplicate:
-            languages = self.filters.languages
-            duplicates = (
+            parts["duplicates"] = (
                 chunks
-                | beam.FlatMap(hash_pairs, languages)
+                | beam.FlatMap(hash_pairs, self.filters.languages)
                 | "Group equal hashes" >> beam.GroupByKey()
                 | beam.FlatMapTuple(find_duplicates)
             )
-            chunks = chunks | beam.Map(lambda chunk: (chunk.index, chunk))
-            given = (
-                (chunks, duplicates)
-                | beam.CoGroupByKey()
-                | beam.MapTuple(lambda index, found: (index, _one(*found)))
-            )
         return (
-            given
+            parts
+            | beam.CoGroupByKey()
             | beam.Values()
             | beam.ParDo(_TokenizeChunk(self))
             | beam.combiners.ToList()
@@ -125,11 +120,6 @@ class PrepareChunks(beam.PTransform):
             | "Spread shards" >> beam.Reshuffle()
             | beam.Map(write_shard, self.folder, self.work)
         )
-
-
-def _one(chunks: Iterable[Chunk], rows: Iterable[np.ndarray]) -> list:
-    (chunk,) = chunks
-    return [chunk, np.concatenate([[], *rows]).astype(int).tolist()]
 
 
 # === Duplicates ===
@@ -181,8 +171,9 @@ class _TokenizeChunk(beam.DoFn):
     def setup(self) -> None:
         self._tokenizer = open_vocabulary(self._folder)
 
-    def process(self, element: list) -> Iterator[tuple]:
-        chunk, duplicates = element
+    def process(self, element):
+        (chunk,) = element["chunks"]
+        duplicates = itertools.chain(*element.get("duplicates", ()))
         path = chunk_path(self._work, chunk.index)
         if not path.exists():
             with _new_file(path, self._work) as file:
@@ -199,13 +190,14 @@ class _TokenizeChunk(beam.DoFn):
         yield chunk.index, counts, spans
 
     def _tokenize(
-        self, chunk: Chunk, duplicates: list[int]
+        self, chunk: Chunk, duplicates: Iterable[int]
     ) -> dict[str, np.ndarray]:
         filters, tokenizer = self._filters, self._tokenizer
         pairs = chunk.read(filters.languages)
-        dropped = [chunk.size - len(pairs), len(duplicates)]
+        dropped = [chunk.size - len(pairs), 0]
         for row in duplicates:
             del pairs[row]
+            dropped[1] += 1
         sides = list(zip(*pairs.values(), strict=True)) or [(), ()]
         rows = zip(
             tokenizer.source.encode(sides[0]),
