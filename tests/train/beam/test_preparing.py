@@ -16,7 +16,7 @@ from keras_transformer.train.beam.preparing import (
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
 
-PAIRS = [(f"{n % 7}", f"{n % 11}") for n in range(40)] + [("a", "b\tc")] * 3
+PAIRS = [(f"{n % 5}", f"{n % 7}") for n in range(40)] + [("a", "b\tc")] * 3
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_all_but_the_first_of_equal_pairs_are_duplicates(files):
     }
     firsts = {pair: n for n, pair in reversed(list(enumerate(PAIRS)))}
     assert duplicates == set(range(len(PAIRS))) - set(firsts.values())
-    assert len(duplicates) == 2
+    assert len(duplicates) == 7
 
 
 def test_what_a_separator_could_confuse_is_not_equal(tmp_path):
