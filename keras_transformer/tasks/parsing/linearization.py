@@ -16,7 +16,10 @@ writes symbols has to count how many words it has passed.
 from collections.abc import Iterable, Sequence
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.support.startup import (
+    explain_missing_packages,
+    quiet_tensorflow_import,
+)
 from keras_transformer.tasks.parsing.trees import ROOT, Tree
 
 # What a word begins with, as in SentencePiece.
@@ -41,7 +44,7 @@ def linearize(tree: Tree) -> str:
     # "(NP ▁the /DT ▁dog /NN )NP"
     ```
     """
-    with explain_missing_packages():
+    with explain_missing_packages(), quiet_tensorflow_import():
         import tensorflow as tf
 
         from keras_transformer.tasks.parsing.graph import linearize_texts
@@ -104,7 +107,7 @@ def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     Raises:
         InputError: If a word is empty or contains brackets or whitespace.
     """
-    with explain_missing_packages():
+    with explain_missing_packages(), quiet_tensorflow_import():
         import tensorflow as tf
 
         from keras_transformer.tasks.parsing.graph import restore_texts
