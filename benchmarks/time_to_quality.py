@@ -344,7 +344,7 @@ def main() -> None:
     parser.add_argument(
         "--systems", nargs="+", choices=SYSTEMS, default=[*SYSTEMS]
     )
-    parser.add_argument("--minutes", type=float, default=20, help="per system")
+    parser.add_argument("--minutes", type=float, default=45, help="per system")
     parser.add_argument(
         "--every", type=float, default=2, help="minutes between checkpoints"
     )
