@@ -121,7 +121,11 @@ def describe(results: dict[str, Any]) -> str:
     if scored:
         add("perplexity", f"{results['perplexity']:.2f}", "per token")
     else:
-        add("perplexity", "-", "no pair was scored; a SavedModel scores none")
+        add(
+            "perplexity",
+            "-",
+            "no pair was scored; of a SavedModel, see its run",
+        )
     if 0 < scored < results["sentences"]:
         lines.append(
             f"perplexity is that of {scored:,} sentences: the others are empty "

@@ -46,6 +46,11 @@ def check_given(options: argparse.Namespace) -> None:
     runs = [*given.get("runs", ()), given.get("run"), given.get("init_from")]
     takes_export = given.get("takes_export", False)
     for path in filter(None, runs):
+        if "input" in given and os.path.isfile(path):
+            raise InputError(
+                f"A run or an export is a folder. Received: {path}, which is a "
+                "file; --input names what to read"
+            )
         check_run(path, given.get("checkpoint"), takes_export)
     if given_values(options, BeamSearch) or "sample" in given:
         search = search_of(options, BeamSearch())
@@ -98,7 +103,7 @@ def check_run(path: str, checkpoint: str | None, takes_export: bool) -> None:
     if not (folder / "config.json").is_file():
         problem = "has none" if folder.is_dir() else "is not there"
         if folder.is_file():
-            problem = "is a file; --input names what to read"
+            problem = "is a file"
         raise InputError(
             "A run folder, which `keras-transformer train`, `average` and "
             "`import` write, has a config.json, a SavedModel a "

@@ -264,6 +264,7 @@ NEEDING_THE_EXTRA = (
 # What is found before TensorFlow is imported: it cannot be imported here.
 MISTAKES = {
     "translate missing": "Received: missing, which is not there",
+    "plot curve x/config.json --output a.png": "which is a file\n",
     "plot corpus missing --output a.png": "Received: missing, which is not",
     "translate .": "Received: ., which has none",
     "translate x --beam-size 0": "--beam-size must be an integer from 1",
