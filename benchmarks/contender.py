@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterable
 
 PEERS = pathlib.Path(__file__).parent / "peers"
@@ -68,9 +69,12 @@ class Contender:
         python = str(venvs / self.environment / "bin" / "python")
         command = [python, str(PEERS / self.script), f"--mode={self.mode}"]
         command += [f"--dtype={self.dtype}", *arguments]
-        done = subprocess.run(
-            command, env=variables, capture_output=True, text=True
-        )
+        with tempfile.TemporaryDirectory() as cache:
+            # PyTorch would reuse what it has compiled in an earlier run.
+            variables["TORCHINDUCTOR_CACHE_DIR"] = cache
+            done = subprocess.run(
+                command, env=variables, capture_output=True, text=True
+            )
         if done.returncode:
             print(f"Failed: {command}\n{done.stderr[-2000:]}", file=sys.stderr)
             return None

@@ -1,4 +1,4 @@
-"""Compares the same steps of base with parts of a batch, replicas and one.
+"""Checks that gradient accumulation and two replicas train like one replica.
 
 python benchmarks/equal_steps.py
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Parts of a batch, replicas, and the step over its rows.
+# Accumulated parts of a batch, replicas, and the order of rows: 1 or -1.
 MODES = {
     "one": (1, 1, 1),
     "opposite order": (1, 1, -1),

@@ -107,10 +107,13 @@ def flags_of_beam(command):
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         beam_program.main([command, "--help"])
-    options = PipelineOptions([]).get_all_options()
-    return set(re.findall(r"--[\w-]+", output.getvalue())) | {
-        f"--{name}" for name in options
-    }
+    flags = set(re.findall(r"--[\w-]+", output.getvalue()))
+    PipelineOptions([]).get_all_options(
+        add_extra_args_fn=lambda parser: flags.update(
+            parser._option_string_actions
+        )
+    )
+    return flags
 
 
 def check_command(words):

@@ -16,7 +16,7 @@ _TF_CONFIG = (
 )
 
 
-def tf_config_of(cluster: str) -> str:
+def make_tf_config(cluster: str) -> str:
     """Returns `TF_CONFIG` for this process of a cluster.
 
     Args:
@@ -30,9 +30,9 @@ def tf_config_of(cluster: str) -> str:
             or invalid.
     """
     read = {
-        "tf_config": _of_tf_config,
-        "slurm": _of_slurm,
-        "kubernetes": _of_kubernetes,
+        "tf_config": _read_tf_config,
+        "slurm": _read_slurm,
+        "kubernetes": _read_kubernetes,
     }
     if cluster not in read:
         raise InputError(
@@ -44,8 +44,8 @@ def tf_config_of(cluster: str) -> str:
     return json.dumps({"cluster": {"worker": workers}, "task": task})
 
 
-def _of_tf_config() -> tuple[Sequence[str], int]:
-    names = _variables("tf_config", ["TF_CONFIG"], f"such as {_TF_CONFIG}")
+def _read_tf_config() -> tuple[Sequence[str], int]:
+    values = _variables("tf_config", ["TF_CONFIG"], f"such as {_TF_CONFIG}")
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
         kind, index = resolver.task_type, resolver.task_id
@@ -61,16 +61,21 @@ def _of_tf_config() -> tuple[Sequence[str], int]:
     raise InputError(
         f"TF_CONFIG must be like {_TF_CONFIG}: all machines in the list "
         "worker, the chief first or in a list chief, and the index of this "
-        f"machine. Received: {names['TF_CONFIG']}"
+        f"machine. Received: {values['TF_CONFIG']}"
     )
 
 
-def _of_slurm() -> tuple[Sequence[str], int]:
-    names = ("JOB_ID", "PROCID", "LOCALID", "STEP_NUM_TASKS", "STEP_NODELIST")
-    needed = [f"SLURM_{name}" for name in (*names, "STEP_TASKS_PER_NODE")]
-    values = _variables(
-        "slurm", [*needed, "SLURMD_NODENAME"], "start the command with srun"
+def _read_slurm() -> tuple[Sequence[str], int]:
+    names = (
+        "SLURM_JOB_ID",
+        "SLURM_PROCID",
+        "SLURM_LOCALID",
+        "SLURM_STEP_NUM_TASKS",
+        "SLURM_STEP_NODELIST",
+        "SLURM_STEP_TASKS_PER_NODE",
+        "SLURMD_NODENAME",
     )
+    values = _variables("slurm", names, "start the command with srun")
     try:
         # Jobs that share a node get different ports.
         port = 10_000 + int(values["SLURM_JOB_ID"]) % 20_000
@@ -93,15 +98,16 @@ def _of_slurm() -> tuple[Sequence[str], int]:
         ) from error
 
 
-def _of_kubernetes() -> tuple[Sequence[str], int]:
+def _read_kubernetes() -> tuple[Sequence[str], int]:
     # TensorFlow's resolver asks Kubernetes for pods, which needs its package
     # and rights, and does not know which of them is this one.
     names = ("JOB_COMPLETION_INDEX", "PET_NNODES", "PET_MASTER_ADDR")
     values = _variables(
         "kubernetes",
         names,
-        "the first is of an Indexed Job, the others of Kubeflow's Trainer 2: "
-        "elsewhere set the number of pods and the host name of the first",
+        "Kubernetes sets the first in an Indexed Job. Kubeflow's Trainer 2 "
+        "sets the others; elsewhere set them to the number of pods and to the "
+        "host name of the first pod",
     )
     index, count, first = (values[name] for name in names)
     port = os.environ.get("PET_MASTER_PORT", str(_PORT))

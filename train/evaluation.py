@@ -20,10 +20,10 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
+from keras_transformer.support.locks import locked
 from keras_transformer.tasks import find_task
 from keras_transformer.train.data import pipeline
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.folders import locked
 
 _BATCH_TOKENS = 8_192
 

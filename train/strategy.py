@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.cluster import tf_config_of
+from keras_transformer.train.cluster import make_tf_config
 
 _PREFETCHED = 4  # batches per replica
 
@@ -53,7 +53,7 @@ def open_strategy(
         if cluster is None and (os.environ.get("TF_CONFIG") or not is_auto):
             cluster = "tf_config"
         if cluster is not None:
-            os.environ["TF_CONFIG"] = tf_config_of(cluster)
+            os.environ["TF_CONFIG"] = make_tf_config(cluster)
     elif cluster is not None:
         raise InputError(
             "A cluster needs the strategy auto or multiworker. Received: "
@@ -95,7 +95,7 @@ def workers_of_tf_config() -> list[str]:
     """Returns the workers in `TF_CONFIG`, which is checked; [] without it."""
     if not os.environ.get("TF_CONFIG"):
         return []
-    return json.loads(tf_config_of("tf_config"))["cluster"]["worker"]
+    return json.loads(make_tf_config("tf_config"))["cluster"]["worker"]
 
 
 def check_one_worker(command: str) -> None:

@@ -36,8 +36,8 @@ class Settings:
     learning_rate_scale: float
     seed: int
     seconds: float  # of training
-    every_seconds: float  # a checkpoint
-    every_steps: int  # another one
+    every_seconds: float  # between checkpoints
+    every_steps: int  # between further checkpoints
 
     def learning_rate(self, step: Any, minimum: Callable = min) -> Any:
         """Returns the paper's learning rate at a step, counted from 1."""
@@ -80,7 +80,8 @@ def read_batches(folder: pathlib.Path) -> Iterator[np.ndarray]:
 class Recorder:
     """Measures a training, and writes its checkpoints, the first one now.
 
-    The clock starts now; it stands still while a checkpoint is written.
+    The clock starts when the object is created, and stops while a checkpoint
+    is written.
 
     Args:
         options: From `parse_options`.
@@ -124,7 +125,6 @@ class Recorder:
             "system": system,
             "version": version,
             "checkpoints": self._checkpoints,
-            "peak_rss_mib": workload.peak_rss_mib(),
         }
         print(json.dumps(result), flush=True)
 

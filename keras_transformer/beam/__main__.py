@@ -43,11 +43,11 @@ def _run(arguments: Sequence[str] | None) -> None:
         )
         command.add_arguments(parser)
         parser.finish()
-        parser.passed_on = [
-            f"--{prefix}{option}"
-            for option in PipelineOptions([]).get_all_options()
-            for prefix in ("", "no_")
-        ]
+        PipelineOptions([]).get_all_options(
+            add_extra_args_fn=lambda beam_parser: parser.passed_on.extend(
+                beam_parser._option_string_actions
+            )
+        )
         options, beam_arguments = parser.parse_known_args(arguments[1:])
         command.run(options, beam_arguments)
 

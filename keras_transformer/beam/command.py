@@ -4,9 +4,12 @@ Options that are not listed are Beam's, such as --runner.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
+import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,10 +18,11 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import MetricsFilter
 from apache_beam.ml.inference.base import RunInference
 
 from keras_transformer import __version__, litert
-from keras_transformer.beam.running import run_pipeline
+from keras_transformer.beam.running import make_pipeline, run_pipeline
 from keras_transformer.beam.shards import (
     FAILED,
     PARTIAL,
@@ -28,12 +32,11 @@ from keras_transformer.beam.shards import (
 )
 from keras_transformer.beam.translating import METRICS
 from keras_transformer.cli.options import flag, flags
-from keras_transformer.inference.saved_model import newest_version
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_creatable
+from keras_transformer.support.files import check_creatable, write_json
+from keras_transformer.support.locks import locked
 
 _JOB_FILE = "job.json"
-
 
 add_arguments = flags(
     flag(
@@ -74,8 +77,8 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
     """Translates files, or resumes an unfinished job.
 
     Raises:
-        InputError: If there is no such input or model, the output is another
-            job's, or the pipeline fails.
+        InputError: If there is no such input or model, an option is invalid,
+            the output is another job's, or the pipeline fails.
     """
     handler = ShardHandler(options.model, options.threads, options.share_model)
     inputs = _find_inputs(options.input)
@@ -88,33 +91,39 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
         "gzip": options.gzip,
         "threads": options.threads,
     }
-    if _start(output, job):
+    pipeline = make_pipeline(beam_arguments)
+    if _is_complete(output, job):
         print(f"{output} is complete{_about_failed(output)}")
         return
     suffix = ".tsv.gz" if options.gzip else ".tsv"
-
-    def build(pipeline: beam.Pipeline) -> None:
-        reading = ReadShards(output, suffix, options.lines_per_shard)
-        _ = (
-            pipeline
-            | beam.Create(list(inputs))
-            | "Spread files" >> beam.Reshuffle()
-            | beam.ParDo(reading)
-            | "Spread shards" >> beam.Reshuffle()
-            | RunInference(handler)
-            | beam.ParDo(WriteShard(output, suffix))
-        )
-
-    start = time.monotonic()
-    counts = Counter(run_pipeline(build, beam_arguments, METRICS))
-    seconds = time.monotonic() - start
+    reading = ReadShards(output, suffix, options.lines_per_shard)
+    _ = (
+        pipeline
+        | beam.Create(list(inputs))
+        | "Spread files" >> beam.Reshuffle()
+        | beam.ParDo(reading)
+        | "Spread shards" >> beam.Reshuffle()
+        | RunInference(handler)
+        | beam.ParDo(WriteShard(output, suffix))
+    )
+    is_local = FileSystems.get_scheme(output) is None
     partial = FileSystems.join(output, PARTIAL)
-    if FileSystems.exists(partial):  # also what killed workers left
-        FileSystems.delete([partial])
-    _write_job(output, {**job, "complete": True})
+    with locked(partial) if is_local else contextlib.nullcontext():
+        _write_job(output, job)
+        start = time.monotonic()
+        result = run_pipeline(pipeline)
+        seconds = time.monotonic() - start
+        # Killed workers have left files there.
+        if is_local:
+            shutil.rmtree(partial)
+        else:
+            FileSystems.delete(_match(FileSystems.join(partial, "*")))
+        _write_job(output, {**job, "complete": True})
+    found = result.metrics().query(MetricsFilter().with_namespace(METRICS))
+    counts = Counter({x.key.metric.name: x.result for x in found["counters"]})
     print(
-        f"{counts['lines']:,} lines in {seconds:,.0f} s, after "
-        f"{counts['shards_resumed']:,} shards that were there"
+        f"Translated {counts['lines']:,} lines in {seconds:,.0f} s. Skipped "
+        f"{counts['shards_skipped']:,} shards of an earlier start"
         f"{_about_failed(output)}"
     )
 
@@ -122,13 +131,27 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
 def _about_failed(output: str) -> str:
     """Returns where the lines are that failed, now or before, as text."""
     files = FileSystems.join(output, f"*{FAILED}")
-    (match,) = FileSystems.match([files])
-    return f"; lines that failed are in {files}" if match.metadata_list else ""
+    return f"; lines that failed are in {files}" if _match(files) else ""
+
+
+def _match(pattern: str) -> list[str]:
+    """Returns the paths that match."""
+    (match,) = FileSystems.match([pattern])
+    return [x.path for x in match.metadata_list]
 
 
 def _absolute(path: str) -> str:
     """Returns a path that is the same in every folder; gs://... stays."""
-    return path if FileSystems.get_scheme(path) else os.path.abspath(path)
+    if FileSystems.get_scheme(path) is None:
+        return os.path.abspath(path)
+    try:
+        FileSystems.get_filesystem(path)
+    except ValueError as error:
+        raise InputError(
+            "Files must be on a file system that Beam reads, some of them with "
+            f"its extras, such as apache-beam[gcp]. Received: {path}"
+        ) from error
+    return path
 
 
 def _find_inputs(patterns: Sequence[str]) -> dict[str, int]:
@@ -157,14 +180,22 @@ def _fingerprint(model: Path) -> str:
     if litert.is_export(model):  # has that of the model
         files = [model / litert.METADATA_FILE]
     else:  # the index has the checksums of the weights
-        model = newest_version(model)
         files = [model / "saved_model.pb", model / "variables/variables.index"]
     content = b"".join(file.read_bytes() for file in files)
     return hashlib.sha256(content).hexdigest()
 
 
-def _start(output: str, job: dict[str, Any]) -> bool:
-    """Starts or resumes a job; returns whether it is complete already."""
+def _is_complete(output: str, job: dict[str, Any]) -> bool:
+    """Returns whether the job is complete.
+
+    Raises:
+        InputError: If the output has anything but a part of this job.
+    """
+    if re.search(r"[*?\[]", output):
+        raise InputError(
+            "The --output must not contain *, ? or [, in which Beam sees a "
+            f"pattern. Received: {output}"
+        )
     file = FileSystems.join(output, _JOB_FILE)
     if FileSystems.exists(file):
         with FileSystems.open(file) as stream:
@@ -178,20 +209,24 @@ def _start(output: str, job: dict[str, Any]) -> bool:
                 "the arguments of that job to resume it."
             )
         return complete
-    if not FileSystems.get_scheme(output):
+    if FileSystems.get_scheme(output):
+        names = _match(FileSystems.join(output, "*"))
+    else:
         check_creatable(output)
-    (match,) = FileSystems.match([FileSystems.join(output, "*")])
-    if match.metadata_list or os.path.isfile(output):
+        is_file = os.path.isfile(output)
+        names = os.listdir(output) if os.path.isdir(output) else [""] * is_file
+    # A job that was stopped before it wrote the file leaves hidden ones.
+    if any(not name.startswith(PARTIAL) for name in names):
         raise InputError(
             f"{output} already exists. Choose a new folder as --output."
         )
-    _write_job(output, job)
     return False
 
 
 def _write_job(output: str, job: dict[str, Any]) -> None:
     file = FileSystems.join(output, _JOB_FILE)
-    partial = FileSystems.join(output, PARTIAL + _JOB_FILE)
-    with FileSystems.create(partial) as stream:
-        stream.write(json.dumps(job, indent=2).encode() + b"\n")
-    FileSystems.rename([partial], [file])
+    if FileSystems.get_scheme(file) is None:
+        write_json(file, job)
+    else:  # an object appears when it is complete
+        with FileSystems.create(file) as stream:
+            stream.write(json.dumps(job, indent=2).encode() + b"\n")

@@ -3,16 +3,15 @@
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
-from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import (
     PipelineOptions,
     StandardOptions,
 )
 from apache_beam.runners.direct.direct_runner import DirectRunner
-from apache_beam.runners.runner import PipelineState
+from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from keras_transformer.cli import terminal
 from keras_transformer.support.errors import InputError
@@ -21,26 +20,16 @@ from keras_transformer.support.startup import available_cores
 _STOPPED = "Start the same command again: it resumes with what is missing."
 
 
-def run_pipeline(
-    build: Callable[[beam.Pipeline], None],
-    arguments: Sequence[str],
-    namespace: str,
-) -> dict[str, int]:
-    """Runs a pipeline to its end.
+def make_pipeline(arguments: Sequence[str]) -> beam.Pipeline:
+    """Returns an empty pipeline.
 
     DirectRunner has a process per core unless the arguments say otherwise.
 
     Args:
-        build: Applies the transforms.
         arguments: The options of Beam, as on the command line.
-        namespace: Of the counters that are returned.
-
-    Returns:
-        The counters, as far as the runner knows them.
 
     Raises:
-        InputError: If the pipeline fails. The process ends with code 2 if a
-            worker process of DirectRunner dies.
+        InputError: If the runner does not exist, or refuses the options.
     """
     options = PipelineOptions(list(arguments))
     runner = options.view_as(StandardOptions).runner
@@ -49,24 +38,40 @@ def run_pipeline(
         runner = DirectRunner()
         # Marked as interactive, it does not download Prism, a runner in Go.
         runner.is_interactive()
-    pipeline = beam.Pipeline(runner=runner, options=options)
-    build(pipeline)
+    try:
+        return beam.Pipeline(runner=runner, options=options)
+    except (ValueError, ImportError) as error:
+        raise InputError(
+            f"Beam must have valid options. Received: {' '.join(arguments)}. "
+            f"It says: {error}"
+        ) from error
+
+
+def run_pipeline(pipeline: beam.Pipeline) -> PipelineResult:
+    """Runs a pipeline to its end, and returns its result.
+
+    Raises:
+        InputError: If the pipeline fails. The process ends with code 2 if a
+            worker process of DirectRunner dies.
+    """
     try:
         with _ending_with_workers():
             result = pipeline.run()
             state = result.wait_until_finish()
-    except (RuntimeError, OSError) as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        reason = lines[-1].strip() if lines else type(error).__name__
-        raise InputError(
-            f"The pipeline failed. Received: {reason}. {_STOPPED}"
-        ) from error
+    except Exception as error:  # each runner has its own classes
+        raise InputError(f"The pipeline failed. {_describe(error)}") from error
     if (state or PipelineState.DONE) != PipelineState.DONE:
         raise InputError(f"The pipeline ended. Received: {state}. {_STOPPED}")
-    counters = result.metrics().query(
-        MetricsFilter().with_namespace(namespace)
-    )["counters"]
-    return {one.key.metric.name: one.result for one in counters}
+    return result
+
+
+def _describe(error: Exception) -> str:
+    """Returns the reason, which ends the traceback of a worker, and advice."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    reason = lines[-1].strip() if lines else type(error).__name__
+    if InputError.__name__ in reason:  # it would fail again
+        return f"Received: {reason}"
+    return f"Received: {reason}. {_STOPPED}"
 
 
 def _direct_options() -> list[str]:
@@ -84,6 +89,7 @@ def _ending_with_workers() -> Iterator[None]:
 
     def end(failure: threading.ExceptHookArgs) -> None:
         previous(failure)
+        # Beam's name for the thread that waits for a worker process.
         if failure.thread is not None and failure.thread.name == "run_worker":
             terminal.report(f"{failure.exc_value}. {_STOPPED}")
             os._exit(2)

@@ -19,6 +19,7 @@ from keras_transformer.beam.translating import (
     Translated,
     TranslationHandler,
 )
+from keras_transformer.support.files import sync
 
 FAILED = ".failed"
 PARTIAL = ".partial"  # folder of what is not complete yet
@@ -62,7 +63,7 @@ class ReadShards(beam.DoFn):
                     self._output, shard.name + self._suffix
                 )
                 if FileSystems.exists(written):
-                    Metrics.counter(METRICS, "shards_resumed").inc()
+                    Metrics.counter(METRICS, "shards_skipped").inc()
                 else:
                     yield shard
 
@@ -93,8 +94,8 @@ class WriteShard(beam.DoFn):
     """Writes translations, and before them what failed, atomically.
 
     Args:
-        output: As of `ReadShards`.
-        suffix: Likewise.
+        output: The folder of the output.
+        suffix: That of the files there; `.gz` compresses them.
     """
 
     def __init__(self, output: str, suffix: str) -> None:
@@ -121,12 +122,14 @@ class WriteShard(beam.DoFn):
         self._write(shard.name + self._suffix, translated)
 
     def _write(self, name: str, lines: list[bytes]) -> None:
-        # Two workers may write the same shard. The suffix compresses.
+        # Two workers may write the same shard.
         partial = FileSystems.join(
             self._output, PARTIAL, f"{uuid.uuid4().hex}-{name}"
         )
         with FileSystems.create(partial) as file:
             file.write(b"".join(lines))
+        if FileSystems.get_scheme(partial) is None:
+            sync(partial)
         FileSystems.rename([partial], [FileSystems.join(self._output, name)])
 
 

@@ -43,7 +43,7 @@ class Translate(beam.PTransform):
 
     Every text becomes one `Translated`, in no order. What cannot be translated
     has an `error`: text that is not valid Unicode or longer than the model
-    reads, or on which the model fails. If it fails on all texts of a batch, the
+    reads, or on which the model fails. If it fails on all of several texts, the
     pipeline fails, since the reason is not in the texts.
 
     Metrics, of the namespace `keras_transformer`: the counters `lines`,
@@ -120,13 +120,17 @@ class TranslationHandler(ModelHandler):
             large_model=share_model,
             env_vars=dict.fromkeys(_THREADS, str(threads)) if threads else {},
         )
-        self.path = os.path.abspath(model)
-        self._threads = threads
-        if not (litert.is_export(model) or saved_model.is_export(model)):
+        path = Path(os.path.abspath(model))
+        if not litert.is_export(path):
+            # Workers that start later must not open a newer version.
+            path = saved_model.newest_version(path)
+        if path is None:
             raise InputError(
                 "The model must be a SavedModel or a folder for LiteRT, which "
                 f"`keras-transformer export` writes. Received: {model}"
             )
+        self.path = str(path)
+        self._threads = threads
 
     def load_model(self) -> "_Model":
         return _Model(self.path, self._threads or available_cores())
@@ -151,7 +155,7 @@ class TranslationHandler(ModelHandler):
                 records.append(record)
         counts = {
             "lines": len(records),
-            "characters": sum(len(one.source) for one in records),
+            "characters": sum(_characters(one.source) for one in records),
             "failed": sum(one.error is not None for one in records),
             "at_length_limit": sum(
                 not isinstance(one, str) and one.at_length_limit
@@ -222,6 +226,12 @@ class _Model:
                 return [error]
         middle = len(texts) // 2
         return self._attempt(texts[:middle]) + self._attempt(texts[middle:])
+
+
+def _characters(source: str | bytes) -> int:
+    if isinstance(source, bytes):
+        source = source.decode("utf-8", "replace")
+    return len(source)
 
 
 def _as_record(given: Any) -> tuple:

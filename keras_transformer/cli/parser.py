@@ -8,7 +8,7 @@ import difflib
 import itertools
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 # Other words for commands and flags, and what they are here.
@@ -31,7 +31,7 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **keywords: Any) -> None:
         super().__init__(allow_abbrev=False, **keywords)
         self.commands: dict[str, CommandParser] = {}
-        self.passed_on: Collection[str] = ()  # flags of another program
+        self.passed_on: list[str] = []  # flags of another program
         self.shows_all = False
 
     def finish(self) -> None:

@@ -73,8 +73,8 @@ class MultiHeadAttention(SameShape):
 
     The kernels of the first three projections are initialized like the
     columns of one Glorot-uniform matrix `[d_model, 3 d_model]`, that is with
-    half the variance of three separate matrices: the attention is learned
-    in fewer steps (docs/results.md).
+    half the variance of three separate matrices: in one comparison, attention
+    was learned in fewer steps (docs/maintainers/history.md).
 
     Args:
         num_heads: Number of heads, h.

@@ -23,9 +23,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     partial = partial_path(path)
     try:
         yield partial
-        # Without this a power cut may leave an empty file at `path`.
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
+        sync(partial)
         os.replace(partial, path)
     except OSError as error:
         if error.errno and not error.filename:
@@ -33,6 +31,15 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def sync(path: str | os.PathLike) -> None:
+    """Waits until the disk has a file; call it before a file is renamed.
+
+    Otherwise a power cut may leave an empty file under the new name.
+    """
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
 
 
 def partial_path(path: Path) -> Path:

@@ -8,7 +8,8 @@ from keras_transformer.inference.texts import Translation
 class FakeTranslator:
     """Translates into upper case, and fails on what contains "bad"."""
 
-    def __init__(self):
+    def __init__(self, threads):
+        self.threads = threads
         self.sizes = []  # of what it was asked to translate
 
     def translate(self, texts, workers):
@@ -28,14 +29,14 @@ class FakeTranslator:
 
 @pytest.fixture
 def fake(tmp_path, monkeypatch):
-    """The folder of a model that is none, and its translators."""
+    """The folder of an export without a model, and its translators."""
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "keras_transformer.json").touch()
     opened = []
 
     def open(path, threads):
-        opened.append(FakeTranslator())
+        opened.append(FakeTranslator(threads))
         return opened[-1]
 
     monkeypatch.setattr("keras_transformer.litert.LiteRTTranslator.open", open)

@@ -8,6 +8,7 @@ import pytest
 from commands import Result, check_refused
 
 from keras_transformer.beam.__main__ import _COMMANDS, main
+from keras_transformer.support.locks import locked
 
 
 def test_every_command_can_be_run():
@@ -46,12 +47,13 @@ def files(folder):
 
 
 def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
-    code, out, _ = run()
+    # Another option of Beam, whose name in `PipelineOptions` is machine_type.
+    code, out, _ = run("--worker_machine_type=n1-standard-4")
     assert code == 0
     output = tmp_path / "out"
-    assert out.startswith("5 lines in ")
+    assert out.startswith("Translated 5 lines in ")
     failed = f"; lines that failed are in {output}/*.failed\n"
-    assert out.endswith(f" s, after 0 shards that were there{failed}")
+    assert out.endswith(f" s. Skipped 0 shards of an earlier start{failed}")
     found = files(output)
     assert json.loads(found.pop("job.json"))["complete"] is True
     assert found == {
@@ -61,6 +63,7 @@ def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
         "b.txt.gz-00000.tsv": b"1\t-2.0000\tFOUR\tfour\n",
     }
     opened = len(fake[1])
+    assert fake[1][-1].threads == 1
     assert run() == (0, f"{output} is complete{failed}", "")
     assert len(fake[1]) == opened
 
@@ -76,8 +79,8 @@ def test_a_job_is_resumed_with_the_shards_that_it_lacks(run, tmp_path, fake):
     (output / ".partial").mkdir()
     (output / ".partial" / "killed").touch()
     out = run().out
-    assert out.startswith("1 lines in ")
-    assert ", after 2 shards that were there; lines that failed" in out
+    assert out.startswith("Translated 1 lines in ")
+    assert ". Skipped 2 shards of an earlier start; lines that failed" in out
     assert files(output) == before
     assert fake[1][-1].sizes == [1]
 
@@ -93,16 +96,48 @@ def test_what_another_job_has_written_is_not_touched(run, tmp_path):
     assert files(output) == before
     (output / "job.json").unlink()
     check_refused(run(), f"{output} already exists")
+    for file in output.glob("*.*"):
+        file.unlink()
+    (output / "folder").mkdir()
+    check_refused(run(), f"{output} already exists")
     (tmp_path / "file").touch()
     check_refused(run(output=tmp_path / "file"), "already exists")
 
 
+def test_settings_reach_the_model_and_the_files(run, tmp_path, fake):
+    output = tmp_path / "out"
+    (output / ".partial").mkdir(parents=True)  # all that a stopped job left
+    assert run("--gzip", threads=2).code == 0
+    assert fake[1][-1].threads == 2
+    names = ("a.txt-00000", "a.txt-00001", "b.txt.gz-00000")
+    found = {x.name for x in output.glob("*.tsv*")}
+    assert found == {f"{name}.tsv.gz" for name in names}
+    content = gzip.decompress((output / "a.txt-00001.tsv.gz").read_bytes())
+    assert content == b"4\t-2.5000\tTHREE\tthree\n"
+
+
+def test_two_jobs_do_not_write_to_one_folder(run, tmp_path):
+    output = tmp_path / "out"
+    with locked(output / ".partial"):
+        check_refused(run(), "Another process is writing to ")
+    assert run().code == 0
+
+
 def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
-    for given, message in (
+    for given, *messages in (
         ({"input": tmp_path / "*.md"}, "*.md, which matches none"),
         ({"model": tmp_path}, "must be a SavedModel or a folder for LiteRT"),
+        ({"input": "xyz://a/b"}, "file system that Beam reads", "xyz://a/b"),
+        ({"output": "xyz://a/b"}, "file system that Beam reads", "xyz://a/b"),
+        ({"output": tmp_path / "a[1]"}, "must not contain *, ? or [", "a[1]"),
+        (
+            {"runner": "MyRunner"},
+            "valid options",
+            "--runner=MyRunner",
+            "It says",
+        ),
     ):
-        check_refused(run(**given), message)
+        check_refused(run(**given), *messages)
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "a.txt").touch()
     result = run(input=f"{tmp_path}/**a.txt")

@@ -40,7 +40,7 @@ def complete(job, tmp_path_factory):
     output = tmp_path_factory.mktemp("outputs") / "complete"
     found = subprocess.run([*job[1], output], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
-    assert found.stdout.startswith("20,000 lines in ")
+    assert found.stdout.startswith("Translated 20,000 lines in ")
     return files(output)
 
 

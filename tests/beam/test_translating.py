@@ -65,12 +65,12 @@ def test_program_of_the_page(exported, tmp_path, monkeypatch, capfd):
 
 def test_what_fails_is_found_alone(collect, fake):
     folder, opened = fake
-    texts = ["a", "bad", "b", b"c", b"\xff", "too long", "limit"]
+    texts = ["a", "bad", "b", "ß".encode(), b"\xff", "too long", "limit"]
     found, counters, _ = collect(texts, kt.beam.Translate(folder))
     by_source = {one.source: one for one in found}
     assert set(by_source) == set(texts)
     assert by_source["b"] == (None, "b", "B", -0.5, None)
-    assert by_source[b"c"].text == "C"
+    assert by_source["ß".encode()].text == "SS"
     errors = {one.source: one.error for one in found if one.error}
     assert errors.pop("bad") == "RuntimeError: no kernel"
     assert errors.pop("too long") == "The text is longer than the model reads."
@@ -79,6 +79,7 @@ def test_what_fails_is_found_alone(collect, fake):
     assert all(one.text is one.score is None for one in found if one.error)
     assert (counters["lines"], counters["failed"]) == (7, 3)
     assert counters["at_length_limit"] == 1
+    assert counters["characters"] == 1 + 3 + 1 + 1 + 1 + 8 + 5
     assert len(opened) == 1  # of all threads and batches
 
 
@@ -95,5 +96,11 @@ def test_a_transform_carries_no_model(exported, tmp_path):
     assert not kt.beam.TranslationHandler(
         exported
     ).share_model_across_processes()
+    # All workers open the version that was the newest.
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    (versions / "3").symlink_to(exported)
+    newest = kt.beam.TranslationHandler(versions)
+    assert newest.path == str(versions / "3")
     with pytest.raises(kt.InputError, match="must be a SavedModel or"):
         kt.beam.Translate(tmp_path)

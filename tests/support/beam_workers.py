@@ -28,6 +28,13 @@ def is_running(pid):
     return True
 
 
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def kill_a_worker(command, has_started):
     """Starts a job, and kills a worker of it as soon as it has started.
 
@@ -36,13 +43,12 @@ def kill_a_worker(command, has_started):
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    while not has_started() and process.poll() is None:
-        time.sleep(0.02)
+    wait_for(lambda: has_started() or process.poll() is not None)
     workers = workers_of(process)
     assert len(workers) >= 2
     os.kill(workers[-1], signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert b"Start the same command again" in errors
-    while any(map(is_running, workers)):  # the others end by themselves
-        time.sleep(0.05)
+    # The others end by themselves.
+    wait_for(lambda: not any(map(is_running, workers)))

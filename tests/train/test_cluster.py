@@ -10,7 +10,7 @@ import pytest
 
 from keras_transformer.cli.commands import argument_parser
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.cluster import tf_config_of
+from keras_transformer.train.cluster import make_tf_config
 from keras_transformer.train.strategy import open_strategy
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
@@ -80,7 +80,7 @@ def environment(monkeypatch):
 )
 def test_workers(environment, cluster, values, workers, index):
     environment(values)
-    assert json.loads(tf_config_of(cluster)) == {
+    assert json.loads(make_tf_config(cluster)) == {
         "cluster": {"worker": workers},
         "task": {"type": "worker", "index": index},
     }
@@ -108,7 +108,7 @@ def test_workers(environment, cluster, values, workers, index):
 def test_what_is_refused(environment, cluster, values, message):
     environment(values)
     with pytest.raises(InputError, match=message):
-        tf_config_of(cluster)
+        make_tf_config(cluster)
 
 
 def test_a_cluster_is_of_several_machines():

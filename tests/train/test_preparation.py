@@ -12,12 +12,12 @@ from generated_treebank import write_treebank
 from ids import rows
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.locks import locked
 from keras_transformer.tasks.parsing import Tree, linearize
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.folders import locked
 from keras_transformer.train.preparation import Preparation, prepare
 
 LONG = "dog " * 30

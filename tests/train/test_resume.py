@@ -10,10 +10,10 @@ from digits import TINY
 
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.locks import locked
 from keras_transformer.train import resume
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.reading import Split
-from keras_transformer.train.folders import locked
 from keras_transformer.train.resume import Job, default_values, open_run
 from keras_transformer.train.run import TrainingRun
 

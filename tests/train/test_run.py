@@ -18,7 +18,8 @@ from run_fixtures import model, run, tokenizer  # noqa: F401
 import keras_transformer as kt
 from keras_transformer.inference.run import step_of
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.folders import check_free, locked
+from keras_transformer.support.locks import locked
+from keras_transformer.train.folders import check_free
 from keras_transformer.train.run import (
     _HDF5_OVERHEAD,
     TrainingRun,

@@ -12,14 +12,14 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
 
 from keras_transformer import __version__
-from keras_transformer.beam.running import run_pipeline
+from keras_transformer.beam.running import make_pipeline, run_pipeline
 from keras_transformer.cli.arguments import given_values
 from keras_transformer.cli.options import PRESET_NAMES, field_flags, flag, flags
 from keras_transformer.support.errors import InputError
@@ -27,7 +27,11 @@ from keras_transformer.support.fields import check_values, number_from
 from keras_transformer.support.files import read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Tokenizer, Vocabulary, open_vocabulary
-from keras_transformer.train.beam.inputs import find_inputs, open_files
+from keras_transformer.train.beam.inputs import (
+    check_local,
+    find_inputs,
+    open_files,
+)
 from keras_transformer.train.beam.preparing import (
     CHUNK,
     PLAN_FILE,
@@ -40,7 +44,6 @@ from keras_transformer.train.data.encoding import (
     Shard,
     Statistics,
     check_max_length,
-    check_pairs,
 )
 from keras_transformer.train.data.prepared import (
     Prepared,
@@ -48,6 +51,7 @@ from keras_transformer.train.data.prepared import (
     update_checksum,
     write_description,
 )
+from keras_transformer.train.data.text_files import TextFiles
 from keras_transformer.train.folders import check_free, new_folder
 from keras_transformer.train.recipe import Recipe
 
@@ -115,28 +119,29 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
             + " and ".join(paths[0])
         )
 
+    check_local(options.output, "--output")
     output = Path(options.output).resolve()
     check_free(output, for_run=False)
-    job = _Job(
-        corpus, paths, filters, tokenizer, recipe.vocab_size, beam_arguments
-    )
+    pipeline = make_pipeline(beam_arguments)
+    job = _Job(corpus, paths, filters, tokenizer, recipe.vocab_size, pipeline)
     with new_folder(output, keep=job.name) as folder:
         # Another process may have written it meanwhile.
         check_free(output, for_run=False)
         job.write(folder)
     prepared = Prepared.open(output)
     print(f"train: {prepared.statistics.describe(recipe.max_length)}")
-    if filters.are_more:
+    if filters.extend_prepare:
         dropped = read_json(output / "prepared.json")["filters"]["dropped"]
-        print(
-            "also dropped: "
-            + ", ".join(f"{count:,} {name}" for name, count in dropped.items())
-        )
+        print(f"dropped by other filters: {_list(dropped)}")
     print(
         f"\nThe corpus is in {output}. Next:\n  keras-transformer train "
         f"{shlex.quote(options.output)} --preset {options.preset} "
         "--output runs/mine"
     )
+
+
+def _list(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
 def _open_tokenizer(path: str) -> Vocabulary:
@@ -172,7 +177,7 @@ class _Job:
     filters: Filters
     tokenizer: Vocabulary | None  # None: one of `vocab_size` is trained
     vocab_size: int
-    beam_arguments: Sequence[str]
+    pipeline: beam.Pipeline
 
     @property
     def name(self) -> str:
@@ -205,35 +210,34 @@ class _Job:
                 f"A corpus must have pairs. Received: {corpus.name}, which is "
                 "empty."
             )
-        tokenizer = self.tokenizer
-        if tokenizer is None:
-            size = self.vocab_size
-            print(f"tokenizer: training with {size:,} tokens", flush=True)
-            pairs = itertools.chain.from_iterable(files)
-            tokenizer = corpus.task.train_tokenizer(pairs, size)
+        tokenizer = self.tokenizer or self._train_tokenizer(files, work)
         tokenizer.save_files(folder)
         pairs = sum(chunk.size for chunk in chunks)
         print(
-            f"tokenizing: {pairs:,} pairs in {len(chunks):,} chunks, of which "
-            f"{len([*work.glob('chunk-*')]):,} are there",
+            f"tokenizing: {pairs:,} pairs in {len(chunks):,} chunks, "
+            f"{len([*work.glob('chunk-*')]):,} of them done earlier",
             flush=True,
         )
         transform = PrepareChunks(folder, work, filters)
-        run_pipeline(
-            lambda pipeline: pipeline | beam.Create(chunks) | transform,
-            self.beam_arguments,
-            __name__,
-        )
+        _ = self.pipeline | beam.Create(chunks) | transform
+        run_pipeline(self.pipeline)
         plan = read_json(work / PLAN_FILE)
         statistics = Statistics(**plan["statistics"])
-        check_pairs(statistics.pairs, filters.max_length)
+        if not statistics.pairs:
+            dropped = plan["dropped"] | {
+                "empty": statistics.dropped_empty,
+                "long": statistics.dropped_long,
+            }
+            raise InputError(
+                f"No pair is left to train on. Received: {pairs:,} pairs, of "
+                f"which are dropped: {_list(dropped)}. Check the filters."
+            )
         checksum = 0
         for number in range(len(plan["shards"])):
             arrays = (np.load(x, "r") for x in shard_paths(folder, number))
             checksum = update_checksum(checksum, Shard(*arrays))
         more = dataclasses.asdict(filters) | {"dropped": plan["dropped"]}
         del more["max_length"]  # has a place of its own
-        shutil.rmtree(work)
         write_description(
             folder,
             corpus,
@@ -243,5 +247,21 @@ class _Job:
             statistics,
             checksum,
             plan["shards"],
-            **({"filters": more} if filters.are_more else {}),
+            **({"filters": more} if filters.extend_prepare else {}),
         )
+        shutil.rmtree(work)
+
+    def _train_tokenizer(
+        self, files: Sequence[TextFiles], work: Path
+    ) -> Vocabulary:
+        """Trains a tokenizer, unless an earlier start has written it."""
+        path = work / "tokenizer.model"
+        if path.exists():
+            return Tokenizer.load(path)
+        print(
+            f"tokenizer: training with {self.vocab_size:,} tokens", flush=True
+        )
+        pairs = itertools.chain.from_iterable(one.read() for one in files)
+        tokenizer = self.corpus.task.train_tokenizer(pairs, self.vocab_size)
+        tokenizer.save_files(work)
+        return tokenizer

@@ -1,6 +1,7 @@
 """The corpora that can be prepared on Beam: text files, also compressed."""
 
 import glob
+import itertools
 import os
 import shutil
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from apache_beam.io.filesystems import FileSystems
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
 from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.text_files import LineFiles, TextFiles
 
@@ -21,8 +23,9 @@ def find_inputs(
     """Finds the files of a corpus.
 
     Args:
-        names: A folder of text files; or patterns of .tsv files, or of the
-            files of source and of target, in the order of their names.
+        names: A folder of text files; or patterns of .tsv files; or one
+            pattern of the source files and one of the target files. Files of
+            a pattern follow one another in the order of their names.
         source: Language code of the source, or None.
         target: Language code of the target, or None.
 
@@ -42,27 +45,35 @@ def find_inputs(
                 f"{corpus.name}. Use `keras-transformer prepare`."
             )
         return corpus, [tuple(map(os.path.abspath, train.paths))]
-    sides = [_match(name) for name in names]
-    counts = [len(paths) for paths in sides]
-    if len(sides) > 2 or counts[0] != counts[-1]:
+    matches = [_match(name) for name in names]
+    corpus = Corpus(" ".join(names), {}, source, target)
+    paths = list(itertools.chain.from_iterable(matches))
+    if all(_uncompressed(path).endswith(".tsv") for path in paths):
+        return corpus, [(path,) for path in paths]
+    counts = [len(paths) for paths in matches]
+    if len(counts) != 2 or counts[0] != counts[1]:
         raise InputError(
-            "The --input must be a folder, .tsv files, or as many files of the "
-            "source as of the target; quote a pattern of several. Received: "
+            "The --input must be a folder, .tsv files with source, tab, target "
+            "on each line, or as many files of the source as of the target; "
+            "quote a pattern of several. Received: "
             + ", ".join(
                 f"{x} ({n})" for x, n in zip(names, counts, strict=True)
             )
         )
-    parts = list(zip(*sides, strict=True))
-    for paths in parts:
-        if len(paths) == 1 and not _uncompressed(paths[0]).endswith(".tsv"):
-            raise InputError(
-                "A single file must be a .tsv file with source, tab, target "
-                f"on each line. Received: {paths[0]}"
-            )
-    return Corpus(" ".join(names), {}, source, target), parts
+    return corpus, list(zip(*matches, strict=True))
+
+
+def check_local(path: str, flag: str) -> None:
+    """Raises InputError for gs:// and other file systems of Beam."""
+    if FileSystems.get_scheme(path) is not None:
+        raise InputError(
+            f"The {flag} must be in a folder of a disk that all workers share. "
+            f"Received: {path}"
+        )
 
 
 def _match(pattern: str) -> list[str]:
+    check_local(pattern, "--input")
     found = [pattern] if os.path.exists(pattern) else glob.glob(pattern)
     files = [os.path.abspath(x) for x in sorted(found) if os.path.isfile(x)]
     if not files:
@@ -85,7 +96,10 @@ def open_files(
     """
     files = []
     for number, paths in enumerate(parts):
-        copies = [_uncompress(path, work, number) for path in paths]
+        copies = [
+            _uncompress(path, work, f"{number:05d}-{side}")
+            for side, path in enumerate(paths)
+        ]
         files.append(open_corpus(copies, source, target).pairs("train"))
     return files
 
@@ -96,11 +110,16 @@ def _uncompressed(path: str) -> str:
     return root if suffix in _COMPRESSED else path
 
 
-def _uncompress(path: str, work: Path, number: int) -> str:
+def _uncompress(path: str, work: Path, prefix: str) -> str:
     root = _uncompressed(path)
     if root == path:
         return path
-    copy = work / f"{number:05d}-{os.path.basename(root)}"
-    with FileSystems.open(path) as file, open(copy, "wb") as output:
-        shutil.copyfileobj(file, output, 2**20)
+    copy = work / f"{prefix}-{os.path.basename(root)}"
+    if not copy.exists():  # else an earlier start has written it
+        with (
+            FileSystems.open(path) as file,
+            atomic_write(copy) as partial,
+            open(partial, "wb") as output,
+        ):
+            shutil.copyfileobj(file, output, 2**20)
     return str(copy)

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
+import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,8 @@ from typing import BinaryIO
 import apache_beam as beam
 import numpy as np
 
-from keras_transformer.support.files import write_json
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import sync
 from keras_transformer.text import open_vocabulary
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.encoding import (
@@ -47,7 +49,7 @@ class Filters:
     max_ratio: float | None  # of these, the longer side to the shorter one
 
     @property
-    def are_more(self) -> bool:
+    def extend_prepare(self) -> bool:
         """Whether there are others than those of `prepare`."""
         others = self.languages, self.deduplicate, self.max_ratio is not None
         return any(others)
@@ -63,14 +65,26 @@ class Chunk:
     files: TextFiles  # which start with that pair
 
     def read(self, languages: list[str]) -> dict[int, tuple[str, str]]:
-        """Returns the pairs in these languages, by their row in the chunk."""
+        """Returns the pairs in these languages, by their row in the chunk.
+
+        Args:
+            languages: What columns 3 and 4 must be; empty: any.
+
+        Raises:
+            InputError: If a line is invalid, or the file has become shorter.
+        """
         files = self.files
         lines = files.columns(4) if languages else files.read()
+        pairs = list(itertools.islice(lines, self.size))
+        if len(pairs) < self.size:
+            raise InputError(
+                "A corpus must not change while it is prepared. Received: "
+                f"{files.name}, of which {self.size} lines from line "
+                f"{files.first_line} on have become {len(pairs)}"
+            )
         return {
             row: (source, target)
-            for row, (source, target, *tags) in enumerate(
-                itertools.islice(lines, self.size)
-            )
+            for row, (source, target, *tags) in enumerate(pairs)
             if tags == languages
         }
 
@@ -101,7 +115,7 @@ class PrepareChunks(beam.PTransform):
 
     def expand(self, chunks: beam.PCollection) -> beam.PCollection:
         chunks |= "Spread chunks" >> beam.Reshuffle()
-        keyed = chunks | beam.Map(lambda chunk: (chunk.index, chunk))
+        keyed = chunks | beam.WithKeys(lambda chunk: chunk.index)
         parts = {"chunks": keyed}
         if self.filters.deduplicate:
             parts["duplicates"] = (
@@ -128,7 +142,16 @@ class PrepareChunks(beam.PTransform):
 def hash_pairs(
     chunk: Chunk, languages: list[str]
 ) -> Iterator[tuple[int, tuple[int, np.ndarray, np.ndarray]]]:
-    """Yields the first byte of hashes, and chunk, rows and hashes with it."""
+    """Hashes the pairs of a chunk, grouped by the first byte of the hashes.
+
+    Args:
+        chunk: The chunk, with n pairs in these languages.
+        languages: As of `Chunk.read`.
+
+    Yields:
+        A first byte; and with it the index of the chunk, the rows of the k
+        pairs whose hashes start with it, int32 `[k]`, and these, S16 `[k]`.
+    """
     pairs = chunk.read(languages)
     rows = np.array(list(pairs), np.int32)
     # No text has a line end.
@@ -146,7 +169,15 @@ def hash_pairs(
 def find_duplicates(
     first: int, found: Iterable[tuple[int, np.ndarray, np.ndarray]]
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields chunk and rows of all but the first pairs with each hash."""
+    """Finds all but the first pair with each hash.
+
+    Args:
+        first: The byte that the hashes start with.
+        found: What `hash_pairs` has yielded with it, in any order.
+
+    Yields:
+        The index of a chunk, and the rows of its duplicates, int32 `[k]`.
+    """
     del first
     found = sorted(found, key=lambda one: one[0])
     hashes = np.concatenate([one[2] for one in found])
@@ -223,10 +254,22 @@ class _TokenizeChunk(beam.DoFn):
 def plan_shards(
     chunks: list[tuple], work: Path
 ) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
-    """Yields number and spans of each shard: a chunk, and pairs of it.
+    """Assigns pairs to shards, and writes sizes and statistics to `PLAN_FILE`.
 
     A shard ends where `prepare` ends it: after the first batch with which it
-    has enough ids. Sizes and statistics are written to `PLAN_FILE`.
+    has enough ids.
+
+    Args:
+        chunks: Of each chunk, in any order: its index; the fields of
+            `Statistics` and the counts of `REASONS`; and for each batch of
+            `prepare` with pairs of the chunk, its number, the first of these
+            pairs and the one after the last, counted in the chunk as written,
+            and the number of their ids.
+        work: The work folder.
+
+    Yields:
+        The number of a shard, and its spans: the index of a chunk, a first
+        pair, and the one after the last.
     """
     chunks.sort()
     counts = np.array([counts for _, counts, _ in chunks])
@@ -250,7 +293,8 @@ def plan_shards(
         "dropped": dict(zip(REASONS, totals[len(names) :], strict=True)),
         "shards": [sum(end - begin for _, begin, end in x) for x in shards],
     }
-    write_json(work / PLAN_FILE, plan)
+    with _new_file(work / PLAN_FILE, work) as file:
+        file.write(json.dumps(plan).encode())
     yield from enumerate(shards)
 
 
@@ -292,4 +336,5 @@ def _new_file(path: Path, work: Path) -> Iterator[BinaryIO]:
     partial = work / uuid.uuid4().hex
     with open(partial, "wb") as file:
         yield file
+    sync(partial)
     os.replace(partial, path)

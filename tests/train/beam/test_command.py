@@ -72,7 +72,7 @@ def test_the_files_are_those_of_prepare(run, texts, tmp_path):
     assert len([name for name in expected if name.endswith("ids.npy")]) > 2
     code, out, _ = run(texts, source="en", target="de", vocab_size=300)
     assert code == 0
-    assert "tokenizing: 307 pairs in 5 chunks, of which 0 are there\n" in out
+    assert "tokenizing: 307 pairs in 5 chunks, 0 of them done earlier\n" in out
     assert files(tmp_path / "out") == expected
     # Nothing else is left.
     assert {x.name for x in tmp_path.iterdir()} == {"texts", "expected", "out"}
@@ -148,7 +148,7 @@ def test_filters(run, tmp_path):
     ] == dict(
         languages=["en", "de"], deduplicate=True, max_ratio=1.5, dropped=counts
     )
-    assert f"also dropped: {counts['language']} language, " in out
+    assert f"dropped by other filters: {counts['language']} language, " in out
 
 
 def test_chunks_are_kept_when_it_is_started_again(
@@ -163,9 +163,10 @@ def test_chunks_are_kept_when_it_is_started_again(
     with monkeypatch.context() as patch:
         patch.setattr(preparing, "write_shard", stop)
         # What another job has left is removed.
-        assert "5 chunks, of which 0" in run(texts, **options, max_ratio=2).out
+        assert "5 chunks, 0 of" in run(texts, **options, max_ratio=2).out
         result = run(texts, **options)
-    assert "5 chunks, of which 0" in result.out
+    assert "5 chunks, 0 of" in result.out
+    assert "training with 300 tokens" in result.out
     check_refused(result, "disk on fire", "Start the same command again")
     assert not (tmp_path / "out").exists()
     (work,) = (tmp_path / ".partial-out").glob("work-*")
@@ -180,7 +181,8 @@ def test_chunks_are_kept_when_it_is_started_again(
             lambda *given: encoded.append(given) or encode(*given),
         )
         code, out, _ = run(texts, **options)
-    assert code == 0 and "5 chunks, of which 4 are there" in out
+    assert code == 0 and "5 chunks, 4 of them done earlier" in out
+    assert "training with" not in out
     assert len(encoded) == 2  # both sides of a chunk
     assert files(tmp_path / "out") == files(tmp_path / "expected")
     assert not (tmp_path / ".partial-out").exists()
@@ -192,12 +194,21 @@ def test_a_fault_in_the_texts_is_reported(run, texts):
     (texts / "train.de").write_bytes(b"\n".join(lines))
     result = run(texts, source="en", target="de", tokenizer=None)
     check_refused(result, "UTF-8", "train.de, line 202: ", "iconv")
+    assert "Start the same command again" not in result.err
+
+
+def test_filters_that_keep_nothing_are_named(run, tmp_path):
+    lines = [f"{source}\t{target}\teng\tde" for source, target in PAIRS]
+    path = write_lines(tmp_path / "a.tsv", lines)
+    options = dict(source="en", target="de", vocab_size=300)
+    result = run(path, **options, language_columns=True)
+    check_refused(result, "dropped: 307 language, 0 duplicate", "0 long. Check")
 
 
 def test_what_is_wrong_is_found_before_the_pipeline_starts(
     run, texts, tmp_path
 ):
-    for given, message in (
+    for given, *messages in (
         (dict(tokenizer=tmp_path, vocab_size=300), "Leave out one of them"),
         (dict(tokenizer=tmp_path), "tokenizer.model"),
         (dict(max_ratio=0.5), "max_ratio=0.5"),
@@ -206,9 +217,11 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(
         (dict(language_columns=True), "--language-columns is for .tsv files"),
         (dict(language_columns=True, target=None), "--target None"),
         (dict(output=texts), "already contains other files"),
+        (dict(output="gs://a/b"), "disk that all workers share", "gs://a/b"),
+        (dict(runner="MyRunner"), "valid options", "--runner=MyRunner"),
     ):
         check_refused(
-            run(texts, **{"source": "en", "target": "de"} | given), message
+            run(texts, **{"source": "en", "target": "de"} | given), *messages
         )
     empty = write_lines(tmp_path / "a.tsv", [])
     check_refused(run(empty), f"{empty}, which is empty")

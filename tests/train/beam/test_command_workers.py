@@ -68,7 +68,7 @@ def test_a_killed_job_is_resumed_and_writes_what_prepare_writes(
     assert 0 < written < 5
     resumed = subprocess.run(command, capture_output=True, text=True)
     assert resumed.returncode == 0, resumed.stderr
-    assert f"5 chunks, of which {written} are there" in resumed.stdout
+    assert f"5 chunks, {written} of them done earlier" in resumed.stdout
     assert files(output) == expected
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
     prepared = Prepared.open(output)

@@ -38,8 +38,32 @@ def test_patterns_of_compressed_files(tmp_path):
     assert pairs == PAIRS
     assert corpus.name == f"{names[0]} {names[1]}"
     copies = [file.name for file in (tmp_path / "work").iterdir()]
-    numbers = ["00000-1", "00001-2"]
-    assert sorted(copies) == [f"{n}.{x}" for n in numbers for x in ("de", "en")]
+    assert sorted(copies) == [
+        *("00000-0-1.en", "00000-1-1.de", "00001-0-2.en", "00001-1-2.de")
+    ]
+
+
+def test_compressed_sides_may_have_the_same_name(tmp_path):
+    names = []
+    for side, code in enumerate(("en", "de")):
+        (tmp_path / code).mkdir()
+        names.append(tmp_path / code / "web.txt.gz")
+        text = "".join(f"{pair[side]}\n" for pair in PAIRS)
+        names[-1].write_bytes(gzip.compress(text.encode()))
+    assert read(names, tmp_path, "en", "de")[1] == PAIRS
+    # A copy that is there is complete, and kept.
+    copy = tmp_path / "00000-0-web.txt"
+    copy.write_text(copy.read_text().upper())
+    assert read(names, tmp_path)[1][0] == (PAIRS[0][0].upper(), PAIRS[0][1])
+
+
+def test_tables_follow_one_another(tmp_path):
+    lines = ["\t".join(pair) for pair in PAIRS]
+    names = [tmp_path / "2.tsv", tmp_path / "1.tsv.gz"]  # in the order given
+    write_lines(names[0], lines[:2])
+    content = "".join(f"{line}\n" for line in lines[2:])
+    names[1].write_bytes(gzip.compress(content.encode()))
+    assert read(names, tmp_path)[1] == PAIRS
 
 
 def test_what_is_no_corpus_is_refused(tmp_path):
@@ -52,7 +76,9 @@ def test_what_is_no_corpus_is_refused(tmp_path):
     refuse("must be text files. .*/c.*, which matches none", "a.en", "c*")
     refuse(r"as many files .*\?.en \(2\), .*\?.de \(1\)", "?.en", "?.de")
     refuse(r"as many files .*\(1\), .*\(1\), ", "a.en", "b.en", "a.de")
-    refuse(r"must be a .tsv file .*a\.en", "?.en")
+    refuse(r"\.tsv files with source, tab, .*\?\.en \(2\)$", "?.en")
+    with pytest.raises(InputError, match="that all workers share.*gs://a"):
+        find_inputs(["gs://a"], "en", "de")
     (tmp_path / "trees").mkdir()
     write_lines(tmp_path / "trees" / "train.mrg", ["(S a)"])
     with pytest.raises(InputError, match="On Beam, .* text files"):

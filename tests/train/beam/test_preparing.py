@@ -5,6 +5,7 @@ import collections
 import pytest
 from corpora import write_lines, write_sides
 
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import read_json
 from keras_transformer.train.beam import preparing
 from keras_transformer.train.beam.preparing import (
@@ -41,6 +42,16 @@ def test_chunks_are_numbered_and_read_apart(files):
     rows = [(one.first, one.read([])) for one in chunks]
     found = {first + n: pair for first, x in rows for n, pair in x.items()}
     assert found == dict(enumerate(PAIRS))
+
+
+def test_a_file_that_has_become_shorter_is_found(tmp_path):
+    names = write_sides(tmp_path, pairs=PAIRS)
+    *_, chunk = make_chunks([open_corpus(names).pairs("train")])
+    for name in names:
+        lines = open(name).readlines()
+        open(name, "w").writelines(lines[:-1])
+    with pytest.raises(InputError, match="must not change .* become 42$"):
+        chunk.read([])
 
 
 def test_pairs_in_other_languages_are_not_read(tmp_path):
