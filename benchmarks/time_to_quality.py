@@ -28,15 +28,15 @@ and those with * are set here, the others are the system's own:
 | embeddings | normal, 0.088 | Glorot, 0.014 | normal, 0.088* | normal, 0.088* |
 | Q, K and V | 0.063 | Glorot, 0.088 | Glorot, 0.088 | normal, 0.088* |
 | attention output | Glorot, 0.088 | as ours | as ours | normal, 0.088* |
-| feed-forward networks | Glorot, 0.072 | as ours | as ours | normal, 0.088* |
+| feed-forward | Glorot, 0.072 | as ours | as ours | normal, 0.088* |
 | biases of attention | none | none | 6,144 weights | 6,144 weights |
 | epsilon of normalization | 1e-6 | 1e-3 | 1e-5 | 1e-5 |
 | first position, layout | 0, interleaved | 1, halves | as ours | 0, halves |
 | embedding of padding | random | random | random | first zeros |
 
 Q, K and V of ours are the columns of one Glorot matrix. Embeddings are scaled
-by sqrt(d_model), so that the defaults of KerasHub and Marian would be too large.
-The lowest frequency of OpenNMT-tf's positions is 1/10000. Adam of PyTorch adds
+by sqrt(d_model), so that the defaults of KerasHub and Marian would be too
+large. The lowest frequency of OpenNMT-tf's positions is 1/10000. Adam of PyTorch adds
 epsilon after the correction of the bias, the others before. The bias of the
 logits of Marian is not trained.
 
