@@ -36,9 +36,9 @@ and those with * are set here, the others are the system's own:
 
 Q, K and V of ours are the columns of one Glorot matrix. Embeddings are scaled
 by sqrt(d_model), so that the defaults of KerasHub and Marian would be too
-large. The lowest frequency of OpenNMT-tf's positions is 1/10000. Adam of PyTorch adds
-epsilon after the correction of the bias, the others before. The bias of the
-logits of Marian is not trained.
+large. The lowest frequency of OpenNMT-tf's positions is 1/10000. Adam of
+PyTorch adds epsilon after the correction of the bias, the others before. The
+bias of the logits of Marian is not trained.
 
 The mode of each system is the fastest that computes the same. Seconds per step,
 once the 11 shapes of batches are compiled: ours 1.04, OpenNMT-tf 1.19, KerasHub
