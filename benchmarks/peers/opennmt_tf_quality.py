@@ -1,6 +1,7 @@
 """Trains OpenNMT-tf's Transformer; see quality.py.
 
-A step is that of opennmt_tf.py.
+A step is that of opennmt_tf.py. The first embeddings are as large as ours, with
+the mode `defaults` as OpenNMT-tf makes them.
 """
 
 import os
@@ -35,10 +36,14 @@ def as_examples(ids: tf.Tensor) -> tuple[dict, dict]:
 
 def main() -> None:
     """Trains and prints the result."""
-    options = quality.parse_options(__doc__, "graph")
+    options = quality.parse_options(__doc__, "graph", "defaults")
     settings = options.settings
     tf.keras.utils.set_random_seed(settings.seed)
     model = opennmt_tf.build_model(settings.shape)
+    if options.mode != "defaults":
+        embedding = model.features_inputter.embedding  # the only one
+        deviation = settings.shape.d_model**-0.5
+        embedding.assign(tf.random.normal(embedding.shape, stddev=deviation))
     optimizer = opennmt.optimizers.make_optimizer(
         "Adam",
         opennmt.schedules.NoamDecay(
@@ -78,9 +83,8 @@ def main() -> None:
 
     recorder = quality.Recorder(options, weights, check)
     quality.train(step, recorder)
-    recorder.report(
-        "OpenNMT-tf", f"{opennmt.__version__}, TensorFlow {tf.__version__}"
-    )
+    name = "OpenNMT-tf" + ", defaults" * (options.mode == "defaults")
+    recorder.report(name, f"{opennmt.__version__}, TensorFlow {tf.__version__}")
 
 
 if __name__ == "__main__":
