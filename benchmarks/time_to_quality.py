@@ -20,31 +20,7 @@ Adam(0.9, 0.98, 1e-9), without clipping and weight decay. The seed is the same
 number, the random numbers are not. KerasHub has neither a translation model nor
 this loss: they are written here from its layers and Keras' cross entropy.
 
-These differences remain. Numbers are standard deviations of the first weights,
-and those with * are set here, the others are the system's own:
-
-| | ours | OpenNMT-tf | KerasHub | Marian |
-|---|---|---|---|---|
-| embeddings, normal | 0.088 | 0.088* | 0.088* | 0.088* |
-| Q, K and V | 0.063 | Glorot, 0.088 | Glorot, 0.088 | normal, 0.088* |
-| attention output | Glorot, 0.088 | as ours | as ours | normal, 0.088* |
-| feed-forward | Glorot, 0.072 | as ours | as ours | normal, 0.088* |
-| biases of attention | none | none | 6,144 weights | 6,144 weights |
-| epsilon of normalization | 1e-6 | 1e-3 | 1e-5 | 1e-5 |
-| first position, layout | 0, interleaved | 1, halves | as ours | 0, halves |
-| embedding of padding | random | random | random | first zeros |
-
-Q, K and V of ours are the columns of one Glorot matrix. Embeddings are scaled
-by sqrt(d_model), for which the default of OpenNMT-tf, Glorot with 0.014, is
-small. It is measured both ways: `opennmt-tf-defaults` keeps it. The lowest
-frequency of OpenNMT-tf's positions is 1/10000. Adam of PyTorch adds epsilon
-after the correction of the bias, the others before. The bias of the logits of
-Marian is not trained.
-
-The mode of each system is the fastest that computes the same. Seconds per step,
-once the 11 shapes of batches are compiled: ours 1.04, OpenNMT-tf 1.19, KerasHub
-1.36, Marian 1.54, eager 1.76. KerasHub with XLA takes 1.26, but 82 seconds for
-its first six steps, so that its number of steps is about equal in 40 minutes.
+What differs is in docs/results.md.
 """
 
 import argparse

@@ -2,12 +2,8 @@
 
 import contextlib
 import dataclasses
-import errno
-import fcntl
 import json
 import resource
-import shutil
-from pathlib import Path
 
 import h5py
 import keras
@@ -18,7 +14,6 @@ from run_fixtures import model, run, tokenizer  # noqa: F401
 import keras_transformer as kt
 from keras_transformer.inference.run import step_of
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.locks import locked
 from keras_transformer.train.folders import check_free
 from keras_transformer.train.run import (
     _HDF5_OVERHEAD,
@@ -223,44 +218,3 @@ def test_a_later_checkpoint_of_an_interrupted_run_does_not_cost_the_new_one(
     for step in (6, 9, 7):
         run.save_checkpoint(model, step, max_to_keep=1)
     assert [step_of(path) for path in run.checkpoints()] == [7]
-
-
-@pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOTSUP])
-def test_a_file_system_without_locks(run, monkeypatch, capsys, error):
-    def flock(*_):
-        raise OSError(error, "not supported")
-
-    monkeypatch.setattr("fcntl.flock", flock)
-    with locked(run.path):
-        pass
-    assert "does not support locks" in capsys.readouterr().err
-
-
-def test_a_folder_that_moves_before_it_is_locked(tmp_path, monkeypatch):
-    folder, mkdir, flock = tmp_path / "new", Path.mkdir, fcntl.flock
-    moves = [folder.rmdir, lambda: shutil.rmtree(folder)]
-
-    def mkdir_and_move(path, **options):
-        mkdir(path, **options)
-        if len(moves) == 2:
-            moves.pop(0)()
-
-    def flock_and_move(*arguments):
-        flock(*arguments)
-        if moves:
-            moves.pop()()
-
-    monkeypatch.setattr(Path, "mkdir", mkdir_and_move)
-    monkeypatch.setattr("fcntl.flock", flock_and_move)
-    with locked(folder):
-        assert [file.name for file in folder.iterdir()] == ["lock"]
-    assert not moves
-
-
-def test_another_error_of_a_lock_is_raised(run, monkeypatch):
-    def flock(*_):
-        raise OSError(errno.EIO, "input/output error")
-
-    monkeypatch.setattr("fcntl.flock", flock)
-    with pytest.raises(OSError, match="input/output"), locked(run.path):
-        pass
