@@ -157,6 +157,7 @@ def main() -> None:
         print(f"- FAILED: {line}")
     for shape in options.shapes:
         print("\n" + table(results, shape, options.batches))
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def main() -> None:
     workers, threads = (1, cores) if options.mode == "threads" else (cores, 1)
     ids = SpecialIds(pad=0, bos=2, eos=3, banned=(0, 1, 2))
     file = Path(options.model, MODEL_FILE)
-    pipeline = Pipeline(file, ids, max_length=256, window=None)
+    pipeline = Pipeline(file, ids, ids.eos, max_length=256, window=None)
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
     def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
