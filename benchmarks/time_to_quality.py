@@ -12,15 +12,7 @@ of a batch with the same weights, without dropout, must be the one that the
 system itself computes outside its training step. Results that are already in
 --output are not measured again.
 
-Equal in all systems are tokenizer, ids, batches and their order; sizes, dropout
-of 0.3 on sub-layers and on sums of embeddings and positions, and nowhere else;
-post-norm, ReLU, one matrix for all embeddings; the loss, a mean over the target
-tokens of a batch with e / (V - 1) for each other token; the learning rate and
-Adam(0.9, 0.98, 1e-9), without clipping and weight decay. The seed is the same
-number, the random numbers are not. KerasHub has neither a translation model nor
-this loss: they are written here from its layers and Keras' cross entropy.
-
-What differs is in docs/results.md.
+What is equal in all systems, and what differs, is in docs/results.md.
 """
 
 import argparse

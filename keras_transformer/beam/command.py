@@ -211,10 +211,12 @@ def _is_complete(output: str, job: dict[str, Any]) -> bool:
         return complete
     if FileSystems.get_scheme(output):
         names = _match(FileSystems.join(output, "*"))
+    elif os.path.isdir(output):
+        check_creatable(output)
+        names = os.listdir(output)
     else:
         check_creatable(output)
-        is_file = os.path.isfile(output)
-        names = os.listdir(output) if os.path.isdir(output) else [""] * is_file
+        names = [output] if os.path.exists(output) else []
     # A job that was stopped before it wrote the file leaves hidden ones.
     if any(not name.startswith(PARTIAL) for name in names):
         raise InputError(

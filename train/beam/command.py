@@ -130,7 +130,7 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
         job.write(folder)
     prepared = Prepared.open(output)
     print(f"train: {prepared.statistics.describe(recipe.max_length)}")
-    if filters.extend_prepare:
+    if filters.beyond_prepare:
         dropped = read_json(output / "prepared.json")["filters"]["dropped"]
         print(f"dropped by other filters: {_list(dropped)}")
     print(
@@ -247,7 +247,7 @@ class _Job:
             statistics,
             checksum,
             plan["shards"],
-            **({"filters": more} if filters.extend_prepare else {}),
+            **({"filters": more} if filters.beyond_prepare else {}),
         )
         shutil.rmtree(work)
 

@@ -49,7 +49,7 @@ class Filters:
     max_ratio: float | None  # of these, the longer side to the shorter one
 
     @property
-    def extend_prepare(self) -> bool:
+    def beyond_prepare(self) -> bool:
         """Whether there are others than those of `prepare`."""
         others = self.languages, self.deduplicate, self.max_ratio is not None
         return any(others)
