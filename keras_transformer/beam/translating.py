@@ -1,5 +1,6 @@
 """`Translate`: a transform of Apache Beam from texts to translations."""
 
+import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -43,8 +44,9 @@ class Translate(beam.PTransform):
 
     Every text becomes one `Translated`, in no order. What cannot be translated
     has an `error`: text that is not valid Unicode or longer than the model
-    reads, or on which the model fails. If it fails on all of several texts, the
-    pipeline fails, since the reason is not in the texts.
+    reads, or on which the model fails. If it fails on all of several texts, or
+    then also on one that it has translated, the pipeline fails, since the
+    reason is not in the texts.
 
     Metrics, of the namespace `keras_transformer`: the counters `lines`,
     `characters` (of the sources), `failed` and `at_length_limit`, the
@@ -210,6 +212,10 @@ class _Model:
         errors = [one for one in found if isinstance(one, Exception)]
         if len(errors) == len(texts) > 1:
             raise errors[0]
+        if 0 < len(errors) < len(texts):  # is it the texts, or the device?
+            works = (isinstance(one, Translation) for one in found)
+            text = next(itertools.compress(texts, works))
+            self._translator.translate([text], workers=1)
         return [
             f"{type(one).__name__}: {one}"
             if isinstance(one, Exception)

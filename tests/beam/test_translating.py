@@ -88,6 +88,12 @@ def test_a_model_that_always_fails_fails_the_pipeline(collect, fake):
         collect(["bad", "bad 2"], kt.beam.Translate(fake[0]))
 
 
+def test_a_device_that_fails_meanwhile_fails_the_pipeline(collect, fake):
+    texts = ["a", "b", "device lost", "c"]
+    with pytest.raises(RuntimeError, match="device lost"):
+        collect(texts, kt.beam.Translate(fake[0]))
+
+
 def test_a_transform_carries_no_model(exported, tmp_path):
     transform = kt.beam.Translate(exported, threads=1)
     assert len(pickle.dumps(transform)) < 2_000
