@@ -70,18 +70,40 @@ def test_commits_are_of_the_history():
             assert found is not None, name
 
 
+@pytest.mark.parametrize(
+    ("now", "names"),
+    [
+        ('"""Other."""\nx = 1  # y\nif x:\n    raise E("z")\n', []),
+        ('"""One."""\nx = 2\nif x:\n    raise E("y")\n', ["a.py"]),
+        (None, ["a.py"]),
+    ],
+)
+def test_code_is_compared(monkeypatch, now, names):
+    then = '"""One."""\nx = 1\nif x:\n    raise E("y")\n'
+
+    def git(command, *arguments):
+        if command == "diff":
+            assert arguments[-4:] == ("abc", "HEAD", "--", "a.py")
+            return ["a.py"]
+        text = {"abc:a.py": then, "HEAD:a.py": now}[arguments[0]]
+        return text and text.splitlines()
+
+    monkeypatch.setitem(FIGURES["report"].__globals__, "git", git)
+    FIGURES["_code"].cache_clear()
+    assert FIGURES["changed_files"]("abc", "a.py") == names
+
+
 def test_report(monkeypatch):
     group = {"recorded": "abc", "command": "run me", "paths": "a b"}
     namespace = FIGURES["report"].__globals__
     monkeypatch.setitem(namespace, "groups", lambda: {"page#one": group})
     for found, expected in (
-        (["def", "123"], "2 changes since, the last def\n    run me\n0 of 1"),
+        (["a", "b"], "since then changed: a, b\n    run me\n0 of 1"),
+        ([*"abcde"], "changed: a, b, c and 2 more\n"),
         ([], "1 of 1 are current."),
         (None, "history lacks their commits"),
     ):
-        asked = []
         monkeypatch.setitem(
-            namespace, "git", lambda *a, f=found, to=asked: to.extend(a) or f
+            namespace, "changed_files", lambda commit, paths, f=found: f
         )
         assert expected in FIGURES["report"]()
-        assert asked[-4:] == ["abc..HEAD", "--", "a", "b"]
