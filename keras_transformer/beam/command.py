@@ -154,9 +154,9 @@ def _absolute(path: str) -> str:
     return path
 
 
-def _find_inputs(patterns: Sequence[str]) -> dict[str, int]:
-    """Returns path and size of each file, in the order of the names."""
-    found: dict[str, int] = {}
+def _find_inputs(patterns: Sequence[str]) -> dict[str, list[float]]:
+    """Returns path, size and time of each file, in the order of the names."""
+    found: dict[str, list[float]] = {}
     for pattern in patterns:
         (match,) = FileSystems.match([_absolute(pattern)])
         if not match.metadata_list:
@@ -164,7 +164,13 @@ def _find_inputs(patterns: Sequence[str]) -> dict[str, int]:
                 f"The --input must be text files. Received: {pattern}, which "
                 "matches none"
             )
-        found |= {x.path: x.size_in_bytes for x in match.metadata_list}
+        for x in match.metadata_list:
+            if os.path.isdir(x.path):
+                raise InputError(
+                    f"The --input must be text files. Received: {x.path}, a "
+                    "folder; its files are 'FOLDER/*'"
+                )
+            found[x.path] = [x.size_in_bytes, x.last_updated_in_seconds]
     names = Counter(FileSystems.split(path)[1] for path in found)
     name, count = names.most_common(1)[0]
     if count > 1:

@@ -14,6 +14,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
+from keras_transformer.beam.inputs import open_input
 from keras_transformer.beam.translating import (
     METRICS,
     Translated,
@@ -49,7 +50,7 @@ class ReadShards(beam.DoFn):
 
     def process(self, path):
         name = FileSystems.split(path)[1]
-        with FileSystems.open(path) as file:
+        with open_input(path) as file:
             lines = enumerate(_read_lines(file), start=1)
             for index in itertools.count():
                 shard = Shard(f"{name}-{index:05d}", [])

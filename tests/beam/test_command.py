@@ -3,6 +3,7 @@
 import gzip
 import importlib
 import json
+import os
 
 import pytest
 from commands import Result, check_refused
@@ -167,3 +168,15 @@ def test_commands_are_listed(capsys):
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
     assert "--lines-per-shard N" in capsys.readouterr().out
+
+
+def test_truncated_and_changed_input(run, tmp_path):
+    whole = (tmp_path / "b.txt.gz").read_bytes()
+    (tmp_path / "b.txt.gz").write_bytes(whole[:-4])
+    check_refused(run(), "must be complete", "b.txt.gz")
+    (tmp_path / "b.txt.gz").write_bytes(whole)
+    assert run(output=tmp_path / "new").code == 0
+    os.utime(tmp_path / "a.txt", (1, 1))
+    check_refused(run(output=tmp_path / "new"), "differs in inputs")
+    (tmp_path / "c.txt").mkdir()
+    check_refused(run(input=tmp_path / "c.txt"), "must be text", "a folder")

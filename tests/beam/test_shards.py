@@ -30,7 +30,7 @@ def test_lines_are_numbered_and_the_last_may_be_unfinished(tmp_path, name):
     assert list(reading.process(str(file))) == expected
     (tmp_path / f"{name}-00001.tsv").touch()
     assert list(reading.process(str(file))) == [expected[0], expected[2]]
-    file.write_bytes(b"")
+    file.write_bytes(gzip.compress(b"") if name.endswith(".gz") else b"")
     assert list(reading.process(str(file))) == []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from apache_beam.io.filesystems import FileSystems
 
+from keras_transformer.beam.inputs import open_input
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.train.data.corpus import Corpus, open_corpus
@@ -117,7 +118,7 @@ def _uncompress(path: str, work: Path, prefix: str) -> str:
     copy = work / f"{prefix}-{os.path.basename(root)}"
     if not copy.exists():  # else an earlier start has written it
         with (
-            FileSystems.open(path) as file,
+            open_input(path) as file,
             atomic_write(copy) as partial,
             open(partial, "wb") as output,
         ):

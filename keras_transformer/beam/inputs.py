@@ -1,0 +1,35 @@
+"""Opens the files that pipelines read."""
+
+import contextlib
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import zstandard
+from apache_beam.io.filesystems import FileSystems
+
+from keras_transformer.support.errors import InputError
+
+
+@contextlib.contextmanager
+def open_input(path: str) -> Iterator[Any]:
+    """Opens a binary file of Beam's file systems; its suffix decompresses it.
+
+    It must be read to its end: Beam takes a truncated file for a shorter one.
+
+    Raises:
+        InputError: If it is compressed, and damaged or truncated.
+    """
+    try:
+        with FileSystems.open(path) as file:
+            yield file
+            decompressor = getattr(file, "_decompressor", None)
+            if decompressor and not decompressor.eof:
+                raise EOFError("it is truncated")
+    except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # of the disk; bz2 has OSError without a number
+        raise InputError(
+            "A compressed file must be complete and of the type that its name "
+            f"says. Received: {path} ({error})"
+        ) from error

@@ -1,0 +1,46 @@
+"""Compressed files that are whole, truncated and damaged."""
+
+import bz2
+import gzip
+
+import pytest
+import zstandard
+
+import keras_transformer as kt
+from keras_transformer.beam.inputs import open_input
+
+TEXT = b"".join(b"line %d, %d\n" % (i, i * i % 977) for i in range(2_000))
+COMPRESS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+}
+
+
+def read(path):
+    with open_input(str(path)) as file:
+        return b"".join(iter(file.readline, b""))
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_compressed_files(tmp_path, suffix):
+    path = tmp_path / f"a.txt.{suffix}"
+    content = COMPRESS[suffix](TEXT)
+    path.write_bytes(content)
+    assert read(path) == TEXT
+    path.write_bytes(content + content)
+    assert read(path) == 2 * TEXT
+    for damaged in (content[: len(content) // 2], content[:-1], TEXT, b""):
+        path.write_bytes(damaged)
+        with pytest.raises(kt.InputError, match=f"complete .*{path.name}"):
+            read(path)
+
+
+def test_other_files(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(TEXT)
+    assert read(path) == TEXT
+    path.write_bytes(b"")
+    assert read(path) == b""
+    with pytest.raises(OSError, match="disk is full"), open_input(str(path)):
+        raise OSError(28, "disk is full")
