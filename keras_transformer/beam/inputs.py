@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import zstandard
+from apache_beam.io.filesystem import BeamIOError, CompressedFile
 from apache_beam.io.filesystems import FileSystems
 
 from keras_transformer.support.errors import InputError
@@ -20,16 +21,21 @@ def open_input(path: str) -> Iterator[Any]:
     Raises:
         InputError: If it is compressed, and damaged or truncated.
     """
-    try:
-        with FileSystems.open(path) as file:
+    with FileSystems.open(path) as file:
+        if not isinstance(file, CompressedFile):
             yield file
-            decompressor = getattr(file, "_decompressor", None)
-            if decompressor and not decompressor.eof:
+            return
+        try:
+            yield file
+            # Private to Beam: a new one per member of the file.
+            if not file._decompressor.eof:
                 raise EOFError("it is truncated")
-    except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
-        if getattr(error, "errno", None) is not None:
-            raise  # of the disk; bz2 has OSError without a number
-        raise InputError(
-            "A compressed file must be complete and of the type that its name "
-            f"says. Received: {path} ({error})"
-        ) from error
+        except BeamIOError:
+            raise
+        except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+            if getattr(error, "errno", None) is not None:
+                raise  # of the disk; bz2 has OSError without a number
+            raise InputError(
+                "A compressed file must be complete and of the type that its "
+                f"name says. Received: {path} ({error})"
+            ) from error

@@ -5,6 +5,7 @@ import gzip
 
 import pytest
 import zstandard
+from apache_beam.io.filesystem import BeamIOError
 
 import keras_transformer as kt
 from keras_transformer.beam.inputs import open_input
@@ -42,5 +43,14 @@ def test_other_files(tmp_path):
     assert read(path) == TEXT
     path.write_bytes(b"")
     assert read(path) == b""
-    with pytest.raises(OSError, match="disk is full"), open_input(str(path)):
-        raise OSError(28, "disk is full")
+
+
+def test_errors_that_are_not_of_the_compression(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(TEXT))
+    for error in (OSError(28, "disk is full"), BeamIOError("no network")):
+        with pytest.raises(type(error), match=str(error.args[-1])):
+            with open_input(str(path)):
+                raise error
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "missing.gz")
