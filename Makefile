@@ -37,7 +37,7 @@ MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/train/test_trainer.py
 
 RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
-	tests/support/release_check.py $(if $(TAG),--tag $(TAG))
+	tests/helpers/release_check.py $(if $(TAG),--tag $(TAG))
 
 export KERAS_BACKEND := tensorflow
 
@@ -77,7 +77,7 @@ test-converters: .venv/.converters ## Compare the converters with the systems th
 build/opennmt-models: | .venvs/opennmt/.installed
 	mkdir -p build
 	rm -rf $@.part
-	TF_CPP_MIN_LOG_LEVEL=3 .venvs/opennmt/bin/python tests/support/opennmt_models.py $@.part
+	TF_CPP_MIN_LOG_LEVEL=3 .venvs/opennmt/bin/python tests/helpers/opennmt_models.py $@.part
 	mv $@.part $@
 
 test-torch: .venv/.torch ## Run the portable tests on PyTorch, and compare
@@ -89,7 +89,7 @@ matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the ver
 	.venvs/newest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
 
 serving-check: .venv/.test ## Compare what TensorFlow Serving answers with MODEL=NAME/VERSION
-	$(PY) tests/support/serving_check.py $(MODEL) $(if $(ADDRESS),--address $(ADDRESS))
+	$(PY) tests/helpers/serving_check.py $(MODEL) $(if $(ADDRESS),--address $(ADDRESS))
 
 bench: .venv/.test ## Measure speed and memory beside other libraries, for two hours
 	$(PY) benchmarks/input_pipeline.py
@@ -112,7 +112,7 @@ format: .venv/.test ## Fix style and format
 
 notebook: .venv/.test ## Generate colab/*.ipynb from colab/*.py and execute them
 	$(PY) -m jupytext --update --to ipynb colab/*.py
-	$(PY) tests/support/notebooks.py colab/*.ipynb
+	$(PY) tests/helpers/notebooks.py colab/*.ipynb
 
 docs: .venv/.docs ## Build the documentation as pages in build/site
 	rm -rf build/package build/docs

@@ -142,7 +142,8 @@ setup(
         "keras_transformer.inference",
         "keras_transformer.layers",
         "keras_transformer.litert",
-        "keras_transformer.showing",
+        "keras_transformer.plotting",
+        "keras_transformer.serving",
         "keras_transformer.support",
         "keras_transformer.tasks",
         "keras_transformer.tasks.parsing",
@@ -163,7 +164,7 @@ setup(
     package_data={
         "keras_transformer": ["py.typed"],
         "keras_transformer.export": ["templates/*"],
-        "keras_transformer.showing": ["templates/*"],
+        "keras_transformer.plotting": ["templates/*"],
         "keras_transformer.train.data": ["demo/*"],
     },
     install_requires=[KERAS, "numpy>=1.26"],

@@ -2,7 +2,7 @@
 
 python benchmarks/soak.py models/en-de/1
 
-The model is served by tests/support/model_server.py, the stand-in for
+The model is served by tests/helpers/model_server.py, the stand-in for
 TensorFlow Serving, on one thread per operation. Several processes send batches
 of 1 to 8 sentences, one after the other, each of which must have the
 translations that its sentences have alone, in their order. The sentences are

@@ -306,7 +306,7 @@ def _cell(value: float | None, spec: str) -> str:
 
 def figure(results: Iterable[Mapping[str, Any]]) -> Any:
     """Plots BLEU over the minutes and over the steps."""
-    from keras_transformer.showing import figures
+    from keras_transformer.plotting import figures
 
     plot = figures.new_figure(8, 3, "Multi30k, validation")
     panels = plot.subplots(1, 2, sharey=True)
@@ -371,7 +371,7 @@ def main() -> None:
     if not results:
         sys.exit("No system has trained.")
     print(tables(results, settings))
-    from keras_transformer.showing.figures import save_figure
+    from keras_transformer.plotting.figures import save_figure
 
     save_figure(figure(results.values()), options.output / "quality.png")
 

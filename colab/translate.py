@@ -217,7 +217,7 @@ import urllib.request
 
 import uvicorn
 
-from keras_transformer.showing.web import make_app
+from keras_transformer.serving.web import make_app
 
 app = make_app(translator, "en-de", max_characters=2_000)
 server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from keras_transformer import masks as masks
     from keras_transformer import metrics as metrics
     from keras_transformer import optimizers as optimizers
+    from keras_transformer import plotting as plotting
     from keras_transformer import presets as presets
     from keras_transformer import schedules as schedules
     from keras_transformer import tasks as tasks
@@ -42,14 +43,13 @@ if TYPE_CHECKING:
     from keras_transformer.metrics import TokenAccuracy as TokenAccuracy
     from keras_transformer.metrics import TokenNLL as TokenNLL
     from keras_transformer.model import Transformer as Transformer
+    from keras_transformer.plotting import pages as pages
+    from keras_transformer.plotting import tracing as tracing
+    from keras_transformer.plotting.tracing import trace as trace
     from keras_transformer.schedules import (
         WarmupInverseSquareRoot as WarmupInverseSquareRoot,
     )
-    from keras_transformer.showing import pages as pages
-    from keras_transformer.showing import plotting as plotting
-    from keras_transformer.showing import tracing as tracing
-    from keras_transformer.showing import web as web
-    from keras_transformer.showing.tracing import trace as trace
+    from keras_transformer.serving import web as web
     from keras_transformer.support.errors import InputError as InputError
     from keras_transformer.tasks import parsing as parsing
     from keras_transformer.text import Tokenizer as Tokenizer

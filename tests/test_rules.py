@@ -148,7 +148,7 @@ def test_tensorflow_is_imported_in_few_places():
             "inference/saved_model",
             "inference/signatures",
             "inference/translator",
-            "showing/tracing",
+            "plotting/tracing",
             "support/startup",
             "tasks/parsing/graph",
             "tasks/parsing/linearization",

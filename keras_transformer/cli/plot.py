@@ -15,7 +15,7 @@ from keras_transformer.cli.options import (
     command,
     flag,
 )
-from keras_transformer.showing.figures import PICTURES
+from keras_transformer.plotting.figures import PICTURES
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.startup import import_tensorflow_quietly

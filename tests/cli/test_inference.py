@@ -5,7 +5,7 @@ import socket
 import pytest
 from commands import Chunks, set_stdin
 
-from keras_transformer.showing import web
+from keras_transformer.serving import web
 
 # === serve ===
 

@@ -11,7 +11,7 @@ from commands import Chunks, check_refused, set_stdin
 from keras_transformer import cli
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.translator import Translator
-from keras_transformer.showing import web
+from keras_transformer.serving import web
 from keras_transformer.support.startup import available_cores
 from keras_transformer.train import evaluation, open_corpus
 
@@ -116,7 +116,7 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 from keras_transformer.cli import main
-from keras_transformer.showing import web
+from keras_transformer.serving import web
 
 def serve(translator, name, listening, max_characters, signatures):
     web.make_app(translator, name, max_characters)

@@ -4,7 +4,7 @@ import pytest
 from commands import check_refused
 
 from keras_transformer.inference.saved_model import SavedModelTranslator
-from keras_transformer.showing import web
+from keras_transformer.serving import web
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from commands import check_refused
 from PIL import Image
 
-from keras_transformer.showing import plotting
+from keras_transformer.plotting import curves as plotting
 
 # === trace ===
 

@@ -1,7 +1,7 @@
 """What OpenNMT-tf itself computes with checkpoints that it wrote.
 
 In an environment with OpenNMT-tf, which needs Python <= 3.11, first run
-`python tests/support/opennmt_models.py FOLDER`; then these tests with the
+`python tests/helpers/opennmt_models.py FOLDER`; then these tests with the
 environment variable OPENNMT_MODELS=FOLDER.
 """
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from keras_transformer.schedules import WarmupInverseSquareRoot
-from keras_transformer.showing.plotting import (
+from keras_transformer.plotting.curves import (
     positions_figure,
     schedule_figure,
     training_figure,
 )
+from keras_transformer.schedules import WarmupInverseSquareRoot
 from keras_transformer.support.errors import InputError
 
 pytest.importorskip("matplotlib")

@@ -5,7 +5,7 @@ from search_tables import table_of
 from tracing_fixtures import TableTranslator
 
 import keras_transformer as kt
-from keras_transformer.showing.tracing import save_trace, trace
+from keras_transformer.plotting.tracing import save_trace, trace
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import types
 import numpy as np
 import pytest
 
-from keras_transformer.showing.figures import save_figure
-from keras_transformer.showing.heat_maps import (
+from keras_transformer.plotting.figures import save_figure
+from keras_transformer.plotting.heat_maps import (
     attention_figure,
     masks_figure,
     translation_figure,

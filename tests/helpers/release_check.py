@@ -1,7 +1,7 @@
 """Builds the package into dist/ and checks that it can be released.
 
 Usage:
-    python tests/support/release_check.py [--tag TAG] [--install [EXTRA ...]]
+    python tests/helpers/release_check.py [--tag TAG] [--install [EXTRA ...]]
 
 Checks the metadata and the list of files, of tracked files only. With
 --install, wheel and source distribution are installed in a new environment for

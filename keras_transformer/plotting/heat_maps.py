@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from keras_transformer import masks
-from keras_transformer.showing.figures import FONT_POINTS, new_figure
+from keras_transformer.plotting.figures import FONT_POINTS, new_figure
 from keras_transformer.support.errors import InputError
 
 if TYPE_CHECKING:

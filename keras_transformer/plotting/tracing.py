@@ -16,8 +16,8 @@ from keras_transformer.decoding import (
 from keras_transformer.decoding.loop import growing_shapes
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.translator import Translator, check_hypothesis
-from keras_transformer.showing.pages import Page, render
-from keras_transformer.showing.trace_tables import as_markdown, as_text
+from keras_transformer.plotting.pages import Page, render
+from keras_transformer.plotting.trace_tables import as_markdown, as_text
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.files import atomic_write, check_output

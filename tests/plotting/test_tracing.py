@@ -8,7 +8,7 @@ from search_tables import table_of
 from tracing_fixtures import TABLE, TableTranslator
 
 import keras_transformer as kt
-from keras_transformer.showing.tracing import trace
+from keras_transformer.plotting.tracing import trace
 
 
 # Two hypotheses per step: a and b live on, then both end, b's end being too

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keras_transformer.showing.tracing import (
+    from keras_transformer.plotting.tracing import (
         Hypothesis,
         SearchTrace,
         Trace,

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from keras_transformer.showing.pages import render
+from keras_transformer.plotting.pages import render
 
 # It ends a script, opens a comment in it, and looks like a placeholder.
 TEXT = "</script><!--{{style}}\u2028\u00e4"

@@ -10,7 +10,7 @@ from search_tables import table_of
 from tracing_fixtures import TABLE, TableTranslator
 
 import keras_transformer as kt
-from keras_transformer.showing.tracing import trace
+from keras_transformer.plotting.tracing import trace
 
 
 def traced(max_length=4, table=TABLE):

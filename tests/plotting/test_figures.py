@@ -6,7 +6,7 @@ import pytest
 from documents import ROOT
 
 import keras_transformer as kt
-from keras_transformer.showing.plotting import save_figure, schedule_figure
+from keras_transformer.plotting.curves import save_figure, schedule_figure
 from keras_transformer.support.errors import InputError
 
 pytest.importorskip("matplotlib")

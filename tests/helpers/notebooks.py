@@ -1,4 +1,4 @@
-"""Executes notebooks in place: python tests/support/notebooks.py FILE..."""
+"""Executes notebooks in place: python tests/helpers/notebooks.py FILE..."""
 
 import re
 import sys

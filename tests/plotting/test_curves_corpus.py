@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.showing.plotting import corpus_figure
+from keras_transformer.plotting.curves import corpus_figure
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.showing.figures import (
+from keras_transformer.plotting.figures import (
     FONT_POINTS,
     LEGEND,
     new_figure,
     save_figure,
     style_axes,
 )
-from keras_transformer.showing.heat_maps import (
+from keras_transformer.plotting.heat_maps import (
     attention_figure,
     masks_figure,
     translation_figure,

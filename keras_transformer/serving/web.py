@@ -21,8 +21,8 @@ from keras_transformer.inference.signatures import (
     Signature,
     translator_signatures,
 )
-from keras_transformer.showing.pages import attention_page, render
-from keras_transformer.showing.rest import (
+from keras_transformer.plotting.pages import attention_page, render
+from keras_transformer.serving.rest import (
     BYTES_PER_CHARACTER,
     TooLargeError,
     make_router,
@@ -168,7 +168,7 @@ def make_app(
         return render("serve", f"Try {name}", data)
 
     if has_attention:
-        from keras_transformer.showing.tracing import trace
+        from keras_transformer.plotting.tracing import trace
 
         @app.get("/trace", response_class=HTMLResponse)
         def trace_page(text: QueryText, hypothesis: int = 0) -> str:

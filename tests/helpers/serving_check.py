@@ -1,6 +1,6 @@
 """Checks that TensorFlow Serving answers as the SavedModel in this process.
 
-Usage: python tests/support/serving_check.py NAME/VERSION [--address HOST:PORT]
+Usage: python tests/helpers/serving_check.py NAME/VERSION [--address HOST:PORT]
 
 Starts TensorFlow Serving: `tensorflow_model_server` if it is installed, else
 the Docker image of the serving kit. With --address a server that runs already

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from keras_transformer.showing import web
+from keras_transformer.serving import web
 
 PREDICT = "/v1/models/demo:predict"
 

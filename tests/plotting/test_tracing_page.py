@@ -5,7 +5,7 @@ from browser import open_page
 from tracing_fixtures import TABLE, TableTranslator
 
 import keras_transformer as kt
-from keras_transformer.showing.tracing import trace
+from keras_transformer.plotting.tracing import trace
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from web_server import PREDICT, error_of, fetch, predict, served
 import keras_transformer as kt
 from keras_transformer.inference.documents import PAGE_SUFFIXES
 from keras_transformer.inference.texts import Translation
-from keras_transformer.showing import web
+from keras_transformer.serving import web
 from keras_transformer.tasks import TranslationTask
 
 

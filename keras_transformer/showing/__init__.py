@@ -1,1 +1,0 @@
-"""Shows what a model does: figures, traces, pages and the web page."""
