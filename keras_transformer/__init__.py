@@ -12,6 +12,7 @@ that `from keras_transformer import Transformer` is enough before
 from typing import TYPE_CHECKING
 
 from keras_transformer.support.lazy import lazy_names as _lazy_names
+from keras_transformer.support.logs import print_log_messages
 
 if TYPE_CHECKING:
     from keras_transformer import beam as beam
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from keras_transformer.text import Tokenizer as Tokenizer
 
 __version__ = "0.1.0"
+
+print_log_messages()
 
 # What has classes that `keras.models.load_model` may meet.
 _REGISTERED = ("model", "losses", "metrics", "optimizers", "schedules")
