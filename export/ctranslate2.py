@@ -25,7 +25,6 @@ from keras_transformer.export.writing import (
     check_weights,
     describe,
     language_tokens,
-    new_folder,
     power_of_length,
     refuse_taken,
     write_about,
@@ -34,7 +33,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.model import Transformer
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.files import check_new
+from keras_transformer.support.files import atomic_folder, check_new
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import Vocabulary
 from keras_transformer.weights import named_weights
@@ -98,7 +97,7 @@ def save_ctranslate2(
         _store_in_bfloat16(specification)
     specification.validate()
     specification.optimize(dtype)
-    with new_folder(path) as partial:
+    with atomic_folder(path) as partial:
         specification.save(str(partial))
         translator.tokenizer.save_files(partial)
         about |= metadata or {}

@@ -26,7 +26,6 @@ from keras_transformer.export.writing import (
     check_weights,
     describe,
     language_tokens,
-    new_folder,
     power_of_length,
     refuse_taken,
     write_about,
@@ -34,7 +33,7 @@ from keras_transformer.export.writing import (
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.files import check_new, write_json
+from keras_transformer.support.files import atomic_folder, check_new, write_json
 from keras_transformer.text import Vocabulary
 from keras_transformer.weights import named_weights
 
@@ -106,7 +105,7 @@ def save_huggingface(
         "generation_config.json": _generation(translator),
         **_tokenizer_files(translator),
     }
-    with new_folder(path) as partial:
+    with atomic_folder(path) as partial:
         for name, values in files.items():
             write_json(partial / name, values)
         for name, side in _sides(vocabulary).items():

@@ -18,13 +18,12 @@ from keras_transformer.export.writing import (
     PROBES,
     check_weights,
     describe,
-    new_folder,
     refuse_taken,
 )
 from keras_transformer.inference.texts import Translation
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_new, write_json
+from keras_transformer.support.files import atomic_folder, check_new, write_json
 from keras_transformer.text import read_texts
 
 METADATA_FILE = "assets.extra/keras_transformer.json"
@@ -90,7 +89,7 @@ def save(
     }
     refuse_taken("metadata", metadata, about)
     probes, _ = read_texts(probes, "probes")
-    with new_folder(path) as partial:
+    with atomic_folder(path) as partial:
         expected = [_translate(translator, probe) for probe in probes]
         # The attributes of the module are bare variables and operations: the
         # Keras model itself would be written twice.

@@ -1,10 +1,7 @@
-"""What all formats share: checks, metadata, and a folder written atomically."""
+"""What all formats share: checks and metadata."""
 
-import contextlib
 import dataclasses
-import os
-import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -26,23 +23,6 @@ PROBES = (
     "",
     "Where is the station, and when does the next train leave?",
 )
-
-
-@contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Yields a temporary folder, which is moved to `path` at the end.
-
-    If the block raises, nothing is left. The temporary folder has the name of
-    `path`, whose parents are created.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".partial-", dir=path.parent
-    ) as folder:
-        partial = Path(folder, path.name)
-        partial.mkdir()  # a name that is too long is an error at once
-        yield partial
-        os.replace(partial, path)
 
 
 def check_weights(translator: Translator) -> None:
@@ -91,7 +71,7 @@ def describe(translator: Translator) -> dict[str, Any]:
 def write_about(
     folder: Path, metadata: Mapping[str, Any], template: str, **values: Any
 ) -> None:
-    """Writes the metadata and the README of a folder of `new_folder`.
+    """Writes the metadata and the README of a folder of `atomic_folder`.
 
     Args:
         folder: Where `keras_transformer.json` and `README.md` are written.

@@ -8,7 +8,7 @@ import numpy as np
 from keras_transformer.inference.run import step_of
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.folders import check_free
+from keras_transformer.support.files import check_free
 from keras_transformer.train.run import TrainingRun
 
 

@@ -19,8 +19,12 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import (
+    atomic_folder,
+    atomic_write,
+    check_free,
+)
 from keras_transformer.text import Vocabulary
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import (
@@ -37,7 +41,6 @@ from keras_transformer.train.data.prepared import (
     update_checksum,
     write_description,
 )
-from keras_transformer.train.folders import check_free, new_folder
 from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import check_one_worker
 
@@ -73,10 +76,8 @@ def prepare(
     check_max_length(max_length)
     others = tuple(split for split in corpus.splits if split != "train")
     preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
-    check_free(output, for_run=False)
-    with new_folder(output) as folder:
-        # Another process may have written it meanwhile.
-        check_free(output, for_run=False)
+    check_free(output)
+    with atomic_folder(output) as folder:
         preparation.write(folder)
     prepared = Prepared.open(output)
     print(f"train: {prepared.statistics.describe(max_length)}")
@@ -120,7 +121,7 @@ class Preparation:
         """
         if not is_prepared(folder):
             print(f"preparing: {self.corpus.name}", flush=True)
-            with new_folder(folder, wait=True) as partial:
+            with atomic_folder(folder, wait=True) as partial:
                 if partial is not None:
                     self.write(partial)
         shown = folder
@@ -158,7 +159,7 @@ class Preparation:
         for shard in encoder.shards(reading):
             paths = shard_paths(folder, len(sizes))
             for path, array in zip(paths, shard, strict=True):
-                with files.atomic_write(path) as partial:
+                with atomic_write(path) as partial:
                     np.save(partial, array)
             sizes.append(shard.pairs)
             checksum = update_checksum(checksum, shard)
@@ -224,7 +225,7 @@ def _check_disk(folder: Path, ratio: float) -> None:
 
 def write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
     """Writes the texts of a split as TFRecords."""
-    with files.atomic_write(path) as partial:
+    with atomic_write(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
             for pair in pairs:
                 example = tf.train.Example()

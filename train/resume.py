@@ -16,13 +16,13 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import check_free
 from keras_transformer.support.locks import locked
 from keras_transformer.text import Vocabulary
 from keras_transformer.train import state
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import Encoder, check_pairs
 from keras_transformer.train.data.prepared import Prepared, is_prepared
-from keras_transformer.train.folders import check_free
 from keras_transformer.train.preparation import Preparation, tokenizer_of
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.run import TrainingRun
@@ -190,17 +190,16 @@ def open_run(job: Job) -> Iterator[tuple[TrainingRun, Prepared | None]]:
         return
     check_free(job.output)
     config, prepared, statistics, search = _start(job)
-    # Another process may have started the same run meanwhile.
+    run = TrainingRun.create(
+        job.output,
+        config,
+        job.settings(config),
+        prepared.tokenizer,
+        statistics,
+        task=job.corpus.task,
+        search=search,
+    )
     with locked(job.output):
-        run = TrainingRun.create(
-            job.output,
-            config,
-            job.settings(config),
-            prepared.tokenizer,
-            statistics,
-            task=job.corpus.task,
-            search=search,
-        )
         yield run, prepared
 
 

@@ -6,7 +6,6 @@
 import dataclasses
 import math
 import os
-import shutil
 import sys
 import uuid
 from pathlib import Path
@@ -19,13 +18,13 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search import BeamSearch
 from keras_transformer.inference.run import FORMAT, Run, step_of
 from keras_transformer.support.files import (
+    atomic_folder,
     atomic_write,
     reserve_disk_space,
     write_json,
 )
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
-from keras_transformer.train.folders import UNFINISHED, check_free
 
 _CHECKPOINT = "step-{step:08d}.weights.h5"
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
@@ -56,29 +55,23 @@ class TrainingRun(Run):
         Raises:
             InputError: If the folder exists and is not empty.
         """
-        path = Path(path)
-        check_free(path)
-        run = cls(
-            path,
-            config,
-            recipe,
-            tokenizer,
-            statistics or {},
-            uuid.uuid4().hex,
-            task or TranslationTask(),
-            search,
-        )
-        path.mkdir(parents=True, exist_ok=True)
-        (path / UNFINISHED).touch()
-        shutil.rmtree(path / "checkpoints", ignore_errors=True)
-        (path / "checkpoints").mkdir()
-        tokenizer.save_files(path)
-        if model is not None:
-            run.save_checkpoint(model, step, max_to_keep=1)
-        # Last: a folder is a run as soon as it has a config.json.
-        run._write_config()
-        (path / UNFINISHED).unlink()
-        return run
+        with atomic_folder(path) as folder:
+            run = cls(
+                folder,
+                config,
+                recipe,
+                tokenizer,
+                statistics or {},
+                uuid.uuid4().hex,
+                task or TranslationTask(),
+                search,
+            )
+            (folder / "checkpoints").mkdir()
+            tokenizer.save_files(folder)
+            if model is not None:
+                run.save_checkpoint(model, step, max_to_keep=1)
+            run._write_config()
+        return dataclasses.replace(run, path=Path(path))
 
     def _write_config(self) -> None:
         values = {

@@ -19,7 +19,6 @@ from keras_transformer.export.writing import (
     PROBES,
     check_weights,
     describe,
-    new_folder,
     refuse_taken,
     write_about,
 )
@@ -29,7 +28,7 @@ from keras_transformer.litert.folder import FORMAT
 from keras_transformer.litert.translator import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.files import check_new
+from keras_transformer.support.files import atomic_folder, check_new
 
 _TOLERANCES = TOLERANCES["litert"]
 # The search of an export may be replaced by one with a beam of this size.
@@ -97,7 +96,7 @@ def save_litert(
     # Of K hypotheses, 2K continuations are needed that are not banned.
     candidates = 2 * largest + len(pipeline.special_ids["banned_ids"])
     graphs = Graphs(translator.models, pipeline.max_length, candidates)
-    with new_folder(path) as partial:
+    with atomic_folder(path) as partial:
         content = _convert(graphs, dtype)
         about["model_sha256"] = hashlib.sha256(content).hexdigest()
         (partial / MODEL_FILE).write_bytes(content)

@@ -22,8 +22,8 @@ _SENTENCE = "I am a student"
 def demo(options: argparse.Namespace) -> None:
     """Train, evaluate, export and translate in a few minutes."""
     import_tensorflow_quietly()
+    from keras_transformer.support.files import check_free
     from keras_transformer.train import evaluation
-    from keras_transformer.train.folders import check_free
 
     output = options.output or _free_folder()
     check_free(output)

@@ -29,9 +29,9 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS, ForeignModel
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import TASKS
-from keras_transformer.train.folders import check_free
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer

@@ -1,14 +1,16 @@
-"""Checking names of files, and writing files atomically."""
+"""Checking names of files and folders, and writing them atomically."""
 
 import contextlib
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.locks import locked
 
 
 @contextlib.contextmanager
@@ -31,6 +33,73 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(
+    path: str | os.PathLike, wait: bool = False, keep: str | None = None
+) -> Iterator[Path | None]:
+    """Yields a temporary folder of the same name, and moves it to `path`.
+
+    It is in the folder `.partial-NAME`, which is locked until the end: beside
+    `path`, whose parents are created, or in it if it is an empty folder, which
+    may be a mount point. A failure deletes all of it. What is left of a process
+    that was killed is deleted by the next one with the same `path`.
+
+    Args:
+        path: The folder to write.
+        wait: Whether to wait for another process that writes the folder, and
+            to yield None if it has completed it. Otherwise it is an error.
+        keep: Name of a folder that the caller may create beside the temporary
+            one. Until `path` is complete, it is neither deleted by a failure,
+            nor by the next process that keeps the same name.
+
+    Raises:
+        InputError: If `path` is not free, or another process writes it.
+    """
+    path = Path(path).resolve()
+    partial = partial_path(path)
+    into_existing = path.is_dir() and _is_free(path)
+    if into_existing:
+        partial = path / partial.name
+    with locked(partial, wait, name=".lock"):
+        try:
+            _delete_all_but(partial, (".lock", keep))
+            if wait and not _is_free(path):
+                keep = None
+                yield None
+                return
+            check_free(path)
+            folder = partial / path.name
+            folder.mkdir()
+            yield folder
+            for file in folder.rglob("*"):
+                if file.is_file():
+                    sync(file)
+            if into_existing:
+                # Runs and corpora are complete as soon as their JSON is there.
+                for file in sorted(folder.glob("*"), key=_is_json):
+                    os.replace(file, path / file.name)
+            else:
+                os.replace(folder, path)
+            keep = None
+        finally:
+            if keep is None:
+                shutil.rmtree(partial, ignore_errors=True)
+
+
+def _delete_all_but(folder: Path, names: Collection[str | None]) -> None:
+    for file in folder.iterdir():
+        if file.name in names:
+            continue
+        if file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix == ".json"
 
 
 def sync(path: str | os.PathLike) -> None:
@@ -76,6 +145,32 @@ def check_new(path: str | os.PathLike) -> None:
             f"{path} already exists. Choose another name"
             f"{hint if Path(path).name.isdecimal() else ''}."
         )
+
+
+def check_free(path: str | os.PathLike) -> None:
+    """Checks that `atomic_folder` can write a folder: a new or empty one."""
+    path = Path(path)
+    check_creatable(path)
+    if _is_free(path):
+        return
+    if (path / "config.json").exists():
+        content = "contains a run"
+    elif path.is_dir():
+        content = "contains other files"
+    else:
+        content = "is a file"
+    raise InputError(
+        f"{path} already {content}. Nothing is overwritten. Choose another "
+        "output, or remove it first."
+    )
+
+
+def _is_free(path: Path) -> bool:
+    """Returns whether nothing is at a path, or a folder without files."""
+    if path.is_dir():
+        leftover = partial_path(path.resolve()).name
+        return not set(os.listdir(path)) - {leftover}
+    return not path.exists()
 
 
 def check_creatable(path: str | os.PathLike) -> None:

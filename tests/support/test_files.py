@@ -2,12 +2,15 @@ import errno
 import json
 import math
 import os
+import threading
 
 import pytest
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
+    atomic_folder,
     atomic_write,
+    check_free,
     check_new,
     check_output,
     reserve_disk_space,
@@ -109,6 +112,130 @@ def test_long_names(tmp_path, name):
     assert os.listdir(tmp_path) == [path.name]
 
 
+def names_in(folder):
+    return {file.name for file in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_appears_when_it_is_complete(tmp_path, exists):
+    """Also in an empty one, which may be a mount point and stays the same."""
+    path = tmp_path / "a" / "b"
+    if exists:
+        path.mkdir(parents=True)
+        before = path.stat().st_ino
+    with atomic_folder(path) as partial:
+        (partial / "c").mkdir()
+        (partial / "c" / "d").write_text("new")
+        (partial / "e.json").touch()
+        assert partial.name == "b"
+        assert not path.exists() or names_in(path) == {
+            *(".partial-b", ".lock", "b", "c", "d", "e.json")
+        }
+    assert names_in(tmp_path) == {"a", "b", "c", "d", "e.json"}
+    assert (path / "c" / "d").read_text() == "new"
+    assert not exists or path.stat().st_ino == before
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_folder_that_fails_leaves_nothing(tmp_path, exists, error):
+    path = tmp_path / "a"
+    if exists:
+        path.mkdir()
+    with pytest.raises(error), atomic_folder(path) as partial:
+        (partial / "b").touch()
+        raise error
+    assert names_in(tmp_path) == ({"a"} if exists else set())
+
+
+@pytest.mark.parametrize("parent", ["", "a"])
+def test_what_a_killed_process_has_left_of_a_folder(tmp_path, parent):
+    left = tmp_path / parent / ".partial-a"
+    (left / "a" / "b").mkdir(parents=True)
+    for name in (".lock", "a/c", "d"):
+        (left / name).write_text("left")
+    with atomic_folder(tmp_path / "a") as partial:
+        (partial / "e").touch()
+        with pytest.raises(InputError, match="Another process is writing to"):
+            with atomic_folder(tmp_path / "a"):
+                pass
+        assert names_in(left) == {".lock", "a", "e"}
+    assert names_in(tmp_path) == {"a", "e"}
+
+
+def test_a_kept_folder_is_there_until_the_other_is_complete(tmp_path):
+    def write(*, keep="mine", fails):
+        with atomic_folder(tmp_path / "a", keep=keep) as partial:
+            (partial / "b").touch()
+            kept = partial.with_name(keep)
+            before.append(kept.exists())
+            kept.mkdir(exist_ok=True)
+            if fails:
+                raise ValueError
+
+    before = []
+    for keep in ("mine", "mine", "other"):
+        with pytest.raises(ValueError):
+            write(keep=keep, fails=True)
+    write(keep="other", fails=False)
+    assert before == [False, True, False, True]
+    assert names_in(tmp_path) == {"a", "b"}
+
+
+def test_two_processes_write_a_folder(tmp_path):
+    """The second of them may wait, and takes that of the first."""
+    path, seen = tmp_path / "a", []
+
+    def wait():
+        with atomic_folder(path, wait=True) as partial:
+            seen.append(partial)
+
+    thread = threading.Thread(target=wait)
+    with atomic_folder(path) as partial:
+        thread.start()
+        thread.join(0.05)
+        assert not seen
+        (partial / "b").touch()
+    thread.join(60)
+    assert seen == [None]
+    with pytest.raises(InputError, match="contains other files. Nothing"):
+        with atomic_folder(path):
+            pass
+    assert names_in(tmp_path) == {"a", "b"}
+
+
+def test_the_files_of_a_folder_are_on_the_disk_before_it_appears(
+    tmp_path, monkeypatch
+):
+    synced, path = [], tmp_path / "a"
+
+    def fsync(descriptor):
+        assert not path.exists()
+        synced.append(os.pread(descriptor, 100, 0))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with atomic_folder(path) as partial:
+        (partial / "b").mkdir()
+        for name in ("c", "b/d"):
+            (partial / name).write_text(name)
+    assert sorted(synced) == [b"b/d", b"c"]
+
+
+def test_json_appears_last_in_a_folder(tmp_path, monkeypatch):
+    """A run or a corpus is complete as soon as its JSON is there."""
+    moved, replace = [], os.replace
+
+    def record(source, target):
+        moved.append(target.name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", record)
+    with atomic_folder(tmp_path) as partial:
+        for name in ("a", "config.json", "x"):
+            (partial / name).touch()
+    assert moved[-1] == "config.json" and len(moved) == 3
+
+
 def test_names_that_cannot_be_written_are_refused_at_once(tmp_path, path):
     (tmp_path / "a.txt").mkdir()
     with pytest.raises(InputError, match="of a folder. Received: .*a.txt"):
@@ -121,6 +248,33 @@ def test_names_that_cannot_be_written_are_refused_at_once(tmp_path, path):
         with pytest.raises(InputError, match=f"{existing} already exists"):
             check_new(existing)
     check_new(tmp_path / "new" / "1")
+
+
+def test_free_outputs(tmp_path):
+    check_free(tmp_path)  # an empty folder
+    check_free(tmp_path / "new")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="contains other files"):
+        check_free(tmp_path)
+    with pytest.raises(InputError, match="file already is a file"):
+        check_free(tmp_path / "file")
+    with pytest.raises(InputError, match="is a file"):
+        check_free(tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize("mine", ["tokenizer.model", "checkpoints/a", "a"])
+def test_outputs_that_are_not_free(tmp_path, mine):
+    (tmp_path / mine).parent.mkdir(exist_ok=True)
+    (tmp_path / mine).touch()
+    with pytest.raises(InputError, match="contains other files"):
+        check_free(tmp_path)
+
+
+def test_a_read_only_folder(tmp_path, monkeypatch):
+    # Root may write anywhere.
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    with pytest.raises(InputError, match=f"{tmp_path} is read-only"):
+        check_free(tmp_path / "a" / "run")
 
 
 def test_reserving_disk_space_leaves_no_file(tmp_path):

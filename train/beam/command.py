@@ -11,7 +11,6 @@ import json
 import math
 import os
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from keras_transformer.cli.arguments import given_values
 from keras_transformer.cli.options import PRESET_NAMES, field_flags, flag, flags
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, number_from
-from keras_transformer.support.files import read_json
+from keras_transformer.support.files import atomic_folder, check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Tokenizer, Vocabulary, open_vocabulary
 from keras_transformer.train.beam.inputs import (
@@ -52,7 +51,6 @@ from keras_transformer.train.data.prepared import (
     write_description,
 )
 from keras_transformer.train.data.text_files import TextFiles
-from keras_transformer.train.folders import check_free, new_folder
 from keras_transformer.train.recipe import Recipe
 
 add_arguments = flags(
@@ -121,12 +119,10 @@ def run(options: argparse.Namespace, beam_arguments: Sequence[str]) -> None:
 
     check_local(options.output, "--output")
     output = Path(options.output).resolve()
-    check_free(output, for_run=False)
+    check_free(output)
     pipeline = make_pipeline(beam_arguments)
     job = _Job(corpus, paths, filters, tokenizer, recipe.vocab_size, pipeline)
-    with new_folder(output, keep=job.name) as folder:
-        # Another process may have written it meanwhile.
-        check_free(output, for_run=False)
+    with atomic_folder(output, keep=job.name) as folder:
         job.write(folder)
     prepared = Prepared.open(output)
     print(f"train: {prepared.statistics.describe(recipe.max_length)}")
@@ -195,7 +191,8 @@ class _Job:
 
     def write(self, folder: Path) -> None:
         """Writes all files of a prepared corpus into a folder."""
-        corpus, filters, work = self.corpus, self.filters, folder / self.name
+        corpus, filters = self.corpus, self.filters
+        work = folder.parent / self.name
         work.mkdir(exist_ok=True)
         others = tuple(split for split in corpus.splits if split != "train")
         if others:
@@ -249,7 +246,6 @@ class _Job:
             plan["shards"],
             **({"filters": more} if filters.beyond_prepare else {}),
         )
-        shutil.rmtree(work)
 
     def _train_tokenizer(
         self, files: Sequence[TextFiles], work: Path
