@@ -26,4 +26,16 @@ if TYPE_CHECKING:
     )
     from keras_transformer.export.serving_kit import write_kit as write_kit
 
-__all__, __getattr__, __dir__ = lazy_names(__name__)
+_PATHS = {
+    "client": "client:",
+    "saved_model": "saved_model:",
+    "serving_kit": "serving_kit:",
+    "save": "saved_model:save",
+    "save_ctranslate2": "ctranslate2:save_ctranslate2",
+    "save_huggingface": "huggingface:save_huggingface",
+    "save_litert": "litert:save_litert",
+    "translate_in_subprocess": "saved_model:translate_in_subprocess",
+    "write_kit": "serving_kit:write_kit",
+}
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.decoding.search import (
+from keras_transformer.decoding.settings import (
     BeamSearch,
     Sampling,
     Search,

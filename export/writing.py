@@ -10,7 +10,7 @@ from typing import Any
 from keras import ops
 
 from keras_transformer import __version__
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError

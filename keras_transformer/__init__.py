@@ -11,7 +11,7 @@ that `from keras_transformer import Transformer` is enough before
 
 from typing import TYPE_CHECKING
 
-from keras_transformer.support.lazy import lazy_names as _lazy_names
+from keras_transformer.support.lazy import lazy_names
 from keras_transformer.support.logs import print_log_messages
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from keras_transformer import text as text
     from keras_transformer import train as train
     from keras_transformer.config import TransformerConfig as TransformerConfig
-    from keras_transformer.decoding.search import BeamSearch as BeamSearch
-    from keras_transformer.decoding.search import Sampling as Sampling
+    from keras_transformer.decoding.settings import BeamSearch as BeamSearch
+    from keras_transformer.decoding.settings import Sampling as Sampling
     from keras_transformer.inference import run as run
     from keras_transformer.inference.run import Run as Run
     from keras_transformer.inference.translator import Translator as Translator
@@ -57,9 +57,47 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-print_log_messages()
+_PATHS = {
+    "beam": "beam:",
+    "convert": "convert:",
+    "decoding": "decoding:",
+    "export": "export:",
+    "layers": "layers:",
+    "litert": "litert:",
+    "losses": "losses:",
+    "masks": "masks:",
+    "metrics": "metrics:",
+    "optimizers": "optimizers:",
+    "pages": "plotting.pages:",
+    "parsing": "tasks.parsing:",
+    "plotting": "plotting:",
+    "presets": "presets:",
+    "run": "inference.run:",
+    "schedules": "schedules:",
+    "tasks": "tasks:",
+    "text": "text:",
+    "tracing": "plotting.tracing:",
+    "train": "train:",
+    "web": "serving.web:",
+    "BeamSearch": "decoding.settings:BeamSearch",
+    "InputError": "support.errors:InputError",
+    "LabelSmoothedCrossEntropy": "losses:LabelSmoothedCrossEntropy",
+    "Perplexity": "metrics:Perplexity",
+    "Run": "inference.run:Run",
+    "Sampling": "decoding.settings:Sampling",
+    "TokenAccuracy": "metrics:TokenAccuracy",
+    "TokenNLL": "metrics:TokenNLL",
+    "Tokenizer": "text:Tokenizer",
+    "Transformer": "model:Transformer",
+    "TransformerConfig": "config:TransformerConfig",
+    "Translator": "inference.translator:Translator",
+    "WarmupInverseSquareRoot": "schedules:WarmupInverseSquareRoot",
+    "trace": "plotting.tracing:trace",
+}
 
-# What has classes that `keras.models.load_model` may meet.
+# Modules with classes that `keras.models.load_model` may need.
 _REGISTERED = ("model", "losses", "metrics", "optimizers", "schedules")
 
-__all__, __getattr__, __dir__ = _lazy_names(__name__, _REGISTERED)
+__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS, _REGISTERED)
+
+print_log_messages()

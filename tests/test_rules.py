@@ -150,9 +150,9 @@ def test_tensorflow_is_imported_in_few_places():
             "inference/translator",
             "plotting/tracing",
             "support/startup",
-            "tasks/parsing/graph",
+            "tasks/parsing/tree_ops",
             "tasks/parsing/linearization",
-            "tasks/parsing/task",
+            "tasks/parsing/parsing_task",
             "tasks/task",
             "tasks/translation",
             "text/ops",
@@ -173,7 +173,7 @@ def test_trees_are_plain_python():
     for module in ("keras", "numpy", "tensorflow"):
         found = importers(module, "keras_transformer/tasks/parsing/*.py")
         assert found <= {
-            "keras_transformer/tasks/parsing/graph.py",
+            "keras_transformer/tasks/parsing/tree_ops.py",
             "keras_transformer/tasks/parsing/linearization.py",
-            "keras_transformer/tasks/parsing/task.py",
+            "keras_transformer/tasks/parsing/parsing_task.py",
         }

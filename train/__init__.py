@@ -9,25 +9,28 @@ from typing import TYPE_CHECKING
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_transformer.train.data.corpus import Corpus, open_corpus
+    from keras_transformer.train.data.corpus import Corpus as Corpus
+    from keras_transformer.train.data.corpus import open_corpus as open_corpus
     from keras_transformer.train.data.pipeline import (
-        evaluation_batches,
-        training_batches,
+        evaluation_batches as evaluation_batches,
     )
-    from keras_transformer.train.recipe import Recipe
-    from keras_transformer.train.run import TrainingRun
-    from keras_transformer.train.strategy import open_strategy
-    from keras_transformer.train.trainer import train
+    from keras_transformer.train.data.pipeline import (
+        training_batches as training_batches,
+    )
+    from keras_transformer.train.recipe import Recipe as Recipe
+    from keras_transformer.train.run import TrainingRun as TrainingRun
+    from keras_transformer.train.strategy import open_strategy as open_strategy
+    from keras_transformer.train.trainer import train as train
 
-__all__ = [
-    "Corpus",
-    "Recipe",
-    "TrainingRun",
-    "evaluation_batches",
-    "open_corpus",
-    "open_strategy",
-    "train",
-    "training_batches",
-]
+_PATHS = {
+    "train": "trainer:train",
+    "Corpus": "data.corpus:Corpus",
+    "Recipe": "recipe:Recipe",
+    "TrainingRun": "run:TrainingRun",
+    "evaluation_batches": "data.pipeline:evaluation_batches",
+    "open_corpus": "data.corpus:open_corpus",
+    "open_strategy": "strategy:open_strategy",
+    "training_batches": "data.pipeline:training_batches",
+}
 
-_, __getattr__, __dir__ = lazy_names(__name__)
+__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)

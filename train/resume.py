@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free

@@ -15,7 +15,7 @@ import h5py
 import keras
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.run import FORMAT, Run, step_of
 from keras_transformer.support.files import (
     atomic_folder,

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import workload
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.pipeline import Pipeline
 from keras_transformer.litert.search import SpecialIds

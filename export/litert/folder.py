@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.decoding.search import BeamSearch, converted
+from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.export.litert.flatbuffer import finished
 from keras_transformer.export.litert.graph import Graphs

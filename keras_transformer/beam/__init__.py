@@ -11,4 +11,10 @@ if TYPE_CHECKING:
         TranslationHandler as TranslationHandler,
     )
 
-__all__, __getattr__, __dir__ = lazy_names(__name__)
+_PATHS = {
+    "Translate": "translating:Translate",
+    "Translated": "translating:Translated",
+    "TranslationHandler": "translating:TranslationHandler",
+}
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)

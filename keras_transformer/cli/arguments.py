@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras_transformer as kt
 from keras_transformer import litert
-from keras_transformer.decoding.search import (
+from keras_transformer.decoding.settings import (
     BeamSearch,
     Sampling,
     Search,

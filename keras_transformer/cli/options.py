@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Collection, Mapping
 
 from keras_transformer.cli.parser import CommandParser
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.fields import POSITIVE_INTEGER, SEED
 from keras_transformer.tasks import ParsingTask

@@ -18,7 +18,7 @@ from keras_transformer.cli.options import (
     flag,
     flags,
 )
-from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 

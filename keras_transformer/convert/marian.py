@@ -28,7 +28,7 @@ from keras_transformer.convert.tensors import (
     read_tensors,
     read_yaml,
 )
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 

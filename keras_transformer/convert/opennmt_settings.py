@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.tensors import inside, read_yaml
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
 from keras_transformer.text.vocabulary import load_processor

@@ -25,4 +25,18 @@ if TYPE_CHECKING:
     from keras_transformer.decoding.step import DecoderCache as DecoderCache
     from keras_transformer.decoding.step import StepDecoder as StepDecoder
 
-__all__, __getattr__, __dir__ = lazy_names(__name__)
+_PATHS = {
+    "BeamSearcher": "beam:BeamSearcher",
+    "BeamState": "beam:BeamState",
+    "Candidates": "beam:Candidates",
+    "DecoderCache": "step:DecoderCache",
+    "SearchResult": "loop:SearchResult",
+    "StepDecoder": "step:StepDecoder",
+    "StepFunction": "loop:StepFunction",
+    "beam_search": "beam:beam_search",
+    "sample": "sampling:sample",
+    "sequence_scores": "scoring:sequence_scores",
+    "token_log_probs": "scoring:token_log_probs",
+}
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer.decoding import loop
-from keras_transformer.decoding.search import Sampling
+from keras_transformer.decoding.settings import Sampling
 from keras_transformer.decoding.top_k import block_size, top_k
 
 # Most nuclei have fewer tokens; to sort a whole vocabulary takes longer than

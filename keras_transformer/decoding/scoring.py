@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_transformer.decoding.search import Search
+from keras_transformer.decoding.settings import Search
 from keras_transformer.losses import smoothed_cross_entropy, token_weights
 
 

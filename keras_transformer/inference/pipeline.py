@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.search import BeamSearch, Search
+from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.texts import Translation
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError

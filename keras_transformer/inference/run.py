@@ -22,7 +22,7 @@ from typing import Any
 import h5py
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_kinds, read_json

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.signatures import (
     Arrays,
     Signature,

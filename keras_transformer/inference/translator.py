@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.decoding.search import Search
+from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.pipeline import Pipeline
 from keras_transformer.inference.run import Run
 from keras_transformer.inference.texts import (

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert.decoder import Model
 from keras_transformer.litert.search import (
     Hypothesis,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.search import BeamSearch, Search
+from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.texts import (
     BaseTranslator,
     Score,

@@ -14,7 +14,7 @@ from keras_transformer.decoding import (
     Candidates,
 )
 from keras_transformer.decoding.loop import growing_shapes
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator, check_hypothesis
 from keras_transformer.plotting.pages import Page, render
 from keras_transformer.plotting.trace_tables import as_markdown, as_text

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.documents import (
     translate_html,
     translate_text,

@@ -5,7 +5,7 @@ what differs.
 """
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing.task import ParsingTask
+from keras_transformer.tasks.parsing.parsing_task import ParsingTask
 from keras_transformer.tasks.task import Outputs, Task
 from keras_transformer.tasks.translation import TranslationTask
 

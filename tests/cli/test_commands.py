@@ -12,7 +12,7 @@ import keras_transformer
 from keras_transformer.cli import training
 from keras_transformer.cli.commands import argument_parser
 from keras_transformer.cli.options import PRESET_NAMES
-from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.presets import PRESETS
 from keras_transformer.train.recipe import Recipe
 

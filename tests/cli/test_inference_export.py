@@ -4,7 +4,7 @@ import pytest
 from commands import check_refused
 
 import keras_transformer as kt
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.startup import available_cores
 
 

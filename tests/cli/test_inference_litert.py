@@ -9,7 +9,7 @@ import pytest
 from commands import Chunks, check_refused, set_stdin
 
 from keras_transformer import cli
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.serving import web
 from keras_transformer.support.startup import available_cores

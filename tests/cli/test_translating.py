@@ -7,7 +7,7 @@ import types
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
-from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.inference.documents import PAGE_SUFFIXES
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.startup import available_cores

@@ -24,7 +24,7 @@ from search_tables import (
 )
 
 from keras_transformer.decoding import beam_search
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 
 HYPOTHESES = 1 + 2 + 4 + 8  # all that have at most LONGEST tokens
 

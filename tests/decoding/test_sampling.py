@@ -29,7 +29,7 @@ from keras_transformer.decoding.sampling import (
     _filtered,
     _random_numbers,
 )
-from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.decoding.settings import BeamSearch, Sampling
 
 MANY = 4000
 # Of a chi-square distribution with up to 14 degrees of freedom, 36.1 is

@@ -12,7 +12,7 @@ from keras_transformer.decoding import (
     sequence_scores,
     token_log_probs,
 )
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 
 PAD, BOS, EOS = 0, 1, 2
 VOCAB = 7

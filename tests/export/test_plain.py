@@ -6,7 +6,7 @@ from random_models import SMALL, random_translator
 import keras_transformer as kt
 from keras_transformer.export import save_ctranslate2, save_huggingface
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing.task import ParsingTask
+from keras_transformer.tasks.parsing.parsing_task import ParsingTask
 
 
 def refused(translator, tmp_path, *messages):

@@ -21,7 +21,7 @@ from search_tables import (
     table_of,
 )
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert.decoder import Predictions
 from keras_transformer.litert.search import SpecialIds, beam_search
 

@@ -1,6 +1,5 @@
 import logging
 import os
-import subprocess
 import sys
 import threading
 import types
@@ -161,26 +160,3 @@ def test_other_missing_packages_are_reported_as_they_are():
     with pytest.raises(ModuleNotFoundError, match="No module named 'nothing'"):
         with startup.explain_missing_packages(InputError):
             import nothing  # noqa: F401
-
-
-def test_python_prints_nothing_when_it_first_uses_the_package():
-    code = """
-import keras_transformer as kt
-kt.Translator
-config = kt.TransformerConfig(
-    vocab_size=9, num_layers=1, d_model=4, d_ff=4, num_heads=1
-)
-model = kt.Transformer(config)
-import tensorflow as tf
-ids = tf.constant([[5, 6]])
-model({"source": ids, "target": ids})
-"""
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == ""
-    assert result.stderr == ""

@@ -11,7 +11,7 @@ import digits
 import numpy as np
 import pytest
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import callbacks, trainer
 from keras_transformer.train.callbacks import (

@@ -8,7 +8,7 @@ import digits
 import pytest
 from digits import TINY
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.locks import locked
 from keras_transformer.train import resume

@@ -10,7 +10,7 @@ As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
 of the paper refers to, except that tags and words are kept. A model that only
 writes symbols has to count how many words it has passed.
 
-`graph.py` has the TensorFlow operations, which an exported parser contains.
+`tree_ops.py` has the TensorFlow operations, which an exported parser contains.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ def linearize(tree: Tree) -> str:
     with explain_missing_packages(), quiet_tensorflow_import():
         import tensorflow as tf
 
-        from keras_transformer.tasks.parsing.graph import linearize_texts
+        from keras_transformer.tasks.parsing.tree_ops import linearize_texts
 
     _check_root(tree)
     return linearize_texts(tf.constant([str(tree)])).numpy()[0].decode()
@@ -110,7 +110,7 @@ def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     with explain_missing_packages(), quiet_tensorflow_import():
         import tensorflow as tf
 
-        from keras_transformer.tasks.parsing.graph import restore_texts
+        from keras_transformer.tasks.parsing.tree_ops import restore_texts
 
     for word in words:
         Tree(UNKNOWN_TAG, word)  # checks it

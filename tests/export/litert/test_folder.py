@@ -15,7 +15,7 @@ from keras_transformer.export import save_litert
 from keras_transformer.export.litert import folder as writer
 from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing.task import ParsingTask
+from keras_transformer.tasks.parsing.parsing_task import ParsingTask
 
 
 @pytest.fixture(scope="module")

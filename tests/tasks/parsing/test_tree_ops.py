@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import fixed, trees
 
-from keras_transformer.tasks.parsing import Tree, graph
+from keras_transformer.tasks.parsing import Tree, tree_ops
 
-restore_in_graph = tf.function(graph.restore_texts, reduce_retracing=True)
+restore_in_graph = tf.function(tree_ops.restore_texts, reduce_retracing=True)
 
 
 def restored(sequences, words):
@@ -72,7 +72,7 @@ def test_any_sequence_is_restored_as_in_python():
 @given(st.lists(trees.filter(lambda tree: tree.words), min_size=9))
 def test_trees_survive_the_round_trip(found):
     texts = [str(tree) for tree in found]
-    sequences = graph.linearize_texts(tf.constant(texts)).numpy()
+    sequences = tree_ops.linearize_texts(tf.constant(texts)).numpy()
     expected = [reference.linearize(tree) for tree in found]
     assert [text.decode() for text in sequences] == expected
     words = [tree.words for tree in found]
@@ -85,7 +85,7 @@ def test_trees_survive_the_round_trip(found):
 
 def test_deep_trees():
     text = f"(TOP {'(X ' * 1_500}(NN dog){')' * 1_501}"
-    (sequence,) = graph.linearize_texts(tf.constant([text])).numpy()
+    (sequence,) = tree_ops.linearize_texts(tf.constant([text])).numpy()
     sequence = sequence.decode().split(" ")
     assert sequence == ["(X"] * 1_500 + ["▁dog", "/NN"] + [")X"] * 1_500
     assert restored([sequence], [["dog"]]) == [(text, False)]
@@ -180,8 +180,8 @@ def all_alignments(written, words):
 def aligned(written, words):
     """Returns the words that the tags of a sequence stand for."""
     pieces = [piece for one in written for piece in (f"▁{one}", "/X")]
-    used, kept = graph._align(
-        graph._written_words(
+    used, kept = tree_ops._align(
+        tree_ops._written_words(
             tf.constant([[*pieces, ""]]),
             tf.constant([[p == "/X" for p in [*pieces, ""]]]),
         ),
@@ -213,13 +213,13 @@ def test_invalid_utf_8_is_replaced():
         b"The d\xffog (\xe2\x82 barks\xed\xa0\x80.",
         "ä\0 \x01 日".encode(),
     ]
-    for function in (graph.split_words, tf.function(graph.join_words)):
+    for function in (tree_ops.split_words, tf.function(tree_ops.join_words)):
         first, second = function(tf.constant(texts)).numpy()
         assert first.decode().startswith("The d\ufffdog -LRB-")
         assert second == texts[1]
-    found = tf.strings.split(graph.join_words(tf.constant(["a\vb\f\vc"])))
+    found = tf.strings.split(tree_ops.join_words(tf.constant(["a\vb\f\vc"])))
     assert found[0].numpy().tolist() == [b"a", b"b", b"c"]
-    assert graph.join_words(tf.constant(["a\v\vb"])).numpy() == [b"a b"]
+    assert tree_ops.join_words(tf.constant(["a\v\vb"])).numpy() == [b"a b"]
 
 
 @pytest.mark.parametrize(
@@ -240,13 +240,13 @@ def test_invalid_utf_8_is_replaced():
     ],
 )
 def test_text_is_split_as_in_the_penn_treebank(text, words):
-    found = graph.split_words(tf.constant([text])).numpy()[0].decode()
+    found = tree_ops.split_words(tf.constant([text])).numpy()[0].decode()
     assert found == words
 
 
 def test_words_that_are_split_stay():
     text = "BMP-2 ( 1,000 U.S. ) is n't ''"
     expected = "BMP-2 -LRB- 1,000 U.S. -RRB- is n't ''"
-    assert graph.join_words(tf.constant([f" {text} "])).numpy()[0].decode() == (
-        expected
-    )
+    assert tree_ops.join_words(tf.constant([f" {text} "])).numpy()[
+        0
+    ].decode() == (expected)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from search_tables import PENALTIES, penalty
 
-from keras_transformer.decoding.search import BeamSearch, Sampling, converted
+from keras_transformer.decoding.settings import BeamSearch, Sampling, converted
 from keras_transformer.support.errors import InputError
 
 

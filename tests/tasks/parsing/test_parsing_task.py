@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, find_task
 from keras_transformer.tasks.parsing import Tree

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from keras_transformer.decoding.search import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, bracketing_scores, symbols
 from keras_transformer.tasks.parsing.linearization import WORD
@@ -81,9 +81,11 @@ class ParsingTask(Task):
 
     def _words(self, sources: "tf.Tensor") -> "tf.Tensor":
         """Returns the words of sentences `[B]`, separated by spaces."""
-        from keras_transformer.tasks.parsing import graph
+        from keras_transformer.tasks.parsing import tree_ops
 
-        split = graph.split_words if self.split_words else graph.join_words
+        split = (
+            tree_ops.split_words if self.split_words else tree_ops.join_words
+        )
         return split(sources)
 
     def target_ids(
@@ -91,9 +93,9 @@ class ParsingTask(Task):
     ) -> "tf.RaggedTensor":
         import tensorflow as tf
 
-        from keras_transformer.tasks.parsing import graph
+        from keras_transformer.tasks.parsing import tree_ops
 
-        parts = tf.strings.split(graph.linearize_texts(targets))  # [B, (N)]
+        parts = tf.strings.split(tree_ops.linearize_texts(targets))  # [B, (N)]
         is_word = tf.strings.regex_full_match(parts.values, f"{WORD}.*")
         words = tf.strings.regex_replace(parts.values, f"^{WORD}", "")
         symbols = tf.RaggedTensor.from_row_lengths(
@@ -110,7 +112,7 @@ class ParsingTask(Task):
     ) -> Outputs:
         import tensorflow as tf
 
-        from keras_transformer.tasks.parsing import graph
+        from keras_transformer.tasks.parsing import tree_ops
 
         shape = tf.shape(ids)  # B, n, T
         rows = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
@@ -122,7 +124,7 @@ class ParsingTask(Task):
         spelled = spelled.with_values(
             vocabulary.ops.id_to_string(spelled.values)
         )
-        texts, repaired = graph.restore_texts(
+        texts, repaired = tree_ops.restore_texts(
             tf.where(is_special, "", vocabulary.ops.id_to_string(rows)),
             tf.gather(vocabulary.are_symbols, rows),
             words,
