@@ -138,6 +138,7 @@ setup(
         "keras_transformer.decoding",
         "keras_transformer.export",
         "keras_transformer.export.litert",
+        "keras_transformer.export.saved_model",
         "keras_transformer.fit",
         "keras_transformer.inference",
         "keras_transformer.layers",
@@ -160,6 +161,7 @@ setup(
         "keras_transformer.train.data": "train/data",
         "keras_transformer.export": "export",
         "keras_transformer.export.litert": "export/litert",
+        "keras_transformer.export.saved_model": "export/saved_model",
     },
     package_data={
         "keras_transformer": ["py.typed"],

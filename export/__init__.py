@@ -11,20 +11,20 @@ from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from keras_transformer.export import client as client
-    from keras_transformer.export import saved_model as saved_model
-    from keras_transformer.export import serving_kit as serving_kit
-    from keras_transformer.export.ctranslate2 import (
-        save_ctranslate2 as save_ctranslate2,
-    )
-    from keras_transformer.export.huggingface import (
-        save_huggingface as save_huggingface,
-    )
     from keras_transformer.export.litert import save_litert as save_litert
-    from keras_transformer.export.saved_model import save as save
-    from keras_transformer.export.saved_model import (
+    from keras_transformer.export.saved_model.serving_kit import (
+        write_kit as write_kit,
+    )
+    from keras_transformer.export.saved_model.to_saved_model import save as save
+    from keras_transformer.export.saved_model.to_saved_model import (
         translate_in_subprocess as translate_in_subprocess,
     )
-    from keras_transformer.export.serving_kit import write_kit as write_kit
+    from keras_transformer.export.to_ctranslate2 import (
+        save_ctranslate2 as save_ctranslate2,
+    )
+    from keras_transformer.export.to_hugging_face import (
+        save_huggingface as save_huggingface,
+    )
 
 _PATHS = {
     "client": "client:",

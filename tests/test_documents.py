@@ -277,7 +277,7 @@ def test_every_program_is_run():
     not_run = {"docs/serving.md", "docs/import.md"}
     tested = {"README.md", "docs/guide.md", "docs/training.md"}
     tested |= {"docs/own-data.md", *not_run}
-    # By test_parse, test_litert_specification, test_ctranslate2 and
+    # By test_parse, test_litert_specification, test_to_ctranslate2 and
     # test_translating.
     tested |= {"docs/parsing.md", "docs/litert.md", "docs/ctranslate2.md"}
     tested |= {"docs/bulk.md"}

@@ -119,7 +119,9 @@ def _check_format(options: argparse.Namespace) -> None:
 
 def _export_saved_model(options: argparse.Namespace) -> None:
     if options.serving_kit:
-        kt.export.serving_kit.check_kit(options.output)
+        from keras_transformer.export.saved_model.serving_kit import check_kit
+
+        check_kit(options.output)
     translator = open_runs(options)
     output = Path(options.output)
     if not output.name.isdecimal():
@@ -170,7 +172,9 @@ def serve(options: argparse.Namespace) -> None:
 
 def _signatures(translator: "kt.Translator") -> dict[str, Signature]:
     """Returns the signatures that an export of a run would have."""
-    from keras_transformer.export.signatures import Signatures
+    from keras_transformer.export.saved_model.exported_signatures import (
+        Signatures,
+    )
 
     module = Signatures(translator)
     return graph_signatures(module.make(module.names))

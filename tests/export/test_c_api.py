@@ -12,7 +12,9 @@ import tensorflow_text
 from random_models import imported_translator
 
 import keras_transformer as kt
-from keras_transformer.export.operations import read_meta_graph
+from keras_transformer.export.saved_model.serving_operations import (
+    read_meta_graph,
+)
 
 COMPILER = shutil.which("cc")
 TEXTS = [

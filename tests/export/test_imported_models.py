@@ -1,6 +1,6 @@
 """Models of other systems leave again: to TensorFlow, LiteRT, Hugging Face.
 
-For CTranslate2 that is in test_ctranslate2.py. The vocabulary has a table, a
+For CTranslate2 that is in test_to_ctranslate2.py. The vocabulary has a table, a
 start token of its own and a language token that sources begin with.
 """
 
@@ -13,7 +13,7 @@ from translation_fixtures import save_unverified
 
 import keras_transformer as kt
 from keras_transformer import convert
-from keras_transformer.export.signatures import SIGNATURES
+from keras_transformer.export.saved_model.exported_signatures import SIGNATURES
 from keras_transformer.litert import LiteRTTranslator
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]

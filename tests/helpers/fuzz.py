@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.export.signatures import SIGNATURES
+from keras_transformer.export.saved_model.exported_signatures import SIGNATURES
 
 # Hypothesis takes some strings and large integers from the modules that are
 # imported, which depend on what ran before. It chooses from short lists only,

@@ -33,7 +33,7 @@ from tensorflow_serving.apis import (
 )
 
 from keras_transformer.export.client import Client, ServingError
-from keras_transformer.export.serving_kit import IMAGE
+from keras_transformer.export.saved_model.serving_kit import IMAGE
 
 TEXTS = (
     "The red dog sleeps.",

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.export import saved_model
+from keras_transformer.export.saved_model import to_saved_model
 from keras_transformer.train.data.reading import without_tuning
 
 ADJECTIVES = {"red": "rote", "small": "kleine", "old": "alte", "good": "gute"}
@@ -89,7 +89,7 @@ def save_unverified(translator, path, **options):
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            saved_model,
+            to_saved_model,
             "translate_in_subprocess",
             lambda _, texts: [translator.translate(text) for text in texts],
         )

@@ -8,7 +8,7 @@ import pytest
 
 import keras_transformer as kt
 from keras_transformer.cli import main
-from keras_transformer.export.signatures import Signatures
+from keras_transformer.export.saved_model.exported_signatures import Signatures
 from keras_transformer.inference.saved_model import (
     SavedModelTranslator,
     is_export,

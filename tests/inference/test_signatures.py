@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.export.signatures import Signatures
+from keras_transformer.export.saved_model.exported_signatures import Signatures
 from keras_transformer.inference.signatures import (
     TensorSpec,
     graph_signatures,

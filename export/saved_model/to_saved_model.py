@@ -11,9 +11,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.export.operations import oldest_serving
-from keras_transformer.export.signatures import SIGNATURES, Signatures
-from keras_transformer.export.translate_saved_model import IMPORT_FAILED
+from keras_transformer.export.saved_model.exported_signatures import (
+    SIGNATURES,
+    Signatures,
+)
+from keras_transformer.export.saved_model.serving_operations import (
+    oldest_serving,
+)
+from keras_transformer.export.saved_model.translate_saved_model import (
+    IMPORT_FAILED,
+)
 from keras_transformer.export.writing import (
     PROBES,
     check_weights,
@@ -42,7 +49,7 @@ def save(
     Its signature `serving_default` takes `text`, a string tensor `[B]`, and
     returns `translations` `[B, n]`, `scores` float32 `[B, n]`, best first,
     and booleans `[B]`: `source_truncated` and `at_length_limit`.
-    `keras_transformer.export.signatures` lists the others. The model needs
+    `SIGNATURES` of `exported_signatures.py` lists the others. The model needs
     TensorFlow and tensorflow-text only: TensorFlow Serving has both, and in
     Python `import tensorflow_text` comes before loading.
 

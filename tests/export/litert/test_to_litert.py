@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.export import save_litert
-from keras_transformer.export.litert import folder as writer
+from keras_transformer.export.litert import to_litert as writer
 from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing.parsing_task import ParsingTask

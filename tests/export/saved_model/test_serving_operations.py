@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla as tfxla
 
-from keras_transformer.export.operations import oldest_serving
+from keras_transformer.export.saved_model.serving_operations import (
+    oldest_serving,
+)
 from keras_transformer.support.errors import InputError
 
 IDS = tf.TensorSpec([None], tf.int32, name="ids")

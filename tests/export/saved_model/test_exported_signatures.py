@@ -12,7 +12,10 @@ from translation_fixtures import save_unverified
 import keras_transformer as kt
 from keras_transformer.decoding import sequence_scores
 from keras_transformer.export import signatures
-from keras_transformer.export.signatures import SIGNATURES, Signatures
+from keras_transformer.export.saved_model.exported_signatures import (
+    SIGNATURES,
+    Signatures,
+)
 from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat sleeps."]

@@ -20,7 +20,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.names import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.dtypes import TOLERANCES
-from keras_transformer.export.plain import check_expressible
+from keras_transformer.export.expressible import check_expressible
 from keras_transformer.export.writing import (
     PROBES,
     check_weights,

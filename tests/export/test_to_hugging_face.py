@@ -13,8 +13,8 @@ from random_models import random_translator, table_vocabulary
 
 import keras_transformer as kt
 from keras_transformer import convert
-from keras_transformer.export import huggingface as writer
 from keras_transformer.export import save_huggingface
+from keras_transformer.export import to_hugging_face as writer
 from keras_transformer.support.errors import InputError
 from keras_transformer.weights import named_weights
 

@@ -14,8 +14,8 @@ from random_models import random_translator, table_vocabulary
 from translation_fixtures import PAIRS
 
 import keras_transformer as kt
-from keras_transformer.export import ctranslate2 as writer
 from keras_transformer.export import save_ctranslate2
+from keras_transformer.export import to_ctranslate2 as writer
 from keras_transformer.support.errors import InputError
 
 TEXTS = [

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_transformer.export.operations import read_meta_graph
+from keras_transformer.export.saved_model.serving_operations import (
+    read_meta_graph,
+)
 from keras_transformer.export.writing import filled
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write

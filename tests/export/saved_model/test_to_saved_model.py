@@ -16,9 +16,12 @@ import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from translation_fixtures import EXPORTED
 
 import keras_transformer as kt
-from keras_transformer.export import save, saved_model
-from keras_transformer.export.operations import read_meta_graph
-from keras_transformer.export.signatures import Signatures
+from keras_transformer.export import save
+from keras_transformer.export.saved_model import to_saved_model
+from keras_transformer.export.saved_model.exported_signatures import Signatures
+from keras_transformer.export.saved_model.serving_operations import (
+    read_meta_graph,
+)
 from keras_transformer.inference.texts import Translation
 
 TEXTS = [
@@ -133,7 +136,7 @@ def test_another_length_penalty(model, tokenizer):
 
 
 def test_metadata(exported, translator):
-    found = json.loads((exported / saved_model.METADATA_FILE).read_text())
+    found = json.loads((exported / to_saved_model.METADATA_FILE).read_text())
     assert found["keras_transformer"] == kt.__version__
     assert found["tensorflow"] == tf.__version__
     assert found["oldest_tensorflow_serving"] == "2.12"
@@ -177,7 +180,9 @@ def test_a_model_with_a_window(model, tokenizer, pairs, tmp_path, monkeypatch):
     expected = translator.translate(texts)
     assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
 
-    monkeypatch.setattr(saved_model, "translate_in_subprocess", translate_here)
+    monkeypatch.setattr(
+        to_saved_model, "translate_in_subprocess", translate_here
+    )
     save(translator, tmp_path / "1", texts, include=["serving_default"])
 
 

@@ -9,7 +9,10 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from tensorflow_serving.apis import prediction_log_pb2
 
-from keras_transformer.export.serving_kit import WARMUP_FILE, write_kit
+from keras_transformer.export.saved_model.serving_kit import (
+    WARMUP_FILE,
+    write_kit,
+)
 from keras_transformer.support.errors import InputError
 
 

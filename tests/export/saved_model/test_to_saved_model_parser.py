@@ -7,8 +7,11 @@ import tensorflow as tf
 from generated_treebank import write_treebank
 
 import keras_transformer as kt
-from keras_transformer.export.saved_model import METADATA_FILE
-from keras_transformer.export.signatures import SIGNATURES, Signatures
+from keras_transformer.export.saved_model.exported_signatures import (
+    SIGNATURES,
+    Signatures,
+)
+from keras_transformer.export.saved_model.to_saved_model import METADATA_FILE
 from keras_transformer.tasks import ParsingTask
 from keras_transformer.tasks.parsing import Tree
 from keras_transformer.train import open_corpus

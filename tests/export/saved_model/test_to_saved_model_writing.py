@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.export import save, saved_model
+from keras_transformer.export import save
+from keras_transformer.export.saved_model import to_saved_model
 from keras_transformer.inference.texts import Translation
 from keras_transformer.support.errors import InputError
 
@@ -47,9 +48,9 @@ def test_never_overwrites(translator, tmp_path, kind):
 def fake_export(monkeypatch, saved):
     """Replaces writing, and loading in a new process, which returns `saved`."""
     monkeypatch.setattr(tf.saved_model, "save", lambda *_, **__: None)
-    monkeypatch.setattr(saved_model, "oldest_serving", lambda path: "2.12")
+    monkeypatch.setattr(to_saved_model, "oldest_serving", lambda path: "2.12")
     monkeypatch.setattr(
-        saved_model, "translate_in_subprocess", lambda _, texts: saved
+        to_saved_model, "translate_in_subprocess", lambda _, texts: saved
     )
 
 
@@ -57,7 +58,7 @@ def test_same_translations_are_accepted(translator, tmp_path, monkeypatch):
     probes = ["", "dog"]
     fake_export(monkeypatch, translator.translate(probes))
     assert save(translator, tmp_path / "a" / "1", probes) == tmp_path / "a/1"
-    metadata = f"a/1/{saved_model.METADATA_FILE}"
+    metadata = f"a/1/{to_saved_model.METADATA_FILE}"
     assert listing(tmp_path) == ["a", "a/1", "a/1/assets.extra", metadata]
 
 
@@ -70,7 +71,7 @@ def test_metadata_of_runs_and_of_the_user(translator, tmp_path, monkeypatch):
     checkpoints = [(Run(), Path("step-7"))]
     monkeypatch.setattr(translator, "checkpoints", checkpoints)
     path = save(translator, tmp_path / "1", ["dog"], metadata={"by": "me"})
-    found = json.loads((path / saved_model.METADATA_FILE).read_text())
+    found = json.loads((path / to_saved_model.METADATA_FILE).read_text())
     assert found["runs"] == [{"step": 7, "checkpoint": "step-7"}]
     assert found["by"] == "me"
     with pytest.raises(InputError, match="built-in one. Received: dtype"):
@@ -99,7 +100,7 @@ def test_leaves_nothing_of_a_model_that_no_server_can_run(
         raise InputError(f"No server has the operations of {path.name}.")
 
     monkeypatch.setattr(tf.saved_model, "save", lambda *_, **__: None)
-    monkeypatch.setattr(saved_model, "oldest_serving", refuse)
+    monkeypatch.setattr(to_saved_model, "oldest_serving", refuse)
     with pytest.raises(InputError, match="No server"):
         save(translator, tmp_path / "1")
     assert listing(tmp_path) == []
@@ -163,7 +164,9 @@ def test_a_quantized_model(small_translator, tmp_path, monkeypatch):
         ]
 
     # A new process takes seconds.
-    monkeypatch.setattr(saved_model, "translate_in_subprocess", translate_here)
+    monkeypatch.setattr(
+        to_saved_model, "translate_in_subprocess", translate_here
+    )
     path = save(translator, tmp_path / "1", ["dog"], ["serving_default"])
     weights = tf.train.load_checkpoint(str(path / "variables/variables"))
     types = weights.get_variable_to_dtype_map().values()
@@ -201,7 +204,7 @@ def test_scores_that_are_not_finite_are_refused(
 ):
     for weight in small_translator.model.weights:
         weight.assign(tf.fill(weight.shape, 1e30))  # overflows
-    fake_export(monkeypatch, small_translator.translate(saved_model.PROBES))
+    fake_export(monkeypatch, small_translator.translate(to_saved_model.PROBES))
     with pytest.raises(InputError, match="must be finite. Received: score="):
         save(small_translator, tmp_path / "1")
     assert listing(tmp_path) == []
