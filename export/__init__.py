@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _PATHS = {
     "client": "client:",
-    "saved_model": "saved_model:",
-    "serving_kit": "serving_kit:",
-    "save": "saved_model:save",
-    "save_ctranslate2": "ctranslate2:save_ctranslate2",
-    "save_huggingface": "huggingface:save_huggingface",
+    "save": "saved_model.to_saved_model:save",
+    "save_ctranslate2": "to_ctranslate2:save_ctranslate2",
+    "save_huggingface": "to_hugging_face:save_huggingface",
     "save_litert": "litert:save_litert",
-    "translate_in_subprocess": "saved_model:translate_in_subprocess",
-    "write_kit": "serving_kit:write_kit",
+    "translate_in_subprocess": (
+        "saved_model.to_saved_model:translate_in_subprocess"
+    ),
+    "write_kit": "saved_model.serving_kit:write_kit",
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)
