@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from keras_transformer.config import TransformerConfig as TransformerConfig
     from keras_transformer.decoding.settings import BeamSearch as BeamSearch
     from keras_transformer.decoding.settings import Sampling as Sampling
-    from keras_transformer.inference import run as run
-    from keras_transformer.inference.run import Run as Run
+    from keras_transformer.inference.run_folder import Run as Run
     from keras_transformer.inference.translator import Translator as Translator
     from keras_transformer.losses import (
         LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,
@@ -72,7 +71,6 @@ _PATHS = {
     "parsing": "tasks.parsing:",
     "plotting": "plotting:",
     "presets": "presets:",
-    "run": "inference.run:",
     "schedules": "schedules:",
     "tasks": "tasks:",
     "text": "text:",
@@ -83,7 +81,7 @@ _PATHS = {
     "InputError": "support.errors:InputError",
     "LabelSmoothedCrossEntropy": "losses:LabelSmoothedCrossEntropy",
     "Perplexity": "metrics:Perplexity",
-    "Run": "inference.run:Run",
+    "Run": "inference.run_folder:Run",
     "Sampling": "decoding.settings:Sampling",
     "TokenAccuracy": "metrics:TokenAccuracy",
     "TokenNLL": "metrics:TokenNLL",

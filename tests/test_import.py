@@ -24,9 +24,9 @@ sys.meta_path.insert(0, NoTensorFlow())
 """
 USE_WITHOUT_TENSORFLOW = """
 import keras_transformer
-import keras_transformer.inference.texts, keras_transformer.tasks
+import keras_transformer.inference.opening, keras_transformer.tasks
 import keras_transformer.text, keras_transformer.text.pair
-assert not {"keras", "tensorflow"} & set(sys.modules)
+assert not {"h5py", "keras", "tensorflow"} & set(sys.modules)
 
 import keras
 import numpy as np

@@ -123,7 +123,12 @@ def test_what_translates_with_litert_knows_no_tensorflow():
     pattern = "keras_transformer/litert/*.py"
     for module in ("tensorflow", "keras"):
         assert not importers(module, pattern)
-    for name in ("model", "layers", "inference.translator", "inference.run"):
+    for name in (
+        "model",
+        "layers",
+        "inference.translator",
+        "inference.run_folder",
+    ):
         assert not importers(f"keras_transformer.{name}", pattern)
     found = importers("ai_edge_litert", "keras_transformer/**/*.py")
     assert found == {"keras_transformer/litert/decoder.py"}

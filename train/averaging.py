@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-from keras_transformer.inference.run import step_of
+from keras_transformer.inference.run_folder import step_of
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free

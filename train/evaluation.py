@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_transformer.flops import training_flops
 from keras_transformer.inference.pipeline import mean_log_probs
-from keras_transformer.inference.run import Run
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.texts import BaseTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.metrics import TokenNLL

@@ -1,6 +1,6 @@
 """Writes a run folder; every file in it is written atomically.
 
-`keras_transformer/inference/run.py` lists the files and reads them.
+`keras_transformer/inference/run_folder.py` lists the files and reads them.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import keras
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run import FORMAT, Run, step_of
+from keras_transformer.inference.run_folder import FORMAT, Run, step_of
 from keras_transformer.support.files import (
     atomic_folder,
     atomic_write,
@@ -57,14 +57,15 @@ class TrainingRun(Run):
         """
         with atomic_folder(path) as folder:
             run = cls(
-                folder,
-                config,
-                recipe,
-                tokenizer,
-                statistics or {},
-                uuid.uuid4().hex,
-                task or TranslationTask(),
-                search,
+                path=folder,
+                config=config,
+                recipe=recipe,
+                tokenizer=tokenizer,
+                tokenizer_digest=tokenizer.digest,
+                statistics=statistics or {},
+                id=uuid.uuid4().hex,
+                task=task or TranslationTask(),
+                search=search,
             )
             (folder / "checkpoints").mkdir()
             tokenizer.save_files(folder)

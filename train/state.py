@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transformer.inference.run import Run
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 

@@ -27,6 +27,7 @@ from keras_transformer.cli.options import (
 )
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS, ForeignModel
+from keras_transformer.inference.run_folder import step_of
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
@@ -183,7 +184,7 @@ def evaluate(options: argparse.Namespace) -> None:
     translator = open_translator(options)
     checkpoints = translator.checkpoints
     # Training may replace them meanwhile.
-    steps = [kt.run.step_of(checkpoint) for _, checkpoint in checkpoints]
+    steps = [step_of(checkpoint) for _, checkpoint in checkpoints]
     print(f"decoding {options.split} of {corpus.name}")
     results, hypotheses = evaluation.evaluate(
         translator,

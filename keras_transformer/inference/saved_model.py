@@ -3,13 +3,19 @@
 It needs TensorFlow and tensorflow-text, as TensorFlow Serving has them.
 """
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.inference.model_folder import (
+    ExportFolder,
+    recorded_recipe,
+    recorded_task,
+)
 from keras_transformer.inference.signatures import (
     Arrays,
     Signature,
@@ -77,6 +83,61 @@ def read_metadata(path: Path) -> dict[str, Any]:
     return metadata
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SavedModelFolder(ExportFolder):
+    """A SavedModel, by its metadata."""
+
+    identifying_files = (_FILE, "variables/variables.index")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike) -> "SavedModelFolder":
+        """Reads the metadata of a SavedModel, of the newest version if several.
+
+        Raises:
+            InputError: If the metadata are damaged.
+        """
+        folder = newest_version(Path(path))
+        metadata = read_metadata(folder)
+        return cls(
+            path=folder,
+            metadata=metadata,
+            task=recorded_task(metadata),
+            recipe=recorded_recipe(metadata),
+            search=_recorded_search(metadata, folder),
+        )
+
+    def check_settings(
+        self, search: Search | None, num_translations: int | None
+    ) -> None:
+        if search is not None:
+            raise InputError(
+                "A SavedModel translates with the search that it was exported "
+                f"with. Received: search={search}. Use the run, or export it "
+                "again."
+            )
+        if None not in (num_translations, self.num_translations):
+            _check_count(self.path, num_translations, self.num_translations)
+
+
+def _check_count(path: Path, count: int, exported: int) -> None:
+    if not integer_from(1, exported).accepts(count):
+        raise InputError(
+            f"{path} was exported with {exported} translations per text. "
+            f"Received: num_translations={count}. Choose as many or fewer, or "
+            "export the run again."
+        )
+
+
+def _recorded_search(
+    metadata: dict[str, Any], folder: Path
+) -> BeamSearch | None:
+    """Returns the beam search of an export, None if it is another search."""
+    search = metadata.get("search", {})
+    if "beam_size" not in search:
+        return None
+    return BeamSearch.from_dict(search, str(folder))
+
+
 class SavedModelTranslator(BaseTranslator):
     """Translates text with a SavedModel that `export` wrote.
 
@@ -124,18 +185,9 @@ class SavedModelTranslator(BaseTranslator):
         exported = outputs[self.task.output].shape[1]
         if num_translations is None:
             num_translations = exported
-        if not integer_from(1, exported).accepts(num_translations):
-            raise InputError(
-                f"{path} was exported with {exported} translations per text. "
-                f"Received: num_translations={num_translations}. Choose as "
-                "many or fewer, or export the run again."
-            )
+        _check_count(path, num_translations, exported)
         self.num_translations: int = num_translations
-        # Unknown, if it was exported with other settings than of beam search.
-        search = metadata.get("search", {})
-        self.search = None
-        if "beam_size" in search:
-            self.search = BeamSearch.from_dict(search, str(path))
+        self.search = _recorded_search(metadata, path)
         self.dtype: str | None = metadata.get("dtype")
         self.max_length = metadata.get("max_length")
         self.version = int(path.name) if path.name.isdecimal() else 1

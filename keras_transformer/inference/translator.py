@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras_transformer.decoding import sequence_scores
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.pipeline import Pipeline
-from keras_transformer.inference.run import Run
+from keras_transformer.inference.run_folder import Run, check_same_tokenizer
 from keras_transformer.inference.texts import (
     BaseTranslator,
     Score,
@@ -136,12 +136,7 @@ class Translator(BaseTranslator):
         """
         given = [run] if isinstance(run, str | os.PathLike | Run) else run
         runs = [one if isinstance(one, Run) else Run.open(one) for one in given]
-        if len({(one.tokenizer.digest, one.task.name) for one in runs}) != 1:
-            raise InputError(
-                "Runs that translate together must have the same task and "
-                "tokenizer: train the second with --init-from. Received: "
-                f"{', '.join(str(one.path) for one in runs) or 'no run'}"
-            )
+        check_same_tokenizer(runs)
         checkpoints = [(one, one.find_checkpoint(checkpoint)) for one in runs]
         models = [one.load_model(path, dtype) for one, path in checkpoints]
         task = task or runs[0].task

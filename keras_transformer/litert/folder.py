@@ -1,10 +1,16 @@
 """Reads and checks what a folder for LiteRT has."""
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.inference.model_folder import (
+    ExportFolder,
+    recorded_recipe,
+    recorded_task,
+)
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
@@ -26,14 +32,56 @@ _KINDS = {
 }
 
 
-def open_folder(path: Path) -> tuple[dict[str, Any], Vocabulary]:
-    """Returns the metadata and the vocabulary of a folder.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LiteRTFolder(ExportFolder):
+    """An export for LiteRT, by its metadata."""
+
+    identifying_files = (METADATA_FILE,)  # it has the digest of the model
+
+    @classmethod
+    def read(cls, path: str | os.PathLike) -> "LiteRTFolder":
+        """Reads the metadata of a folder, and checks them.
+
+        Raises:
+            InputError: If it was not exported for LiteRT, or by another
+                version.
+        """
+        metadata = read_metadata(path)
+        return cls(
+            path=Path(path),
+            metadata=metadata,
+            task=recorded_task(metadata),
+            recipe=recorded_recipe(metadata),
+            search=default_search(metadata),
+        )
+
+    def check_settings(
+        self, search: Search | None, num_translations: int | None
+    ) -> None:
+        search = search or self.search
+        largest = self.metadata["largest_beam_size"]
+        if not isinstance(search, BeamSearch):
+            raise InputError(
+                "A model for LiteRT has beam search only. Received: "
+                f"search={search}. Sampling needs the run or a SavedModel."
+            )
+        if search.beam_size > largest:
+            raise InputError(
+                f"{self.path} was exported for a beam size of at most "
+                f"{largest}. Received: beam_size={search.beam_size}. Export "
+                f"the run again with --beam-size {search.beam_size}."
+            )
+        if num_translations is not None:
+            search.returning(num_translations)
+
+
+def open_tokenizer(folder: LiteRTFolder) -> Vocabulary:
+    """Returns the vocabulary of a folder, after a check of all its files.
 
     Raises:
-        InputError: If the folder lacks a file, a file is damaged or of
-            another export, or another version wrote it.
+        InputError: If a file is not there, damaged or of another export.
     """
-    metadata = read_metadata(path)
+    path, metadata = folder.path, folder.metadata
     _check_model(path / MODEL_FILE, metadata["model_sha256"])
     tokenizer = open_vocabulary(path)
     if tokenizer.digest != metadata["tokenizer_sha256"]:
@@ -43,7 +91,7 @@ def open_folder(path: Path) -> tuple[dict[str, Any], Vocabulary]:
             f"{metadata['tokenizer_sha256']!s:.12}. Received: "
             f"{tokenizer.digest:.12}. Export the model again."
         )
-    return metadata, tokenizer
+    return tokenizer
 
 
 def read_metadata(path: str | os.PathLike) -> dict[str, Any]:

@@ -23,10 +23,9 @@ from keras_transformer.inference.texts import (
     read_sources,
 )
 from keras_transformer.litert import MODEL_FILE
-from keras_transformer.litert.folder import default_search, open_folder
+from keras_transformer.litert.folder import LiteRTFolder, open_tokenizer
 from keras_transformer.litert.pipeline import Ids, Model, Pipeline
 from keras_transformer.litert.search import SpecialIds
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks.translation import TranslationTask
@@ -109,30 +108,24 @@ class LiteRTTranslator(BaseTranslator):
             InputError: If the folder lacks a file, a file is damaged or of
                 another version, or the search is not possible.
         """
-        path = Path(path)
-        metadata, tokenizer = open_folder(path)
-        if search is None:
-            search = default_search(metadata)
-        largest = metadata["largest_beam_size"]
-        if not isinstance(search, BeamSearch):
-            raise InputError(
-                "A model for LiteRT has beam search only. Received: "
-                f"search={search}. Sampling needs the run or a SavedModel."
-            )
-        if search.beam_size > largest:
-            raise InputError(
-                f"{path} was exported for a beam size of at most {largest}. "
-                f"Received: beam_size={search.beam_size}. Export the run again "
-                f"with --beam-size {search.beam_size}."
-            )
+        folder = LiteRTFolder.read(path)
+        folder.check_settings(search, num_translations)
+        tokenizer = open_tokenizer(folder)
+        search = search or folder.search
         if num_translations is None:
-            known = metadata["num_translations"]
-            num_translations = min(known, search.beam_size)
+            num_translations = min(folder.num_translations, search.beam_size)
         search = search.returning(num_translations)
         if threads is None:
             threads = available_cores()
         check_values(POSITIVE_INTEGER, threads=threads)
-        return cls(path, metadata, tokenizer, search, num_translations, threads)
+        return cls(
+            folder.path,
+            folder.metadata,
+            tokenizer,
+            search,
+            num_translations,
+            threads,
+        )
 
     def translate(
         self,

@@ -11,7 +11,7 @@ from commands import Result, write_corpus
 from keras_transformer import cli
 from keras_transformer.cli import arguments, inference
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run import Run
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.texts import BaseTranslator, Score, Translation
 from keras_transformer.inference.translator import (
     TranslationAttention,

@@ -11,7 +11,7 @@ from commands import check_refused, write_corpus
 
 from keras_transformer import cli
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run import Run
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import TranslationTask

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.inference.run import Run
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
 from keras_transformer.train.run import TrainingRun

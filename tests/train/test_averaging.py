@@ -5,7 +5,7 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import BeamSearch, Tokenizer
-from keras_transformer.inference.run import step_of
+from keras_transformer.inference.run_folder import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.averaging import average
 from keras_transformer.train.run import TrainingRun

@@ -12,7 +12,7 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 import keras_transformer as kt
-from keras_transformer.inference.run import step_of
+from keras_transformer.inference.run_folder import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.train.run import (

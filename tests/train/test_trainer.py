@@ -9,7 +9,7 @@ import tensorflow as tf
 from digits import TINY
 from states import read_state
 
-from keras_transformer.inference.run import step_of
+from keras_transformer.inference.run_folder import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.train import callbacks, resume, state, trainer

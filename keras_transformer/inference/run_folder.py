@@ -16,60 +16,51 @@ import dataclasses
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import h5py
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.model import Transformer
+from keras_transformer.inference.model_folder import ModelFolder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_kinds, read_json
-from keras_transformer.tasks import Task, find_task
+from keras_transformer.tasks import find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 
+if TYPE_CHECKING:
+    from keras_transformer.model import Transformer
+
 FORMAT = 3
+_KINDS = {
+    **dict.fromkeys(("model", "recipe", "statistics"), dict),
+    **dict.fromkeys(("id", "task", "tokenizer"), str),
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A run folder.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFolder(ModelFolder):
+    """What a run folder says of itself.
 
     Args:
-        path: The folder.
         config: The architecture.
-        recipe: How it is trained, as plain values.
-        tokenizer: The tokenizer.
         statistics: What is known of the training data.
         id: Random id that is recorded in the run's checkpoints.
-        task: What the model is trained for.
-        search: What this model is used with by default. None: the task's.
+        tokenizer_digest: The `digest` of its tokenizer.
     """
 
-    path: Path
     config: TransformerConfig
-    recipe: dict[str, Any]
-    tokenizer: Vocabulary
     statistics: dict[str, Any]
     id: str
-    task: Task
-    search: BeamSearch | None = None
+    tokenizer_digest: str
 
     @classmethod
-    def open(
-        cls, path: str | os.PathLike, target_language: str | None = None
-    ) -> "Run":
-        """Reads the folder of a run.
-
-        Args:
-            path: The folder.
-            target_language: As in `LookupVocabulary.translating_to`. Default:
-                that of the run.
+    def read(cls, path: str | os.PathLike) -> "RunFolder":
+        """Reads the `config.json` of a run, and checks it.
 
         Raises:
-            InputError: If it is not a run, was written by another version, or
-                its vocabulary does not have the language.
+            InputError: If the folder is not a run, or another version wrote
+                it.
         """
         path = Path(path)
         file = path / "config.json"
@@ -81,47 +72,35 @@ class Run:
                 "config.json, and a folder that was exported for LiteRT a "
                 f"keras_transformer.json. Received: {path} ({error.strerror})"
             ) from error
-        found = values.get("format") if isinstance(values, dict) else None
+        version = values.get("format") if isinstance(values, dict) else None
         if isinstance(values, dict) and "model_type" in values:
             raise InputError(
                 f"{path} must be a run. Received: a model of Hugging Face. Use "
                 f"`keras-transformer import {path} --output RUN` first."
             )
-        if found != FORMAT:
+        if version != FORMAT:
             raise InputError(
                 f"{path} must be a run of format {FORMAT}. Received: "
-                f"format={found!r}. It was written by another "
+                f"format={version!r}. It was written by another "
                 "version: use that version, or train again."
             )
-        kinds = dict(model=dict, recipe=dict, statistics=dict)
-        kinds |= dict.fromkeys(("id", "task", "tokenizer"), str)
-        check_kinds(file, values, kinds)
+        check_kinds(file, values, _KINDS)
         search = values.get("search")
         if search is not None:
             search = BeamSearch.from_dict(search, str(file))
-        tokenizer = open_vocabulary(path)
-        if tokenizer.digest != values["tokenizer"]:
-            raise InputError(
-                f"{', '.join(tokenizer.files())} in {path} must be the "
-                "tokenizer that the run was created with, of SHA-256 "
-                f"{values['tokenizer'][:12]}. Received: "
-                f"{tokenizer.digest[:12]}. Restore the right file."
-            )
-        if target_language is not None:
-            tokenizer = tokenizer.translating_to(target_language)
-            values["recipe"]["target"] = target_language.strip("<>")
-        return cls(
+        return RunFolder(
             path=path,
             config=TransformerConfig.from_dict(values["model"]),
-            tokenizer=tokenizer,
+            recipe=values["recipe"],
+            statistics=values["statistics"],
+            id=values["id"],
             task=find_task(values["task"]),
             search=search,
-            **{name: values[name] for name in ("recipe", "statistics", "id")},
+            tokenizer_digest=values["tokenizer"],
         )
 
     @property
     def default_search(self) -> BeamSearch:
-        """Settings of the search, unless a caller has others."""
         return self.search or self.task.search
 
     def checkpoints(self) -> list[Path]:
@@ -211,9 +190,67 @@ class Run:
             )
         return named[wanted]
 
+    @property
+    def step(self) -> int:
+        """Updates of the newest checkpoint; 0 if there is none."""
+        return max(map(step_of, self.checkpoints()), default=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run(RunFolder):
+    """A run folder, with its tokenizer.
+
+    Args:
+        path: The folder.
+        task: What the model is trained for.
+        recipe: How it is trained, as plain values.
+        search: What this model is used with by default. None: the task's.
+        config: The architecture.
+        statistics: What is known of the training data.
+        id: Random id that is recorded in the run's checkpoints.
+        tokenizer_digest: The `digest` of the tokenizer.
+        tokenizer: The tokenizer.
+    """
+
+    tokenizer: Vocabulary
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike, target_language: str | None = None
+    ) -> "Run":
+        """Reads the folder of a run.
+
+        Args:
+            path: The folder.
+            target_language: As in `LookupVocabulary.translating_to`. Default:
+                that of the run.
+
+        Raises:
+            InputError: If it is not a run, was written by another version, or
+                its vocabulary does not have the language.
+        """
+        values = vars(cls.read(path))
+        digest = values["tokenizer_digest"]
+        tokenizer = open_vocabulary(path)
+        if tokenizer.digest != digest:
+            raise InputError(
+                f"{', '.join(tokenizer.files())} in {path} must be the "
+                "tokenizer that the run was created with, of SHA-256 "
+                f"{digest[:12]}. Received: {tokenizer.digest[:12]}. Restore "
+                "the right file."
+            )
+        if target_language is not None:
+            tokenizer = tokenizer.translating_to(target_language)
+            target = target_language.strip("<>")
+            values |= dict(
+                recipe={**values["recipe"], "target": target},
+                tokenizer_digest=tokenizer.digest,
+            )
+        return cls(**values, tokenizer=tokenizer)
+
     def load_model(
         self, checkpoint: Path | None = None, dtype: str | None = None
-    ) -> Transformer:
+    ) -> "Transformer":
         """Returns the model with the weights of a checkpoint.
 
         Args:
@@ -225,16 +262,20 @@ class Run:
         Raises:
             InputError: If there is no checkpoint, or it cannot be read.
         """
+        from keras_transformer.model import Transformer
+
         model = Transformer(self.config, dtype=dtype)
         self.load_weights(model, checkpoint or self.find_checkpoint())
         return model
 
-    def load_weights(self, model: Transformer, checkpoint: Path) -> None:
+    def load_weights(self, model: "Transformer", checkpoint: Path) -> None:
         """Loads the weights of a checkpoint into a model.
 
         Raises:
             InputError: If it cannot be read, or belongs to another run.
         """
+        import h5py
+
         try:
             with h5py.File(checkpoint) as file:
                 owner = file.attrs["run"]
@@ -253,10 +294,15 @@ class Run:
                 "Restore the right file."
             )
 
-    @property
-    def step(self) -> int:
-        """Updates of the newest checkpoint; 0 if there is none."""
-        return max(map(step_of, self.checkpoints()), default=0)
+
+def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:
+    """Raises InputError unless the models of runs can translate together."""
+    if len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1:
+        raise InputError(
+            "Runs that translate together must have the same task and "
+            "tokenizer: train the second with --init-from. Received: "
+            f"{', '.join(str(run.path) for run in runs) or 'no run'}"
+        )
 
 
 def step_of(checkpoint: Path) -> int:
@@ -264,5 +310,7 @@ def step_of(checkpoint: Path) -> int:
     numbered = re.match(r"step-(\d+)", checkpoint.name)
     if numbered:
         return int(numbered[1])
+    import h5py
+
     with h5py.File(checkpoint) as file:
         return int(file.attrs["step"])

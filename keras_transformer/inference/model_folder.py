@@ -1,0 +1,124 @@
+"""What folders with models say of themselves, read without TensorFlow."""
+
+import abc
+import dataclasses
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import Task, find_task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFolder:
+    """A folder with a model: a run, or what `export` wrote.
+
+    Args:
+        path: The folder. Of a SavedModel, that of the newest version.
+        task: What the model is trained for.
+        recipe: How it was trained, as plain values; {} if it is not recorded.
+        search: The beam search that is recorded, if any.
+    """
+
+    path: Path
+    task: Task
+    recipe: Mapping[str, Any]
+    search: BeamSearch | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the model: that of its folder, which may be a version's."""
+        folder = self.path.resolve()
+        return folder.parent.name if folder.name.isdecimal() else folder.name
+
+    @property
+    def default_search(self) -> BeamSearch | None:
+        """Settings of the search, unless a caller has others.
+
+        None if the search of a SavedModel is unknown or not a beam search.
+        """
+        return self.search
+
+    @property
+    def num_translations(self) -> int | None:
+        """Translations returned per text by default, if it is known."""
+        return 1
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target language, as far as they are recorded."""
+        return self.recipe.get("source"), self.recipe.get("target")
+
+    def training_data(self) -> list[str]:
+        """Returns the data of the training, as `open_corpus` takes them.
+
+        Raises:
+            InputError: If they are not recorded, or not there any more.
+        """
+        name = self.recipe.get("data")
+        if name is None:
+            raise InputError(
+                f"{self.path} does not say what it was trained on. Name the "
+                "data. Received: data=None"
+            )
+        if name == "embedded" or name.startswith("tfds:"):
+            return [name]
+        if os.path.exists(name):
+            return [name]
+        for space in re.finditer(" ", name):  # between two files
+            pair = [name[: space.start()], name[space.end() :]]
+            if all(map(os.path.isfile, pair)):
+                return pair
+        raise InputError(
+            f"The data that {self.path} was trained on are not there. Name "
+            f"them. Received: data={name!r}"
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportFolder(ModelFolder, abc.ABC):
+    """A folder that `keras-transformer export` wrote.
+
+    Args:
+        metadata: What its `keras_transformer.json` has.
+    """
+
+    metadata: Mapping[str, Any]
+    # The files that differ between any two exports.
+    identifying_files: ClassVar[tuple[str, ...]]
+
+    @property
+    def num_translations(self) -> int | None:
+        return self.metadata.get("num_translations")
+
+    @abc.abstractmethod
+    def check_settings(
+        self, search: Search | None, num_translations: int | None
+    ) -> None:
+        """Checks a search and a number of translations, if they are not None.
+
+        Raises:
+            InputError: If the model was not exported for them.
+        """
+
+
+def first_run(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns what an export has recorded of its (first) run."""
+    for run in metadata.get("runs", ()):
+        return run if isinstance(run, dict) else {}
+    return {}
+
+
+def recorded_recipe(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the recipe of the run of an export."""
+    recipe = first_run(metadata).get("recipe")
+    return recipe if isinstance(recipe, dict) else {}
+
+
+def recorded_task(metadata: Mapping[str, Any]) -> Task:
+    """Returns the task of the run of an export, by default translation."""
+    return find_task(first_run(metadata).get("task", "translation"))

@@ -1,0 +1,194 @@
+"""Opens whatever has a model: runs, SavedModels, exports for LiteRT.
+
+What can be checked without TensorFlow is checked before it is imported.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from keras_transformer import litert
+from keras_transformer.decoding.settings import Search
+from keras_transformer.inference import saved_model
+from keras_transformer.inference.model_folder import ExportFolder, ModelFolder
+from keras_transformer.inference.run_folder import (
+    Run,
+    RunFolder,
+    check_same_tokenizer,
+)
+from keras_transformer.inference.saved_model import (
+    SavedModelFolder,
+    SavedModelTranslator,
+)
+from keras_transformer.inference.texts import BaseTranslator
+from keras_transformer.litert.folder import LiteRTFolder
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.tasks import Task
+
+
+def read_folder(path: str | os.PathLike) -> ModelFolder:
+    """Returns what a folder with a model says of itself.
+
+    Raises:
+        InputError: If it has no model, or its description is invalid.
+    """
+    path = Path(path)
+    if litert.is_export(path):
+        return LiteRTFolder.read(path)
+    if saved_model.is_export(path):
+        return SavedModelFolder.read(path)
+    if not (path / "config.json").is_file():
+        problem = "has none" if path.is_dir() else "is not there"
+        if path.is_file():
+            problem = "is a file"
+        raise InputError(
+            "A run folder, which `keras-transformer train`, `average` and "
+            "`import` write, has a config.json, a SavedModel a "
+            "saved_model.pb, and a folder exported for LiteRT a "
+            f"keras_transformer.json. Received: {path}, which {problem}"
+        )
+    return RunFolder.read(path)
+
+
+def read_run(path: str | os.PathLike) -> RunFolder:
+    """Returns what a run folder says of itself.
+
+    Raises:
+        InputError: If the folder is not a run, or another version wrote it.
+    """
+    path = Path(path)
+    if litert.is_export(path) or saved_model.is_export(path):
+        raise InputError(
+            "This needs a run: exports work with translate, evaluate, score "
+            f"and serve. Received: {path}, which is an export"
+        )
+    return read_folder(path)
+
+
+def read_export(path: str | os.PathLike) -> ExportFolder:
+    """Returns what a SavedModel or an export for LiteRT says of itself.
+
+    Raises:
+        InputError: If the folder is neither, or is damaged.
+    """
+    path = Path(path)
+    if litert.is_export(path) or saved_model.is_export(path):
+        return read_folder(path)
+    raise InputError(
+        "The model must be a SavedModel or a folder for LiteRT, which "
+        f"`keras-transformer export` writes. Received: {path}"
+    )
+
+
+def check_folders(
+    folders: Sequence[ModelFolder],
+    *,
+    search: Search | None = None,
+    num_translations: int | None = None,
+    checkpoint: str | int | None = None,
+    dtype: str | None = None,
+    target_language: str | None = None,
+    task: Task | None = None,
+) -> None:
+    """Checks the arguments of `open_translator`, without TensorFlow.
+
+    Args:
+        folders: From `read_folder`.
+        search: As in `open_translator`.
+        num_translations: As in `open_translator`.
+        checkpoint: As in `open_translator`.
+        dtype: As in `open_translator`.
+        target_language: As in `open_translator`.
+        task: As in `open_translator`.
+
+    Raises:
+        InputError: If there is no folder, or they cannot be opened so.
+    """
+    if not folders:
+        raise InputError("A translator needs a model. Received: no folder")
+    exports = [x for x in folders if isinstance(x, ExportFolder)]
+    if not exports:
+        check_same_tokenizer(folders)
+        for folder in folders:
+            folder.find_checkpoint(checkpoint)
+        search = search or folders[0].default_search
+        search.returning(1 if num_translations is None else num_translations)
+        return
+    options = dict(
+        checkpoint=checkpoint,
+        dtype=dtype,
+        target_language=target_language,
+        task=task,
+    )
+    changed = [f"{x}={y}" for x, y in options.items() if y is not None]
+    if changed or len(folders) > 1:
+        paths = [str(folder.path) for folder in folders]
+        raise InputError(
+            "An export is used alone, as it was exported: with its checkpoint, "
+            "language, type and kind of search. Leave out other options, or "
+            "use the run; `export RUN1 RUN2` makes one of several. Received: "
+            + ", ".join([*paths, *changed])
+        )
+    (export,) = exports
+    export.check_settings(search, num_translations)
+
+
+def open_translator(
+    paths: str | os.PathLike | Sequence[str | os.PathLike],
+    *,
+    search: Search | None = None,
+    num_translations: int | None = None,
+    checkpoint: str | int | None = None,
+    dtype: str | None = None,
+    target_language: str | None = None,
+    task: Task | None = None,
+) -> BaseTranslator:
+    """Opens a run, several runs, or an export, and returns its translator.
+
+    Args:
+        paths: The folder of a run, a SavedModel or an export for LiteRT, or
+            those of several runs with the same tokenizer, whose models
+            translate together.
+        search: Settings of the search. Default: those of the (first) folder.
+            A SavedModel has no others.
+        num_translations: Translations returned per text. Default: 1 of a run,
+            of an export as many as it was exported with.
+        checkpoint: Of runs: a step, `"best"` or `"last"`, the default.
+        dtype: Of runs: of the weights and the computation. Default: float32.
+        target_language: Of runs: as in `Run.open`.
+        task: Of runs: as in `Translator`. Default: the run's.
+
+    Raises:
+        InputError: If a folder cannot be opened, or not so.
+    """
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    folders = [read_folder(path) for path in paths]
+    check_folders(
+        folders,
+        search=search,
+        num_translations=num_translations,
+        checkpoint=checkpoint,
+        dtype=dtype,
+        target_language=target_language,
+        task=task,
+    )
+    first = folders[0]
+    if isinstance(first, LiteRTFolder):
+        return litert.LiteRTTranslator.open(
+            first.path, search, num_translations
+        )
+    import_tensorflow_quietly()
+    if isinstance(first, SavedModelFolder):
+        return SavedModelTranslator.open(first.path, num_translations)
+    from keras_transformer.inference.translator import Translator
+
+    return Translator.open(
+        [Run.open(folder.path, target_language) for folder in folders],
+        checkpoint,
+        search,
+        1 if num_translations is None else num_translations,
+        dtype or "float32",
+        task,
+    )
