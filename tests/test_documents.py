@@ -108,7 +108,10 @@ def test_guide_programs(readme):
     run.save_best(model, 1, 0.0)
     names = {}
     with inside(folder):
-        for program in blocks("docs/guide.md", "python"):
+        for program in [
+            *blocks("docs/guide.md", "python"),
+            *blocks("docs/layers.md", "python"),
+        ]:
             # tests/layers/test_block.py registers these names too.
             exec(program.replace("my_project", "guide"), names)
 
@@ -144,7 +147,7 @@ def test_guide_programs(readme):
 
 def test_sublayers_of_the_guide_are_those_that_are_tested():
     tested = read("tests/layers/test_block.py")
-    shown = [b for b in blocks("docs/guide.md", "python") if "my_project" in b]
+    shown = [b for b in blocks("docs/layers.md", "python") if "my_project" in b]
     *shown, _ = shown  # the last is the attention of the next test
     assert len(shown) == 2
     for block in shown:
@@ -154,7 +157,7 @@ def test_sublayers_of_the_guide_are_those_that_are_tested():
 
 def guide_program(part):
     """Returns the block of the guide that contains a text."""
-    (found,) = [b for b in blocks("docs/guide.md", "python") if part in b]
+    (found,) = [b for b in blocks("docs/layers.md", "python") if part in b]
     return found
 
 
@@ -204,7 +207,9 @@ def test_lora_of_the_guide(tmp_path):
 
 
 def test_migration_table():
-    table = read("docs/guide.md").partition("| `mha = ")[2].partition("\n\n")[0]
+    table = (
+        read("docs/layers.md").partition("| `mha = ")[2].partition("\n\n")[0]
+    )
     rows = [re.findall("`([^`]*)`", row) for row in table.splitlines()[2:]]
     constructors, *calls, weights = rows
     random = np.random.default_rng(0)
@@ -275,11 +280,21 @@ def test_every_program_is_run():
     counts = {d: len(blocks(d, "python")) for d in DOCUMENTS}
     # They need a server and a downloaded model.
     not_run = {"docs/serving.md", "docs/import.md"}
-    tested = {"README.md", "docs/guide.md", "docs/training.md"}
+    tested = {
+        "README.md",
+        "docs/guide.md",
+        "docs/layers.md",
+        "docs/training.md",
+    }
     tested |= {"docs/own-data.md", *not_run}
     # By test_parse, test_litert_specification, test_to_ctranslate2 and
     # test_translating.
-    tested |= {"docs/parsing.md", "docs/litert.md", "docs/ctranslate2.md"}
+    tested |= {
+        "docs/parsing.md",
+        "docs/litert-format.md",
+        "docs/litert.md",
+        "docs/ctranslate2.md",
+    }
     tested |= {"docs/bulk.md"}
     assert {d for d, count in counts.items() if count} == tested
 

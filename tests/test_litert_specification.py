@@ -1,4 +1,4 @@
-"""What docs/litert.md says of the two signatures is enough to use them."""
+"""What docs/litert-format.md says of the two signatures is enough to use them."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def folder(tokenizer, tmp_path_factory):
 @pytest.fixture(scope="module")
 def program(folder):
     """The names that the program of the page leaves."""
-    *_, source = blocks("docs/litert.md", "python")
+    (source,) = blocks("docs/litert-format.md", "python")
     assert source.count('"en-de"') == 1
     names = {}
     exec(source.replace('"en-de"', repr(str(folder))), names)
@@ -88,7 +88,7 @@ def test_the_program_of_the_page_translates(folder, program, beam_size, form):
 
 
 def test_the_first_program_of_the_page(folder):
-    source, _ = blocks("docs/litert.md", "python")
+    (source,) = blocks("docs/litert.md", "python")
     names = {}
     exec(source.replace('"en-de"', repr(str(folder))), names)
     translate, sentences = names["translator"], names["sentences"]
@@ -99,7 +99,7 @@ def test_the_first_program_of_the_page(folder):
 
 def test_tables_name_all_inputs_and_outputs(folder):
     model = Interpreter(str(folder / "model.tflite"))
-    sections = re.split("^##+ ", read("docs/litert.md"), flags=re.M)
+    sections = re.split("^##+ ", read("docs/litert-format.md"), flags=re.M)
     for name in ("encode", "decode_step"):
         (section,) = [
             s for s in sections if s.startswith(f"Signature `{name}`")
@@ -129,7 +129,9 @@ def generic(names):
 
 
 def test_the_page_has_the_keys_of_the_metadata(folder):
-    table = re.search(r"^\| key .*\n(?:\|.*\n)+", read("docs/litert.md"), re.M)
+    table = re.search(
+        r"^\| key .*\n(?:\|.*\n)+", read("docs/litert-format.md"), re.M
+    )
     found = json.loads((folder / "keras_transformer.json").read_text("utf-8"))
     assert first_cells(table[0]) <= set(found)
     (row,) = (line for line in table[0].splitlines() if "`search`" in line)

@@ -46,7 +46,7 @@ def save_litert(
     It has `model.tflite` with the signatures `encode` and `decode_step`, the
     files of the tokenizer, `keras_transformer.json` with metadata, and a
     README. `keras_transformer.litert.LiteRTTranslator` translates with it;
-    `docs/litert.md` says what a program in another language must do.
+    `docs/litert-format.md` says what a program in another language must do.
 
     The folder is written beside `path`, opened with LiteRT, and moved to
     `path` only if its log-probabilities of given texts are those of the

@@ -1,4 +1,4 @@
-"""Other sub-layers: pre-norm and a gated network, as in docs/guide.md."""
+"""Other sub-layers: pre-norm and a gated network, as in docs/layers.md."""
 
 import inspect
 

@@ -173,7 +173,7 @@ def test_a_quantized_model(small_translator, tmp_path, monkeypatch):
     count = sum(weight.dtype == "int8" for weight in model.weights)
     assert list(types).count(tf.int8) == count > 0
 
-    # What docs/guide.md says of Keras' own files.
+    # What docs/layers.md says of Keras' own files.
     model.save(tmp_path / "a.keras")
     with pytest.raises(ValueError, match="objects could not be loaded"):
         keras.models.load_model(tmp_path / "a.keras")
