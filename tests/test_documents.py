@@ -76,7 +76,7 @@ def test_readme_program(readme):
     folder, names, output = readme
     assert names["model"].optimizer.iterations.numpy() == 1
     assert output.endswith(f"\n{names['translator']('I am a student')}\n")
-    assert (folder / "exported" / "1" / "saved_model.pb").exists()
+    assert (folder / "exported" / "ten-lines" / "1" / "saved_model.pb").exists()
 
 
 def test_readme_layer():
