@@ -1,4 +1,4 @@
-"""What docs/litert-format.md says of the two signatures is enough to use them."""
+"""What docs/litert-format.md says is enough to use the two signatures."""
 
 import json
 import re
