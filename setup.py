@@ -152,6 +152,7 @@ setup(
         "keras_transformer.train",
         "keras_transformer.train.beam",
         "keras_transformer.train.data",
+        "keras_transformer.train.fitting",
     ],
     # The programs have folders beside the library's and are installed inside
     # it, so that their import names cannot clash with other packages.
@@ -159,6 +160,7 @@ setup(
         "keras_transformer.train": "train",
         "keras_transformer.train.beam": "train/beam",
         "keras_transformer.train.data": "train/data",
+        "keras_transformer.train.fitting": "train/fitting",
         "keras_transformer.export": "export",
         "keras_transformer.export.litert": "export/litert",
         "keras_transformer.export.saved_model": "export/saved_model",

@@ -59,7 +59,7 @@ def open_stream(
         The stream of batches, and the tokenizer of the run.
     """
     from keras_transformer.train import Recipe, open_corpus
-    from keras_transformer.train.data.pipeline import BatchStream
+    from keras_transformer.train.data.batching import BatchStream
     from keras_transformer.train.resume import Job, open_run
 
     corpus = open_corpus([str(folder / "texts")], "en", "de")

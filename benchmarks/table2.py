@@ -18,7 +18,7 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.flops import training_flops
 from keras_transformer.train.evaluation import training_cost
-from keras_transformer.train.log import read_log
+from keras_transformer.train.fitting.training_log import read_log
 
 # Large enough to be computed at the full rate, and done in some milliseconds.
 _SIZES = {"CPU": 1024, "GPU": 8192}

@@ -22,7 +22,7 @@ from documents import (
 )
 
 import keras_transformer as kt
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
 
 
 def replaced(text, *pairs):

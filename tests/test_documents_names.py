@@ -25,7 +25,7 @@ import keras_transformer as kt
 from keras_transformer.beam import __main__ as beam_program
 from keras_transformer.cli.commands import argument_parser
 from keras_transformer.presets import PRESETS
-from keras_transformer.train.log import COLUMNS
+from keras_transformer.train.fitting.training_log import COLUMNS
 
 # What a command of a document needs beside the flags that it shows.
 ARGUMENTS = {

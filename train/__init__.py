@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_transformer.train.data.corpus import Corpus as Corpus
-    from keras_transformer.train.data.corpus import open_corpus as open_corpus
-    from keras_transformer.train.data.pipeline import (
+    from keras_transformer.train.data.batching import (
         evaluation_batches as evaluation_batches,
     )
-    from keras_transformer.train.data.pipeline import (
+    from keras_transformer.train.data.batching import (
         training_batches as training_batches,
     )
+    from keras_transformer.train.data.corpus import Corpus as Corpus
+    from keras_transformer.train.data.corpus import open_corpus as open_corpus
     from keras_transformer.train.recipe import Recipe as Recipe
-    from keras_transformer.train.run import TrainingRun as TrainingRun
     from keras_transformer.train.strategy import open_strategy as open_strategy
     from keras_transformer.train.trainer import train as train
+    from keras_transformer.train.training_run import TrainingRun as TrainingRun
 
 _PATHS = {
     "train": "trainer:train",
     "Corpus": "data.corpus:Corpus",
     "Recipe": "recipe:Recipe",
-    "TrainingRun": "run:TrainingRun",
-    "evaluation_batches": "data.pipeline:evaluation_batches",
+    "TrainingRun": "training_run:TrainingRun",
+    "evaluation_batches": "data.batching:evaluation_batches",
     "open_corpus": "data.corpus:open_corpus",
     "open_strategy": "strategy:open_strategy",
-    "training_batches": "data.pipeline:training_batches",
+    "training_batches": "data.batching:training_batches",
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)

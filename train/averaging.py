@@ -1,7 +1,7 @@
 """Checkpoint averaging (section 6.1)."""
 
+import logging
 import os
-import sys
 
 import numpy as np
 
@@ -9,7 +9,9 @@ from keras_transformer.inference.run_folder import step_of
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
+
+logger = logging.getLogger(__name__)
 
 
 def average(
@@ -65,4 +67,4 @@ def _warn_of_early_checkpoints(run: TrainingRun, steps: list[int]) -> None:
         )
     else:
         return
-    print(f"Warning: {run.path} is averaged from {problem}.", file=sys.stderr)
+    logger.warning(f"{run.path} is averaged from {problem}.")

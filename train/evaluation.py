@@ -22,7 +22,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.support.locks import locked
 from keras_transformer.tasks import find_task
-from keras_transformer.train.data import pipeline
+from keras_transformer.train.data import batching
 from keras_transformer.train.data.corpus import Corpus
 
 _BATCH_TOKENS = 8_192
@@ -217,7 +217,7 @@ def _nll(
         return mean_log_probs([model(inputs) for model in translator.models])
 
     scored = 0
-    for inputs, labels in pipeline.evaluation_batches(
+    for inputs, labels in batching.evaluation_batches(
         pairs,
         translator.tokenizer,
         batch_tokens=max(_BATCH_TOKENS, 2 * max_length),

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import itertools
 import json
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,7 @@ from keras_transformer.support.files import (
 from keras_transformer.text import Vocabulary
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import (
-    Encoder,
+    PairEncoder,
     check_max_length,
     check_pairs,
 )
@@ -41,8 +42,10 @@ from keras_transformer.train.data.prepared import (
     update_checksum,
     write_description,
 )
-from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import check_one_worker
+from keras_transformer.train.training_run import TrainingRun
+
+logger = logging.getLogger(__name__)
 
 # As many as the tokenizer is trained on are in memory anyway.
 _MOST_IN_MEMORY = 1_000_000
@@ -80,7 +83,7 @@ def prepare(
     with atomic_folder(output) as folder:
         preparation.write(folder)
     prepared = Prepared.open(output)
-    print(f"train: {prepared.statistics.describe(max_length)}")
+    logger.info(f"train: {prepared.statistics.describe(max_length)}")
     return prepared
 
 
@@ -120,14 +123,14 @@ class Preparation:
         If another process prepares it at this moment, this one waits.
         """
         if not is_prepared(folder):
-            print(f"preparing: {self.corpus.name}", flush=True)
+            logger.info(f"preparing: {self.corpus.name}")
             with atomic_folder(folder, wait=True) as partial:
                 if partial is not None:
                     self.write(partial)
         shown = folder
         with contextlib.suppress(ValueError):  # it may be elsewhere
             shown = folder.relative_to(Path.cwd())
-        print(f"prepared: {shown}")
+        logger.info(f"prepared: {shown}")
         return Prepared.open(folder)
 
     def write(self, folder: Path) -> None:
@@ -138,14 +141,14 @@ class Preparation:
             write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
         pairs = _ReadOnce(corpus.pairs("train"))
         source, target = map(_shorten, pairs.first)
-        print(f"first pair: {source} → {target}", flush=True)
+        logger.info(f"first pair: {source} → {target}")
         progress = functools.partial(
             tqdm, unit="pair", unit_scale=True, disable=None
         )
         reading = progress(pairs, desc="reading")
         if tokenizer is None:
             size = self.vocab_size
-            print(f"tokenizer: training with {size:,} tokens", flush=True)
+            logger.info(f"tokenizer: training with {size:,} tokens")
             tokenizer = corpus.task.train_tokenizer(reading, size)
         else:
             corpus.task.check_tokenizer(tokenizer, reading)
@@ -153,7 +156,7 @@ class Preparation:
             collections.deque(reading, maxlen=0)
         tokenizer.save_files(folder)
 
-        encoder = Encoder(tokenizer, self.max_length, corpus.task)
+        encoder = PairEncoder(tokenizer, self.max_length, corpus.task)
         statistics, sizes, checksum = encoder.statistics, [], 0
         reading = progress(pairs, desc="tokenizing", total=pairs.total)
         for shard in encoder.shards(reading):
@@ -185,7 +188,9 @@ def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
             f"same task. Received: {past.path}, which is for {past.task.name}, "
             f"and {corpus.name}, which is for {corpus.task.name}"
         )
-    print(f"tokenizer: {past.tokenizer.vocab_size:,} tokens, from {past.path}")
+    logger.info(
+        f"tokenizer: {past.tokenizer.vocab_size:,} tokens, from {past.path}"
+    )
     return past.tokenizer
 
 

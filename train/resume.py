@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import logging
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -19,14 +20,16 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.support.locks import locked
 from keras_transformer.text import Vocabulary
-from keras_transformer.train import state
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import Encoder, check_pairs
+from keras_transformer.train.data.encoding import PairEncoder, check_pairs
 from keras_transformer.train.data.prepared import Prepared, is_prepared
+from keras_transformer.train.fitting import training_state
 from keras_transformer.train.preparation import Preparation, tokenizer_of
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import broadcast_from_chief
+from keras_transformer.train.training_run import TrainingRun
+
+logger = logging.getLogger(__name__)
 
 # What may differ when a run is resumed: its length, what it keeps, and where
 # its data are. Checksums tell whether they are the same data.
@@ -289,7 +292,7 @@ def _can_be_resumed(run: TrainingRun, job: Job) -> bool:
                 f"{run.state_path.name}. Train into another folder, perhaps "
                 "with --init-from this run."
             )
-    elif state.load_step(run.state_path) >= job.recipe.steps:
+    elif training_state.load_step(run.state_path) >= job.recipe.steps:
         return False  # the data do not matter
     workers = run.statistics["workers"]
     if job.workers != workers:
@@ -332,7 +335,7 @@ def _start(
     prepared, name = job.prepare(tokenizer)
     if tokenizer is None and corpus.prepared is not None:
         size = prepared.tokenizer.vocab_size
-        print(f"tokenizer: {size:,} tokens, from {prepared.path}")
+        logger.info(f"tokenizer: {size:,} tokens, from {prepared.path}")
     elif tokenizer and tokenizer.digest != prepared.tokenizer.digest:
         raise InputError(
             f"{prepared.path} was prepared with another tokenizer than that of "
@@ -359,22 +362,26 @@ def _report(job: Job, prepared: Prepared) -> None:
     """Prints what is used of the data; refuses what `patience` cannot use."""
     corpus, recipe = job.corpus, job.recipe
     if "valid" in corpus.splits:
-        encoder = Encoder(prepared.tokenizer, recipe.max_length, corpus.task)
+        encoder = PairEncoder(
+            prepared.tokenizer, recipe.max_length, corpus.task
+        )
         for _ in encoder.shards(corpus.pairs("valid")):
             pass
         valid = encoder.statistics
-        print(f"valid: {valid.describe(recipe.max_length)}")
+        logger.info(f"valid: {valid.describe(recipe.max_length)}")
         if recipe.patience is not None and not valid.pairs:
             raise InputError(
                 "patience needs validation pairs, whose loss it monitors, and "
                 f"none is left. Received: patience={recipe.patience}"
             )
     train = prepared.statistics
-    print(f"train: {train.describe(recipe.max_length)}")
+    logger.info(f"train: {train.describe(recipe.max_length)}")
     tokens = train.source_tokens + train.target_tokens
     passes = recipe.steps * recipe.batch_tokens / tokens
     passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
-    print(f"train: {recipe.steps:,} steps are {passes} passes over the data")
+    logger.info(
+        f"train: {recipe.steps:,} steps are {passes} passes over the data"
+    )
 
 
 def _refuse_differences(

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import logging
 import os
 import signal
 import threading
@@ -13,6 +14,8 @@ import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.cluster import make_tf_config
+
+logger = logging.getLogger(__name__)
 
 _PREFETCHED = 4  # batches per replica
 
@@ -81,7 +84,7 @@ def _join_workers() -> tf.distribute.Strategy:
             # Workers save together, not when one of them is terminated.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if workers:
-            print(f"strategy: waiting for {', '.join(workers)}", flush=True)
+            logger.info(f"strategy: waiting for {', '.join(workers)}")
         try:
             return tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,16 +21,19 @@ from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import callbacks, resume, state
+from keras_transformer.train import resume
 from keras_transformer.train import strategy as strategies
-from keras_transformer.train.data import pipeline
+from keras_transformer.train.data import batching
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
-from keras_transformer.train.log import CSVLog
+from keras_transformer.train.fitting import callbacks, training_state
+from keras_transformer.train.fitting.training_log import CSVLog
 from keras_transformer.train.preparation import check_train_split
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
+
+logger = logging.getLogger(__name__)
 
 
 def train(
@@ -97,13 +101,15 @@ def train(
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
-    print(f"strategy: {strategies.describe(strategy)}")
+    logger.info(f"strategy: {strategies.describe(strategy)}")
     with contextlib.ExitStack() as stack:
         run = prepared = None
         if job.is_chief:
             run, prepared = stack.enter_context(resume.open_run(job))
             kind = preset or "no preset"
-            print(f"model: {kind}, {run.config.num_parameters:,} parameters")
+            logger.info(
+                f"model: {kind}, {run.config.num_parameters:,} parameters"
+            )
         if workers > 1:
             run, prepared = resume.open_shared_run(strategy, job, run, prepared)
         model = _compiled_model(run.config, recipe, strategy)
@@ -111,7 +117,7 @@ def train(
         if step < recipe.steps:
             _fit(model, job, run, prepared, step, positions)
         else:
-            print(
+            logger.info(
                 f"training: all {recipe.steps:,} steps are done: the run is at "
                 f"step {step:,}"
             )
@@ -136,7 +142,7 @@ def _check(job: Job) -> None:
         )
     if corpus.prepared is not None:
         corpus.prepared.check_recipe(recipe.vocab_size, recipe.max_length)
-    pipeline.check_budget(recipe.batch_tokens, recipe.max_length, job.workers)
+    batching.check_budget(recipe.batch_tokens, recipe.max_length, job.workers)
     if recipe.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise InputError(
             "TensorBoard is not installed. Run "
@@ -182,24 +188,24 @@ def _restore(
     step, positions = 0, np.zeros((job.workers, 2), np.int64)
     is_resumed = run.state_path.exists()
     if job.is_chief and is_resumed:
-        step, positions = state.load_state(run, model)
-        print(f"training: resumed after step {step:,}")
+        step, positions = training_state.load_state(run, model)
+        logger.info(f"training: resumed after step {step:,}")
     elif job.is_chief and job.init_from is not None:
         past = TrainingRun.open(job.init_from)
         checkpoint = past.find_checkpoint()
         # The weights alone: the optimizer starts again, with warm-up.
         model.set_weights(past.load_model(checkpoint).get_weights())
-        print(f"weights: {checkpoint}")
+        logger.info(f"weights: {checkpoint}")
     if job.workers > 1:
         broadcast = functools.partial(
             strategies.broadcast_from_chief, model.distribute_strategy
         )
         step, positions = int(broadcast(np.array(step))), broadcast(positions)
-        for variable in state.model_variables(model).values():
+        for variable in training_state.model_variables(model).values():
             variable.assign(broadcast(variable.numpy()))
     if job.is_chief and not is_resumed:
         # From now on there is a state to resume from.
-        state.save_state(run, model, step, positions)
+        training_state.save_state(run, model, step, positions)
     return step, positions
 
 
@@ -259,7 +265,7 @@ def _fit(
         with contextlib.ExitStack() as stack:
             if isinstance(error, expected):
                 stack.callback(
-                    print,
+                    logger.info,
                     f"training: stopped at step {counter.step:,}; the same "
                     f"command resumes after step {checkpoints.saved_step:,}",
                 )
@@ -268,14 +274,14 @@ def _fit(
                 stack.callback(callback.on_train_end)
         raise
     if stopping.is_exhausted():
-        print(f"training: no better loss for {recipe.patience} epochs")
+        logger.info(f"training: no better loss for {recipe.patience} epochs")
 
 
 def _training_stream(
     job: Job, prepared: Prepared, position: Sequence[int]
-) -> pipeline.BatchStream:
+) -> batching.BatchStream:
     """Returns the training batches of this worker from a position on."""
-    return pipeline.BatchStream(
+    return batching.BatchStream(
         prepared.shards,
         prepared.tokenizer,
         batch_tokens=job.recipe.batch_tokens // job.workers,
@@ -291,7 +297,7 @@ def _validation_batches(job: Job, prepared: Prepared) -> tf.data.Dataset | None:
     if "valid" not in job.corpus.splits:
         return None
     recipe = job.recipe
-    batches = pipeline.evaluation_batches(
+    batches = batching.evaluation_batches(
         job.corpus.pairs("valid"),
         prepared.tokenizer,
         task=job.corpus.task,

@@ -38,7 +38,7 @@ _UNTRAINED = {
 def curve(options: argparse.Namespace) -> None:
     """The training of a run."""
     import_tensorflow_quietly()
-    from keras_transformer.train.log import read_log
+    from keras_transformer.train.fitting.training_log import read_log
 
     run = kt.Run.open(options.run)
     for name, model in _UNTRAINED.items():

@@ -9,7 +9,7 @@ lock, results.lock       held by the process that trains, that evaluates
 tensorboard/             the same figures, and samples, for TensorBoard
 results.json             what `evaluate` measured
 
-`keras_transformer/train/run.py` writes it.
+`keras_transformer/train/training_run.py` writes it.
 """
 
 import dataclasses

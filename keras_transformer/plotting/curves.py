@@ -54,7 +54,7 @@ def training_figure(
     that no row has is left out.
 
     Args:
-        rows: From `train.log.read_log`.
+        rows: From `train.fitting.training_log.read_log`.
         title: Title, such as the name of the run.
         score: What the score is called, the task's `watched_label`.
 

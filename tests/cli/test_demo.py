@@ -10,7 +10,7 @@ from keras_transformer.inference.texts import Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import evaluation
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
 
 
 @pytest.fixture

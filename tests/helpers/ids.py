@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transformer.support.files import write_json
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.data.encoding import Shard
+from keras_transformer.train.data.encoding import TokenShard
 from keras_transformer.train.data.prepared import (
     FORMAT,
     Prepared,
@@ -39,7 +39,7 @@ def shard(pairs):
     """Returns the shard of pairs of ids."""
     texts = [ids for pair in pairs for ids in pair]
     offsets = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-    return Shard(np.concatenate(texts).astype(np.uint16), offsets)
+    return TokenShard(np.concatenate(texts).astype(np.uint16), offsets)
 
 
 def write(folder, pairs, shard_pairs=10_000):

@@ -3,7 +3,7 @@
 import pytest
 
 from keras_transformer import Tokenizer, Transformer, TransformerConfig
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
 
 
 @pytest.fixture(scope="module")

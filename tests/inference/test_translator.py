@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
 
 DIFFICULT = {
     "empty": "",

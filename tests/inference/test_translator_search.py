@@ -9,7 +9,7 @@ import keras_transformer as kt
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
 
 
 def test_a_prefix_per_text(translator):

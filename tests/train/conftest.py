@@ -5,8 +5,8 @@ import digits
 import pytest
 
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.trainer import train
+from keras_transformer.train.training_run import TrainingRun
 
 
 @pytest.fixture(scope="session")

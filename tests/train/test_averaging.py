@@ -8,7 +8,7 @@ from keras_transformer import BeamSearch, Tokenizer
 from keras_transformer.inference.run_folder import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.averaging import average
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
 
 
 def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):

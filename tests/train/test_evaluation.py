@@ -18,7 +18,7 @@ from keras_transformer.train.evaluation import (
     record,
     training_cost,
 )
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
 
 
 @pytest.fixture(scope="module")

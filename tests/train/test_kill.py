@@ -13,8 +13,8 @@ import pytest
 from helpers import free_ports
 from states import read_state
 
-from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.state import load_step
+from keras_transformer.train.fitting.training_state import load_step
+from keras_transformer.train.training_run import TrainingRun
 
 STEPS = 12
 

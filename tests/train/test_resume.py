@@ -15,7 +15,7 @@ from keras_transformer.train import resume
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.resume import Job, default_values, open_run
-from keras_transformer.train.run import TrainingRun
+from keras_transformer.train.training_run import TrainingRun
 
 
 def job(corpus, output, **values):

@@ -12,16 +12,17 @@ from states import read_state
 from keras_transformer.inference.run_folder import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.train import callbacks, resume, state, trainer
-from keras_transformer.train.callbacks import StepCounter
-from keras_transformer.train.data import pipeline
+from keras_transformer.train import resume, trainer
+from keras_transformer.train.data import batching
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.log import read_log
+from keras_transformer.train.fitting import callbacks, training_state
+from keras_transformer.train.fitting.callbacks import StepCounter
+from keras_transformer.train.fitting.training_log import read_log
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job
-from keras_transformer.train.run import TrainingRun
 from keras_transformer.train.strategy import open_strategy
 from keras_transformer.train.trainer import train
+from keras_transformer.train.training_run import TrainingRun
 
 
 def train_digits(corpus, path, strategy="single", init_from=None, **values):
@@ -111,7 +112,7 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     printed = run_until(*step_end, 14, signal.SIGINT)
     assert "at step 14; the same command resumes after step 14\n" in printed
     run = TrainingRun.open(stopped)
-    assert (state.load_step(run.state_path), run.step) == (14, 12)
+    assert (training_state.load_step(run.state_path), run.step) == (14, 12)
 
     resumed = train_digits(corpus, stopped, steps=20, **settings)
     np.testing.assert_equal(read_state(resumed), read_state(whole))
@@ -226,7 +227,7 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
     # Earlier versions wrote the optimizer into checkpoints too.
     single = open_strategy("single")
     model = trainer._compiled_model(run.config, digits.recipe(), single)
-    state.load_state(run, model)
+    training_state.load_state(run, model)
     checkpoint = run.find_checkpoint()
     model.save_weights(checkpoint, overwrite=True)
     with h5py.File(checkpoint, "a") as file:
@@ -336,13 +337,13 @@ def test_the_state_does_not_stay_in_memory(corpus, run, monkeypatch):
 
 def test_validation_takes_no_more_memory_than_a_part(corpus, run, monkeypatch):
     sizes = []
-    original = pipeline.evaluation_batches
+    original = batching.evaluation_batches
 
     def spy(*arguments, **values):
         sizes.append(values["batch_tokens"])
         return original(*arguments, **values)
 
-    monkeypatch.setattr(pipeline, "evaluation_batches", spy)
+    monkeypatch.setattr(batching, "evaluation_batches", spy)
     for parts in (4, 20):
         recipe = digits.recipe(gradient_accumulation_steps=parts)
         job = Job(corpus, run.path, "tiny", recipe, TINY, None)
@@ -392,6 +393,6 @@ def test_an_error_before_the_first_update_is_reported_as_it_is(
     def fail(*_, **__):
         raise InputError("no batches")
 
-    monkeypatch.setattr(pipeline, "BatchStream", fail)
+    monkeypatch.setattr(batching, "BatchStream", fail)
     with pytest.raises(InputError, match="^no batches$"):
         train_digits(corpus, run.path, steps=2, tensorboard=True)

@@ -7,8 +7,8 @@ from digits import TINY
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import resume, trainer
+from keras_transformer.train.data.batching import BatchStream
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.data.pipeline import BatchStream
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import Job, open_run

@@ -40,8 +40,8 @@ from keras_transformer.train.beam.preparing import (
 )
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import (
-    Shard,
     Statistics,
+    TokenShard,
     check_max_length,
 )
 from keras_transformer.train.data.prepared import (
@@ -232,7 +232,7 @@ class _Job:
         checksum = 0
         for number in range(len(plan["shards"])):
             arrays = (np.load(x, "r") for x in shard_paths(folder, number))
-            checksum = update_checksum(checksum, Shard(*arrays))
+            checksum = update_checksum(checksum, TokenShard(*arrays))
         more = dataclasses.asdict(filters) | {"dropped": plan["dropped"]}
         del more["max_length"]  # has a place of its own
         write_description(

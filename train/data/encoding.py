@@ -23,7 +23,7 @@ BATCH = 1024
 SHARD_IDS = 2**26
 
 
-class Shard(NamedTuple):
+class TokenShard(NamedTuple):
     """Token ids of pairs, without end tokens."""
 
     ids: np.ndarray  # of source, target, source, ..., uint16 or int32
@@ -96,7 +96,7 @@ class Statistics:
         )
 
 
-class Encoder:
+class PairEncoder:
     """Tokenizes pairs, and drops those that training cannot use.
 
     These have an empty side or one of more than `max_length` tokens, with the
@@ -128,7 +128,9 @@ class Encoder:
         # Traced here, and not in several threads at once.
         self._tokenize = tokenize.get_concrete_function()
 
-    def shards(self, pairs: "Iterable | tf.data.Dataset") -> Iterator[Shard]:
+    def shards(
+        self, pairs: "Iterable | tf.data.Dataset"
+    ) -> Iterator[TokenShard]:
         """Yields the ids of the pairs that are kept, in their order.
 
         There is at least one shard, and only the last one is small.
@@ -180,10 +182,10 @@ def ids_dtype(tokenizer: Vocabulary) -> type:
 
 def make_shard(
     ids: list[np.ndarray], lengths: list[np.ndarray], dtype: type
-) -> Shard:
+) -> TokenShard:
     """Returns a shard of the ids and lengths of several batches."""
     offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
-    return Shard(np.concatenate([np.zeros(0, dtype), *ids]), offsets)
+    return TokenShard(np.concatenate([np.zeros(0, dtype), *ids]), offsets)
 
 
 def check_max_length(max_length: int) -> None:

@@ -25,7 +25,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import write_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
-from keras_transformer.train.data.encoding import Shard, Statistics
+from keras_transformer.train.data.encoding import Statistics, TokenShard
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.tfrecords import TFRecordFiles
 
@@ -135,10 +135,10 @@ class Prepared(Split):
         return f"ids {self.checksum}"
 
     @functools.cached_property
-    def shards(self) -> list[Shard]:
+    def shards(self) -> list[TokenShard]:
         """The ids, mapped into memory, and read once for their checksum."""
         shards = [
-            Shard(*map(_map_array, shard_paths(self.path, number)))
+            TokenShard(*map(_map_array, shard_paths(self.path, number)))
             for number in range(len(self.shard_pairs))
         ]
         checksum = functools.reduce(update_checksum, shards, 0)
@@ -177,7 +177,7 @@ def _map_array(path: Path) -> np.ndarray:
     return array
 
 
-def update_checksum(checksum: int, shard: Shard) -> int:
+def update_checksum(checksum: int, shard: TokenShard) -> int:
     """Returns the CRC-32 of all shards so far and of another one."""
     for array in shard:
         checksum = zlib.crc32(array, checksum)

@@ -1,60 +1,396 @@
-"""How the pairs of a pool become batches; see also test_pipeline.py."""
+"""Batches: each pair once per pass, each id in its place, a global order."""
 
-import random
-import types
+import subprocess
+import sys
 
+import ids
 import numpy as np
+import pytest
+import sentencepiece
 import tensorflow as tf
+from corpora import as_dataset
+from ids import MAX_LENGTH
 
+from keras_transformer.support.errors import InputError
+from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.train.data import batching
 from keras_transformer.train.data.batching import (
-    bucket_lengths,
-    cut_pool,
-    make_batch,
-    padded_rows,
+    BatchStream,
+    evaluation_batches,
+    training_batches,
 )
+from keras_transformer.train.data.encoding import check_pairs
+from keras_transformer.train.data.pools import bucket_lengths
 
-IDS = types.SimpleNamespace(pad_id=0, bos_id=2, eos_id=3)
+SIZES = {"batch_tokens": 200, "max_length": MAX_LENGTH}
+
+# Sorted by length, with the same number of pairs of each length.
+PAIRS = [
+    ids.pair(n, (2 + n * 17 // 300, 2 + n * 17 // 300 - n % 2))
+    for n in range(15, 300)
+]
+SHARDS = [ids.shard(PAIRS[first : first + 100]) for first in (0, 100, 200)]
+
+# Each pair has its number on both sides; the lengths differ.
+TEXTS = [
+    (f"{i} {'dog ' * (i % 9)}".strip(), f"{i} {'Hund ' * (i * 5 % 9)}".strip())
+    for i in range(100, 200)
+]
 
 
-def test_bucket_lengths():
-    assert bucket_lengths(33) == [8, 10, 12, 14, 17, 20, 23, 27, 32, 33]
-    assert bucket_lengths(32)[-2:] == [27, 32]
-    assert bucket_lengths(8) == [8]
-    assert bucket_lengths(5) == [5]
-    assert len(bucket_lengths(256)) == 24
+@pytest.fixture
+def small_pools(monkeypatch):
+    """Pools of 70 pairs, five in a pass."""
+    monkeypatch.setattr(batching, "_POOL_IDS", 70 * MAX_LENGTH)
 
 
-def test_padded_rows():
-    ids = tf.ragged.constant([[5], [6, 7], [8, 9, 8]], dtype=tf.int32)
-    rows = padded_rows(ids, 0, 3, 4)
-    assert rows.numpy().tolist() == [[5, 3, 0, 0], [6, 7, 3, 0], [8, 9, 8, 3]]
+def make_stream(shards=SHARDS, seed=1, **arguments):
+    return BatchStream(
+        shards, ids.tokenizer(), seed=seed, **{**SIZES, **arguments}
+    )
 
 
-def test_a_pool_is_cut_from_the_longest_pair_down():
-    lengths = random.Random(0).choices(range(2, 21), k=200)
-    expected = []
-    rest = sorted(lengths, reverse=True)
-    while rest:
-        padded = min(n for n in bucket_lengths(20) if n >= rest[0])
-        size = 300 // (2 * padded)
-        expected.append((padded, rest[:size]))
-        rest = rest[size:]
-    order, padded, cuts = cut_pool(tf.constant(lengths, tf.int64), 300, 20)
-    chosen = np.array(lengths)[order]
-    found = [
-        (padded[begin], chosen[begin:end].tolist())
-        for begin, end in cuts.numpy()
+def read_pass(stream, number=0):
+    """Returns the batches of a pass as (source, target, labels)."""
+    count = int(stream._count_batches(number).sum())
+    return [
+        [rows.numpy().tolist() for rows in (*inputs.values(), labels)]
+        for inputs, labels in stream.dataset.take(count)
     ]
-    assert found == expected
-    assert sorted(order.numpy().tolist()) == list(range(200))
-    # Pairs of the same length stay in their order.
-    same = [i for i in order.numpy() if lengths[i] == 20]
-    assert same == sorted(same)
 
 
-def test_a_batch():
-    source = tf.constant([[5, 3, 0], [6, 7, 3]])
-    labels = tf.constant([[8, 9, 3], [4, 3, 0]])
-    inputs, found = make_batch(source, labels, IDS)
-    assert inputs["source"] is source and found is labels
-    assert inputs["target"].numpy().tolist() == [[2, 8, 9], [2, 4, 0]]
+def take(stream, count):
+    return [labels.numpy().tolist() for _, labels in stream.dataset.take(count)]
+
+
+def numbers(batches):
+    """Returns the numbers of the pairs, in the order of the batches."""
+    return [ids.number_of(row) for source, _, _ in batches for row in source]
+
+
+def lengths(batches):
+    return [len(labels[0]) for _, _, labels in batches]
+
+
+def pad(row):
+    return (row + [0] * MAX_LENGTH)[:MAX_LENGTH]
+
+
+def test_layout_and_budget():
+    expected = {
+        ids.number_of(source): (source, target) for source, target in PAIRS
+    }
+    smaller = 0
+    batches = read_pass(make_stream())
+    for batch in batches:
+        longest = 0
+        for source, target, labels in zip(*batch, strict=True):
+            s, t = expected.pop(ids.number_of(source))
+            longest = max(longest, len(s) + 1, len(t) + 1)
+            for row, expected_ids in (
+                (source, [*s, 3]),
+                (target, [2, *t]),
+                (labels, [*t, 3]),
+            ):
+                assert row == pad(expected_ids)[: len(source)]
+        size, length = len(batch[0]), len(source)
+        # The bucket is the shortest that the longest row fits into.
+        fitting = [n for n in bucket_lengths(MAX_LENGTH) if n >= longest]
+        assert length == fitting[0]
+        # Only the last batch of a pool may have room for another pair.
+        assert size <= 200 // (2 * length)
+        smaller += size < 200 // (2 * length)
+    assert not expected
+    assert smaller <= 1
+    found = lengths(batches)
+    assert found != sorted(found) and found != sorted(found, reverse=True)
+
+
+def test_sources_may_have_no_end_token(monkeypatch):
+    tokenizer = ids.tokenizer()
+    monkeypatch.setattr(tokenizer, "source_eos_id", tokenizer.pad_id)
+    expected = {
+        ids.number_of(source): (pad(source), pad([*target, 3]))
+        for source, target in PAIRS
+    }
+    for sources, _, labels in read_pass(
+        BatchStream(SHARDS, tokenizer, seed=1, **SIZES)
+    ):
+        for source, row in zip(sources, labels, strict=True):
+            assert (pad(source), pad(row)) == expected[ids.number_of(source)]
+
+
+# === Order ===
+
+
+def test_every_pass_has_every_pair_once(small_pools):
+    first = numbers(read_pass(make_stream()))
+    second = numbers(read_pass(make_stream(start=(1, 0)), 1))
+    assert sorted(first) == sorted(second) == list(range(15, 300))
+    assert first != second
+
+
+def test_the_seed_alone_determines_the_batches(small_pools):
+    """Another order would change the rest of a run that is resumed."""
+    stream = make_stream()
+    expected = take(stream, 50)
+    tf.random.set_seed(1)
+    assert take(make_stream(), 50) == expected
+    assert take(make_stream(seed=2), 50) != expected
+    found = [len(labels[0]) for labels in expected[:12]]
+    assert found == [17, 17, 8, 10, 17, 8, 20, 14, 12, 20, 17, 10]
+
+
+def test_the_order_is_global():
+    """Each pool is a sample of the whole file, and no pair follows another."""
+    stream = make_stream([ids.shard([ids.pair(n) for n in range(60_000)])])
+    stream._pool_size = 6_000
+    pools = [stream._draw(5, tf.constant(n, tf.int64)) for n in range(10)]
+    places = np.concatenate(pools) / 60_000
+    assert np.unique(places).size == 60_000
+    # Of independent numbers, the means have a deviation of 0.0037 and the
+    # correlations one of 0.0041.
+    for pool in np.split(places, 10):
+        assert pool.mean() == pytest.approx(0.5, abs=0.015)
+        assert pool.std() == pytest.approx(12**-0.5, abs=0.01)
+    for lag in (1, 2, 3, 1_024):
+        correlation = np.corrcoef(places[lag:], places[:-lag])[0, 1]
+        assert abs(correlation) < 0.016
+
+
+def test_the_order_of_a_small_corpus_is_uniform():
+    """Over many passes each pair is as often in each twelfth of a pass."""
+    pairs, passes, parts = 1_200, 400, 12
+    stream = make_stream([ids.shard([ids.pair(n) for n in range(pairs)])])
+    draw = tf.function(stream._draw)
+    found = np.zeros((pairs, parts))
+    for number in range(passes):
+        drawn = draw(tf.constant(number, tf.int64), tf.constant(0, tf.int64))
+        found[drawn.numpy(), np.arange(pairs) * parts // pairs] += 1
+    expected = passes / parts
+    freedom = pairs * (parts - 1)
+    chi_square = ((found - expected) ** 2 / expected).sum() / freedom
+    # Its deviation is 0.012. One word of the key alone gives 2.5.
+    assert chi_square == pytest.approx(1, abs=0.06)
+
+
+def test_pairs_of_a_batch_are_not_neighbours():
+    """Nor sorted: all pairs have one length, so that batches are arbitrary."""
+    stream = make_stream([ids.shard([ids.pair(n) for n in range(900)])])
+    ((batch, *_), *_) = read_pass(stream)
+    found = [ids.number_of(row) for row in batch]
+    assert found != sorted(found)
+    assert max(found) - min(found) > 300
+
+
+def test_pools_are_shuffled_differently(small_pools):
+    """Five pools of pairs of the same lengths."""
+    pairs = [ids.pair(n, (2 + n % 17, 2)) for n in range(17 * 20)]
+    found = lengths(read_pass(make_stream([ids.shard(pairs)])))
+    size = len(found) // 5
+    pools = [found[i * size : (i + 1) * size] for i in range(5)]
+    assert len({tuple(pool) for pool in pools}) == 5
+
+
+# === Positions ===
+
+
+def test_a_stream_resumes_at_its_position(small_pools):
+    """At the begin and the end of pools and passes, and within them."""
+    stream = make_stream(seed=0)
+    sizes = stream._count_batches(0)
+    assert len(sizes) == 5
+    size = int(sizes.sum())
+    expected = take(stream, size + 8)
+    assert expected[:8] != expected[size:]
+    assert stream.position(0) == (0, 0)
+    assert stream.position(size) == (0, size)
+    assert stream.position(size + 5) == (1, 5)
+    for done in (1, sizes[0] - 1, sizes[0], size, size + 3):
+        start = stream.position(int(done))
+        resumed = make_stream(seed=0, start=start)
+        assert take(resumed, 4) == expected[done : done + 4]
+        for more in range(1, 5):
+            assert resumed.position(more) == stream.position(int(done) + more)
+
+
+def test_reading_starts_at_the_pool_of_the_position(small_pools):
+    stream = make_stream()
+    ends = np.cumsum(stream._count_batches(0)).tolist()
+    for pool, (begin, end) in enumerate(
+        zip([0, *ends[:-1]], ends, strict=True)
+    ):
+        assert stream._seek(0, begin) == (pool, begin)
+        assert stream._seek(0, end - 1) == (pool, begin)
+    assert stream._seek(0, ends[-1]) == (5, ends[-1])
+    # As many batches as there are in each pool when its pairs are cut.
+    assert stream._count_batches(0).tolist() == batches_of_pools(stream)
+
+
+def batches_of_pools(stream):
+    """Returns how many batches each pool has, from the longest pairs down."""
+    counts = []
+    for pool in range(5):
+        drawn = stream._draw(0, tf.constant(pool, tf.int64)).numpy()
+        rest = [max(map(len, PAIRS[place])) + 1 for place in drawn]
+        rest.sort(reverse=True)
+        counts.append(0)
+        while rest:
+            padded = min(n for n in bucket_lengths(20) if n >= rest[0])
+            del rest[: 200 // (2 * padded)]
+            counts[-1] += 1
+    return counts
+
+
+def test_a_start_behind_the_end_of_a_pass(small_pools):
+    size = int(make_stream()._count_batches(0).sum())
+    stream = make_stream(start=(0, size + 7))
+    assert take(stream, 3) == take(make_stream(start=(1, 7)), 3)
+    positions = [stream.position(n) for n in range(1, 4)]
+    assert positions == [(1, 8), (1, 9), (1, 10)]
+
+
+# === Workers ===
+
+
+def test_workers_share_the_pairs(small_pools):
+    found = []
+    for index in range(3):
+        stream = make_stream(worker_share=(index, 3))
+        own = numbers(read_pass(stream))
+        assert sorted(own) == list(range(15 + index, 300, 3))
+        found += own
+        resumed = make_stream(worker_share=(index, 3), start=(0, 9))
+        assert take(resumed, 3) == take(stream, 12)[9:]
+    assert sorted(found) == list(range(15, 300))
+
+
+def test_too_few_pairs():
+    assert (
+        len(take(make_stream([ids.shard(PAIRS[:2])], worker_share=(1, 2)), 3))
+        == 3
+    )
+    check_pairs(2, MAX_LENGTH, workers=2)
+    with pytest.raises(InputError, match="Received: 2 pairs for 3 workers"):
+        check_pairs(2, MAX_LENGTH, workers=3)
+
+
+# === Pairs of texts in memory ===
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    texts = [text for pair in TEXTS for text in pair]
+    return Tokenizer.train(texts, vocab_size=300)
+
+
+def decode(batches, tokenizer):
+    """Returns the pairs of batches as texts."""
+    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    pairs = []
+    for inputs, labels in batches:
+        for sides in zip(inputs["source"], labels, strict=True):
+            source, target = (
+                library.decode([i for i in row.numpy().tolist() if i > 3])
+                for row in sides
+            )
+            pairs.append((source, target))
+    return pairs
+
+
+def test_batches_of_texts(tokenizer):
+    """Of a list and of a dataset, within the scope of a strategy too."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        batches = training_batches(TEXTS, tokenizer, seed=1, **SIZES)
+    assert sorted(decode(batches.take(11), tokenizer)) != sorted(TEXTS)
+    size = len(evaluation_batches(TEXTS, tokenizer, **SIZES))
+    assert sorted(decode(batches.take(size), tokenizer)) == sorted(TEXTS)
+    others = training_batches(as_dataset(TEXTS), tokenizer, seed=1, **SIZES)
+    for (_, ours), (_, theirs) in zip(
+        batches.take(size), others.take(size), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    inputs_spec, labels_spec = batches.element_spec
+    assert sorted(inputs_spec) == ["source", "target"]
+    for spec in (*inputs_spec.values(), labels_spec):
+        assert spec.dtype == tf.int32
+        assert spec.shape.as_list() == [None, None]
+    # Deleting an iterator might wait for the thread that tunes.
+    assert batches.options().autotune.enabled is False
+
+
+def test_evaluation_has_every_pair_once(tokenizer):
+    long = "dog " * 200
+    dropped = [("", "a"), ("a", " \t "), (long, "a"), ("a", long)]
+    pairs = TEXTS[:50] + dropped + TEXTS[50:]
+    batches = evaluation_batches(pairs, tokenizer, **SIZES)
+    for _ in range(2):
+        assert sorted(decode(batches, tokenizer)) == sorted(TEXTS)
+    assert len(list(batches)) == int(batches.cardinality())
+    for _, labels in batches:
+        assert 2 * labels.shape[0] * labels.shape[1] <= 200
+
+
+def test_a_text_of_the_maximum_length_is_complete(tokenizer):
+    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    words = "dog"
+    while len(library.encode(words)) < MAX_LENGTH - 1:
+        words += " dog"
+    found = library.encode(words)
+    assert len(found) == MAX_LENGTH - 1
+    ((inputs, labels),) = evaluation_batches(
+        [(words, words)], tokenizer, **SIZES
+    )
+    assert inputs["source"].numpy().tolist() == [[*found, 3]]
+    assert inputs["target"].numpy().tolist() == [[2, *found]]
+    assert labels.numpy().tolist() == [[*found, 3]]
+
+
+def test_no_pair_is_left(tokenizer):
+    pairs = [("", "a"), ("dog " * 200, "b")]
+    with pytest.raises(InputError, match="No pair is left.*max_length=20"):
+        training_batches(pairs, tokenizer, seed=1, **SIZES)
+    batches = evaluation_batches(pairs, tokenizer, **SIZES)
+    assert list(batches) == [] and int(batches.cardinality()) == 0
+
+
+@pytest.mark.parametrize("batches", [training_batches, evaluation_batches])
+def test_a_pair_that_exceeds_the_budget(tokenizer, batches):
+    seed = {"seed": 1} if batches is training_batches else {}
+    with pytest.raises(InputError, match=r"at least 2 \* max_length = 202"):
+        batches(TEXTS, tokenizer, batch_tokens=201, max_length=101, **seed)
+    with pytest.raises(InputError, match="max_length=1$"):
+        batches(TEXTS, tokenizer, batch_tokens=201, max_length=1, **seed)
+    batches(TEXTS, tokenizer, batch_tokens=202, max_length=101, **seed)
+
+
+# === Exit ===
+
+_SCRIPT = """
+import sys
+from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.encoding import check_pairs
+from keras_transformer.train.data.batching import BatchStream
+
+prepared = Prepared.open(sys.argv[1])
+stream = BatchStream(
+    prepared.shards, prepared.tokenizer, batch_tokens=200, max_length=20, seed=1
+)
+iterator = iter(stream.dataset)
+next(iterator)
+raise KeyError("an error")
+"""
+
+
+@pytest.mark.slow
+def test_the_process_ends_while_batches_are_prefetched(tmp_path):
+    prepared = ids.write(tmp_path / "prepared", PAIRS)
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, str(prepared.path)],
+        timeout=120,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "KeyError: 'an error'" in done.stderr

@@ -12,7 +12,7 @@ from ids import rows
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.encoding import Encoder, Statistics
+from keras_transformer.train.data.encoding import PairEncoder, Statistics
 
 PAIRS = [
     (f"{i} {'dog ' * (i % 9)}", f"{i} {'Hund ' * (i * 5 % 13)}")
@@ -40,7 +40,7 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
     pairs = PAIRS[:100] + DROPPED + PAIRS[100:]
     expected = [library.encode(text) for pair in PAIRS for text in pair]
     for given in (iter(pairs), as_dataset(pairs)):
-        encoder = Encoder(tokenizer, 20)
+        encoder = PairEncoder(tokenizer, 20)
         (shard,) = encoder.shards(given)
         assert rows([shard]) == expected
         assert shard.ids.dtype == np.uint16
@@ -58,7 +58,7 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
 def test_one_token_too_long(tokenizer, library):
     length = len(library.encode("dog dog dog dog")) + 1
     for maximum, kept in ((length, 1), (length - 1, 0)):
-        encoder = Encoder(tokenizer, maximum)
+        encoder = PairEncoder(tokenizer, maximum)
         (shard,) = encoder.shards([("dog dog dog dog", "dog")])
         found = encoder.statistics
         assert (found.pairs, found.dropped_long) == (kept, 1 - kept)
@@ -66,23 +66,23 @@ def test_one_token_too_long(tokenizer, library):
 
 
 def test_no_pairs(tokenizer):
-    encoder = Encoder(tokenizer, 20)
+    encoder = PairEncoder(tokenizer, 20)
     (shard,) = encoder.shards([])
     assert (shard.ids.size, shard.offsets.tolist()) == (0, [0])
     assert encoder.statistics == Statistics()
 
 
 def test_shards(tokenizer, monkeypatch):
-    (whole,) = Encoder(tokenizer, 20).shards(PAIRS)
+    (whole,) = PairEncoder(tokenizer, 20).shards(PAIRS)
     monkeypatch.setattr(encoding, "BATCH", 10)
     monkeypatch.setattr(encoding, "SHARD_IDS", 500)
-    shards = list(Encoder(tokenizer, 20).shards(PAIRS))
+    shards = list(PairEncoder(tokenizer, 20).shards(PAIRS))
     assert len(shards) > 3
     assert all(500 <= ids.size < 1_000 for ids, _ in shards[:-1])
     assert rows(shards) == rows([whole])
     # No shard is empty if the last batch fills one.
     monkeypatch.setattr(encoding, "SHARD_IDS", 1)
-    assert len(list(Encoder(tokenizer, 20).shards(PAIRS))) == 20
+    assert len(list(PairEncoder(tokenizer, 20).shards(PAIRS))) == 20
 
 
 @pytest.mark.parametrize("firsts", [(0, 70_000), (70_000, 0)])
@@ -104,7 +104,7 @@ def test_any_task_may_give_the_ids(firsts):
     tokenizer = types.SimpleNamespace(
         source=source, target=target, vocab_size=target.vocab_size
     )
-    (shard,) = Encoder(tokenizer, 9, task).shards(PAIRS)
+    (shard,) = PairEncoder(tokenizer, 9, task).shards(PAIRS)
     for side, first in enumerate(firsts):
         expected = [len(pair[side]) + first for pair in PAIRS]
         assert shard.ids.tolist()[side::2] == expected
@@ -116,4 +116,4 @@ def test_an_error_of_the_reader_is_raised_as_it_is(tokenizer):
         raise InputError("damaged")
 
     with pytest.raises(InputError, match="^damaged$"):
-        list(Encoder(tokenizer, 20).shards(read()))
+        list(PairEncoder(tokenizer, 20).shards(read()))

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.data import pipeline
+from keras_transformer.train.data import batching
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.prepared import Prepared
 
@@ -39,7 +39,7 @@ def test_ids(prepared):
 def test_a_tensor_has_the_memory_of_the_file(prepared):
     array = prepared.shards[0].ids
     assert isinstance(array, np.memmap)
-    read = pipeline._as_tensor(array)
+    read = batching._as_tensor(array)
     dataset = tf.data.Dataset.range(1).map(lambda _: read()[0])
     array[0] = 77
     assert read().numpy()[0] == 77
@@ -53,7 +53,7 @@ def test_tf_data_does_not_copy_a_mapped_array(tmp_path):
     """As it does with a tensor, here of 128 MiB."""
     np.save(tmp_path / "array.npy", np.zeros(2**27, np.uint8))
     array = np.load(tmp_path / "array.npy", mmap_mode="c")
-    read = pipeline._as_tensor(array)
+    read = batching._as_tensor(array)
     dataset = tf.data.Dataset.range(3).map(lambda i: tf.gather(read(), i))
     before = own_memory()
     iterator = iter(dataset)

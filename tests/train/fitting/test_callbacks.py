@@ -13,8 +13,9 @@ import pytest
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import callbacks, trainer
-from keras_transformer.train.callbacks import (
+from keras_transformer.train import trainer
+from keras_transformer.train.fitting import callbacks
+from keras_transformer.train.fitting.callbacks import (
     CheckFinite,
     Checkpoints,
     EarlyStopping,

@@ -1,7 +1,7 @@
 import pytest
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.log import CSVLog, read_log
+from keras_transformer.train.fitting.training_log import CSVLog, read_log
 
 
 def write(path, step, *rows):

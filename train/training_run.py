@@ -4,9 +4,9 @@
 """
 
 import dataclasses
+import logging
 import math
 import os
-import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from keras_transformer.support.files import (
 )
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
+
+logger = logging.getLogger(__name__)
 
 _CHECKPOINT = "step-{step:08d}.weights.h5"
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
@@ -121,10 +123,9 @@ class TrainingRun(Run):
                         return
             except OSError as error:
                 # It must not end every training that is resumed here.
-                print(
-                    f"Warning: {self.best_path} is damaged ({error}). It is "
-                    f"replaced by the weights of step {step:,}.",
-                    file=sys.stderr,
+                logger.warning(
+                    f"{self.best_path} is damaged ({error}). It is "
+                    f"replaced by the weights of step {step:,}."
                 )
         self._save_weights(model, self.best_path, step, score=score)
 

@@ -8,8 +8,8 @@ import pytest
 
 import keras_transformer as kt
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import state
-from keras_transformer.train.state import (
+from keras_transformer.train.fitting import training_state
+from keras_transformer.train.fitting.training_state import (
     load_state,
     load_step,
     model_variables,
@@ -80,7 +80,7 @@ def test_a_state_of_another_model_is_refused(model, run, monkeypatch):
     variables[places] = variables[places][::-1]
     swapped = dict(variables)
     with monkeypatch.context() as patched:
-        patched.setattr(state, "model_variables", lambda _: swapped)
+        patched.setattr(training_state, "model_variables", lambda _: swapped)
         with pytest.raises(InputError, match="query/.* instead of .*key/kern"):
             load_state(run, model)
     np.testing.assert_equal(values_of(model), before)

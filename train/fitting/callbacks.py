@@ -3,10 +3,10 @@
 The first ones add values to the logs of an epoch; the last ones write them.
 """
 
+import logging
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,10 +19,12 @@ from tqdm import tqdm
 
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.log import CSVLog
-from keras_transformer.train.run import TrainingRun
-from keras_transformer.train.state import save_state
+from keras_transformer.train.fitting.training_log import CSVLog
+from keras_transformer.train.fitting.training_state import save_state
 from keras_transformer.train.strategy import worker
+from keras_transformer.train.training_run import TrainingRun
+
+logger = logging.getLogger(__name__)
 
 _SAMPLES = 3
 # Every float16 gradient that overflows halves the loss scale, and every 2,000
@@ -160,7 +162,7 @@ class ValidationScore(keras.callbacks.Callback):
 
 
 class Progress(keras.callbacks.Callback):
-    """Prints a line per epoch; a bar on a terminal, else a line per minute.
+    """Logs a line per epoch; a bar on a terminal, else a line per minute.
 
     Keras' `ProgbarLogger` knows the steps of an epoch, not those of a run
     with its remaining time, and fills log files with its updates.
@@ -190,12 +192,12 @@ class Progress(keras.callbacks.Callback):
             text = f"loss {logs['loss']:.3f}, {rate:,.0f} tokens/s"
             self._bar.set_postfix_str(text, refresh=False)
         elif time.monotonic() >= self._last_line + _SECONDS_BETWEEN_LINES:
-            self._print(logs)
+            self._report(logs)
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
-        self._print(logs)
+        self._report(logs)
 
-    def _print(self, logs: dict) -> None:
+    def _report(self, logs: dict) -> None:
         step, last_step = self.counter.step, self.counter.last_step
         words = [f"step {step:,}/{last_step:,}"]
         for name, label, form in (
@@ -213,8 +215,8 @@ class Progress(keras.callbacks.Callback):
             seconds = (now - self._start) / max(step - self._first_step, 1)
             seconds *= last_step - step
             words.append(f"left {tqdm.format_interval(seconds)}")
-        tqdm.write("  ".join(words))
-        sys.stdout.flush()
+        with tqdm.external_write_mode():  # the line is above the bar
+            logger.info("  ".join(words))
         self._last_line = now
 
     def on_train_end(self, logs: dict | None = None) -> None:

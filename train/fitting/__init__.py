@@ -1,0 +1,1 @@
+"""What runs and surrounds Keras' `fit` in the training program."""
