@@ -25,13 +25,16 @@ if REPOSITORY:
 KERAS = "keras>=3.10,<3.16"
 TENSORFLOW_VERSIONS = ">=2.19,<2.22"
 
+# What the command line needs, and the library does not. cyclopts 5 needs Python
+# 3.11. PyYAML reads `--config`, and the settings of models that are imported.
+COMMAND_LINE = ["cyclopts>=4.25.3,<6", "pyyaml>=6", "tqdm>=4.66"]
 TEXT_AND_TRAINING = [
+    *COMMAND_LINE,
     f"tensorflow-text{TENSORFLOW_VERSIONS}",
     "sacrebleu>=2.4",
     "sacremoses>=0.1",
     "safetensors>=0.6",
     "sentencepiece>=0.2",
-    "tqdm>=4.66",
 ]
 TENSORFLOW = [f"tensorflow{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
 # Bulk translation.
@@ -43,10 +46,8 @@ TENSORBOARD = ["tensorboard"]
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
 SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
-LITERT = ["ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
+LITERT = [*COMMAND_LINE, "ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
-# Settings of Marian and OpenNMT-tf.
-CONVERT = ["pyyaml>=6"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 # The systems that models are imported from, for tests of the converters.
 CONVERTERS = [
@@ -63,7 +64,6 @@ TEST = [
     *SERVING,
     *LITERT,
     *WEB,
-    *CONVERT,
     *CTRANSLATE2,
     *BEAM,
     "hypothesis>=6.100",
@@ -182,7 +182,6 @@ setup(
         "serving": SERVING,
         "litert": LITERT,
         "web": WEB,
-        "convert": CONVERT,
         "ctranslate2": CTRANSLATE2,
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],

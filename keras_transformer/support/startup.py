@@ -15,6 +15,7 @@ _EXTRAS = {
     "ai_edge_litert": "litert",
     "apache_beam": "beam",
     "ctranslate2": "ctranslate2",
+    "cyclopts": "tensorflow",
     "sacrebleu": "tensorflow",
     "sacremoses": "tensorflow",
     "safetensors": "tensorflow",
@@ -22,7 +23,7 @@ _EXTRAS = {
     "tensorflow": "tensorflow",
     "tensorflow_text": "tensorflow",
     "tqdm": "tensorflow",
-    "yaml": "convert",
+    "yaml": "tensorflow",
 }
 # Exists where the NVIDIA driver is installed.
 _NVIDIA_DRIVER = "/proc/driver/nvidia/version"

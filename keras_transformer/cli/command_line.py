@@ -1,0 +1,183 @@
+"""A command line of cyclopts, with files of flags and hints for mistakes."""
+
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
+from cyclopts.config import Dict
+from cyclopts.exceptions import UnknownCommandError
+from cyclopts.help import DefaultFormatter
+
+from keras_transformer.cli import terminal
+from keras_transformer.cli.flags import RARE, Flag
+from keras_transformer.support.errors import InputError
+
+# What other programs call it, and what to use here. A hint is given if the
+# command has all flags that it names; of several, the first such one.
+_COMMAND_HINTS = {
+    "attention": "plot attention",
+    "convert": "import, or export",
+    "curve": "plot curve",
+    "infer": "translate",
+    "parse": "translate",
+    "predict": "translate",
+    "trace": "plot trace",
+}
+_FLAG_HINTS = {
+    "--batch-size": ["--batch-tokens, which counts tokens"],
+    "--epochs": ["--steps, with a checkpoint after each --steps-per-epoch"],
+    "--gpus": ["--strategy, which uses all GPUs by default"],
+    "--lr": ["--learning-rate-scale, a factor on the paper's learning rate"],
+    "--model": ["--preset", "RUN, without a flag"],
+    "--output-dir": ["--output"],
+    "--resume": ["the same command again, which resumes"],
+    "--save-dir": ["--output"],
+}
+_GENERAL = Group("Every command", sort_key=9)
+
+
+class ShortHelp(DefaultFormatter):
+    """Leaves out the groups of flags that are rarely needed."""
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        if not str(panel.title).endswith(RARE):
+            super().__call__(console, options, panel)
+
+
+def make_app(name: str, description: str) -> App:
+    """Returns an app whose commands all have --config, --quiet, --help-all.
+
+    Call it with `run_app`.
+    """
+    app = App(
+        name=name,
+        help=description,
+        version_flags=[],
+        default_parameter=Parameter(negative=(), consume_multiple=1),
+        group_commands=_GENERAL,
+        suppress_keyboard_interrupt=False,
+    )
+
+    @app.meta.default
+    def launch(
+        *tokens: Annotated[
+            str, Parameter(show=False, allow_leading_hyphen=True)
+        ],
+        config: Annotated[Path | None, Parameter(group=_GENERAL)] = None,
+        quiet: Annotated[Flag, Parameter(group=_GENERAL)] = False,
+        help_all: Annotated[Flag, Parameter(group=_GENERAL)] = False,
+    ) -> None:
+        """Run a command.
+
+        Args:
+            config: YAML file with values of flags that are not given, as in
+                `steps: 100`.
+            quiet: Show no progress bars.
+            help_all: Show all flags and exit.
+        """
+        if "-" in tokens:
+            raise InputError(
+                "A standard stream has no name. Leave out --input to read "
+                "standard input, and --output to write standard output. "
+                "Received: -"
+            )
+        if quiet:
+            os.environ["TQDM_DISABLE"] = "1"
+        if help_all:
+            app.help_formatter = DefaultFormatter()
+            tokens = (*tokens, "--help")
+        commands, apps, unused = app.parse_commands(tokens)
+        if apps[-1].default_command is None and not unused:
+            words = " ".join([name, *commands])
+            raise InputError(f"A command is missing. See {words} --help.")
+        if config:
+            app.config = _read_config(config)
+        _call(app, tokens)
+
+    return app
+
+
+def run_app(app: App, arguments: Sequence[str]) -> None:
+    """Calls the command that arguments name.
+
+    Raises:
+        InputError: If they are invalid.
+    """
+    terminal.check_arguments(arguments)
+    app.help_formatter, app.config = ShortHelp(), None
+    try:
+        _call(app.meta, arguments)
+    except CycloptsError as error:
+        raise InputError(_explain(error)) from error
+
+
+def _call(app: App, arguments: Sequence[str]) -> None:
+    app(
+        list(arguments),
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+    )
+
+
+def _read_config(path: Path) -> Dict:
+    """Reads the values of flags from a file, as they would be typed."""
+    import yaml
+
+    try:
+        # The base loader leaves numbers, `no` and `true` as they are written.
+        values = yaml.load(path.read_text("utf-8"), yaml.BaseLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"--config must be a YAML file. Received: {path}: "
+            + " ".join(str(error).split())
+        ) from error
+    if not isinstance(values, dict):
+        raise InputError(
+            "--config must have a flag and its value on each line, such as "
+            f"`steps: 1000`. Received: {path}"
+        )
+    return Dict(values, source=str(path), use_commands_as_keys=False)
+
+
+def _explain(error: CycloptsError) -> str:
+    """Returns the message of cyclopts, or a better one with a hint."""
+    error.verbose = False
+    if isinstance(error, UnknownCommandError):
+        word = error.unused_tokens[0]
+        if word in _COMMAND_HINTS:
+            return (
+                f"There is no command {word}. Did you mean "
+                f"{_COMMAND_HINTS[word]}?"
+            )
+    if isinstance(error, UnknownOptionError):
+        known = [
+            name for flag in error.argument_collection for name in flag.names
+        ]
+        return _explain_flag(error.token, known)
+    return str(error)
+
+
+def _explain_flag(token: Any, known: Sequence[str]) -> str:
+    """Returns a message for a flag that a command does not have."""
+    word = token.keyword or token.value
+    is_of_file = token.source not in ("", "cli")
+    name = word.partition("=")[0]
+    if is_of_file:
+        name = "--" + name.strip("[]").replace("_", "-")
+    if name in _FLAG_HINTS:
+        hints = [
+            hint
+            for hint in _FLAG_HINTS[name]
+            if set(re.findall(r"--[\w-]+", hint)) <= set(known)
+        ]
+    else:
+        hints = difflib.get_close_matches(name, known, 1)
+    message = f"There is no flag {name}"
+    if is_of_file:
+        message += f", which {token.source} has"
+    return f"{message}. Did you mean {hints[0]}?" if hints else f"{message}."

@@ -1,0 +1,215 @@
+"""Types that cyclopts makes flags of, for several commands.
+
+The annotations of a command are its flags, and its docstring is their help.
+"""
+
+import dataclasses
+import re
+import typing
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+from cyclopts import Group, Parameter, Token
+from cyclopts.validators import Number
+
+from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.presets import PRESETS
+from keras_transformer.support.fields import SEED
+from keras_transformer.tasks import ParsingTask
+
+# Ends the titles of groups that `--help-all` shows and `--help` does not.
+RARE = ", rarely needed"
+
+
+def read_integer(type_: Any, tokens: Sequence[Token]) -> int:
+    """Converts the value of a flag; cyclopts itself would round 1.5 to 2."""
+    (token,) = tokens
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", token.value) is None:
+        raise ValueError(f"must be an integer. Received: {token.value}")
+    return int(token.value)
+
+
+_FITS_A_TENSOR = Number(lt=2**31)
+Flag = Annotated[bool, Parameter(show_default=False)]
+Integer = Annotated[
+    int, Parameter(converter=read_integer, validator=_FITS_A_TENSOR)
+]
+PositiveInteger = Annotated[
+    int, Parameter(converter=read_integer, validator=Number(gte=1, lt=2**31))
+]
+
+
+# === Flags from dataclasses ===
+
+
+def flags_of(
+    cls: type,
+    title: str,
+    order: float = 0,
+    *,
+    names: Collection[str] = (),
+    without: Collection[str] = (),
+    common: Collection[str] | None = None,
+    default_of: Callable[[dataclasses.Field], Any] = lambda x: x.default,
+) -> Any:
+    """Returns the type of a parameter whose flags are fields of a dataclass.
+
+    The default value of the parameter must be None. A command gets the values
+    that were given, as a dictionary, or None if there are none.
+
+    Args:
+        cls: A dataclass with fields of `support.fields.described`.
+        title: Title of the flags in the help.
+        order: Place of the title in the help.
+        names: Fields that become flags. Default: all.
+        without: Fields that do not.
+        common: Fields that `--help` shows; `--help-all` shows the others too.
+            Default: all.
+        default_of: Returns what the help says of the default of a field.
+    """
+    shown = Group(title, sort_key=order)
+    hidden = Group(title + RARE, sort_key=order + 0.5)
+    types = typing.get_type_hints(cls)
+    flags = {}
+    for field in dataclasses.fields(cls):
+        if field.name in without or (names and field.name not in names):
+            continue
+        value_type, rule = types[field.name], field.metadata["rule"]
+        default = default_of(field)
+        parameter = Parameter(
+            group=shown if common is None or field.name in common else hidden,
+            help=_as_help(field.metadata["description"], types),
+            show_default="none" if default is None else str(default),
+            choices=rule.choices or None,
+        )
+        if value_type in (int, int | None):
+            # A seed may be larger, which its rule checks.
+            value_type = Annotated[
+                value_type,
+                Parameter(
+                    converter=read_integer,
+                    validator=() if rule == SEED else _FITS_A_TENSOR,
+                ),
+            ]
+        flags[field.name] = Annotated[value_type, parameter]
+    values = TypedDict(f"{cls.__name__}Flags", flags, total=False)
+    return Annotated[values | None, Parameter(name="*")]
+
+
+def _as_help(description: str, fields: Collection[str]) -> str:
+    """Returns a description as a sentence, with fields as flags."""
+
+    def flag(name: re.Match) -> str:
+        is_field = name[0] in fields
+        return "--" + name[0].replace("_", "-") if is_field else name[0]
+
+    text = re.sub(r"\w+_\w+", flag, description)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def small_default(field: dataclasses.Field) -> Any:
+    """Returns the value of a field in the preset small, for `flags_of`."""
+    small = PRESETS["small"]
+    values = {**small._asdict(), **small.architecture, **small.recipe}
+    return values.get(field.name, field.default)
+
+
+def _search_default(field: dataclasses.Field) -> str:
+    of_trees = getattr(ParsingTask.search, field.name)
+    trees = f"; of trees: {of_trees}" if of_trees != field.default else ""
+    return f"{field.default}{trees}; a run may have its own"
+
+
+# === Flags that several commands have ===
+
+_FORMS = (
+    "a folder of {train,valid,test}.LANGUAGE, of TFRecord files or, for "
+    "parsing, of {train,valid,test}.mrg; two text files; a .tsv file; "
+    "tfds:NAME/CONFIG; a folder that `prepare` wrote; or embedded, the bundled "
+    "corpus."
+)
+_RUN = "Folder that `train`, `average` or `import` wrote"
+_EXPORT = ", or that of a SavedModel or an export for LiteRT"
+_AVERAGED = (
+    "; the probabilities of several runs with the same tokenizer are averaged"
+)
+_DATA = Group("Data", sort_key=2)
+_MODEL = Group("Model", sort_key=3)
+_RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
+
+RunFlag = Annotated[Path, Parameter(help=f"{_RUN}.")]
+RunsFlag = Annotated[list[Path], Parameter(help=f"{_RUN}{_AVERAGED}.")]
+ModelsFlag = Annotated[
+    list[Path], Parameter(help=f"{_RUN}{_EXPORT}{_AVERAGED}.")
+]
+CorpusFlag = Annotated[list[str], Parameter(help=f"The corpus: {_FORMS}")]
+# The texts that a run is measured on, or shown with.
+DataFlag = Annotated[
+    list[str] | None,
+    Parameter(
+        help=f"The corpus: {_FORMS}",
+        show_default="what the run was trained on",
+        group=_DATA,
+    ),
+]
+SourceFlag = Annotated[
+    str | None, Parameter(help="Language code of the source, e.g. en.")
+]
+TargetFlag = Annotated[
+    str | None, Parameter(help="Language code of the target, e.g. de.")
+]
+TargetLanguageFlag = Annotated[
+    str | None,
+    Parameter(
+        help="Language to translate to, of a model with several: fra is short "
+        "for `>>fra<<`, with which a source may also begin.",
+        group=_RARE_MODEL,
+    ),
+]
+PRESET_NAMES = "tiny, small, base, big, parsing-wsj; `presets` lists all."
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointFlags:
+    """The weights of a run, and the language that they translate to.
+
+    Args:
+        checkpoint: A step, best (by validation score) or last.
+    """
+
+    checkpoint: Annotated[str | None, Parameter(show_default="last")] = None
+    target_language: TargetLanguageFlag = None
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFlags(CheckpointFlags):
+    """What a run is opened with.
+
+    Args:
+        dtype: Type of weights and computation; the 16-bit types take half the
+            space.
+    """
+
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"] | None,
+        Parameter(show_default="float32"),
+    ] = None
+
+
+SearchFlags = flags_of(
+    BeamSearch,
+    "Search",
+    4,
+    common=("beam_size", "alpha"),
+    default_of=_search_default,
+)
+SamplingFlags = flags_of(
+    Sampling,
+    "Sampling",
+    5,
+    without=BeamSearch.__dataclass_fields__,
+    common=("temperature", "top_k", "top_p"),
+)

@@ -1,0 +1,165 @@
+"""Configuration files, help and mistakes, with a small command line."""
+
+import os
+
+import pytest
+
+from keras_transformer.cli.command_line import make_app, run_app
+from keras_transformer.cli.flags import flags_of
+from keras_transformer.decoding.search import Sampling
+from keras_transformer.support.errors import InputError
+
+SamplingFlags = flags_of(Sampling, "Sampling", 1, common=("top_k",))
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+@pytest.fixture
+def app(calls):
+    app = make_app("program", "A program.")
+
+    @app.command
+    def train(
+        data: list[str],
+        *,
+        output: str,
+        input: list[str] | None = None,
+        tensorboard: bool = False,
+        preset: str = "small",
+        strategy: str = "auto",
+        batch_tokens: int = 0,
+        steps: int = 0,
+        steps_per_epoch: int = 0,
+        sampling: SamplingFlags = None,
+    ):
+        """Train."""
+        calls.append(locals())
+
+    @app.command
+    def translate(run: str, *, beam_size: int = 4, config_file: str = ""):
+        """Translate."""
+        calls.append(locals())
+
+    return app
+
+
+def refused(app, *words):
+    """Returns the message that a command line is refused with."""
+    with pytest.raises(InputError) as error:
+        run_app(app, words)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# === Configuration files ===
+
+
+def test_a_file_has_values_of_flags(app, calls, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "data: [a, b c]\noutput: no\ntop-k: 3\ntop_p: 0.5\ntensorboard: true\n"
+    )
+    # `no` is Norwegian, and no boolean of YAML.
+    run_app(app, ["train", "--config", str(file)])
+    assert calls[-1]["data"] == ["a", "b c"]
+    assert calls[-1]["output"] == "no"
+    assert calls[-1]["tensorboard"] is True
+    assert calls[-1]["sampling"] == {"top_k": 3, "top_p": 0.5}
+    run_app(app, ["train", "x", "--top-k", "9", "--config", str(file)])
+    assert calls[-1]["data"] == ["x"]
+    assert calls[-1]["sampling"] == {"top_k": 9, "top_p": 0.5}
+    # The next command does not have them.
+    run_app(app, ["train", "x", "--output", "y"])
+    assert calls[-1]["sampling"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stesp: 3", "no flag --stesp, which FILE has. Did you mean --steps?"),
+        ("lines: 3", "There is no flag --lines, which FILE has."),
+        ("top_k: 1.5", "[top_k]: must be an integer. Received: 1.5"),
+        ("steps: x", 'from FILE: unable to convert "x" into int'),
+        ("- a", "a flag and its value on each line, such as"),
+        ("", "a flag and its value on each line, such as"),
+        ("a: [", "--config must be a YAML file. Received: FILE: while parsing"),
+        ("ä", "YAML file. Received: FILE: 'utf-8' codec"),
+    ],
+)
+def test_files_that_are_refused(app, tmp_path, text, message):
+    file = tmp_path / "run.yaml"
+    file.write_text(text, "latin-1")
+    found = refused(app, "train", "x", "--output", "y", "--config", str(file))
+    assert message.replace("FILE", str(file)) in found
+
+
+def test_a_file_that_is_not_there(app):
+    with pytest.raises(FileNotFoundError):
+        run_app(app, ["train", "x", "--config", "missing.yaml"])
+
+
+# === Mistakes ===
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "A command is missing. See program --help."),
+        ("transalte", 'command "transalte". Did you mean "translate"?'),
+        ("parse x", "no command parse. Did you mean translate?"),
+        ("trace x", "no command trace. Did you mean plot trace?"),
+        ("convert x", "no command convert. Did you mean import, or export?"),
+        ("train x --outptu y", "flag --outptu. Did you mean --output?"),
+        ("train x --outptu=y", "flag --outptu. Did you mean --output?"),
+        ("train x --xyz", "There is no flag --xyz."),
+        ("train x --epochs 3", "mean --steps, with a checkpoint after each"),
+        ("train x --batch-size 3", "mean --batch-tokens, which counts tokens?"),
+        ("train x --model base", "Did you mean --preset?"),
+        ("translate --model x", "Did you mean RUN, without a flag?"),
+        # The flag of `train`, not the one with a similar name.
+        ("translate x --batch-size 3", "There is no flag --batch-size."),
+        ("train x", '"train" parameter --output requires an argument'),
+        ("train --output x", '"train" parameter --data requires an argument'),
+        ("train x --output y --top-k 1.5", "--top-k: must be an integer"),
+        ("train x --output y --top-k 4294967296", "Must be < 2147483648"),
+        ("train x --output -", "A standard stream has no name."),
+        ("train x --output y --input --steps 3", "at least 1 element"),
+        ("train x --output a\0b", "must be valid UTF-8"),
+    ],
+)
+def test_mistakes(app, calls, words, message):
+    assert message in refused(app, *words.split())
+    assert not calls
+
+
+def test_a_repeated_flag_adds_values(app, calls):
+    words = "train x --input a b --output y --input c"
+    run_app(app, words.split())
+    assert calls[-1]["input"] == ["a", "b", "c"]
+
+
+# === Flags of every command ===
+
+
+def test_quiet_disables_progress_bars(app, calls, monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    run_app(app, ["translate", "x", "--quiet"])
+    assert os.environ["TQDM_DISABLE"] == "1"
+    assert calls
+
+
+def test_help_all_shows_what_help_leaves_out(app, calls, capsys):
+    def shown(*words):
+        run_app(app, words)
+        return capsys.readouterr().out
+
+    text = shown("train", "--help")
+    assert "--top-k" in text and "--seed" not in text and "--config" in text
+    text = shown("train", "--help-all")
+    assert "--top-k" in text and "--seed" in text
+    assert "--seed" not in shown("train", "x", "--help")
+    assert "Translate." in shown("--help")
+    assert not calls
