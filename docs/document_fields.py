@@ -2,8 +2,7 @@
 
 The fields of a NamedTuple, a frozen dataclass or an interface are explained by
 the comments beside them. Those of settings are explained by `document_fields`,
-and the arguments that layers share by `document_arguments`, when the module is
-imported.
+when the module is imported.
 """
 
 import ast
@@ -16,7 +15,7 @@ import griffe
 
 
 class Fields(griffe.Extension):
-    """Completes the docstrings of records and of layers."""
+    """Completes the docstrings of records."""
 
     def on_class_members(
         self, *, node: Any, cls: griffe.Class, **kwargs: Any
@@ -26,12 +25,11 @@ class Fields(griffe.Extension):
             return
         names = {ast.unparse(expression) for expression in node.bases}
         names |= {ast.unparse(expression) for expression in node.decorator_list}
-        if names & {"document_arguments", "document_fields"}:
+        if "document_fields" in names:
             module = importlib.import_module(cls.module.path)
             imported = getattr(module, cls.name)
             cls.docstring.value = inspect.getdoc(imported)
-            if "document_fields" in names:
-                _default_values(cls, imported)
+            _default_values(cls, imported)
         elif names & {
             "NamedTuple",
             "abc.ABC",

@@ -23,7 +23,12 @@ class SameShape(keras.layers.Layer):
 
 
 def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
-    """Returns the arguments of a class of a layer, which are its attributes."""
+    """Returns the constructor arguments of a layer, as a dict.
+
+    Args:
+        layer: The layer, whose attributes they are.
+        cls: Its class, or a base class.
+    """
     _, *names, _ = inspect.signature(cls.__init__).parameters
     return {name: getattr(layer, name) for name in names}
 
@@ -33,5 +38,7 @@ def check_sizes(optional: dict[str, Any] | None = None, **sizes: Any) -> None:
 
     Those in `optional` may be None.
     """
-    given = {k: x for k, x in (optional or {}).items() if x is not None}
-    check_values(POSITIVE_INTEGER, **sizes, **given)
+    for name, size in (optional or {}).items():
+        if size is not None:
+            sizes[name] = size
+    check_values(POSITIVE_INTEGER, **sizes)

@@ -5,7 +5,6 @@ decoder or a whole `Transformer` is made by `Block` from the classes that it
 was given.
 """
 
-import inspect
 from typing import Any
 
 import keras
@@ -19,36 +18,11 @@ from keras_transformer.layers.restricted_attention import (
 )
 from keras_transformer.support.fields import FRACTION, check_values
 
-_CLASSES = ("attention_class", "feed_forward_class", "residual_class")
-# Not passed to sub-layers: a layer of somebody else need not know them.
-_DEFAULTS = dict(
-    use_bias=False, activation="relu", norm_first=False, epsilon=1e-6
-)
-
 
 class Block(SameShape):
     """Holds the arguments of a layer, and makes its built sub-layers.
 
-    Args:
-        num_heads: Number of attention heads.
-        d_ff: Width inside the feed-forward networks.
-        d_k: Width of a head's queries and keys. Default: d_model / `num_heads`.
-        d_v: Width of a head's values. Default: d_model / `num_heads`.
-        dropout: Rate on the output of every sub-layer.
-        attention_window: Positions that self-attention is restricted to, as in
-            `RestrictedSelfAttention`: in an encoder those centred on each
-            position, in a decoder the last ones, its own included, for which no
-            causal mask is needed. By default all.
-        attention_bias: Whether the projections of attention have biases.
-        activation: Activation of the feed-forward networks.
-        norm_first: Whether sub-layers normalize their input, as in `Residual`.
-        epsilon: What layer normalization adds to the variance.
-        attention_class: `MultiHeadAttention` or a subclass, which overrides
-            `attend` or `project_memory`.
-        feed_forward_class: `FeedForward` or a layer with its arguments.
-        residual_class: `Residual` or a subclass. Each of the three may also be
-            the name under which Keras registered the class.
-        **kwargs: Arguments of `keras.layers.Layer`.
+    `EncoderLayer` and `DecoderLayer` document the arguments.
     """
 
     def __init__(
@@ -82,108 +56,100 @@ class Block(SameShape):
         self.activation = activation
         self.norm_first = norm_first
         self.epsilon = epsilon
-        classes = (attention_class, feed_forward_class, residual_class)
-        for name, given in zip(_CLASSES, classes, strict=True):
-            setattr(self, name, _layer_class(name, given))
+        self.attention_class = _find_class("attention_class", attention_class)
+        self.feed_forward_class = _find_class(
+            "feed_forward_class", feed_forward_class
+        )
+        self.residual_class = _find_class("residual_class", residual_class)
         self._check_attention()
 
     def _check_attention(self) -> None:
-        given = f"attention_class={self.attention_class}"
+        received = f"attention_class={self.attention_class}"
         if self.attention_class is RestrictedSelfAttention:
             raise ValueError(
-                f"Pass attention_window instead of the class. Received: {given}"
+                "Pass attention_window instead of the class. "
+                f"Received: {received}"
             )
         if self.attention_class.call is not MultiHeadAttention.call:
             raise ValueError(
                 "Encoder and decoder layers use `project_memory` and `attend` "
                 "of their attention, not only `call`. Override these. "
-                f"Received: {given}"
+                f"Received: {received}"
             )
-        restricted = self.attention_window is not None
-        if restricted and self.attention_class is not MultiHeadAttention:
+        is_restricted = self.attention_window is not None
+        if is_restricted and self.attention_class is not MultiHeadAttention:
             raise ValueError(
-                "attention_window restricts MultiHeadAttention itself, not "
-                "what a subclass computes. Leave one of the two out. "
-                f"Received: attention_window={self.attention_window}, {given}"
+                "attention_window restricts MultiHeadAttention itself, not a "
+                "subclass of it. Leave one of the two out. Received: "
+                f"attention_window={self.attention_window}, {received}"
             )
 
     def _build_self_attention(self, shape: tuple, causal: bool) -> None:
-        restricted = {}
+        layer_class, restriction = self.attention_class, {}
         if self.attention_window is not None:
-            restricted = dict(window=self.attention_window, causal=causal)
-        self.self_attention, self.self_attention_norm = self._attention(
-            "self_attention", shape, shape, **restricted
+            layer_class = RestrictedSelfAttention
+            restriction = dict(window=self.attention_window, causal=causal)
+        self.self_attention = self._build_attention(
+            "self_attention", layer_class, (shape, shape), **restriction
+        )
+        self.self_attention_norm = self._build_residual(
+            "self_attention_norm", shape
         )
 
-    def _attention(
-        self, name: str, x_shape: tuple, memory_shape: tuple, **restricted: Any
-    ) -> tuple[MultiHeadAttention, Residual]:
-        attention = self._built(
-            RestrictedSelfAttention if restricted else self.attention_class,
-            name,
-            (x_shape, memory_shape),
+    def _build_feed_forward(self, shape: tuple) -> None:
+        self.feed_forward = self.feed_forward_class(
+            d_ff=self.d_ff,
+            activation=self.activation,
+            dtype=self.dtype_policy,
+            name="feed_forward",
+        )
+        self.feed_forward.build(shape)
+        self.feed_forward_norm = self._build_residual(
+            "feed_forward_norm", shape
+        )
+
+    def _build_attention(
+        self, name: str, layer_class: type, shapes: tuple, **restriction: Any
+    ) -> MultiHeadAttention:
+        attention = layer_class(
             num_heads=self.num_heads,
             d_k=self.d_k,
             d_v=self.d_v,
-            **restricted,
             use_bias=self.attention_bias,
+            **restriction,
+            dtype=self.dtype_policy,
+            name=name,
         )
-        return attention, self._residual(f"{name}_norm", x_shape)
+        attention.build(*shapes)
+        return attention
 
-    def _build_feed_forward(self, shape: tuple) -> None:
-        self.feed_forward = self._built(
-            self.feed_forward_class,
-            "feed_forward",
-            (shape,),
-            d_ff=self.d_ff,
-            activation=self.activation,
-        )
-        self.feed_forward_norm = self._residual("feed_forward_norm", shape)
-
-    def _residual(self, name: str, shape: tuple) -> Residual:
-        return self._built(
-            self.residual_class,
-            name,
-            (shape,),
+    def _build_residual(self, name: str, shape: tuple) -> Residual:
+        residual = self.residual_class(
             dropout=self.dropout,
             norm_first=self.norm_first,
             epsilon=self.epsilon,
+            dtype=self.dtype_policy,
+            name=name,
         )
+        residual.build(shape)
+        return residual
 
-    def _built(
-        self, layer_class: type, name: str, shapes: tuple, **arguments: Any
-    ) -> Any:
-        given = dict(x for x in arguments.items() if x not in _DEFAULTS.items())
-        layer = layer_class(**given, dtype=self.dtype_policy, name=name)
-        layer.build(*shapes)
-        return layer
-
-    def _attend(
+    def _attend_to_self(
         self,
-        name: str,
         x: Any,
-        memory: Any,
         masks: tuple[Any, Any],
         training: bool | None,
         scores: list | None,
     ) -> Any:
-        """Applies an attention in its `Residual`.
-
-        Without a memory it is self-attention. Its scores are appended to
-        `scores`, if there is such a list.
-        """
-        attention = getattr(self, name)
-
         def attend(x: Any) -> Any:
-            inputs = (x, x if memory is None else memory, *masks)
-            if scores is None:
-                return attention.call(*inputs)
-            output, found = attention.call_with_scores(*inputs)
-            scores.append(found)
-            return output
+            return call_attention(self.self_attention, (x, x, *masks), scores)
 
-        residual = getattr(self, f"{name}_norm")
-        return residual(x, sublayer=attend, training=training)
+        return self.self_attention_norm(x, sublayer=attend, training=training)
+
+    def _feed_forward(self, x: Any, training: bool | None) -> Any:
+        return self.feed_forward_norm(
+            x, sublayer=self.feed_forward, training=training
+        )
 
     def call_with_scores(self, *inputs: Any, **masks: Any) -> tuple:
         """Computes what `call` does, and returns the attention scores too.
@@ -202,9 +168,11 @@ class Block(SameShape):
 
     def sublayer_names(self) -> dict[str, str]:
         """Returns the names under which Keras knows the three classes."""
+        name_of = keras.saving.get_registered_name
         return {
-            name: keras.saving.get_registered_name(getattr(self, name))
-            for name in _CLASSES
+            "attention_class": name_of(self.attention_class),
+            "feed_forward_class": name_of(self.feed_forward_class),
+            "residual_class": name_of(self.residual_class),
         }
 
     def get_config(self) -> dict[str, Any]:
@@ -253,12 +221,14 @@ class Stack(Block):
         self.num_layers = num_layers
 
     def _build_layers(self, layer_class: type[Block], *shapes: tuple) -> None:
-        self.layers = [
-            self._built(
-                layer_class, f"layer_{i}", shapes, **arguments_of(self, Block)
+        arguments = arguments_of(self, Block)
+        self.layers = []
+        for i in range(self.num_layers):
+            layer = layer_class(
+                **arguments, dtype=self.dtype_policy, name=f"layer_{i}"
             )
-            for i in range(self.num_layers)
-        ]
+            layer.build(*shapes)
+            self.layers.append(layer)
         self.final_norm = None
         if self.layers[0].feed_forward_norm.needs_final_norm:
             self.final_norm = keras.layers.LayerNormalization(
@@ -273,8 +243,8 @@ class Stack(Block):
         """
         scores = []
         for layer in self.layers:
-            x, *found = layer.call_with_scores(x, *inputs, **masks)
-            scores.append(found)
+            x, *layer_scores = layer.call_with_scores(x, *inputs, **masks)
+            scores.append(layer_scores)
         return self._normalize(x), *map(list, zip(*scores, strict=True))
 
     def _normalize(self, x: Any) -> Any:
@@ -284,25 +254,30 @@ class Stack(Block):
         return {**super().get_config(), "num_layers": self.num_layers}
 
 
-def document_arguments(cls: type) -> type:
-    """Writes the arguments of `Block` into a docstring, for `{arguments}`."""
-    if cls.__doc__:  # not with python -OO
-        _, _, arguments = inspect.getdoc(Block).partition("Args:\n    ")
-        documentation = inspect.cleandoc(cls.__doc__)
-        cls.__doc__ = documentation.replace("{arguments}", arguments)
-    return cls
+def call_attention(
+    attention: MultiHeadAttention, inputs: tuple, scores: list | None
+) -> Any:
+    """Returns the output of an attention, whose scores are added to a list.
+
+    Without a list there are no scores.
+    """
+    if scores is None:
+        return attention.call(*inputs)
+    output, attention_scores = attention.call_with_scores(*inputs)
+    scores.append(attention_scores)
+    return output
 
 
-def _layer_class(argument: str, given: type | str) -> type:
-    """Returns the class that was given, or that Keras registered by name."""
-    found = given
-    if isinstance(given, str):
-        found = keras.saving.get_registered_object(given)
+def _find_class(argument: str, layer_class: type | str) -> type:
+    """Returns a class, which may be the name that Keras registered it by."""
+    found = layer_class
+    if isinstance(layer_class, str):
+        found = keras.saving.get_registered_object(layer_class)
     if not (isinstance(found, type) and issubclass(found, keras.layers.Layer)):
         raise ValueError(
             f"{argument} must be a subclass of keras.layers.Layer, or the name "
             "of one that is decorated with "
             "@keras.saving.register_keras_serializable() and has been "
-            f"imported. Received: {argument}={given!r}"
+            f"imported. Received: {argument}={layer_class!r}"
         )
     return found

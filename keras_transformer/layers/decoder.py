@@ -10,11 +10,10 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.block import Block, Stack, document_arguments
+from keras_transformer.layers.block import Block, Stack, call_attention
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-@document_arguments
 class DecoderLayer(Block):
     """Self-attention, attention to the memory, feed-forward network.
 
@@ -23,7 +22,24 @@ class DecoderLayer(Block):
     is passed on with the output.
 
     Args:
-        {arguments}
+        num_heads: Number of attention heads.
+        d_ff: Width inside the feed-forward network.
+        d_k: Width of a head's queries and keys. Default: d_model / `num_heads`.
+        d_v: Width of a head's values. Default: d_model / `num_heads`.
+        dropout: Rate on the output of every sub-layer.
+        attention_window: Number of positions that self-attention is restricted
+            to, the last ones, its own included; see `RestrictedSelfAttention`.
+            It needs no causal mask. By default all.
+        attention_bias: Whether the projections of attention have biases.
+        activation: Activation of the feed-forward network.
+        norm_first: Whether sub-layers normalize their input, as in `Residual`.
+        epsilon: Added to the variance in layer normalization.
+        attention_class: `MultiHeadAttention` or a subclass, which overrides
+            `attend` or `project_memory`.
+        feed_forward_class: `FeedForward` or a layer with its arguments.
+        residual_class: `Residual` or a subclass. Each of the three may also be
+            the name under which Keras registered the class.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: `[B, T, d_model]`.
@@ -51,8 +67,11 @@ class DecoderLayer(Block):
 
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
         self._build_self_attention(x_shape, causal=True)
-        self.cross_attention, self.cross_attention_norm = self._attention(
-            "cross_attention", x_shape, memory_shape
+        self.cross_attention = self._build_attention(
+            "cross_attention", self.attention_class, (x_shape, memory_shape)
+        )
+        self.cross_attention_norm = self._build_residual(
+            "cross_attention_norm", x_shape
         )
         self._build_feed_forward(x_shape)
 
@@ -68,16 +87,19 @@ class DecoderLayer(Block):
         scores: list | None = None,  # for `call_with_scores`
     ) -> Any:
         masks = (attention_mask, x_mask)
-        x = self._attend("self_attention", x, None, masks, training, scores)
-        masks = (cross_attention_mask, memory_mask)
-        x = self._attend("cross_attention", x, memory, masks, training, scores)
-        return self.feed_forward_norm(
-            x, sublayer=self.feed_forward, training=training
+        x = self._attend_to_self(x, masks, training, scores)
+
+        def attend_to_memory(x: Any) -> Any:
+            inputs = (x, memory, cross_attention_mask, memory_mask)
+            return call_attention(self.cross_attention, inputs, scores)
+
+        x = self.cross_attention_norm(
+            x, sublayer=attend_to_memory, training=training
         )
+        return self._feed_forward(x, training)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-@document_arguments
 class Decoder(Stack):
     """A stack of decoder layers.
 
@@ -85,7 +107,7 @@ class Decoder(Stack):
 
     Args:
         num_layers: Number of layers.
-        {arguments}
+        num_heads: As in `DecoderLayer`, and so are all arguments after it.
 
     Call arguments:
         x: Embedded target, `[B, T, d_model]`.

@@ -7,12 +7,11 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.block import Block, Stack, document_arguments
+from keras_transformer.layers.block import Block, Stack
 from keras_transformer.masks import combine_masks
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-@document_arguments
 class EncoderLayer(Block):
     """Self-attention, then a feed-forward network, each in a `Residual`.
 
@@ -20,7 +19,24 @@ class EncoderLayer(Block):
     passed on with the output.
 
     Args:
-        {arguments}
+        num_heads: Number of attention heads.
+        d_ff: Width inside the feed-forward network.
+        d_k: Width of a head's queries and keys. Default: d_model / `num_heads`.
+        d_v: Width of a head's values. Default: d_model / `num_heads`.
+        dropout: Rate on the output of every sub-layer.
+        attention_window: Number of positions that self-attention is restricted
+            to, centred on each position; see `RestrictedSelfAttention`. By
+            default all.
+        attention_bias: Whether the projections of attention have biases.
+        activation: Activation of the feed-forward network.
+        norm_first: Whether sub-layers normalize their input, as in `Residual`.
+        epsilon: Added to the variance in layer normalization.
+        attention_class: `MultiHeadAttention` or a subclass, which overrides
+            `attend` or `project_memory`.
+        feed_forward_class: `FeedForward` or a layer with its arguments.
+        residual_class: `Residual` or a subclass. Each of the three may also be
+            the name under which Keras registered the class.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: `[B, S, d_model]`.
@@ -56,14 +72,11 @@ class EncoderLayer(Block):
         scores: list | None = None,  # for `call_with_scores`
     ) -> Any:
         masks = (attention_mask, combine_masks(mask, x_mask))
-        x = self._attend("self_attention", x, None, masks, training, scores)
-        return self.feed_forward_norm(
-            x, sublayer=self.feed_forward, training=training
-        )
+        x = self._attend_to_self(x, masks, training, scores)
+        return self._feed_forward(x, training)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-@document_arguments
 class Encoder(Stack):
     """A stack of encoder layers.
 
@@ -71,7 +84,7 @@ class Encoder(Stack):
 
     Args:
         num_layers: Number of layers.
-        {arguments}
+        num_heads: As in `EncoderLayer`, and so are all arguments after it.
 
     Call arguments:
         x: Embedded source, `[B, S, d_model]`.

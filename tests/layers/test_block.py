@@ -9,7 +9,6 @@ import pytest
 from helpers import normal, randomise, to_numpy, weights_by_path
 
 import keras_transformer as kt
-from keras_transformer.layers.block import document_arguments
 
 
 @keras.saving.register_keras_serializable(package="my_project")
@@ -210,13 +209,3 @@ def test_a_stack_has_the_arguments_of_its_layers(name):
     )
     assert list(stack) == ["num_layers", *layer]
     assert all(stack[argument] == layer[argument] for argument in layer)
-
-
-def test_a_class_whose_docstring_was_removed():
-    """As with `python -OO`."""
-
-    class Bare:
-        pass
-
-    assert document_arguments(Bare) is Bare
-    assert Bare.__doc__ is None
