@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from cyclopts import Group, Parameter, Token
 from cyclopts.validators import Number
 
-from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.fields import SEED
 from keras_transformer.tasks import ParsingTask

@@ -6,7 +6,7 @@ import pytest
 
 from keras_transformer.cli.command_line import make_app, run_app
 from keras_transformer.cli.flags import flags_of
-from keras_transformer.decoding.search import Sampling
+from keras_transformer.decoding.settings import Sampling
 from keras_transformer.support.errors import InputError
 
 SamplingFlags = flags_of(Sampling, "Sampling", 1, common=("top_k",))

@@ -5,7 +5,7 @@ import pytest
 
 from keras_transformer.cli import flags
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.search import BeamSearch, Sampling
+from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.train.recipe import Recipe
 
 
