@@ -159,7 +159,7 @@ def converted(
     name: str, model: Any, tensors: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Returns weights of a system by our names, in the shapes of our model."""
-    from keras_transformer.convert.names import weight_names
+    from keras_transformer.convert.weight_table import weight_names
     from keras_transformer.weights import named_weights
 
     weights = named_weights(model)

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
-from keras_transformer.convert.names import weight_names
+from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.export.expressible import check_expressible

@@ -17,7 +17,7 @@ from keras import ops
 
 from keras_transformer import convert
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert.names import weight_names
+from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.export.expressible import check_expressible

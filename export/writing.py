@@ -16,7 +16,7 @@ from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import write_json
 from keras_transformer.text import Vocabulary
-from keras_transformer.text.pair import language_token
+from keras_transformer.text.lookup_vocabulary import language_token
 
 PROBES = (
     "I am a student.",

@@ -25,7 +25,7 @@ sys.meta_path.insert(0, NoTensorFlow())
 USE_WITHOUT_TENSORFLOW = """
 import keras_transformer
 import keras_transformer.inference.opening, keras_transformer.tasks
-import keras_transformer.text, keras_transformer.text.pair
+import keras_transformer.text, keras_transformer.text.lookup_vocabulary
 assert not {"h5py", "keras", "tensorflow"} & set(sys.modules)
 
 import keras

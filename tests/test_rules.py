@@ -140,7 +140,7 @@ def test_tensorflow_is_imported_in_few_places():
         f"keras_transformer/{name}.py"
         for name in (
             "cli/versions",
-            "convert/opennmt_tf",
+            "convert/from_opennmt_tf",
             "decoding/beam",
             "decoding/parts",
             "decoding/rows",
@@ -160,7 +160,7 @@ def test_tensorflow_is_imported_in_few_places():
             "tasks/parsing/parsing_task",
             "tasks/task",
             "tasks/translation",
-            "text/ops",
+            "text/vocabulary_ops",
             "text/vocabulary",
             "weights",
         )

@@ -19,7 +19,7 @@ from keras_transformer.support.startup import (
     available_cores,
     import_tensorflow_quietly,
 )
-from keras_transformer.text.inputs import read_text
+from keras_transformer.text.text_arguments import read_text
 
 METRICS = "keras_transformer"
 _THREADS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from keras_transformer.convert.model import ForeignModel
+from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import quiet_tensorflow_import
 
@@ -18,9 +18,9 @@ __all__ = ["FORMATS", "ForeignModel", "load", "read"]
 # Modules of this package. Each has `read`, and `MARKS`: names of files, one of
 # which every folder of the format has.
 FORMATS = {
-    "huggingface": "hugging_face",
-    "marian": "marian",
-    "opennmt-tf": "opennmt_tf",
+    "huggingface": "from_hugging_face",
+    "marian": "from_marian",
+    "opennmt-tf": "from_opennmt_tf",
 }
 
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.convert.tensors import read_object
+from keras_transformer.convert.tensor_files import read_object
 from keras_transformer.support.errors import InputError
 
 CONFIG, GENERATION = "config.json", "generation_config.json"

@@ -9,10 +9,13 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert.tensors import inside, read_yaml
+from keras_transformer.convert.tensor_files import inside, read_yaml
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
+from keras_transformer.text.lookup_vocabulary import (
+    LookupVocabulary,
+    SpecialTokens,
+)
 from keras_transformer.text.vocabulary import load_processor
 
 # The first lines of a vocabulary, and so the ids 0, 1 and 2.

@@ -19,7 +19,7 @@ from keras_transformer.inference.html_nodes import (
     runs_of,
     with_attributes,
 )
-from keras_transformer.text.sentences import (
+from keras_transformer.text.sentence_splitting import (
     SENTENCE_MARKS,
     join_sentences,
     split_sentences,

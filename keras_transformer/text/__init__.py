@@ -3,9 +3,12 @@
 import os
 from pathlib import Path
 
-from keras_transformer.text.inputs import read_texts
-from keras_transformer.text.pair import LookupVocabulary
-from keras_transformer.text.sentences import join_sentences, split_sentences
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
+from keras_transformer.text.sentence_splitting import (
+    join_sentences,
+    split_sentences,
+)
+from keras_transformer.text.text_arguments import read_texts
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.text.vocabulary import VOCABULARY_FILES, Vocabulary
 

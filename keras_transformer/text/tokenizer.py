@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
-from keras_transformer.text.training import train_model
+from keras_transformer.text.tokenizer_training import train_model
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 
@@ -134,7 +134,7 @@ class Tokenizer(Vocabulary):
         return self._processor.DecodeIds(ids)
 
     def _make_ops(self) -> Any:
-        from keras_transformer.text.ops import sentencepiece_ops
+        from keras_transformer.text.vocabulary_ops import sentencepiece_ops
 
         return sentencepiece_ops(self.model)
 

@@ -4,7 +4,7 @@ import marian_folder
 import pytest
 from marian_folder import change
 
-from keras_transformer.convert import hugging_face
+from keras_transformer.convert import from_hugging_face
 from keras_transformer.convert.hugging_face_settings import (
     CONFIG,
     GENERATION,
@@ -55,14 +55,14 @@ def test_malformed_fields_are_refused_by_name(folder, file, fields):
     change(folder, file, **fields)
     (name,) = fields
     with pytest.raises(InputError, match=f"{file} must have '{name}'"):
-        hugging_face.read(folder, None)
+        from_hugging_face.read(folder, None)
 
 
 def test_the_architecture_is_that_of_its_own_file(folder):
     change(folder, GENERATION, d_model=8)
     change(folder, CONFIG, d_model=...)
     with pytest.raises(InputError, match="d_model=None"):
-        hugging_face.read(folder, None)
+        from_hugging_face.read(folder, None)
 
 
 def test_links_to_nothing_are_refused(folder):
@@ -97,7 +97,7 @@ def test_what_no_search_here_does_is_noted(folder):
         remove_invalid_values=False,
         **noted,
     )
-    found = hugging_face.read(folder, None).notes
+    found = from_hugging_face.read(folder, None).notes
     assert found == [f"{name}={value}" for name, value in noted.items()]
     change(folder, GENERATION, forced_eos_token_id=marian_folder.END)
-    assert len(hugging_face.read(folder, None).notes) == len(noted) - 1
+    assert len(from_hugging_face.read(folder, None).notes) == len(noted) - 1

@@ -19,7 +19,7 @@ from weight_files import (
     write_zip,
 )
 
-from keras_transformer.convert.tensors import read_tensors
+from keras_transformer.convert.tensor_files import read_tensors
 from keras_transformer.support.errors import InputError
 
 LAYOUTS = {"zip": write_zip, "legacy": write_legacy}

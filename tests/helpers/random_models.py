@@ -4,8 +4,11 @@ import numpy as np
 from helpers import randomise
 
 import keras_transformer as kt
-from keras_transformer.convert.model import NEVER
-from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
+from keras_transformer.convert.foreign_model import NEVER
+from keras_transformer.text.lookup_vocabulary import (
+    LookupVocabulary,
+    SpecialTokens,
+)
 
 SMALL = dict(num_layers=2, d_model=8, d_ff=12, num_heads=2, max_length=30)
 

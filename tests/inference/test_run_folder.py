@@ -12,7 +12,7 @@ from keras_transformer import Tokenizer, Transformer
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.run_folder import Run, step_of
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.pair import LookupVocabulary
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 from keras_transformer.train.training_run import TrainingRun
 
 

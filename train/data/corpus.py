@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
-from keras_transformer.text.training import sample
+from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
 from keras_transformer.train.data.prepared import Prepared, is_prepared
 from keras_transformer.train.data.reading import SPLITS, Split

@@ -15,7 +15,7 @@ from marian_models import CONFIGURATIONS, read_marian, write_marian
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
-from keras_transformer.convert.model import NEVER
+from keras_transformer.convert.foreign_model import NEVER
 
 DEMO = Path(kt.train.__file__).parent / "data" / "demo"
 ENGLISH, GERMAN = (

@@ -7,7 +7,7 @@ from helpers import randomise
 import keras_transformer as kt
 from keras_transformer.export import save_litert
 from keras_transformer.litert import LiteRTTranslator
-from keras_transformer.text.pair import LookupVocabulary
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
 TEXTS = [
     "The good house sleeps.",

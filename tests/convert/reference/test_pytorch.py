@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.convert import torch_files
-from keras_transformer.convert.tensors import read_tensors
+from keras_transformer.convert.tensor_files import read_tensors
 from keras_transformer.support.errors import InputError
 
 torch = pytest.importorskip(

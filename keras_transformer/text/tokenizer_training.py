@@ -10,11 +10,11 @@ from typing import Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.text.inputs import read_text
 from keras_transformer.text.normalization import (
     normalization_rules,
     without_rules_path,
 )
+from keras_transformer.text.text_arguments import read_text
 
 # The trainer skips lines of more than 4,192 bytes; a character has at most 4.
 _MAX_LINE_LENGTH = 1_000

@@ -11,7 +11,7 @@ import pytest
 from marian_folder import change, write_tensors
 
 import keras_transformer as kt
-from keras_transformer.convert.model import NEVER
+from keras_transformer.convert.foreign_model import NEVER
 from keras_transformer.support.errors import InputError
 
 read = functools.partial(kt.convert.read, format="huggingface")

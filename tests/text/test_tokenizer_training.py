@@ -10,7 +10,7 @@ import tensorflow as tf
 from tokenizer_texts import CORPUS
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import training
+from keras_transformer.text import tokenizer_training
 from keras_transformer.text.tokenizer import Tokenizer
 
 
@@ -46,10 +46,10 @@ def test_every_line_is_drawn_equally_often():
     drawn = collections.Counter()
     for rotation in range(5):
         lines = [str((i + rotation) % 5) for i in range(5)]
-        found = training.sample(iter(lines), 2)
+        found = tokenizer_training.sample(iter(lines), 2)
         assert len(set(found)) == 2
         drawn.update(found)
-    assert training.sample(["a", "b"], 2) == ["a", "b"]
+    assert tokenizer_training.sample(["a", "b"], 2) == ["a", "b"]
     assert drawn == collections.Counter(dict.fromkeys("01234", 2))
 
 

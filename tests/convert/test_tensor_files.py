@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 from weight_files import write_safetensors
 
-from keras_transformer.convert.tensors import inside, read_tensors, read_yaml
+from keras_transformer.convert.tensor_files import (
+    inside,
+    read_tensors,
+    read_yaml,
+)
 from keras_transformer.support.errors import InputError
 
 MATRIX = np.array([[1, 2, 3], [4, 5, 6]], "float32")

@@ -12,8 +12,8 @@ from marian_npz import (
 )
 
 from keras_transformer import convert
+from keras_transformer.convert.foreign_model import NEVER
 from keras_transformer.convert.marian_vocabulary import read_table
-from keras_transformer.convert.model import NEVER
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.weights import named_weights

@@ -6,7 +6,7 @@ import runpy
 from documents import ROOT, read
 
 import keras_transformer as kt
-from keras_transformer.convert.names import OTHERS, PARTS, weight_names
+from keras_transformer.convert.weight_table import OTHERS, PARTS, weight_names
 from keras_transformer.weights import named_weights
 
 SIZES = dict(vocab_size=11, num_layers=1, decoder_layers=2, d_model=4, d_ff=6)
@@ -65,6 +65,6 @@ def test_no_name_is_used_twice():
 
 
 def test_the_page_of_the_table():
-    """If it fails: python docs/weights.py > docs/weights.md"""
-    page = runpy.run_path(str(ROOT / "docs/weights.py"))["page"]
+    """If it fails: python docs/weights_page.py > docs/weights.md"""
+    page = runpy.run_path(str(ROOT / "docs/weights_page.py"))["page"]
     assert read("docs/weights.md") == page()

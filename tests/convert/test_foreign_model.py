@@ -9,7 +9,7 @@ from helpers import randomise, to_numpy
 
 import keras_transformer as kt
 from keras_transformer.convert import ForeignModel
-from keras_transformer.convert.names import weight_names
+from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.weights import named_weights
 
 CONFIG = kt.TransformerConfig(

@@ -1,6 +1,6 @@
-"""Prints docs/weights.md: `python docs/weights.py > docs/weights.md`."""
+"""Prints docs/weights.md: `python docs/weights_page.py > docs/weights.md`."""
 
-from keras_transformer.convert.names import OTHERS, PARTS, STYLES
+from keras_transformer.convert.weight_table import OTHERS, PARTS, STYLES
 
 _TITLES = {
     "keras_transformer": "keras-transformer",
@@ -15,8 +15,8 @@ _PAGE = """# Names of weights
 What the weights of a Transformer are called here (`keras_transformer.weights`),
 in the paper, in Marian models of Hugging Face, in Marian itself, in OpenNMT-tf
 and in CTranslate2. Another converter needs a column of the table in
-`keras_transformer/convert/names.py`, which all converters use and from which
-`docs/weights.py` makes this page.
+`keras_transformer/convert/weight_table.py`, which all converters use, and from
+which `docs/weights_page.py` makes this page.
 
 ## In a layer
 

@@ -192,7 +192,7 @@ class LookupVocabulary(Vocabulary):
         return text.strip(string.whitespace)
 
     def _make_ops(self) -> Any:
-        from keras_transformer.text.ops import LookupOps
+        from keras_transformer.text.vocabulary_ops import LookupOps
 
         return LookupOps(
             self.model, self._pieces, self.unk_id, self._default_language

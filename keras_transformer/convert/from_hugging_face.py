@@ -15,23 +15,26 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.convert.foreign_model import NEVER, ForeignModel
 from keras_transformer.convert.hugging_face_settings import (
     CONFIG,
     GENERATION,
     TOKENIZER,
     Settings,
 )
-from keras_transformer.convert.model import NEVER, ForeignModel
-from keras_transformer.convert.names import weight_names
-from keras_transformer.convert.tensors import (
+from keras_transformer.convert.tensor_files import (
     checked,
     inside,
     read_object,
     read_tensors,
 )
+from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
+from keras_transformer.text.lookup_vocabulary import (
+    LookupVocabulary,
+    SpecialTokens,
+)
 
 MARKS = (CONFIG,)
 

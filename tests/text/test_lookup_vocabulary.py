@@ -10,7 +10,10 @@ from tokenizer_texts import CORPUS, odd_ids, odd_texts
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import open_vocabulary
-from keras_transformer.text.pair import LookupVocabulary, SpecialTokens
+from keras_transformer.text.lookup_vocabulary import (
+    LookupVocabulary,
+    SpecialTokens,
+)
 
 ENGLISH, GERMAN = CORPUS[::2], CORPUS[1::2]
 

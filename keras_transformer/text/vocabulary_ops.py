@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
-from keras_transformer.text.pair import LANGUAGE
+from keras_transformer.text.lookup_vocabulary import LANGUAGE
 
 
 def sentencepiece_ops(model: bytes, out_type: Any = None) -> Any:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert.model import ForeignModel
-from keras_transformer.convert.names import weight_names
+from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.opennmt_settings import (
     END,
     FIRST,
@@ -25,7 +24,8 @@ from keras_transformer.convert.opennmt_settings import (
     read_search,
     read_vocabulary,
 )
-from keras_transformer.convert.tensors import inside
+from keras_transformer.convert.tensor_files import inside
+from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.support.errors import InputError
 
 MARKS = ("ckpt*.index", "avg/ckpt*.index")
