@@ -23,7 +23,7 @@ _FULLY_CONNECTED_VERSION = 12
 _EMBEDDING_LOOKUP_VERSION = 3
 
 
-def finished(content: bytes, int8: bool) -> bytes:
+def finalize_model(content: bytes, int8: bool) -> bytes:
     """Returns a converted model with its weights stored once.
 
     Args:

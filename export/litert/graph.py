@@ -9,13 +9,12 @@ w = width of a head, V = vocabulary, C = candidates of a hypothesis.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from keras_transformer.decoding import StepDecoder, parts
-from keras_transformer.decoding.rows import Rows
 from keras_transformer.decoding.step import DecoderCache
 from keras_transformer.decoding.top_k import block_size, top_k
 from keras_transformer.layers import Encoder, EncoderLayer
@@ -27,41 +26,52 @@ from keras_transformer.support.errors import InputError
 Tensors = dict[str, tf.Tensor]  # by name
 
 
-class _IndexedRows(Rows):
-    """Orders heads by indices that are inputs of the graph."""
+class IndexedRows:
+    """What `Rows` does, by indices that are inputs of the graph.
 
-    def __init__(self, num_heads: int) -> None:
-        self.num_heads = num_heads
+    Layers are called with rows of two dimensions, `[N, n]`.
 
-    def use(self, inputs: Tensors) -> None:
-        """Takes the indices from the inputs of a graph."""
-        self._to_heads = inputs[f"heads_{self.num_heads}"]  # [B, H, K]
-        self._to_joint = inputs.get(f"joint_{self.num_heads}")  # [B*K*H]
+    Args:
+        num_heads: H.
+        to_heads: `[B, H, K]`, the row of each head among `[B*K*H, w]`.
+        to_joint: `[B*K*H]`, the inverse. Memory is not joined.
+    """
+
+    def __init__(
+        self, num_heads: int, to_heads: tf.Tensor, to_joint: tf.Tensor | None
+    ) -> None:
+        self._num_heads = num_heads
+        self._to_heads = to_heads
+        self._to_joint = to_joint
 
     def of_hypotheses(self, x: tf.Tensor) -> tf.Tensor:
-        return x  # layers are called with two dimensions
+        return x
+
+    def flat(self, x: tf.Tensor) -> tf.Tensor:
+        return x
+
+    def called(self, layer: Callable) -> Callable:
+        return layer
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
-        rows = tf.reshape(x, [-1, x.shape[-1] // self.num_heads])
+        """`[N, H*w]` -> `[B, H, K, w]`."""
+        rows = tf.reshape(x, [-1, x.shape[-1] // self._num_heads])
         return tf.gather(rows, self._to_heads)
 
     def join(self, x: tf.Tensor) -> tf.Tensor:
+        """`[B, H, K, w]` -> `[N, H*w]`."""
         rows = tf.reshape(x, [-1, x.shape[-1]])
-        width = self.num_heads * x.shape[-1]
+        width = self._num_heads * x.shape[-1]
         return tf.reshape(tf.gather(rows, self._to_joint), [-1, width])
 
 
-class Graphs(tf.Module):
+class LiteRTGraphs(tf.Module):
     """Makes the signatures of an ensemble, which may be a single model.
 
     Args:
         models: The models, which compute in float32.
         max_length: Of the longest source and target.
         num_candidates: C.
-
-    Raises:
-        InputError: If an attention is of a class of its own, or a class
-            overrides what the graphs leave out.
     """
 
     def __init__(
@@ -71,82 +81,79 @@ class Graphs(tf.Module):
         num_candidates: int,
     ) -> None:
         super().__init__()
+        self._models = models
+        self._max_length = max_length
         self._num_candidates = num_candidates
-        self._models = [_Model(model, max_length) for model in models]
         # What a SavedModel contains is found through attributes.
         self.variables_of_models = [
             weight.value for model in models for weight in model.weights
         ]
 
     def signatures(self) -> dict[str, Any]:
-        """Returns concrete functions by name."""
-        functions = {"encode": self._encode, "decode_step": self._decode_step}
-        return {
-            name: tf.function(
-                lambda inputs, call=function: call(inputs), autograph=False
-            ).get_concrete_function(self._inputs(name))
-            for name, function in functions.items()
-        }
+        """Returns concrete functions by name.
 
-    def _inputs(self, signature: str) -> dict[str, tf.TensorSpec]:
-        encodes = signature == "encode"
-        shapes: dict[str, list] = {"ids": [None]}
-        numbers = {model.memory_rows.num_heads for model in self._models}
-        shapes |= {f"heads_{n}": [None, n, None] for n in numbers}
-        if encodes:
-            numbers = {model.encoder_rows.num_heads for model in self._models}
-            shapes |= {f"heads_{n}": [None, n, None] for n in numbers}
-            shapes |= {"positions": [None]}
-        else:
-            shapes |= {"position": [1], "forced_ids": [None, 1]}
-        shapes |= {f"joint_{n}": [None] for n in numbers}
-        specs = {
-            name: tf.TensorSpec(shape, tf.int32, name)
-            for name, shape in shapes.items()
-        }
-        floats: dict[str, list] = {"mask": [None, 1, None, None]}
-        if not encodes:
-            floats["memory_mask"] = [None, 1, 1, None]
-            for name, sizes in self._past_shapes().items():
-                floats[name] = floats[f"memory_{name}"] = sizes
-        return specs | {
-            name: tf.TensorSpec(shape, tf.float32, name)
-            for name, shape in floats.items()
-        }
-
-    def _past_shapes(self) -> dict[str, list]:
-        shapes: dict[str, list] = {}
+        Raises:
+            InputError: If an attention is of a class of its own, or a class
+                overrides what the graphs leave out.
+        """
         for model in self._models:
-            for attention in model.attentions:
-                n, heads = len(shapes) // 2, attention.num_heads
-                for kind in ("key", "value"):
-                    dense = getattr(attention, f"{kind}_projection")
-                    width = dense.units // heads
-                    shapes[f"{kind}s_{n}"] = [None, heads, None, width]
-        return shapes
+            _check_not_overridden(model)
+        encode, decode_step = (
+            tf.function(function, autograph=False)
+            for function in (self._encode, self._decode_step)
+        )
+        return {
+            "encode": encode.get_concrete_function(self._encode_inputs()),
+            "decode_step": decode_step.get_concrete_function(
+                self._decode_step_inputs()
+            ),
+        }
+
+    def _encode_inputs(self) -> dict[str, tf.TensorSpec]:
+        of_encoders = {m.config.encoder.num_heads for m in self._models}
+        of_decoders = {m.config.decoder.num_heads for m in self._models}
+        return {
+            **_specs(tf.int32, ids=[None], positions=[None]),
+            **_index_specs(of_encoders | of_decoders, joined=of_encoders),
+            **_specs(tf.float32, mask=[None, 1, None, None]),
+        }
+
+    def _decode_step_inputs(self) -> dict[str, tf.TensorSpec]:
+        num_heads = {m.config.decoder.num_heads for m in self._models}
+        pairs: dict[str, list] = {}
+        for n, attention in enumerate(_attentions(*self._models)):
+            heads = attention.num_heads
+            for name, projection in (
+                (f"keys_{n}", attention.key_projection),
+                (f"values_{n}", attention.value_projection),
+            ):
+                shape = [None, heads, None, projection.units // heads]
+                pairs[name] = pairs[f"memory_{name}"] = shape
+        return {
+            **_specs(tf.int32, ids=[None], position=[1], forced_ids=[None, 1]),
+            **_index_specs(num_heads, joined=num_heads),
+            **_specs(
+                tf.float32,
+                mask=[None, 1, None, None],
+                memory_mask=[None, 1, 1, None],
+                **pairs,
+            ),
+        }
 
     def _encode(self, inputs: Tensors) -> Tensors:
-        pairs = [
-            pair for model in self._models for pair in model.encode(inputs)
-        ]
+        pairs: list[parts.Pair] = []
+        for model in self._models:
+            pairs += _memory(model, inputs, self._max_length)
         return _named("memory_", pairs)
 
     def _decode_step(self, inputs: Tensors) -> Tensors:
-        def pairs(prefix: str) -> list[parts.Pair]:
-            count = sum(len(model.attentions) for model in self._models)
-            return [
-                (inputs[f"{prefix}keys_{n}"], inputs[f"{prefix}values_{n}"])
-                for n in range(count)
-            ]
-
-        past, memory = pairs(""), pairs("memory_")
         new: list[parts.Pair] = []
         logits = []
         for model in self._models:
-            mine = slice(len(new), len(new) + len(model.attentions))
-            z, blocks = model.decode_step(inputs, past[mine], memory[mine])
+            numbers = range(len(new), len(new) + len(model.decoder.layers))
+            z, pairs = _next_logits(model, inputs, numbers, self._max_length)
             logits.append(z)  # [B*K, V]
-            new += [kept[-1] for kept in blocks]
+            new += pairs
         candidates = self._candidates(logits, inputs["forced_ids"])
         return candidates | _named("new_", new)
 
@@ -182,98 +189,131 @@ class Graphs(tf.Module):
         }
 
 
-class _Model:
-    """What the graphs compute of one model."""
-
-    def __init__(self, model: Transformer, max_length: int) -> None:
-        _check_not_overridden(model)
-        config = model.config
-        self.attentions = [x.cross_attention for x in model.decoder.layers]
-        self.encoder_rows = _IndexedRows(config.encoder.num_heads)
-        self.memory_rows = _IndexedRows(config.decoder.num_heads)
-        self._decoder = StepDecoder(
-            model, max_length, None, rows=self.memory_rows
+def _memory(
+    model: Transformer, inputs: Tensors, max_length: int
+) -> list[parts.Pair]:
+    """Returns keys and values of the encoded sources for each layer."""
+    rows = _rows(model.config.encoder.num_heads, inputs)
+    memory_rows = _rows(model.config.decoder.num_heads, inputs)
+    encoder = model.encoder
+    # Weights are prepared here, once, instead of in the graph.
+    with tf.init_scope():
+        embed = parts.embedding_step(
+            model.embedding, model.source_positions, max_length, rows, "float32"
         )
-        self._embed = parts.embedding_step(
-            model.embedding,
-            model.source_positions,
-            max_length,
-            self.encoder_rows,
-            "float32",
+        layers = [
+            parts.LayerStep(layer, rows, "float32") for layer in encoder.layers
+        ]
+        normalize = encoder.final_norm and parts.normalization_step(
+            encoder.final_norm
         )
-        self._layers = [
-            parts.LayerStep(layer, self.encoder_rows, "float32")
-            for layer in model.encoder.layers
+        projections = [
+            parts.memory_step(attention, memory_rows, "float32")
+            for attention in _attentions(model)
         ]
-        norm = model.encoder.final_norm
-        self._normalize = parts.normalization_step(norm) if norm else None
-        self._memory = [
-            parts.memory_step(attention, self.memory_rows, "float32")
-            for attention in self.attentions
-        ]
-        if not all(x.is_plain for x in (*self._layers, *self._decoder.layers)):
-            raise InputError(
-                "A model to export to LiteRT must have the attention of this "
-                "library, without LoRA and quantization. Received: another "
-                "class of attention, or changed layers. Export a SavedModel "
-                "instead."
-            )
+    _check_plain(layers)
+    x = embed(inputs["ids"], inputs["positions"])
+    for layer in layers:
+        x, _ = layer(
+            x, None, [inputs["mask"]], None, None, lambda _, new: [new]
+        )
+    if normalize:
+        x = normalize(x)
+    return [project(x) for project in projections]
 
-    def encode(self, inputs: Tensors) -> list[parts.Pair]:
-        """Returns keys and values of the memory for each layer."""
-        self.encoder_rows.use(inputs)
-        self.memory_rows.use(inputs)
-        x = self._embed(inputs["ids"], inputs["positions"])
-        for layer in self._layers:
-            x, _ = layer(
-                x, None, [inputs["mask"]], None, None, lambda _, new: [new]
-            )
-        if self._normalize:
-            x = self._normalize(x)
-        return [project(x) for project in self._memory]
 
-    def decode_step(
-        self,
-        inputs: Tensors,
-        past: Sequence[parts.Pair],
-        memory: Sequence[parts.Pair],
-    ) -> tuple[tf.Tensor, Any]:
-        """Returns logits `[B*K, V]`, and the blocks of each layer."""
-        self.memory_rows.use(inputs)
-        return self._decoder.step(
-            inputs["ids"],
-            inputs["position"],
-            past,
-            [inputs["mask"], None],
-            DecoderCache((), None, tuple(memory), inputs["memory_mask"]),
-            lambda past, new: [past, new],
+def _next_logits(
+    model: Transformer,
+    inputs: Tensors,
+    numbers: Sequence[int],
+    max_length: int,
+) -> tuple[tf.Tensor, list[parts.Pair]]:
+    """Returns logits `[B*K, V]`, and the new keys and values of each layer.
+
+    The inputs have the layers' pairs under the numbers.
+    """
+    rows = _rows(model.config.decoder.num_heads, inputs)
+    with tf.init_scope():
+        decoder = StepDecoder(model, max_length, None, rows=rows)
+    _check_plain(decoder.layers)
+    past, memory = (
+        [(inputs[f"{x}keys_{n}"], inputs[f"{x}values_{n}"]) for n in numbers]
+        for x in ("", "memory_")
+    )
+    logits, blocks = decoder.step(
+        inputs["ids"],
+        inputs["position"],
+        past,
+        [inputs["mask"], None],
+        DecoderCache((), None, tuple(memory), inputs["memory_mask"]),
+        lambda past, new: [past, new],
+    )
+    return logits, [new for _, new in blocks]
+
+
+def _rows(num_heads: int, inputs: Tensors) -> IndexedRows:
+    return IndexedRows(
+        num_heads,
+        inputs[f"heads_{num_heads}"],
+        inputs.get(f"joint_{num_heads}"),
+    )
+
+
+def _attentions(*models: Transformer) -> list[Any]:
+    return [x.cross_attention for m in models for x in m.decoder.layers]
+
+
+def _specs(dtype: tf.DType, **shapes: list) -> dict[str, tf.TensorSpec]:
+    return {
+        name: tf.TensorSpec(shape, dtype, name)
+        for name, shape in shapes.items()
+    }
+
+
+def _index_specs(
+    split: Collection[int], joined: Collection[int]
+) -> dict[str, tf.TensorSpec]:
+    """Returns the indices of heads, by the numbers of heads."""
+    shapes: dict[str, list] = {f"heads_{n}": [None, n, None] for n in split}
+    return _specs(tf.int32, **shapes, **{f"joint_{n}": [None] for n in joined})
+
+
+def _named(prefix: str, pairs: Sequence[parts.Pair]) -> Tensors:
+    tensors = {}
+    for n, (keys, values) in enumerate(pairs):
+        tensors[f"{prefix}keys_{n}"] = keys
+        tensors[f"{prefix}values_{n}"] = values
+    return tensors
+
+
+def _check_plain(layers: Sequence[parts.LayerStep]) -> None:
+    """Raises InputError if an attention would be called."""
+    if not all(layer.is_plain for layer in layers):
+        raise InputError(
+            "A model to export to LiteRT must have the attention of this "
+            "library, without LoRA and quantization. Received: another "
+            "class of attention, or changed layers. Export a SavedModel "
+            "instead."
         )
 
 
 def _check_not_overridden(model: Transformer) -> None:
     """Raises InputError if a class overrides what the graphs leave out."""
-    parts_of_encoder = [
-        (model, Transformer, "encode"),
-        (model.encoder, Encoder, "call"),
-        (model.source_positions, PositionalEncoding, "call"),
-        *((layer, EncoderLayer, "call") for layer in model.encoder.layers),
+    methods = [
+        (model, Transformer.encode),
+        (model.encoder, Encoder.call),
+        (model.source_positions, PositionalEncoding.call),
+        *((layer, EncoderLayer.call) for layer in model.encoder.layers),
     ]
-    for part, ours, name in parts_of_encoder:
-        if getattr(type(part), name) is not getattr(ours, name):
+    for part, method in methods:
+        if getattr(type(part), method.__name__) is not method:
             raise InputError(
                 "A model to export to LiteRT must not override "
-                f"`{ours.__name__}.{name}`. Received: another `{name}` of "
-                f"{type(part).__name__}. Export a SavedModel instead."
+                f"`{method.__qualname__}`. Received: another "
+                f"`{method.__name__}` of {type(part).__name__}. Export a "
+                "SavedModel instead."
             )
     try:
         model.check_step_by_step()
     except ValueError as error:
         raise InputError(str(error)) from error
-
-
-def _named(prefix: str, pairs: Sequence[parts.Pair]) -> Tensors:
-    return {
-        f"{prefix}{kind}_{n}": x
-        for n, pair in enumerate(pairs)
-        for kind, x in zip(("keys", "values"), pair, strict=True)
-    }

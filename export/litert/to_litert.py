@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.dtypes import TOLERANCES
-from keras_transformer.export.litert.flatbuffer import finished
-from keras_transformer.export.litert.graph import Graphs
+from keras_transformer.export.litert.flatbuffer import finalize_model
+from keras_transformer.export.litert.graph import LiteRTGraphs
 from keras_transformer.export.writing import (
     PROBES,
     check_weights,
@@ -95,7 +95,7 @@ def save_litert(
     refuse_taken("metadata", metadata, about)
     # Of K hypotheses, 2K continuations are needed that are not banned.
     candidates = 2 * largest + len(pipeline.special_ids["banned_ids"])
-    graphs = Graphs(translator.models, pipeline.max_length, candidates)
+    graphs = LiteRTGraphs(translator.models, pipeline.max_length, candidates)
     with atomic_folder(path) as partial:
         content = _convert(graphs, dtype)
         about["model_sha256"] = hashlib.sha256(content).hexdigest()
@@ -134,7 +134,7 @@ def _check_translator(translator: Translator) -> None:
         )
 
 
-def _convert(graphs: Graphs, dtype: str) -> bytes:
+def _convert(graphs: LiteRTGraphs, dtype: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         signatures = graphs.signatures()
         tf.saved_model.save(graphs, folder, signatures=signatures)
@@ -147,7 +147,7 @@ def _convert(graphs: Graphs, dtype: str) -> bytes:
             converter.target_spec.supported_types = [tf.float16]
         # Operators that LiteRT lacks become custom ones, which are refused.
         converter.allow_custom_ops = True
-        return finished(converter.convert(), int8=dtype == "int8")
+        return finalize_model(converter.convert(), int8=dtype == "int8")
 
 
 def _verify(translator: Translator, folder: Path, dtype: str) -> None:

@@ -11,7 +11,7 @@ from translation_fixtures import save_unverified
 
 import keras_transformer as kt
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.export import signatures
+from keras_transformer.export.saved_model import exported_signatures
 from keras_transformer.export.saved_model.exported_signatures import (
     SIGNATURES,
     Signatures,
@@ -325,7 +325,7 @@ def test_a_large_batch_is_decoded_in_slices(translator, pairs, monkeypatch):
     texts = tf.constant([*pairs, ""])
     vocab_size = translator.tokenizer.vocab_size
     expected = Signatures(translator).make(["serving_default", "score"])
-    monkeypatch.setattr(signatures, "_LARGEST", 4 * 7 * vocab_size)
+    monkeypatch.setattr(exported_signatures, "_LARGEST", 4 * 7 * vocab_size)
     batches = []
     translate = translator.pipeline.translate
 
