@@ -306,9 +306,9 @@ def _cell(value: float | None, spec: str) -> str:
 
 def figure(results: Iterable[Mapping[str, Any]]) -> Any:
     """Plots BLEU over the minutes and over the steps."""
-    from keras_transformer.plotting import figures
+    from keras_transformer.plotting import figure_style
 
-    plot = figures.new_figure(8, 3, "Multi30k, validation")
+    plot = figure_style.new_figure(8, 3, "Multi30k, validation")
     panels = plot.subplots(1, 2, sharey=True)
     for axes, name, key, unit in (
         (panels[0], "minutes", "seconds", 60),
@@ -322,8 +322,8 @@ def figure(results: Iterable[Mapping[str, Any]]) -> Any:
                 label=result["system"],
             )
         axes.axhline(GOAL, color="0.6", linestyle=":")
-        figures.style_axes(axes, name, "BLEU")
-    panels[0].legend(**figures.LEGEND)
+        figure_style.style_axes(axes, name, "BLEU")
+    panels[0].legend(**figure_style.LEGEND)
     return plot
 
 
@@ -371,7 +371,7 @@ def main() -> None:
     if not results:
         sys.exit("No system has trained.")
     print(tables(results, settings))
-    from keras_transformer.plotting.figures import save_figure
+    from keras_transformer.plotting import save_figure
 
     save_figure(figure(results.values()), options.output / "quality.png")
 

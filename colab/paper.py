@@ -350,12 +350,16 @@ rates = 512**-0.5 * np.minimum(step**-0.5, step * 4_000**-1.5)
 compare(schedule(step - 1), rates)
 
 # %%
-schedules = {
-    "d_model 512, warm-up 4,000": kt.WarmupInverseSquareRoot(512, 4_000),
-    "d_model 512, warm-up 8,000": kt.WarmupInverseSquareRoot(512, 8_000),
-    "d_model 1024, warm-up 4,000": kt.WarmupInverseSquareRoot(1024, 4_000),
-}
-kt.plotting.schedule_figure(schedules, steps=20_000)
+plt.figure(figsize=(6, 3))
+for d_model, warmup in ((512, 4_000), (512, 8_000), (1024, 4_000)):
+    schedule = kt.WarmupInverseSquareRoot(d_model, warmup_steps=warmup)
+    label = f"d_model {d_model}, {warmup:,} warm-up steps"
+    plt.plot(step, schedule(step - 1), label=label)
+plt.xticks(range(0, 20_001, 5_000))
+plt.xlabel("step")
+plt.ylabel("learning rate")
+plt.legend()
+plt.show()
 
 # %% [markdown]
 # ### 5.4 Regularization
@@ -409,8 +413,27 @@ train_batches = kt.train.training_batches(
 valid_batches = kt.train.evaluation_batches(
     corpus.pairs("valid"), tokenizer, **limits
 )
+
+# %%
 sample = list(corpus.pairs("train"))[:5_000]
-kt.plotting.corpus_figure(sample, tokenizer, title="Sample of train")
+figure, (lengths, frequencies) = plt.subplots(
+    1, 2, figsize=(8, 3), layout="constrained"
+)
+counts = np.zeros(tokenizer.vocab_size, int)
+sides = zip(*sample, strict=True)
+for name, texts in zip(("source", "target"), sides, strict=True):
+    ids = tokenizer.tokenize(list(texts))
+    side = ids.row_lengths().numpy()
+    label = f"{name}, mean {side.mean():.1f}"
+    lengths.hist(side, np.arange(30) - 0.5, histtype="step", label=label)
+    counts += np.bincount(ids.values, minlength=len(counts))
+lengths.set(xlabel="tokens", ylabel="texts")
+lengths.legend()
+counts = np.sort(counts[counts > 0])[::-1]
+frequencies.loglog(np.arange(1, len(counts) + 1), counts)
+frequencies.set(xlabel="rank of a token", ylabel="occurrences")
+figure.suptitle("The first 5,000 pairs")
+plt.show()
 
 # %% [markdown]
 # ## 6 Results

@@ -160,12 +160,6 @@ for text in (
     print(f"{text}  score {parsed.scores[0]:.3f}, repaired {parsed.repaired}")
     print(kt.parsing.pretty(kt.parsing.Tree.from_string(parsed.texts[0])), "\n")
 
-# %%
-from IPython.display import SVG
-
-parsed = parser("she knows that the tired man likes every dog of a child .")
-SVG(kt.parsing.draw(kt.parsing.Tree.from_string(parsed)))
-
 # %% [markdown]
 # ## Export
 #

@@ -181,7 +181,7 @@ attention = translator.attention("I am a student.")
 kt.plotting.translation_figure(attention, "cross")
 
 # %%
-kt.pages.attention_page(attention)
+kt.plotting.attention_page(attention)
 
 # %% [markdown]
 # ## Export
@@ -217,7 +217,7 @@ import urllib.request
 
 import uvicorn
 
-from keras_transformer.serving.web import make_app
+from keras_transformer.serving import make_app
 
 app = make_app(translator, "en-de", max_characters=2_000)
 server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))

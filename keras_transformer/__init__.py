@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from keras_transformer import plotting as plotting
     from keras_transformer import presets as presets
     from keras_transformer import schedules as schedules
+    from keras_transformer import serving as serving
     from keras_transformer import tasks as tasks
     from keras_transformer import text as text
     from keras_transformer import train as train
@@ -43,13 +44,10 @@ if TYPE_CHECKING:
     from keras_transformer.metrics import TokenAccuracy as TokenAccuracy
     from keras_transformer.metrics import TokenNLL as TokenNLL
     from keras_transformer.model import Transformer as Transformer
-    from keras_transformer.plotting import pages as pages
-    from keras_transformer.plotting import tracing as tracing
     from keras_transformer.plotting.tracing import trace as trace
     from keras_transformer.schedules import (
         WarmupInverseSquareRoot as WarmupInverseSquareRoot,
     )
-    from keras_transformer.serving import web as web
     from keras_transformer.support.errors import InputError as InputError
     from keras_transformer.tasks import parsing as parsing
     from keras_transformer.text import Tokenizer as Tokenizer
@@ -67,16 +65,14 @@ _PATHS = {
     "masks": "masks:",
     "metrics": "metrics:",
     "optimizers": "optimizers:",
-    "pages": "plotting.pages:",
     "parsing": "tasks.parsing:",
     "plotting": "plotting:",
     "presets": "presets:",
     "schedules": "schedules:",
+    "serving": "serving:",
     "tasks": "tasks:",
     "text": "text:",
-    "tracing": "plotting.tracing:",
     "train": "train:",
-    "web": "serving.web:",
     "BeamSearch": "decoding.settings:BeamSearch",
     "InputError": "support.errors:InputError",
     "LabelSmoothedCrossEntropy": "losses:LabelSmoothedCrossEntropy",

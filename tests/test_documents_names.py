@@ -42,9 +42,6 @@ ARGUMENTS = {
     "plot attention": "RUN SENTENCE --output attention.png",
     "plot masks": "RUN SENTENCE --output masks.png",
     "plot trace": "RUN SENTENCE",
-    "plot positions": "--output positions.png",
-    "plot schedule": "--output schedule.png",
-    "plot corpus": "RUN --output corpus.png",
     "presets": "",
     "demo": "",
 }

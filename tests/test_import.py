@@ -181,7 +181,7 @@ for package in (
 import keras_transformer as kt
 kt.Translator  # imports TensorFlow
 from keras_transformer import *
-assert web is kt.web
+assert serving is kt.serving
 assert kt.export.save
 for package in ("", ".decoding", ".train"):
     module = importlib.import_module(f"keras_transformer{package}")

@@ -158,16 +158,17 @@ def _export_saved_model(options: argparse.Namespace) -> None:
 )
 def serve(options: argparse.Namespace) -> None:
     """Start a web page to try a model, and TensorFlow Serving's REST API."""
-    kt.web.check_installed()  # before the model is loaded
+    kt.serving.check_installed()  # before the model is loaded
     path = Path(options.runs[0]).resolve()
     is_saved_model = saved_model.is_export(path)
     # A version, such as models/en-de/1, has the model's name above it.
     named = path.parent if is_saved_model and path.name.isdecimal() else path
     name = re.sub(r"[^\w.-]", "-", named.name)
-    with kt.web.listen(options.host, options.port) as listening:
+    with kt.serving.listen(options.host, options.port) as listening:
         translator = open_translator(options)
         more = {} if given_export(options) else _signatures(translator)
-        kt.web.serve(translator, name, listening, options.max_characters, more)
+        length = options.max_characters
+        kt.serving.serve(translator, name, listening, length, more)
 
 
 def _signatures(translator: "kt.Translator") -> dict[str, Signature]:

@@ -1,13 +1,11 @@
-"""`plot WHAT`: curves, attention, masks, searches, corpora."""
+"""`plot WHAT`: curves, attention, masks, searches."""
 
 import argparse
-import itertools
 from pathlib import Path
 
 import keras_transformer as kt
-from keras_transformer.cli.arguments import open_corpus, open_runs
+from keras_transformer.cli.arguments import open_runs
 from keras_transformer.cli.options import (
-    DATA,
     MODEL,
     RUN,
     SEARCH,
@@ -15,7 +13,7 @@ from keras_transformer.cli.options import (
     command,
     flag,
 )
-from keras_transformer.plotting.figures import PICTURES
+from keras_transformer.plotting.figure_style import FIGURE_SUFFIXES
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.startup import import_tensorflow_quietly
@@ -34,7 +32,7 @@ _UNTRAINED = {
 }
 
 
-@command(RUN, _PICTURE, suffixes=PICTURES)
+@command(RUN, _PICTURE, suffixes=FIGURE_SUFFIXES)
 def curve(options: argparse.Namespace) -> None:
     """The training of a run."""
     import_tensorflow_quietly()
@@ -72,7 +70,7 @@ def curve(options: argparse.Namespace) -> None:
         "layer that a picture shows, counted from 1 (default: the last)",
     ),
     SEARCH,
-    suffixes=(".html", *PICTURES),
+    suffixes=(".html", *FIGURE_SUFFIXES),
 )
 def attention(options: argparse.Namespace) -> None:
     """The attention during a translation."""
@@ -85,7 +83,7 @@ def attention(options: argparse.Namespace) -> None:
     found = open_runs(options).attention(options.text)
     if is_page:
         with atomic_write(options.output) as partial:
-            partial.write_text(kt.pages.attention_page(found), "utf-8")
+            partial.write_text(kt.plotting.attention_page(found), "utf-8")
     else:
         kind = options.kind or "cross"
         figure = kt.plotting.translation_figure(found, kind, options.layer)
@@ -105,7 +103,7 @@ def attention(options: argparse.Namespace) -> None:
     ),
     _PICTURE,
     SEARCH,
-    suffixes=PICTURES,
+    suffixes=FIGURE_SUFFIXES,
 )
 def masks(options: argparse.Namespace) -> None:
     """What a translation's tokens may attend to."""
@@ -128,7 +126,7 @@ def masks(options: argparse.Namespace) -> None:
     _TEXT,
     flag(
         "--output FILE",
-        "file to write, .html, .md or .txt (default: print it)",
+        "file to write, .html or .txt (default: print it)",
     ),
     flag(
         "--tokens N",
@@ -136,7 +134,7 @@ def masks(options: argparse.Namespace) -> None:
         default=5,
     ),
     SEARCH,
-    suffixes=(".html", ".md", ".txt"),
+    suffixes=(".html", ".txt"),
 )
 def trace(options: argparse.Namespace) -> None:
     """A search, step by step."""
@@ -144,82 +142,8 @@ def trace(options: argparse.Namespace) -> None:
     if options.output is None:
         print(found, end="")
     else:
-        kt.tracing.save_trace(found, options.output)
+        found.save(options.output)
         print(f"the search is shown in {options.output}")
-
-
-@command(
-    flag("--d-model N", "width of the model", default=128),
-    flag("--length N", "number of positions", default=100),
-    _PICTURE,
-    suffixes=PICTURES,
-)
-def positions(options: argparse.Namespace) -> None:
-    """The sinusoids that encode positions."""
-    import_tensorflow_quietly()
-    encoding = kt.layers.SinusoidalPositionalEncoding()
-    encoding.build((None, None, options.d_model))
-    vectors = encoding.vectors(range(options.length))
-    figure = kt.plotting.positions_figure(vectors)
-    kt.plotting.save_figure(figure, options.output)
-    print(f"plotted in {options.output}")
-
-
-@command(
-    flag(
-        "--d-model N",
-        "widths of models (default: 512)",
-        default=[512],
-        nargs="+",
-    ),
-    flag(
-        "--warmup-steps N",
-        "warm-up steps, each with each width (default: 4000)",
-        default=[4000],
-        nargs="+",
-    ),
-    flag("--steps N", "number of steps", default=100_000),
-    _PICTURE,
-    suffixes=PICTURES,
-)
-def schedule(options: argparse.Namespace) -> None:
-    """The paper's learning rate."""
-    import_tensorflow_quietly()
-    schedules = {
-        f"d_model {width}, {warmup:,} warm-up steps": (
-            kt.WarmupInverseSquareRoot(width, warmup)
-        )
-        for width in options.d_model
-        for warmup in options.warmup_steps
-    }
-    figure = kt.plotting.schedule_figure(schedules, options.steps)
-    kt.plotting.save_figure(figure, options.output)
-    print(f"plotted in {options.output}")
-
-
-@command(
-    RUN,
-    DATA,
-    flag("--split", "split to plot", default="train"),
-    flag("--pairs N", "pairs, from the first on", default=10_000),
-    _PICTURE,
-    suffixes=PICTURES,
-)
-def corpus(options: argparse.Namespace) -> None:
-    """Lengths and tokens of a corpus."""
-    import_tensorflow_quietly()
-    run = kt.Run.open(options.run)
-    data = open_corpus(options)
-    pairs = list(itertools.islice(data.pairs(options.split), options.pairs + 1))
-    part = "Sample of" if len(pairs) > options.pairs else "All of"
-    figure = kt.plotting.corpus_figure(
-        pairs[: options.pairs],
-        run.tokenizer,
-        data.task,
-        f"{part} {options.split}",
-    )
-    kt.plotting.save_figure(figure, options.output)
-    print(f"plotted in {options.output}")
 
 
 @command(
@@ -230,11 +154,8 @@ def corpus(options: argparse.Namespace) -> None:
         attention,
         masks,
         trace,
-        positions,
-        schedule,
-        corpus,
     )
 )
 def plot(options: argparse.Namespace) -> None:
-    """Show a training, attention, masks, a search, a corpus."""
+    """Show a training, attention, masks, a search."""
     # Never called: a subcommand is required.

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import keras_transformer as kt
@@ -20,7 +19,6 @@ from keras_transformer.cli.options import (
 )
 from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_write
 
 if TYPE_CHECKING:
     from keras_transformer.inference.texts import (
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     )
 
 _SHOWN = 10  # lines in a message
-_TREES = ("tokenized", "one_line", "svg")
+_TREES = ("tokenized", "one_line")
 
 
 def _streams(text: str) -> tuple:
@@ -76,17 +74,12 @@ def _streams(text: str) -> tuple:
             "Penn Treebank",
         ),
         flag("--one-line", "print each tree in one line"),
-        flag(
-            "--svg FOLDER",
-            "also draw the best tree of line N into FOLDER/N.svg",
-        ),
         title="trees, of runs that parse",
     ),
 )
 def translate(options: argparse.Namespace) -> None:
     """Translate or parse text line by line, or a page."""
     is_page = _check_document(options)
-    folder = _svg_folder(options)
     translator = open_translator(options)
     if translator.task.targets_are_text:
         _refuse_flags(options, _TREES, "for a run that parses")
@@ -121,7 +114,7 @@ def translate(options: argparse.Namespace) -> None:
                 if translator.task.targets_are_text:
                     _print_text(options, number, found, stream)
                 else:
-                    _print_tree(options, number, found, stream, folder)
+                    _print_tree(options, number, found, stream)
 
 
 def _check_document(options: argparse.Namespace) -> bool:
@@ -150,19 +143,6 @@ def _refuse_flags(
             raise InputError(
                 f"--{name.replace('_', '-')} is {purpose}. Leave it out."
             )
-
-
-def _svg_folder(options: argparse.Namespace) -> Path | None:
-    """Returns the folder of pictures, if there are to be some."""
-    if options.svg is None:
-        return None
-    folder = Path(options.svg)
-    if existing := sorted(folder.glob("*.svg")):
-        raise InputError(
-            f"{existing[0]} already exists. Nothing is overwritten: choose "
-            "another folder for the pictures."
-        )
-    return folder
 
 
 class _Outputs:
@@ -271,7 +251,6 @@ def _print_tree(
     number: int,
     found: "Translation",
     stream: TextIO,
-    folder: Path | None,
 ) -> None:
     text = found.texts[0]
     # An empty line has no tree.
@@ -282,10 +261,6 @@ def _print_tree(
         print(text, file=stream)
     else:
         print(f"{kt.parsing.pretty(tree)}\n", file=stream)
-    if tree is not None and folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        with atomic_write(folder / f"{number}.svg") as partial:
-            partial.write_text(kt.parsing.draw(tree), "utf-8")
 
 
 def _print_n_best(

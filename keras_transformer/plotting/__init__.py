@@ -5,17 +5,9 @@ from typing import TYPE_CHECKING
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_transformer.plotting.curves import corpus_figure as corpus_figure
-    from keras_transformer.plotting.curves import (
-        positions_figure as positions_figure,
+    from keras_transformer.plotting.figure_style import (
+        save_figure as save_figure,
     )
-    from keras_transformer.plotting.curves import (
-        schedule_figure as schedule_figure,
-    )
-    from keras_transformer.plotting.curves import (
-        training_figure as training_figure,
-    )
-    from keras_transformer.plotting.figures import save_figure as save_figure
     from keras_transformer.plotting.heat_maps import (
         attention_figure as attention_figure,
     )
@@ -25,15 +17,25 @@ if TYPE_CHECKING:
     from keras_transformer.plotting.heat_maps import (
         translation_figure as translation_figure,
     )
+    from keras_transformer.plotting.html_pages import HtmlPage as HtmlPage
+    from keras_transformer.plotting.html_pages import (
+        attention_page as attention_page,
+    )
+    from keras_transformer.plotting.tracing import Trace as Trace
+    from keras_transformer.plotting.tracing import trace as trace
+    from keras_transformer.plotting.training_curves import (
+        training_figure as training_figure,
+    )
 
 _PATHS = {
+    "HtmlPage": "html_pages:HtmlPage",
+    "Trace": "tracing:Trace",
     "attention_figure": "heat_maps:attention_figure",
-    "corpus_figure": "curves:corpus_figure",
+    "attention_page": "html_pages:attention_page",
     "masks_figure": "heat_maps:masks_figure",
-    "positions_figure": "curves:positions_figure",
-    "save_figure": "figures:save_figure",
-    "schedule_figure": "curves:schedule_figure",
-    "training_figure": "curves:training_figure",
+    "save_figure": "figure_style:save_figure",
+    "trace": "tracing:trace",
+    "training_figure": "training_curves:training_figure",
     "translation_figure": "heat_maps:translation_figure",
 }
 

@@ -1,21 +1,17 @@
-"""Heat maps with tokens on their axes: attention and masks.
-
-They look as the paper's Figures 3 to 5.
-"""
+"""Heat maps with tokens on their axes, as the paper's Figures 3 to 5."""
 
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from keras_transformer import masks
-from keras_transformer.plotting.figures import FONT_POINTS, new_figure
+from keras_transformer.plotting.figure_style import FONT_POINTS, new_figure
 from keras_transformer.support.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
     from keras_transformer.inference.translator import TranslationAttention
 
@@ -23,7 +19,8 @@ if TYPE_CHECKING:
 _SMALLEST_CELL = 0.16  # a line of text
 _LARGEST_CELL = 0.5
 _SMALLEST_MAP = 1.2
-_TARGET_MAP = 2.0  # what cells are to add up to
+_TARGET_MAP = 2.0  # size of a map, if its cells then have an allowed size
+_CHARACTER = 0.07  # mean width of a character in a label
 _GAP = 0.35  # between maps, with their titles
 _BORDERS = (1.5, 0.9)  # names of axes, the color bar, the title
 _LONGEST_LABEL = 20  # characters
@@ -47,32 +44,36 @@ def translation_figure(
         InputError: If there is no such kind or layer, or as
             `attention_figure`.
     """
-    read = (attention.source_tokens, "source position")
-    written = (attention.target_tokens, "output position")
-    # Title, what attends and what is attended to.
+    source, target = attention.source_tokens, attention.target_tokens
+    predicting = "output position, predicting the next token"
+    attended = "{} position attended to"
     kinds = {
-        "encoder": ("Encoder self-attention", read, read),
-        "decoder": ("Decoder self-attention", written, written),
-        "cross": ("Encoder-decoder attention", written, read),
+        "encoder": (
+            *("Encoder self-attention", attention.encoder, source, source),
+            ("source position", attended.format("source")),
+        ),
+        "decoder": (
+            *("Decoder self-attention", attention.decoder, target, target),
+            (predicting, attended.format("output")),
+        ),
+        "cross": (
+            *("Encoder-decoder attention", attention.cross, target, source),
+            (predicting, attended.format("source")),
+        ),
     }
     if kind not in kinds:
         raise InputError(
             f"kind must be one of {', '.join(kinds)}. Received: kind={kind!r}"
         )
-    layers = getattr(attention, kind)
+    name, layers, rows, columns, axis_labels = kinds[kind]
     layer = len(layers) if layer is None else layer
     if not 1 <= layer <= len(layers):
         raise InputError(
             f"The model has layers 1 to {len(layers)}. Received: layer={layer}"
         )
-    title, (rows, row), (columns, column) = kinds[kind]
-    predicting = "" if kind == "encoder" else ", predicting the next token"
+    title = f"{name}, layer {layer}"
     return attention_figure(
-        layers[layer - 1],
-        rows,
-        columns,
-        f"{title}, layer {layer}",
-        (f"{row}{predicting}", f"{column} attended to"),
+        layers[layer - 1], rows, columns, title, axis_labels
     )
 
 
@@ -100,14 +101,13 @@ def attention_figure(
         axis_labels: Names of the rows and of the columns.
 
     Returns:
-        The figure. Its first axes are the heads, in
-        order; the last one is the color bar.
+        The figure. Its first axes are the heads, in order; the last one is
+        the color bar.
 
     Raises:
         InputError: If the shape of the scores does not fit the tokens, or
             there are more than 80 tokens.
     """
-    figure = new_figure(1, 1, title)  # its size depends on the labels
     scores = np.asarray(scores, dtype="float32")
     expected = (len(rows), len(columns))
     if scores.ndim != 3 or scores.shape[1:] != expected or not scores.size:
@@ -120,16 +120,19 @@ def attention_figure(
         raise InputError(
             f"A figure has at most {_MOST_TOKENS} tokens per side. "
             f"Received: {expected[0]} rows and {expected[1]} columns. "
-            "A page of all layers has no limit: kt.pages.attention_page."
+            "A page of all layers has no limit: kt.plotting.attention_page."
         )
     maps = [
-        _Map(f"head {head}", values, rows, columns)
+        _HeatMap(f"head {head}", values, rows, columns)
         for head, values in enumerate(scores, 1)
     ]
     grid_columns = min(len(maps), 2 if len(maps) <= 4 else 4)
-    images = _draw(figure, maps, grid_columns, title, axis_labels)
-    first_row = [image.axes for image in images[:grid_columns]]
-    bar = figure.colorbar(images[0], ax=first_row, ticks=[0, 0.5, 1])
+    figure = _draw_maps(maps, grid_columns, title, axis_labels)
+    bar = figure.colorbar(
+        figure.axes[0].images[0],
+        ax=figure.axes[:grid_columns],
+        ticks=[0, 0.5, 1],
+    )
     bar.ax.tick_params(labelsize=FONT_POINTS, length=2)
     bar.set_label("attention score", fontsize=FONT_POINTS)
     bar.outline.set_visible(False)
@@ -161,132 +164,113 @@ def masks_figure(
     Raises:
         InputError: If there are no tokens, or more than 80 with the padding.
     """
-    figure = new_figure(1, 1, title := "Masks: dark may be attended to")
-    sides = [list(source), list(target)]
-    most = max(map(len, sides)) + padding
-    if not all(sides) or most > _MOST_TOKENS:
+    sizes = len(source), len(target)
+    if 0 in sizes or max(sizes) + padding > _MOST_TOKENS:
         raise InputError(
             f"A figure of masks needs 1 to {_MOST_TOKENS} tokens per side, "
-            f"padding included. Received: {len(sides[0])} of the source and "
-            f"{len(sides[1])} of the target, and padding={padding}"
+            f"padding included. Received: {sizes[0]} of the source and "
+            f"{sizes[1]} of the target, and padding={padding}"
         )
-    # Tokens are 1.
-    ids = [np.repeat([[1, 0]], [len(side), padding], axis=1) for side in sides]
-    source, target = ([*side, *["<pad>"] * padding] for side in sides)
-    of_source, of_target = (masks.padding_mask(side, 0) for side in ids)
-    s, t = len(source), len(target)
-    near = None if window is None else masks.window_mask(s, window)
-    future = (
-        masks.causal_mask(t)
-        if window is None
-        else masks.window_mask(t, window, causal=True)
+    rows = [*target, *["<pad>"] * padding]
+    columns = [*source, *["<pad>"] * padding]
+    target_padding, source_padding = (
+        masks.padding_mask(np.repeat([[1, 0]], [size, padding], axis=1), 0)
+        for size in (len(target), len(source))
     )
-    panels = {
-        "encoder: padding": (
-            masks.combine_masks(of_source, near),
-            source,
-            source,
-        ),
-        "encoder-decoder: padding": (of_source, target, source),
-        "decoder: look-ahead": (future, target, target),
-        "look-ahead and padding": (
-            masks.combine_masks(future, of_target),
-            target,
-            target,
-        ),
-    }
+    encoder, future = source_padding, masks.causal_mask(len(rows))
+    if window is not None:
+        near = masks.window_mask(len(columns), window)
+        encoder = masks.combine_masks(source_padding, near)
+        future = masks.window_mask(len(rows), window, causal=True)
+    decoder = masks.combine_masks(future, target_padding)
     maps = [
-        _Map(
-            name,
-            np.broadcast_to(np.asarray(mask)[0], (len(rows), len(columns))),
-            rows,
-            columns,
-        )
-        for name, (mask, rows, columns) in panels.items()
+        _mask_map("encoder: padding", encoder, columns, columns),
+        _mask_map("encoder-decoder: padding", source_padding, rows, columns),
+        _mask_map("decoder: look-ahead", future, rows, rows),
+        _mask_map("look-ahead and padding", decoder, rows, rows),
     ]
-    labels = ("position that attends", "position attended to")
-    for image in _draw(figure, maps, 2, title, labels):
-        axes = image.axes
+    axis_labels = ("position that attends", "position attended to")
+    title = "Masks: dark may be attended to"
+    figure = _draw_maps(maps, 2, title, axis_labels)
+    for axes, heat_map in zip(figure.axes, maps, strict=True):
         axes.set_aspect("equal", anchor="N")
         # Lines between the cells.
-        for axis, count in zip(
-            (axes.yaxis, axes.xaxis), image.get_size(), strict=True
-        ):
-            axis.set_ticks(np.arange(1, count) - 0.5, minor=True)
+        axes.set_yticks(np.arange(1, len(heat_map.rows)) - 0.5, minor=True)
+        axes.set_xticks(np.arange(1, len(heat_map.columns)) - 0.5, minor=True)
         axes.grid(which="minor", color="white", linewidth=1)
         axes.tick_params(which="minor", length=0)
     return figure
 
 
-class _Map(NamedTuple):
-    """A heat map of values from 0 to 1."""
-
+class _HeatMap(NamedTuple):
     title: str
-    values: np.ndarray  # [T, S]
+    values: np.ndarray  # [T, S], from 0 to 1
     rows: Sequence[str]  # T tokens
     columns: Sequence[str]  # S tokens
 
 
-def _draw(
-    figure: "Figure",
-    maps: Sequence[_Map],
+def _mask_map(
+    title: str, mask: Any, rows: Sequence[str], columns: Sequence[str]
+) -> _HeatMap:
+    """Returns the map of a mask `[1, T, S]` or `[1, 1, S]`."""
+    values = np.broadcast_to(np.asarray(mask)[0], (len(rows), len(columns)))
+    return _HeatMap(title, values, rows, columns)
+
+
+def _draw_maps(
+    maps: Sequence[_HeatMap],
     grid_columns: int,
     title: str,
     axis_labels: tuple[str, str],
-) -> list["AxesImage"]:
-    """Draws maps with their tokens on the axes, in a figure of their size."""
+) -> "Figure":
+    """Returns a figure with maps, large enough for their tokens."""
+    figure = new_figure(1, 1, title)  # its size depends on the labels
     maps = [
-        one._replace(rows=_labels(one.rows), columns=_labels(one.columns))
-        for one in maps
+        heat_map._replace(
+            rows=_labels(heat_map.rows), columns=_labels(heat_map.columns)
+        )
+        for heat_map in maps
     ]
-    most_rows = max((one.rows for one in maps), key=len)
-    most_columns = max((one.columns for one in maps), key=len)
-    # Sources and targets have labels of other widths.
-    all_rows = {label for one in maps for label in one.rows}
-    all_columns = {label for one in maps for label in one.columns}
     grid_rows = -(-len(maps) // grid_columns)
-    cell = _TARGET_MAP / max(len(most_rows), len(most_columns))
+    most_rows = max(len(heat_map.rows) for heat_map in maps)
+    most_columns = max(len(heat_map.columns) for heat_map in maps)
+    cell = _TARGET_MAP / max(most_rows, most_columns)
     cell = min(max(cell, _SMALLEST_CELL), _LARGEST_CELL)
-    # The engine places the maps, if the figure is large enough for them.
-    width, height = (
-        count
-        * (
-            max(len(cells) * cell, _SMALLEST_MAP)
-            + max(map(_text_width, labels))
-            + _GAP
-        )
-        + border
-        for count, cells, labels, border in (
-            (grid_columns, most_columns, all_rows, _BORDERS[0]),
-            (grid_rows, most_rows, all_columns, _BORDERS[1]),
-        )
+    row_labels = {label for heat_map in maps for label in heat_map.rows}
+    column_labels = {label for heat_map in maps for label in heat_map.columns}
+    map_width = max(most_columns * cell, _SMALLEST_MAP) + _GAP
+    map_height = max(most_rows * cell, _SMALLEST_MAP) + _GAP
+    map_width += _CHARACTER * max(map(len, row_labels))
+    map_height += _CHARACTER * max(map(len, column_labels))
+    # The title and the name of the rows are in a larger font.
+    width = max(
+        grid_columns * map_width + _BORDERS[0],
+        1.4 * _CHARACTER * len(title) + _GAP,
     )
-    row_name, column_name = axis_labels
-    width = max(width, _text_width(title, FONT_POINTS + 3) + _GAP)
-    height = max(height, _text_width(row_name, FONT_POINTS + 1) + _GAP)
+    height = max(
+        grid_rows * map_height + _BORDERS[1],
+        1.2 * _CHARACTER * len(axis_labels[0]) + _GAP,
+    )
     figure.set_size_inches(width, height)
     style = {"fontsize": FONT_POINTS + 1, "parse_math": False}
-    figure.supylabel(row_name, **style)
-    figure.supxlabel(column_name, **style)
+    figure.supylabel(axis_labels[0], **style)
+    figure.supxlabel(axis_labels[1], **style)
     style["fontsize"] = FONT_POINTS
     grid = figure.subplots(grid_rows, grid_columns, squeeze=False).flat
     for unused in grid[len(maps) :]:
         unused.remove()
-    images = []
-    for one, axes in zip(maps, grid, strict=False):
+    for heat_map, axes in zip(maps, grid, strict=False):
         image = axes.imshow(
-            one.values, "Blues", aspect="auto", interpolation="nearest"
+            heat_map.values, "Blues", aspect="auto", interpolation="nearest"
         )
         image.set_clim(0, 1)
-        axes.set_title(one.title, fontsize=FONT_POINTS + 1, pad=5)
-        axes.set_yticks(range(len(one.rows)), one.rows, **style)
-        axes.set_xticks(
-            range(len(one.columns)), one.columns, rotation=90, **style
-        )
+        rows, columns = heat_map.rows, heat_map.columns
+        axes.set_title(heat_map.title, fontsize=FONT_POINTS + 1, pad=5)
+        axes.set_yticks(range(len(rows)), rows, **style)
+        axes.set_xticks(range(len(columns)), columns, rotation=90, **style)
         axes.tick_params(length=0, pad=3)
         axes.spines[:].set_color("0.8")
-        images.append(image)
-    return images
+    return figure
 
 
 def _labels(tokens: Sequence[str]) -> list[str]:
@@ -301,23 +285,13 @@ def _labels(tokens: Sequence[str]) -> list[str]:
     labels = []
     for token in tokens:
         text = "".join(
-            one
+            character
             # Some fonts have a glyph for control characters: a box.
-            if ord(one) in drawable and unicodedata.category(one)[0] != "C"
-            else one.encode("unicode_escape").decode()
-            for one in token.replace("\N{LOWER ONE EIGHTH BLOCK}", "·")
+            if ord(character) in drawable
+            and unicodedata.category(character)[0] != "C"
+            else character.encode("unicode_escape").decode()
+            for character in token.replace("\N{LOWER ONE EIGHTH BLOCK}", "·")
         )
         is_long = len(text) > _LONGEST_LABEL
         labels.append(text[: _LONGEST_LABEL - 1] + "…" if is_long else text)
     return labels
-
-
-def _text_width(text: str, points: float = FONT_POINTS) -> float:
-    """Returns the width of a line of text in inches."""
-    from matplotlib.textpath import TextPath
-
-    if not text.strip():
-        return 0.0
-    # TextPath would parse dollar signs as mathematics.
-    path = TextPath((0, 0), text.replace("$", "S"), size=points)
-    return path.get_extents().x1 / 72

@@ -8,21 +8,17 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.decoding import (
-    BeamSearcher,
-    BeamState,
-    Candidates,
-)
+from keras_transformer.decoding import BeamSearcher, BeamState, Candidates
 from keras_transformer.decoding.loop import growing_shapes
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator, check_hypothesis
-from keras_transformer.plotting.pages import Page, render
-from keras_transformer.plotting.trace_tables import as_markdown, as_text
+from keras_transformer.plotting.html_pages import HtmlPage, render_page
+from keras_transformer.plotting.trace_text import trace_text
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.files import atomic_write, check_output
 
-__all__ = ["Trace", "save_trace", "trace"]
+TRACE_SUFFIXES = (".html", ".txt")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +30,8 @@ class Token:
 
 
 @dataclasses.dataclass(frozen=True)
-class Hypothesis:
-    """A live hypothesis, and what the model would add to it."""
+class LiveHypothesis:
+    """A hypothesis without end token, and what the model would add to it."""
 
     pieces: list[str]  # what the decoder reads, "<s>" first
     log_prob: float  # log P, a natural logarithm
@@ -54,7 +50,7 @@ class Continuation:
 
 
 @dataclasses.dataclass(frozen=True)
-class Finished:
+class FinishedHypothesis:
     """A hypothesis with an end token."""
 
     pieces: list[str]  # the end token last
@@ -70,9 +66,9 @@ class TraceStep:
 
     length: int  # tokens of the hypotheses after this step
     length_penalty: float  # of this length
-    hypotheses: list[Hypothesis]  # live before this step, best first
+    hypotheses: list[LiveHypothesis]  # live before this step, best first
     continuations: list[Continuation]  # best first
-    finished: list[Finished]  # the K best so far, best first
+    finished: list[FinishedHypothesis]  # the K best so far, best first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +80,7 @@ class SearchTrace:
     steps: list[TraceStep]  # in order, at least one
 
     @property
-    def finished(self) -> list[Finished]:
+    def finished(self) -> list[FinishedHypothesis]:
         """The hypotheses that the search returns, best first."""
         return self.steps[-1].finished
 
@@ -107,13 +103,9 @@ class Trace:
     beam: SearchTrace  # the search of the translator
 
     def __str__(self) -> str:
-        return as_text(self)
+        return trace_text(self)
 
-    def to_markdown(self) -> str:
-        """Returns the trace as Markdown, with a table for each step."""
-        return as_markdown(self)
-
-    def to_html(self, hypothesis: int = 0) -> Page:
+    def to_html(self, hypothesis: int = 0) -> HtmlPage:
         """Returns a page, on which the beam is drawn as a tree.
 
         Args:
@@ -125,31 +117,24 @@ class Trace:
         check_hypothesis(hypothesis, len(self.beam.finished))
         data = dataclasses.asdict(self)
         data |= {"hypothesis": hypothesis, "formula": self.beam.search.formula}
-        return render("trace", f"Search: {self.source}", data)
+        title = f"Search: {self.source}"
+        return render_page(__package__, "trace.html", title, data)
 
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the trace as a page or as text, atomically.
 
-_FORMATS = {
-    ".html": Trace.to_html,
-    ".md": Trace.to_markdown,
-    ".txt": Trace.__str__,
-}
+        Args:
+            path: A file ending in `.html` or `.txt`.
 
-
-def save_trace(trace: Trace, path: str | os.PathLike) -> None:
-    """Writes a trace, atomically.
-
-    Args:
-        trace: From `keras_transformer.trace`.
-        path: A file ending in `.html`, `.md` or `.txt`.
-
-    Raises:
-        InputError: If the file's name has another ending, or its folder does
-            not exist.
-    """
-    check_output(path, _FORMATS)
-    text = _FORMATS[Path(path).suffix.lower()](trace)
-    with atomic_write(path) as partial:
-        partial.write_text(text, "utf-8")
+        Raises:
+            InputError: If the file's name has another ending, or its folder
+                does not exist.
+        """
+        check_output(path, TRACE_SUFFIXES)
+        is_page = Path(path).suffix.lower() == ".html"
+        text = self.to_html() if is_page else str(self)
+        with atomic_write(path) as partial:
+            partial.write_text(text, "utf-8")
 
 
 def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
@@ -185,48 +170,50 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     ids, _, _ = translator.pipeline.with_end(ids)
     pieces = translator.tokenizer.source.pieces(ids[0].numpy())
     greedy = dataclasses.replace(translator.search, beam_size=1)
-    searches = (
-        _record(translator, ids, text, num_tokens, search)
-        for search in (greedy, translator.search)
+    return Trace(
+        text,
+        pieces,
+        _record(translator, ids, text, greedy, num_tokens),
+        _record(translator, ids, text, translator.search, num_tokens),
     )
-    return Trace(text, pieces, *searches)
 
 
 def _record(
     translator: Translator,
     ids: tf.Tensor,
     text: str,
-    num_tokens: int,
     search: BeamSearch,
+    num_tokens: int,
 ) -> SearchTrace:
-    """Runs a search as `translate` does, and takes the same steps again."""
-    pipeline = translator.pipeline
+    """Runs a search for ids `[1, S]` as `translate` does, and records it."""
     count = min(num_tokens, translator.tokenizer.vocab_size)
 
     def run(source: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        searcher, state = pipeline.beam_search_steps(source, search)
-        return _history(searcher, state, count), state.constraints.max_lengths
+        searcher, state = translator.pipeline.beam_search_steps(source, search)
+        history = _search_history(searcher, state, count)
+        return history, state.constraints.max_lengths
 
     # As a graph, since another program rounds differently.
-    compiled = translator.compiled(
-        ("trace", search, count), run, [tf.TensorSpec([1, None], tf.int32)]
-    )
-    history, max_lengths = compiled(ids)
-    searcher = BeamSearcher(None, search, **pipeline.special_ids)
+    signature = [tf.TensorSpec([1, None], tf.int32)]
+    graph = translator.compiled(("trace", search, count), run, signature)
+    history, max_lengths = graph(ids)
+    # The same steps are taken again, without the model.
+    searcher = BeamSearcher(None, search, **translator.pipeline.special_ids)
+    recorder = _StepRecorder(translator, searcher, text)
     state = searcher.start((), max_lengths, None)
     steps = []
     columns = (tf.unstack(tensor, axis=1) for tensor in history)
-    for *found, values, tokens in zip(*columns, strict=True):
-        before, found = state, Candidates(*found)
-        state = searcher.advance(before, found)
+    for *fields, log_probs, tokens in zip(*columns, strict=True):
+        candidates, before = Candidates(*fields), state
+        state = searcher.advance(before, candidates)
         arrays = tf.nest.map_structure(
-            np.asarray, (before, found, values, tokens, state)
+            np.asarray, (before, candidates, log_probs, tokens, state)
         )
-        steps.append(_step(translator, searcher, text, *arrays))
+        steps.append(recorder.record(*arrays))
     return SearchTrace(search, int(max_lengths[0]), steps)
 
 
-def _history(
+def _search_history(
     searcher: BeamSearcher, state: BeamState, count: int
 ) -> list[tf.Tensor]:
     """Takes all steps of a search, of K hypotheses.
@@ -240,16 +227,18 @@ def _history(
         state: BeamState, past: list[tf.Tensor]
     ) -> tuple[BeamState, list[tf.Tensor]]:
         log_probs, state = searcher.predict(state)
-        found = searcher.candidates(state, log_probs)
-        now = [*found, *tf.math.top_k(log_probs, count)]
-        return searcher.advance(state, found), tf.nest.map_structure(
-            lambda x, y: tf.concat([x, y[:, None]], axis=1), past, now
-        )
+        candidates = searcher.candidates(state, log_probs)
+        step = [*candidates, *tf.math.top_k(log_probs, count)]
+        past = [
+            tf.concat([tensor, row[:, None]], axis=1)
+            for tensor, row in zip(past, step, strict=True)
+        ]
+        return searcher.advance(state, candidates), past
 
     k = searcher.settings.beam_size
     shapes = [[1, 0, 2 * k]] * 3 + [[1, 0, k, count]] * 2
-    kinds = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32)
-    variables = state, list(map(tf.zeros, shapes, kinds))
+    dtypes = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32)
+    variables = state, list(map(tf.zeros, shapes, dtypes))
     _, history = tf.while_loop(
         lambda state, _: searcher.can_win(state)[0],
         extend,
@@ -259,61 +248,87 @@ def _history(
     return history
 
 
-def _step(
-    translator: Translator,
-    searcher: BeamSearcher,
-    text: str,
-    before: BeamState,
-    found: Candidates,
-    values: np.ndarray,
-    tokens: np.ndarray,
-    after: BeamState,
-) -> TraceStep:
-    """Describes a step by the states before and after it, and its history."""
+@dataclasses.dataclass(frozen=True)
+class _StepRecorder:
+    """Describes the steps of a search by arrays of its states."""
 
-    def pieces(ids: Any) -> list[str]:
-        return translator.tokenizer.target.pieces(np.asarray(ids))
+    translator: Translator
+    searcher: BeamSearcher
+    text: str  # the source
 
-    def token(token_id: int, log_prob: float) -> Token:
-        return Token(pieces([token_id])[0], float(np.exp(log_prob)))
-
-    def penalty(length: int) -> float:
-        return float(searcher.settings.penalty(np.float32(length)))
-
-    length = int(after.index)
-    hypotheses = [
-        Hypothesis(
-            pieces([searcher.bos_id, *before.live_ids[0, slot]]),
-            float(before.live_log_probs[0, slot]),
-            list(map(token, tokens[0, slot], values[0, slot])),
+    def record(
+        self,
+        before: BeamState,
+        candidates: Candidates,
+        log_probs: np.ndarray,
+        tokens: np.ndarray,
+        after: BeamState,
+    ) -> TraceStep:
+        """Returns a step; `log_probs` and `tokens` are `[1, K, count]`."""
+        hypotheses = [
+            LiveHypothesis(
+                self._pieces([self.searcher.bos_id, *before.live_ids[0, slot]]),
+                float(before.live_log_probs[0, slot]),
+                list(map(self._token, tokens[0, slot], log_probs[0, slot])),
+            )
+            for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
+        ]
+        length = int(after.index)
+        return TraceStep(
+            length,
+            self._penalty(length),
+            hypotheses,
+            self._continuations(before, candidates, after),
+            self._finished(after),
         )
-        for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
-    ]
-    is_live = np.isfinite(after.live_log_probs)
-    live = set(
-        zip(after.last_ids[is_live], after.parents[is_live], strict=True)
-    )
-    continuations = []
-    for rank in np.flatnonzero(np.isfinite(found.log_probs)):
-        token_id, parent, log_prob = (field[0, rank] for field in found)
-        fate = "live" if (token_id, parent) in live else "pruned"
-        if token_id == searcher.eos_id and rank < searcher.settings.beam_size:
-            fate = "finished"
-        added = token(token_id, log_prob - before.live_log_probs[0, parent])
-        log_prob = float(log_prob)
-        score = log_prob / penalty(length)
-        continuations.append(
-            Continuation(int(parent), added, log_prob, score, fate)
+
+    def _continuations(
+        self, before: BeamState, candidates: Candidates, after: BeamState
+    ) -> list[Continuation]:
+        is_live = np.isfinite(after.live_log_probs)
+        live = set(
+            zip(after.last_ids[is_live], after.parents[is_live], strict=True)
         )
-    finished = []
-    for slot in np.flatnonzero(np.isfinite(after.finished_scores)):
-        ids = after.finished_ids[0, slot, : after.finished_lengths[0, slot]]
-        score = float(after.finished_scores[0, slot])
-        divisor = penalty(len(ids))
-        output = translator.pipeline.output_text(tf.constant(ids), text)
-        finished.append(
-            Finished(pieces(ids), output, score * divisor, divisor, score)
-        )
-    return TraceStep(
-        length, penalty(length), hypotheses, continuations, finished
-    )
+        penalty = self._penalty(int(after.index))
+        continuations = []
+        for rank in np.flatnonzero(np.isfinite(candidates.log_probs)):
+            token_id, parent, log_prob = (x[0, rank] for x in candidates)
+            fate = "live" if (token_id, parent) in live else "pruned"
+            if token_id == self.searcher.eos_id and (
+                rank < self.searcher.settings.beam_size
+            ):
+                fate = "finished"
+            before_token = before.live_log_probs[0, parent]
+            token = self._token(token_id, log_prob - before_token)
+            log_prob = float(log_prob)
+            continuations.append(
+                Continuation(
+                    int(parent), token, log_prob, log_prob / penalty, fate
+                )
+            )
+        return continuations
+
+    def _finished(self, state: BeamState) -> list[FinishedHypothesis]:
+        finished = []
+        for slot in np.flatnonzero(np.isfinite(state.finished_scores)):
+            ids = state.finished_ids[0, slot, : state.finished_lengths[0, slot]]
+            text = self.translator.pipeline.output_text(
+                tf.constant(ids), self.text
+            )
+            penalty = self._penalty(len(ids))
+            score = float(state.finished_scores[0, slot])
+            finished.append(
+                FinishedHypothesis(
+                    self._pieces(ids), text, score * penalty, penalty, score
+                )
+            )
+        return finished
+
+    def _pieces(self, ids: Any) -> list[str]:
+        return self.translator.tokenizer.target.pieces(np.asarray(ids))
+
+    def _token(self, token_id: int, log_prob: float) -> Token:
+        return Token(self._pieces([token_id])[0], float(np.exp(log_prob)))
+
+    def _penalty(self, length: int) -> float:
+        return float(self.searcher.settings.penalty(np.float32(length)))

@@ -256,7 +256,7 @@ NEEDING_THE_EXTRA = (
     "score x",
     "export x --output y",
     "serve x --port 0",
-    "plot schedule --output a.png",
+    "plot curve x --output a.png",
     "demo",
 )
 
@@ -265,7 +265,6 @@ NEEDING_THE_EXTRA = (
 MISTAKES = {
     "translate missing": "Received: missing, which is not there",
     "plot curve x/config.json --output a.png": "which is a file\n",
-    "plot corpus missing --output a.png": "Received: missing, which is not",
     "translate .": "Received: ., which has none",
     "translate x --beam-size 0": "--beam-size must be an integer from 1",
     "translate x --sample --top-p 2": "--top-p must be",
@@ -283,7 +282,7 @@ MISTAKES = {
     "evaluate x --data embedded --split tset": "has the splits train, valid, ",
     "evaluate x": "x does not say what it was trained on",
     "plot curve x --output a.foo": "must end in .png",
-    "plot trace x a --output a.png": "must end in .html, .md, .txt",
+    "plot trace x a --output a.png": "must end in .html, .txt",
     "plot attention x a --output a.html --layer 1": "Leave out --kind and",
     "train data --output y": "A folder needs the language codes",
     "prepare data --output y --source en": "no --target",

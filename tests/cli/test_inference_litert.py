@@ -8,10 +8,9 @@ import sys
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
-from keras_transformer import cli
+from keras_transformer import cli, serving
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
-from keras_transformer.serving import web
 from keras_transformer.support.startup import available_cores
 from keras_transformer.train import evaluation, open_corpus
 
@@ -60,7 +59,9 @@ def test_score(run_cli, monkeypatch, fake_exports, folder):
 
 def test_serve(run_cli, monkeypatch, fake_exports, folder):
     served = []
-    monkeypatch.setattr(web, "serve", lambda *given: served.append(given[0]))
+    monkeypatch.setattr(
+        serving, "serve", lambda *given: served.append(given[0])
+    )
     assert run_cli("serve", folder, "--port", 0).code == 0
     assert served == fake_exports and fake_exports[0].num_translations == 1
 
@@ -116,13 +117,13 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 from keras_transformer.cli import main
-from keras_transformer.serving import web
+from keras_transformer import serving
 
 def serve(translator, name, listening, max_characters, signatures):
-    web.make_app(translator, name, max_characters)
+    serving.make_app(translator, name, max_characters)
     print(name, translator("the cat sleeps"))
 
-web.serve = serve
+serving.serve = serve
 code = main(["translate", sys.argv[1]])
 sys.stdin = open(sys.argv[2])
 code += main(["score", sys.argv[1]])

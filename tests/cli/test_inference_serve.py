@@ -3,14 +3,14 @@
 import pytest
 from commands import check_refused
 
+from keras_transformer import serving
 from keras_transformer.inference.saved_model import SavedModelTranslator
-from keras_transformer.serving import web
 
 
 @pytest.fixture
 def served(monkeypatch):
     found = []
-    monkeypatch.setattr(web, "serve", lambda *given: found.append(given))
+    monkeypatch.setattr(serving, "serve", lambda *given: found.append(given))
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 from commands import check_refused
 from PIL import Image
 
-from keras_transformer.plotting import curves as plotting
+from keras_transformer import plotting
 
 # === trace ===
 
@@ -155,69 +155,6 @@ def test_masks_have_the_tokens_of_a_translation(run_cli, trained, tmp_path):
     texts = svg_texts(picture)
     assert {"decoder: look-ahead", "<s>", "</s>"} <= set(texts)
     assert texts.count("<pad>") == 4 * 2 * 3
-
-
-# === positions, schedule, corpus ===
-
-
-def test_plot_positions(run_cli, tmp_path):
-    picture = tmp_path / "a.svg"
-    result = run_cli(
-        *("plot", "positions", "--d-model", 64, "--length", 20),
-        *("--output", picture),
-    )
-    assert (result.code, result.out) == (0, f"plotted in {picture}\n")
-    assert "Encodings of 20 positions, d_model 64" in svg_texts(picture)
-
-
-def test_plot_schedule_has_every_combination(run_cli, monkeypatch, tmp_path):
-    calls = []
-
-    def schedule_figure(schedules, steps):
-        found = {
-            name: (schedule.d_model, schedule.warmup_steps)
-            for name, schedule in schedules.items()
-        }
-        calls.append((found, steps))
-        return plot(schedules, steps)
-
-    plot = plotting.schedule_figure
-    monkeypatch.setattr(plotting, "schedule_figure", schedule_figure)
-    flags = ("--d-model", 64, 128, "--warmup-steps", 10, "--steps", 50)
-    picture = tmp_path / "a.svg"
-    result = run_cli("plot", "schedule", *flags, "--output", picture)
-    assert (result.code, result.out) == (0, f"plotted in {picture}\n")
-    assert "<svg" in picture.read_text("utf-8")
-    expected = {
-        "d_model 64, 10 warm-up steps": (64, 10),
-        "d_model 128, 10 warm-up steps": (128, 10),
-    }
-    assert calls == [(expected, 50)]
-
-
-@pytest.mark.parametrize(
-    ("flags", "title"),
-    [
-        (["--split", "valid"], "All of valid: 60 pairs"),
-        (["--split", "valid", "--pairs", 60], "All of valid: 60 pairs"),
-        (["--pairs", 7], "Sample of train: 7 pairs"),
-    ],
-)
-def test_plot_corpus_of_the_training(run_cli, trained, tmp_path, flags, title):
-    picture = tmp_path / "a.svg"
-    result = run_cli("plot", "corpus", trained.run, *flags, "--output", picture)
-    assert (result.code, result.err) == (0, "")
-    assert any(text.startswith(title) for text in svg_texts(picture))
-
-
-def test_plot_corpus_of_other_data(run_cli, trained, tmp_path):
-    picture = tmp_path / "a.svg"
-    arguments = ("plot", "corpus", trained.run, "--output", picture)
-    assert run_cli(*arguments, "--data", "embedded", "--pairs", 9).code == 0
-    assert any(
-        text.startswith("Sample of train: 9") for text in svg_texts(picture)
-    )
-    check_refused(run_cli(*arguments, "--data", "x y"), "Received: x y")
 
 
 def svg_texts(path):

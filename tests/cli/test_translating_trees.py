@@ -1,4 +1,4 @@
-"""A parser from the command line: train, evaluate, parse, draw."""
+"""A parser from the command line: train, evaluate, parse."""
 
 import json
 import types
@@ -68,10 +68,10 @@ def test_evaluate_measures_brackets(run_cli, trained):
     assert f"repaired        {results['repaired']:6,}  of the" in out
 
 
-def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
+def test_parse_prints_trees(run_cli, trained, monkeypatch):
     run, _ = trained
     set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
-    flags = ("--beam-size", 1, "--extra-length", 5, "--svg", tmp_path / "new")
+    flags = ("--beam-size", 1, "--extra-length", 5)
     code, out, err = run_cli("translate", run, run, "--one-line", *flags)
     assert code == 0
     first, empty, third, blank, fifth = out.split("\n")[:5]
@@ -79,10 +79,6 @@ def test_parse_prints_and_draws_trees(run_cli, trained, monkeypatch, tmp_path):
     trees = [Tree.from_string(text) for text in (first, third, fifth)]
     assert [tree.words for tree in trees] == WORDS
     assert "keras-transformer: lines 1, 3: perhaps" in err
-    names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert names == ["1.svg", "3.svg", "5.svg"]
-    assert "can" not in (tmp_path / "new" / "3.svg").read_text()
-    assert ">ca</text>" in (tmp_path / "new" / "3.svg").read_text()
 
 
 TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]
@@ -158,12 +154,6 @@ def test_documents_need_a_run_that_translates(run_cli, fake_parsers, tmp_path):
     check_refused(result, "A page is for a run that translates", str(page))
     result = run_cli("translate", "runs/x", "--split-sentences")
     check_refused(result, "--split-sentences is for a run that translates")
-
-
-def test_pictures_are_not_overwritten(run_cli, fake_parsers, tmp_path):
-    (tmp_path / "7.svg").write_text("old")
-    result = run_cli("translate", "runs/x", "--svg", tmp_path)
-    check_refused(result, "7.svg already exists")
 
 
 def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):

@@ -75,7 +75,7 @@ from keras_transformer.litert import LiteRTTranslator
 """,
     "web": """
 import keras_transformer as kt
-kt.web.check_installed()
+kt.serving.check_installed()
 """,
     "ctranslate2": "import ctranslate2",
     "docs": "import material, mkdocs, mkdocstrings, nbconvert",

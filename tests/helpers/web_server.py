@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from keras_transformer.serving import web
+from keras_transformer.serving import make_app
 
 PREDICT = "/v1/models/demo:predict"
 
@@ -19,7 +19,7 @@ def served(translator, signatures=None):
     """Yields the address of a server in a thread."""
     import uvicorn
 
-    app = web.make_app(translator, "demo", 100, signatures=signatures)
+    app = make_app(translator, "demo", 100, signatures=signatures)
     config = uvicorn.Config(app, port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

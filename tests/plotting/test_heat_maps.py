@@ -4,7 +4,7 @@ import types
 import numpy as np
 import pytest
 
-from keras_transformer.plotting.figures import save_figure
+from keras_transformer.plotting.figure_style import save_figure
 from keras_transformer.plotting.heat_maps import (
     attention_figure,
     masks_figure,

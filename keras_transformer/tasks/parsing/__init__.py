@@ -1,7 +1,6 @@
-"""Constituency trees: files, sequences of symbols, scores and pictures."""
+"""Constituency trees: files, sequences of symbols, scores."""
 
 from keras_transformer.tasks.parsing.bracketing import bracketing_scores
-from keras_transformer.tasks.parsing.drawing import draw
 from keras_transformer.tasks.parsing.linearization import (
     linearize,
     restore,
@@ -13,7 +12,6 @@ from keras_transformer.tasks.parsing.trees import Tree, escape_brackets, pretty
 __all__ = [
     "Tree",
     "bracketing_scores",
-    "draw",
     "escape_brackets",
     "linearize",
     "pretty",

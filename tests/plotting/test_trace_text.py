@@ -1,11 +1,7 @@
-"""A trace as text and as Markdown."""
+"""A trace as text."""
 
 import dataclasses
-import re
-from html import unescape
 
-import pytest
-from markdown_it import MarkdownIt
 from search_tables import table_of
 from tracing_fixtures import TABLE, TableTranslator
 
@@ -96,34 +92,3 @@ def test_a_beam_of_one_is_the_greedy_search():
     assert text.endswith(
         "  greedy  aa           3       -1.80  1.333           -1.350\n"
     )
-
-
-def rows_of(markdown):
-    """Returns the cells that a renderer of Markdown shows."""
-    html = MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
-    rows = re.findall(r"<tr>(.*?)</tr>", html, re.S)
-    return html, [
-        [unescape(cell) for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", row)]
-        for row in rows
-    ]
-
-
-def test_markdown_has_the_same_tables():
-    html, rows = rows_of(traced().to_markdown())
-    assert "<h2>Greedy search</h2>" in html
-    assert "<p><strong>Step 1: the live hypotheses</strong></p>" in html
-    assert "<p>Source: a | b</p>" in html
-    assert "<p>The encoder reads: a &lt;/s&gt;</p>" in html
-    assert ["1", "</s>", "0.301", "-2.20", "-1.886", "finished"] in rows
-    assert rows[3][:3] == ["3", "<s> a a", "</s> 0.905 <pad> 0.000"]
-
-
-@pytest.mark.parametrize(
-    "piece", ["|", "*a*", "_b_", "`", "<b>", "\\", "[a](b)", "~~"]
-)
-def test_markdown_shows_any_piece(piece):
-    table = table_of(a=-0.1, a_=-0.1)
-    translator = TableTranslator(table, kt.BeamSearch(beam_size=1), 3)
-    translator.tokenizer.pieces = lambda ids: [piece for _ in ids]
-    _, rows = rows_of(trace(translator, "a").to_markdown())
-    assert rows[1][1] == piece and rows[1][2].startswith(f"{piece} 0.905")

@@ -6,7 +6,7 @@ import pytest
 from documents import ROOT
 
 import keras_transformer as kt
-from keras_transformer.plotting.curves import save_figure, schedule_figure
+from keras_transformer.plotting.figure_style import new_figure, save_figure
 from keras_transformer.support.errors import InputError
 
 pytest.importorskip("matplotlib")
@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture
 def figure():
-    return schedule_figure({"a": lambda step: step}, 2)
+    return new_figure(1, 1, "a")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_an_invalid_file_name_is_refused(figure, tmp_path, name):
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=r"keras-transformer-nmt\[plot\]"):
-        schedule_figure({"a": lambda step: step}, 2)
+        new_figure(1, 1, "a")
 
 
 def test_the_picture_of_the_readme_shows_a_right_translation():

@@ -1,4 +1,7 @@
-"""What all figures share: how they look, and their files."""
+"""What all figures share: how they look, and their files.
+
+A figure belongs to no window. Matplotlib is imported when one is made.
+"""
 
 import os
 from pathlib import Path
@@ -10,7 +13,7 @@ from keras_transformer.support.files import atomic_write, check_output
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PICTURES = (".png", ".pdf", ".svg")  # formats of a figure's file
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 FONT_POINTS = 8
 LEGEND = {"fontsize": FONT_POINTS, "frameon": False}
@@ -29,24 +32,28 @@ def save_figure(
         figure: Any matplotlib figure, such as those made here.
         path: The file. Its suffix chooses the format: `.png`, `.pdf` or
             `.svg`. An existing file is replaced.
-        title: What the file records as its title, such as the text that
-            the figure is about.
-        description: What it records as its description.
+        title: Title in the file's metadata, such as the source of a
+            translation.
+        description: Description in the file's metadata.
 
     Raises:
         InputError: If the suffix is another, or the folder does not exist.
     """
-    check_output(path, PICTURES)
-    kind = Path(path).suffix.lower()[1:]
-    name = "Subject" if kind == "pdf" else "Description"
+    check_output(path, FIGURE_SUFFIXES)
+    file_format = Path(path).suffix.lower()[1:]
+    name = "Subject" if file_format == "pdf" else "Description"
     metadata = {"Title": title, name: description}
     metadata = {key: text for key, text in metadata.items() if text is not None}
     with atomic_write(path) as partial:
-        figure.savefig(partial, format=kind, metadata=metadata)
+        figure.savefig(partial, format=file_format, metadata=metadata)
 
 
 def new_figure(width: float, height: float, title: str) -> "Figure":
-    """Returns a figure of a size in inches, laid out by matplotlib."""
+    """Returns a figure of a size in inches, laid out by matplotlib.
+
+    Raises:
+        InputError: If matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -59,10 +66,10 @@ def new_figure(width: float, height: float, title: str) -> "Figure":
     return figure
 
 
-def style_axes(axes: Any, x: str, y: str) -> None:
+def style_axes(axes: Any, x_label: str, y_label: str) -> None:
     """Names the axes of a plot and removes frame lines."""
-    axes.set_xlabel(x, fontsize=FONT_POINTS)
-    axes.set_ylabel(y, fontsize=FONT_POINTS)
+    axes.set_xlabel(x_label, fontsize=FONT_POINTS)
+    axes.set_ylabel(y_label, fontsize=FONT_POINTS)
     axes.tick_params(labelsize=FONT_POINTS)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="0.9")

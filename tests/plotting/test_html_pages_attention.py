@@ -9,7 +9,7 @@ import pytest
 from browser import open_page
 
 from keras_transformer.inference.translator import TranslationAttention
-from keras_transformer.plotting.pages import attention_page
+from keras_transformer.plotting.html_pages import attention_page
 
 SOURCE = ["▁do", "gs", "▁run", "</s>"]
 TARGET = ["<s>", "▁Hun", "de"]

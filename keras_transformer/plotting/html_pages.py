@@ -1,7 +1,7 @@
 """Pages for a browser: one HTML file each, which needs no network.
 
-A page is head.html with the shared script and style, another template after
-it, and data that the template's script reads.
+A page consists of head.html with the shared script and style, a template, and
+data that the script of the template reads.
 """
 
 import base64
@@ -17,13 +17,11 @@ import numpy as np
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import TranslationAttention
 
-__all__ = ["Page", "attention_page", "render"]
-
 # In a script element, "</" ends it and "<!--" changes how it is read.
 _ESCAPED = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-class Page(str):
+class HtmlPage(str):
     """HTML that needs no network. A notebook shows it in a frame."""
 
     __slots__ = ()
@@ -38,33 +36,37 @@ class Page(str):
         )
 
 
-def render(name: str, title: str, data: Any) -> Page:
+def render_page(package: str, name: str, title: str, data: Any) -> HtmlPage:
     """Returns a page.
 
     Args:
-        name: Name of the template, without `.html`.
+        package: The package whose folder `templates` has the template.
+        name: Name of the template, such as `trace.html`.
         title: Title of the page, as plain text.
-        data: What the page shows, as values of JSON.
+        data: Values of JSON for the script of the template.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     for character, escape in _ESCAPED.items():
         text = text.replace(character, escape)
     parts = {
         "title": html.escape(title),
-        "script": _template("page.js"),
-        "style": _template("style.css"),
+        "script": _read_template(__package__, "page.js"),
+        "style": _read_template(__package__, "style.css"),
         "data": text,
     }
-    page = _template("head.html") + _template(f"{name}.html")
+    head = _read_template(__package__, "head.html")
+    template = head + _read_template(package, name)
     # In one pass: a title may look like a placeholder.
-    return Page(re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], page))
+    return HtmlPage(
+        re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], template)
+    )
 
 
-def _template(name: str) -> str:
-    return (files(__package__) / "templates" / name).read_text("utf-8")
+def _read_template(package: str, name: str) -> str:
+    return (files(package) / "templates" / name).read_text("utf-8")
 
 
-def attention_page(attention: "TranslationAttention") -> Page:
+def attention_page(attention: "TranslationAttention") -> HtmlPage:
     """Returns a page with the attention of all layers and heads.
 
     It shows each layer as lines between two columns of tokens, as the paper's
@@ -84,14 +86,16 @@ def attention_page(attention: "TranslationAttention") -> Page:
         "num_layers": len(attention.encoder),
         "num_heads": len(attention.encoder[0]),
         "scores": {
-            kind: _encoded(getattr(attention, kind))
-            for kind in ("encoder", "decoder", "cross")
+            "encoder": _encode_scores(attention.encoder),
+            "decoder": _encode_scores(attention.decoder),
+            "cross": _encode_scores(attention.cross),
         },
     }
-    return render("attention", f"Attention: {attention.source}", data)
+    title = f"Attention: {attention.source}"
+    return render_page(__package__, "attention.html", title, data)
 
 
-def _encoded(layers: Sequence[np.ndarray]) -> str:
+def _encode_scores(layers: Sequence[np.ndarray]) -> str:
     """Returns scores as bytes in base64, 255 for 1."""
     scores = np.rint(255 * np.stack(layers)).astype(np.uint8)
     return base64.b64encode(scores.tobytes()).decode("ascii")

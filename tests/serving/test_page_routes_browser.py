@@ -49,8 +49,8 @@ def test_in_a_browser(address, several):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_text_and_documents_in_a_browser(address, tmp_path, scheme):
-    file = tmp_path / "dogs.html"
-    file.write_text("<p>dog</p>\n<p>cat</p>")
+    file = tmp_path / "dogs.txt"
+    file.write_text("- dog\n\n\tcat\n")
     with open_address(address, width=380, scheme=scheme) as page:
         page.get_by_label("Text", exact=True).fill("dog\n\n  cat")
         page.get_by_role("button", name="Run").click()
@@ -63,17 +63,21 @@ def test_a_text_and_documents_in_a_browser(address, tmp_path, scheme):
         page.locator("#file").set_input_files(file)
         page.wait_for_selector("#download a")
         shown = page.locator("#whole").text_content()
-        assert shown == "<p>Hund</p>\n<p>Katze</p>"
+        assert shown == "- Hund\n\n\tKatze\n"
         with page.expect_download() as download:
             page.locator("#download a").click()
-        assert download.value.suggested_filename == "dogs.html"
+        assert download.value.suggested_filename == "dogs.txt"
         assert download.value.path().read_text() == shown
-        page.get_by_label("Text", exact=True).fill("<b>dog</b>")
-        page.get_by_label("HTML", exact=True).check()
-        page.get_by_role("button", name="Run").click()
-        page.wait_for_function("find('whole').textContent === '<b>Hund</b>'")
-        assert page.locator("#outputs li").count() == 0
         assert page.evaluate(width) <= 380
+        # A list mark is kept, so that the whole text is shown.
+        page.get_by_label("Text", exact=True).fill("- dog")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_function("find('whole').textContent === '- Hund'")
+        assert page.locator("#outputs li").count() == 3
+        page.get_by_label("Text", exact=True).fill("1.")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_function("find('whole').textContent === '1.'")
+        assert page.locator("#outputs li").count() == 0
 
 
 def test_errors_in_a_browser(address):

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from keras_transformer.plotting.pages import render
+from keras_transformer.plotting.html_pages import render_page
 
 # It ends a script, opens a comment in it, and looks like a placeholder.
 TEXT = "</script><!--{{style}}\u2028\u00e4"
@@ -14,7 +14,12 @@ TEXT = "</script><!--{{style}}\u2028\u00e4"
 
 @pytest.fixture(scope="module")
 def page():
-    return render("trace", f"Title {TEXT}", {"source": TEXT})
+    return render_page(
+        "keras_transformer.plotting",
+        "trace.html",
+        f"Title {TEXT}",
+        {"source": TEXT},
+    )
 
 
 def test_the_data_are_in_the_page_whatever_they_contain(page):

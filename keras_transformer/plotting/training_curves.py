@@ -1,0 +1,58 @@
+"""The figure of a training."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from keras_transformer.plotting.figure_style import (
+    LEGEND,
+    new_figure,
+    style_axes,
+)
+from keras_transformer.support.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def training_figure(
+    rows: Sequence[Mapping[str, float]], title: str, score: str
+) -> "Figure":
+    """Plots what training wrote to `log.csv`.
+
+    The negative log-likelihood of training (with dropout) and validation,
+    and the score of greedy validation outputs, over the steps. A measure
+    that no row has is left out.
+
+    Args:
+        rows: From `train.log.read_log`.
+        title: Title, such as the name of the run.
+        score: Name of the score, the task's `watched_label`.
+
+    Raises:
+        InputError: If there are no rows.
+    """
+    if not rows:
+        raise InputError(
+            "A curve needs at least one finished epoch. Received: an empty "
+            "log. Wait until training has written one."
+        )
+    measured = set().union(*rows)
+    panels = {
+        "nats per target token": {"training": "nll", "validation": "val_nll"},
+        score: {"validation, greedy": "val_score"},
+    }
+    panels = {
+        label: lines
+        for label, lines in panels.items()
+        if measured & set(lines.values())
+    }
+    figure = new_figure(4.2 * len(panels), 3, title)
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (label, lines) in zip(grid, panels.items(), strict=True):
+        for line, name in lines.items():
+            points = [(row["step"], row[name]) for row in rows if name in row]
+            if points:
+                axes.plot(*zip(*points, strict=True), label=line)
+        style_axes(axes, "step", label)
+        axes.legend(**LEGEND)
+    return figure

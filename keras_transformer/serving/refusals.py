@@ -1,0 +1,97 @@
+"""Answers to requests that are refused: JSON with one message."""
+
+import re
+from collections.abc import Awaitable, Callable
+
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+
+from keras_transformer.support.errors import InputError
+
+_QUERY = (
+    "The address must have a text, and may have a number as hypothesis: "
+    "?text=...&hypothesis=0."
+)
+_BODY = 'A request must be {"text": "..."}.'
+
+
+def _refuse(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": message}, status)
+
+
+async def _refuse_input(request: Request, error: InputError) -> JSONResponse:
+    return _refuse(400, str(error))
+
+
+async def _refuse_invalid(
+    request: Request, error: RequestValidationError | ValidationError
+) -> JSONResponse:
+    expected = _QUERY if request.method == "GET" else _BODY
+    problems = [
+        f"{'.'.join(map(str, problem['loc'])) or 'request'}: "
+        f"{problem['msg']}. Received: {problem['input']!r:.100}"
+        for problem in error.errors()
+    ]
+    return _refuse(400, "\n".join([expected, *problems[:3]]))
+
+
+async def _refuse_address(
+    request: Request, error: HTTPException
+) -> JSONResponse:
+    model = request.app.state.model
+    path = f"/v1/models/{model.name}"
+    return _refuse(
+        error.status_code,
+        "This server answers GET /, /trace, /attention, "
+        f"{path} and {path}/metadata, and POST /translate, /document and "
+        f"{path}:predict; {path}/versions/{model.translator.version} is the "
+        f"same model as {path}. Received: {request.method} {request.url.path}",
+    )
+
+
+async def _refuse_size(request: Request, error: HTTPException) -> JSONResponse:
+    return _refuse(error.status_code, error.detail)
+
+
+EXCEPTION_HANDLERS = {
+    InputError: _refuse_input,
+    RequestValidationError: _refuse_invalid,
+    ValidationError: _refuse_invalid,
+    404: _refuse_address,
+    405: _refuse_address,
+    413: _refuse_size,
+}
+
+
+async def refuse_other_sites(
+    request: Request, answer: Callable[[Request], Awaitable[Response]]
+) -> Response:
+    """Refuses what a browser requests for the page of another site."""
+    problem = _find_other_site(request, request.app.state.model.hosts)
+    return _refuse(403, problem) if problem else await answer(request)
+
+
+def _find_other_site(request: Request, hosts: tuple[str, ...]) -> str | None:
+    """Returns why a request may come from the page of another site."""
+    host = request.headers.get("host", "")
+    names = "|".join(
+        re.escape(f"[{name}]" if ":" in name else name) for name in hosts
+    )
+    # The header itself: what cannot be parsed must not pass.
+    if hosts and not re.fullmatch(rf"({names})(:\d+)?", host, re.I | re.A):
+        return (
+            f"The address must begin with {' or '.join(hosts)}. Received: "
+            f"{host}"
+        )
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", "none")
+    if site not in ("none", "same-origin") or (
+        origin is not None and origin.partition("://")[2] != host
+    ):
+        return (
+            "A page of another site must not use this one. Enter its address "
+            f"in the browser. Received: Origin {origin}, Sec-Fetch-Site {site}"
+        )
+    return None

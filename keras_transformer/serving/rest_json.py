@@ -1,0 +1,274 @@
+"""JSON of TensorFlow Serving's REST API to arrays, and back."""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_transformer.inference.signatures import (
+    Arrays,
+    Signature,
+    TensorSpec,
+)
+from keras_transformer.support.errors import InputError
+
+MOST_TEXTS = 32  # of a request
+_BODY = (
+    'A request must be {"instances": ["...", ...]} or '
+    '{"inputs": {"text": ["...", ...]}}, with the inputs of its '
+    '"signature_name".'
+)
+_DTYPES = {
+    "string": "DT_STRING",
+    "bool": "DT_BOOL",
+    "int32": "DT_INT32",
+    "int64": "DT_INT64",
+    "float16": "DT_HALF",
+    "bfloat16": "DT_BFLOAT16",
+    "float32": "DT_FLOAT",
+    "float64": "DT_DOUBLE",
+}
+
+
+def describe_signature(name: str, signature: Signature) -> dict[str, Any]:
+    """Returns a signature as the JSON of its protocol buffer."""
+    return {
+        "inputs": _describe_tensors(name, signature.inputs),
+        "outputs": _describe_tensors(name, signature.outputs()),
+        "method_name": "tensorflow/serving/predict",
+        "defaults": {},
+    }
+
+
+def _describe_tensors(
+    signature: str, specs: Mapping[str, TensorSpec]
+) -> dict[str, Any]:
+    descriptions = {}
+    for name, spec in specs.items():
+        dims = [
+            {"size": str(-1 if size is None else size), "name": ""}
+            for size in spec.shape or ()
+        ]
+        descriptions[name] = {
+            "dtype": _DTYPES.get(spec.dtype, "DT_INVALID"),
+            "tensor_shape": {"dim": dims, "unknown_rank": spec.shape is None},
+            "name": f"{signature}_{name}:0",
+        }
+    return descriptions
+
+
+def predict_json(
+    content: bytes, signatures: Mapping[str, Signature], max_characters: int
+) -> str:
+    """Returns the answer to a request, as JSON.
+
+    Args:
+        content: The body of the request.
+        signatures: The signatures that it may name.
+        max_characters: Length of the longest text that is accepted.
+
+    Raises:
+        InputError: If the body is not as TensorFlow Serving expects it, or
+            does not fit the signature.
+    """
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{_BODY} Received: invalid JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise InputError(
+            f"{_BODY} Received: another value than an object: {body!r:.100}"
+        )
+    name = body.get("signature_name", "")
+    if name == "":
+        name = "serving_default"
+    if not isinstance(name, str) or name not in signatures:
+        raise InputError(
+            "The signature_name must be one of "
+            f"{', '.join(signatures)}. Received: {name!r:.100}"
+        )
+    if ("instances" in body) == ("inputs" in body):
+        raise InputError(
+            f'{_BODY} Received: not one of "instances" and "inputs": '
+            f"{sorted(body)!r:.100}"
+        )
+    signature = signatures[name]
+    names, by_row = list(signature.inputs), "instances" in body
+    if by_row:
+        columns = _columns_of_instances(body["instances"], names)
+    else:
+        columns = _by_name(body["inputs"], names, "inputs")
+    arrays = {
+        name: _to_array(name, columns[name], spec, max_characters)
+        for name, spec in signature.inputs.items()
+    }
+    outputs = signature.call(arrays)
+    if by_row:
+        answer = {"predictions": _to_instances(outputs)}
+    else:
+        values = {name: _to_json(name, outputs[name]) for name in outputs}
+        answer = {"outputs": _without_single_name(values)}
+    # Like TensorFlow Serving, it writes -Infinity, which JSON lacks.
+    return json.dumps(answer, ensure_ascii=False)
+
+
+# === Inputs ===
+
+
+def _is_base64(value: Any) -> bool:
+    return isinstance(value, dict) and list(value) == ["b64"]
+
+
+def _by_name(value: Any, names: list[str], place: str) -> dict[str, Any]:
+    """Returns values by the names of inputs, of which one needs no name."""
+    if len(names) == 1 and (not isinstance(value, dict) or _is_base64(value)):
+        return {names[0]: value}
+    if not isinstance(value, dict) or not set(names) <= set(value):
+        raise InputError(
+            f"{place} must have a value for each of {', '.join(names)}. "
+            f"Received: {value!r:.100}"
+        )
+    return value
+
+
+def _columns_of_instances(instances: Any, names: list[str]) -> dict[str, list]:
+    if not isinstance(instances, list) or not instances:
+        raise InputError(
+            "instances must be a list with values. Received: "
+            f"{instances!r:.100}"
+        )
+    rows = [
+        _by_name(instance, names, f"instances[{i}]")
+        for i, instance in enumerate(instances)
+    ]
+    num_named = sum(
+        row is instance for row, instance in zip(rows, instances, strict=True)
+    )
+    # TensorFlow Serving ignores further names in "inputs", but not here.
+    if num_named not in (0, len(rows)) or any(
+        set(row) != set(names) for row in rows
+    ):
+        raise InputError(
+            f"instances must all be objects with {', '.join(names)} and "
+            "nothing else, or all be plain values of a single input. "
+            f"Received: {instances!r:.100}"
+        )
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _to_array(
+    name: str, value: Any, spec: TensorSpec, max_characters: int
+) -> np.ndarray:
+    if isinstance(value, list) and len(value) > MOST_TEXTS:
+        raise InputError(
+            f"A request may have at most {MOST_TEXTS} texts. Received: "
+            f"{len(value)} values of {name}"
+        )
+    try:
+        elements = _to_elements(name, value, spec.dtype, max_characters)
+        array = np.array(
+            elements, object if spec.dtype == "string" else spec.dtype
+        )
+        if any(isinstance(element, list) for element in array.flat):
+            raise ValueError("lists of different lengths")
+    except InputError:
+        raise
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise InputError(
+            f"{name} must have values of {spec.dtype} in lists of the same "
+            f"length. Received: {value!r:.100}"
+        ) from error
+    if spec.shape is not None and array.ndim != len(spec.shape):
+        where = "" if spec.shape else ', which "inputs" can have only'
+        raise InputError(
+            f"{name} must be of rank {len(spec.shape)}{where}. Received: rank "
+            f"{array.ndim}"
+        )
+    return array
+
+
+def _to_elements(name: str, value: Any, dtype: str, max_characters: int) -> Any:
+    """Returns a value of JSON with bytes as strings, its types checked."""
+    if isinstance(value, list):
+        return [
+            _to_elements(name, item, dtype, max_characters) for item in value
+        ]
+    if dtype == "string":
+        is_valid = isinstance(value, str) or _is_base64(value)
+    elif dtype == "bool":
+        is_valid = isinstance(value, bool)
+    else:
+        types = (int, float) if "float" in dtype else int
+        # Booleans are integers in Python.
+        is_valid = isinstance(value, types) and not isinstance(value, bool)
+    if not is_valid:
+        raise InputError(
+            f"{name} must be of type {dtype}. Received: {value!r:.100}"
+        )
+    return (
+        _to_bytes(name, value, max_characters) if dtype == "string" else value
+    )
+
+
+def _to_bytes(
+    name: str, value: str | dict[str, Any], max_characters: int
+) -> bytes:
+    try:
+        if isinstance(value, str):
+            content, length = value.encode(), len(value)
+        else:
+            content = base64.b64decode(value["b64"], validate=True)
+            length = len(content.decode("utf-8", "replace"))
+    except (UnicodeEncodeError, binascii.Error, TypeError, ValueError) as error:
+        raise InputError(
+            f'{name} must be valid Unicode or {{"b64": "..."}}. Received: '
+            f"{value!r:.100}"
+        ) from error
+    if length > max_characters:
+        raise InputError(
+            f"A text may have at most {max_characters:,} characters. Received: "
+            f"{length:,} in {name}"
+        )
+    return content
+
+
+# === Outputs ===
+
+
+def _to_instances(outputs: Arrays) -> list:
+    sizes = {np.shape(array)[:1] for array in outputs.values()}
+    if len(sizes) != 1 or sizes == {()}:
+        raise InputError(
+            "The outputs of this signature are not one per instance. Ask with "
+            '"inputs" in place of "instances".'
+        )
+    columns = [_to_json(name, array) for name, array in outputs.items()]
+    return [
+        _without_single_name(dict(zip(outputs, row, strict=True)))
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _to_json(name: str, array: np.ndarray) -> Any:
+    array = np.asarray(array)
+    values = array.tolist()
+    if array.dtype != object:
+        return values
+    return _texts_to_json(values, name.endswith("_bytes"))
+
+
+def _texts_to_json(value: Any, as_base64: bool) -> Any:
+    if isinstance(value, list):
+        return [_texts_to_json(item, as_base64) for item in value]
+    content = value.encode() if isinstance(value, str) else value
+    if as_base64:  # outputs with such names, as TensorFlow Serving does
+        return {"b64": base64.b64encode(content).decode()}
+    return content.decode("utf-8", "replace")
+
+
+def _without_single_name(values: dict[str, Any]) -> Any:
+    """Returns values by name, or the only one without its name."""
+    return next(iter(values.values())) if len(values) == 1 else values

@@ -1,0 +1,142 @@
+"""The page to try a model with, over HTTP."""
+
+import json
+import math
+import types
+import urllib.parse
+import urllib.request
+
+import pytest
+from web_server import error_of, fetch, predict, served
+
+from keras_transformer.inference.texts import Translation
+from keras_transformer.serving import page_routes
+from keras_transformer.tasks import TranslationTask
+
+
+def test_pages_of_a_text(address, several):
+    text = urllib.parse.quote("dog & <b>")
+    status, page = fetch(f"{address}/trace?text={text}")
+    assert status == 200 and '"source": "dog & \\u003cb>"' in page
+    second = several.translate("dog").texts[1]
+    status, page = fetch(f"{address}/attention?text=dog&hypothesis=1")
+    assert status == 200 and f'"target": {json.dumps(second)}' in page
+    status, page = fetch(f"{address}/trace?text=dog&hypothesis=1")
+    assert status == 200 and '"hypothesis": 1' in page
+    for path in (
+        "trace?text=",
+        "trace?text=dog&hypothesis=4",
+        "attention?text=dog&hypothesis=3",
+    ):
+        status, found = fetch(f"{address}/{path}")
+        assert status == 400 and "Received: " in json.loads(found)["error"]
+
+
+def test_a_text_of_sentences_and_lines(address, several):
+    text = "\n - dog. The red cat sleeps.\n\n * cat\n---\n1.\n\tdog."
+    status, answer = fetch(address + "/translate", {"text": text})
+    answer = json.loads(answer)
+    # Once each, and nothing without letters.
+    sources = ["dog.", "The red cat sleeps.", "cat"]
+    expected = several.translate(sources)
+    assert status == 200
+    assert [sentence["source"] for sentence in answer["sentences"]] == sources
+    dog, sleeps, cat = (translation.texts[0] for translation in expected)
+    assert answer["text"] == (
+        f"\n - {dog} {sleeps}\n\n * {cat}\n---\n1.\n\t{dog}"
+    )
+    for sentence, translation in zip(
+        answer["sentences"], expected, strict=True
+    ):
+        assert sentence["translations"] == translation.texts
+        assert sentence["scores"] == pytest.approx(translation.scores, abs=1e-5)
+        assert sentence["source_truncated"] is translation.source_truncated
+
+
+def test_a_text_without_letters_is_returned(address):
+    status, answer = fetch(address + "/translate", {"text": "1. \n---\n"})
+    expected = {"text": "1. \n---\n", "sentences": []}
+    assert (status, json.loads(answer)) == (200, expected)
+
+
+def test_slots_that_the_search_left_empty_are_not_shown():
+    fake = types.SimpleNamespace(task=TranslationTask())
+    found = Translation(("a", ""), (-1.0, -math.inf), False, False)
+    columns = page_routes._columns(fake, found)
+    assert columns["translations"] == ("a",) and columns["scores"] == (-1.0,)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "text: Field required"),
+        ({"text": 1}, "text: Input should be a valid string"),
+        (["x"], "request: Input should be an object"),
+    ],
+)
+def test_texts_that_are_refused(address, body, message):
+    status, found = fetch(address + "/translate", body)
+    assert status == 400
+    expected, problems = json.loads(found)["error"].split("\n", 1)
+    assert expected == 'A request must be {"text": "..."}.'
+    assert message in problems and "Received: " in problems
+
+
+def test_a_text_that_is_too_long_is_refused(address):
+    status, found = fetch(address + "/translate", {"text": "x" * 101})
+    message = "A text may have at most 100 characters. Received: 101"
+    assert (status, json.loads(found)["error"]) == (400, message)
+
+
+def send(address, content):
+    request = urllib.request.Request(f"{address}/document", content)
+    with urllib.request.urlopen(request) as answer:
+        return answer.read().decode(), answer.headers
+
+
+def test_documents(address):
+    found, headers = send(address, b"- dog\n\n\tcat\r\n")
+    assert found == "- Hund\n\n\tKatze\r\n"
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Incomplete-Sentences"] == "0"
+    _, headers = send(address, b"QX" * 50 + b"\n" + b"QX" * 50)
+    assert headers["Incomplete-Sentences"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "message"),
+    [
+        (b"\xff", 400, "must be in UTF-8. Received: "),
+        (b"x" * 40_001, 413, "at most 40,000 bytes"),
+    ],
+)
+def test_documents_that_are_refused(address, content, status, message):
+    request = urllib.request.Request(f"{address}/document", content)
+    found, error = error_of(request)
+    assert found == status and message in error
+
+
+@pytest.mark.parametrize(
+    ("known", "languages", "example"),
+    [
+        ((("de", "en"), "Ein Hund."), '["de", "en"]', '"Ein Hund."'),
+        ((("eo", None),), '["eo", null]', "null"),
+    ],
+)
+def test_languages_and_an_example(without_model, known, languages, example):
+    with served(without_model(*known)) as address:
+        page = fetch(address)[1]
+    assert f'"languages": {languages}, "example": {example}' in page
+
+
+def test_an_export_has_no_pages_of_a_text(address, runtime):
+    body = {"instances": ["dog", "cat"]}
+    assert predict(runtime, body) == predict(address, body)
+    for server, shown in ((address, "true"), (runtime, "false")):
+        page = fetch(server)[1]
+        assert f'"has_trace": {shown}, "has_attention": {shown}' in page
+    for path in ("trace", "attention"):
+        status, found = fetch(f"{runtime}/{path}?text=dog")
+        assert status == 400
+        assert "Received: " in json.loads(found)["error"]
