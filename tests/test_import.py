@@ -143,7 +143,7 @@ def test_editors_see_the_public_names():
 
 @pytest.mark.parametrize(
     "package",
-    ["", ".beam", ".decoding", ".export", ".litert", ".plotting", ".train"],
+    ["", ".beam", ".decoding", ".export", ".litert", ".train"],
 )
 def test_type_checkers_see_the_same_names_as_python(package):
     package = importlib.import_module(f"keras_transformer{package}")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from keras_transformer import masks
 from keras_transformer.plotting.figure_style import FONT_POINTS, new_figure
 from keras_transformer.support.errors import InputError
 
@@ -45,35 +44,41 @@ def translation_figure(
             `attention_figure`.
     """
     source, target = attention.source_tokens, attention.target_tokens
-    predicting = "output position, predicting the next token"
-    attended = "{} position attended to"
     kinds = {
         "encoder": (
-            *("Encoder self-attention", attention.encoder, source, source),
-            ("source position", attended.format("source")),
+            "Encoder self-attention",
+            attention.encoder,
+            source,
+            source,
         ),
         "decoder": (
-            *("Decoder self-attention", attention.decoder, target, target),
-            (predicting, attended.format("output")),
+            "Decoder self-attention",
+            attention.decoder,
+            target,
+            target,
         ),
-        "cross": (
-            *("Encoder-decoder attention", attention.cross, target, source),
-            (predicting, attended.format("source")),
-        ),
+        "cross": ("Encoder-decoder attention", attention.cross, target, source),
     }
     if kind not in kinds:
         raise InputError(
             f"kind must be one of {', '.join(kinds)}. Received: kind={kind!r}"
         )
-    name, layers, rows, columns, axis_labels = kinds[kind]
+    name, layers, rows, columns = kinds[kind]
     layer = len(layers) if layer is None else layer
     if not 1 <= layer <= len(layers):
         raise InputError(
             f"The model has layers 1 to {len(layers)}. Received: layer={layer}"
         )
-    title = f"{name}, layer {layer}"
+    row_name = "output position, predicting the next token"
+    if kind == "encoder":
+        row_name = "source position"
+    column_name = "output" if kind == "decoder" else "source"
     return attention_figure(
-        layers[layer - 1], rows, columns, title, axis_labels
+        layers[layer - 1],
+        rows,
+        columns,
+        f"{name}, layer {layer}",
+        (row_name, f"{column_name} position attended to"),
     )
 
 
@@ -171,6 +176,8 @@ def masks_figure(
             f"padding included. Received: {sizes[0]} of the source and "
             f"{sizes[1]} of the target, and padding={padding}"
         )
+    from keras_transformer import masks  # imports Keras, which takes seconds
+
     rows = [*target, *["<pad>"] * padding]
     columns = [*source, *["<pad>"] * padding]
     target_padding, source_padding = (

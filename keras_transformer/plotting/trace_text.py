@@ -1,6 +1,5 @@
 """A trace as text for a terminal."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 40  # characters of a hypothesis; of a longer one the end is shown
 
-_Row = dict[str, str]  # cells by the names of their columns
-
 
 def trace_text(trace: "Trace") -> str:
     """Returns a trace as text, with aligned columns."""
@@ -23,7 +20,7 @@ def trace_text(trace: "Trace") -> str:
         _printable(f"Source: {trace.source}"),
         _printable(f"The encoder reads: {' '.join(trace.source_pieces)}"),
         "Greedy search",
-        _table(_greedy_rows(trace.greedy)),
+        _greedy_table(trace.greedy),
         _ending(trace.greedy),
     ]
     if search.beam_size > 1:
@@ -32,78 +29,78 @@ def trace_text(trace: "Trace") -> str:
             f"alpha {search.alpha:g}"
         )
         for step in trace.beam.steps:
-            parts.extend(_step_tables(step))
+            parts += [_hypotheses_table(step), _continuations_table(step)]
         parts.append(_ending(trace.beam))
     formula = f"score = log P / length penalty, {search.formula} of n tokens"
-    parts += ["Results", f"{formula}\n{_table(_result_rows(trace))}"]
+    parts += ["Results", f"{formula}\n{_results_table(trace)}"]
     return "\n\n".join(parts) + "\n"
 
 
-def _greedy_rows(search: "SearchTrace") -> list[_Row]:
+def _greedy_table(search: "SearchTrace") -> str:
     """Returns a row per step: a greedy search has one hypothesis."""
-    return [
-        {
-            "step": str(number),
-            "decoder input": _pieces(step.hypotheses[0]),
-            "most probable": _most_probable(step.hypotheses[0]),
-            "chosen": step.continuations[0].token.piece,
-            "log P": f"{step.continuations[0].log_prob:.2f}",
-        }
-        for number, step in enumerate(search.steps, 1)
-    ]
+    rows = [["step", "decoder input", "most probable", "chosen", "log P"]]
+    for number, step in enumerate(search.steps, 1):
+        (hypothesis,), chosen = step.hypotheses, step.continuations[0]
+        rows.append(
+            [
+                str(number),
+                _pieces(hypothesis),
+                _predicted(hypothesis),
+                chosen.token.piece,
+                f"{chosen.log_prob:.2f}",
+            ]
+        )
+    return _table(rows)
 
 
-def _step_tables(step: "TraceStep") -> Iterator[str]:
-    """Yields what the model predicts, and what the search does with it."""
-    rows = [
-        {
-            "": str(number),
-            "decoder input": _pieces(hypothesis),
-            "log P": f"{hypothesis.log_prob:.2f}",
-            "most probable": _most_probable(hypothesis),
-        }
-        for number, hypothesis in enumerate(step.hypotheses, 1)
-    ]
-    yield f"Step {step.length}: the live hypotheses\n{_table(rows)}"
-    rows = [
-        {
-            "from": str(continuation.parent + 1),
-            "token": continuation.token.piece,
-            "P": f"{continuation.token.probability:.3f}",
-            "log P": f"{continuation.log_prob:.2f}",
-            "score": f"{continuation.score:.3f}"
-            if continuation.fate == "finished"
-            else "",
-            "becomes": continuation.fate,
-        }
-        for continuation in step.continuations
-    ]
+def _hypotheses_table(step: "TraceStep") -> str:
+    rows = [["", "decoder input", "log P", "most probable"]]
+    for number, hypothesis in enumerate(step.hypotheses, 1):
+        log_prob = f"{hypothesis.log_prob:.2f}"
+        pieces, predicted = _pieces(hypothesis), _predicted(hypothesis)
+        rows.append([str(number), pieces, log_prob, predicted])
+    return f"Step {step.length}: the live hypotheses\n{_table(rows)}"
+
+
+def _continuations_table(step: "TraceStep") -> str:
+    rows = [["from", "token", "P", "log P", "score", "becomes"]]
+    for continuation in step.continuations:
+        is_finished = continuation.fate == "finished"
+        rows.append(
+            [
+                str(continuation.parent + 1),
+                continuation.token.piece,
+                f"{continuation.token.probability:.3f}",
+                f"{continuation.log_prob:.2f}",
+                f"{continuation.score:.3f}" if is_finished else "",
+                continuation.fate,
+            ]
+        )
     tokens = "1 token" if step.length == 1 else f"{step.length} tokens"
-    yield (
+    return (
         f"Step {step.length}: their best continuations, of {tokens}, length "
         f"penalty {step.length_penalty:.3f}\n{_table(rows)}"
     )
 
 
-def _result_rows(trace: "Trace") -> list[_Row]:
-    """Returns the results of the greedy search, then of the beam search."""
+def _results_table(trace: "Trace") -> str:
     results = [("greedy", result) for result in trace.greedy.finished]
     if trace.beam.search.beam_size > 1:
-        results += [
-            (f"beam {number}", result)
-            for number, result in enumerate(trace.beam.finished, 1)
-        ]
-    return [
-        {
-            "": name,
-            "translation": result.text,
-            "tokens": str(len(result.pieces)),
-            "log P": f"{result.log_prob:.2f}",
-            "length penalty": f"{result.length_penalty:.3f}",
-            "score": f"{result.score:.3f}",
-        }
-        for name, result in results
-    ]
+        for number, result in enumerate(trace.beam.finished, 1):
+            results.append((f"beam {number}", result))
+    rows = [["", "translation", "tokens", "log P", "length penalty", "score"]]
+    for name, result in results:
+        rows.append(
+            [
+                name,
+                result.text,
+                str(len(result.pieces)),
+                f"{result.log_prob:.2f}",
+                f"{result.length_penalty:.3f}",
+                f"{result.score:.3f}",
+            ]
+        )
+    return _table(rows)
 
 
 def _ending(search: "SearchTrace") -> str:
@@ -122,23 +119,16 @@ def _pieces(hypothesis: "LiveHypothesis") -> str:
     return text if len(text) <= _WIDTH else "…" + text[1 - _WIDTH :]
 
 
-def _most_probable(hypothesis: "LiveHypothesis") -> str:
+def _predicted(hypothesis: "LiveHypothesis") -> str:
     return "  ".join(
         f"{token.piece} {token.probability:.3f}" for token in hypothesis.best
     )
 
 
-def _table(rows: list[_Row]) -> str:
-    widths = {
-        name: max(len(name), *(len(row[name]) for row in rows))
-        for name in rows[0]
-    }
-    header = {name: name for name in widths}
+def _table(rows: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(
-            ["", *(row[name].ljust(width) for name, width in widths.items())]
-        ).rstrip()
-        for row in [header, *rows]
+        "  ".join(["", *map(str.ljust, row, widths)]).rstrip() for row in rows
     )
 
 

@@ -1,7 +1,6 @@
 """JSON of TensorFlow Serving's REST API to arrays, and back."""
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -96,21 +95,22 @@ def predict_json(
             f"{sorted(body)!r:.100}"
         )
     signature = signatures[name]
-    names, by_row = list(signature.inputs), "instances" in body
-    if by_row:
+    names = list(signature.inputs)
+    if "instances" in body:
         columns = _columns_of_instances(body["instances"], names)
     else:
         columns = _by_name(body["inputs"], names, "inputs")
-    arrays = {
-        name: _to_array(name, columns[name], spec, max_characters)
-        for name, spec in signature.inputs.items()
-    }
-    outputs = signature.call(arrays)
-    if by_row:
-        answer = {"predictions": _to_instances(outputs)}
+    arrays = signature.call(
+        {
+            name: _to_array(name, columns[name], spec, max_characters)
+            for name, spec in signature.inputs.items()
+        }
+    )
+    outputs = {name: _to_json(name, array) for name, array in arrays.items()}
+    if "instances" in body:
+        answer = {"predictions": _to_instances(arrays, outputs)}
     else:
-        values = {name: _to_json(name, outputs[name]) for name in outputs}
-        answer = {"outputs": _without_single_name(values)}
+        answer = {"outputs": _without_single_name(outputs)}
     # Like TensorFlow Serving, it writes -Infinity, which JSON lacks.
     return json.dumps(answer, ensure_ascii=False)
 
@@ -167,20 +167,19 @@ def _to_array(
             f"A request may have at most {MOST_TEXTS} texts. Received: "
             f"{len(value)} values of {name}"
         )
-    try:
-        elements = _to_elements(name, value, spec.dtype, max_characters)
-        array = np.array(
-            elements, object if spec.dtype == "string" else spec.dtype
-        )
-        if any(isinstance(element, list) for element in array.flat):
-            raise ValueError("lists of different lengths")
-    except InputError:
-        raise
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise InputError(
-            f"{name} must have values of {spec.dtype} in lists of the same "
-            f"length. Received: {value!r:.100}"
-        ) from error
+    array = np.array(value, object)  # lists of different lengths stay in it
+    for index, element in np.ndenumerate(array):
+        _check_type(name, element, spec.dtype)
+        if spec.dtype == "string":
+            array[index] = _to_bytes(name, element, max_characters)
+    if spec.dtype != "string":
+        try:
+            array = array.astype(spec.dtype)
+        except OverflowError as error:
+            raise InputError(
+                f"{name} must have values of {spec.dtype}. Received: "
+                f"{value!r:.100}"
+            ) from error
     if spec.shape is not None and array.ndim != len(spec.shape):
         where = "" if spec.shape else ', which "inputs" can have only'
         raise InputError(
@@ -190,12 +189,7 @@ def _to_array(
     return array
 
 
-def _to_elements(name: str, value: Any, dtype: str, max_characters: int) -> Any:
-    """Returns a value of JSON with bytes as strings, its types checked."""
-    if isinstance(value, list):
-        return [
-            _to_elements(name, item, dtype, max_characters) for item in value
-        ]
+def _check_type(name: str, value: Any, dtype: str) -> None:
     if dtype == "string":
         is_valid = isinstance(value, str) or _is_base64(value)
     elif dtype == "bool":
@@ -205,12 +199,10 @@ def _to_elements(name: str, value: Any, dtype: str, max_characters: int) -> Any:
         # Booleans are integers in Python.
         is_valid = isinstance(value, types) and not isinstance(value, bool)
     if not is_valid:
+        hint = ", or lists of the same length" * isinstance(value, list)
         raise InputError(
-            f"{name} must be of type {dtype}. Received: {value!r:.100}"
+            f"{name} must be of type {dtype}{hint}. Received: {value!r:.100}"
         )
-    return (
-        _to_bytes(name, value, max_characters) if dtype == "string" else value
-    )
 
 
 def _to_bytes(
@@ -222,7 +214,7 @@ def _to_bytes(
         else:
             content = base64.b64decode(value["b64"], validate=True)
             length = len(content.decode("utf-8", "replace"))
-    except (UnicodeEncodeError, binascii.Error, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise InputError(
             f'{name} must be valid Unicode or {{"b64": "..."}}. Received: '
             f"{value!r:.100}"
@@ -238,17 +230,16 @@ def _to_bytes(
 # === Outputs ===
 
 
-def _to_instances(outputs: Arrays) -> list:
-    sizes = {np.shape(array)[:1] for array in outputs.values()}
-    if len(sizes) != 1 or sizes == {()}:
+def _to_instances(arrays: Arrays, outputs: dict[str, Any]) -> list:
+    lengths = {np.shape(array)[:1] for array in arrays.values()}
+    if len(lengths) != 1 or lengths == {()}:
         raise InputError(
             "The outputs of this signature are not one per instance. Ask with "
             '"inputs" in place of "instances".'
         )
-    columns = [_to_json(name, array) for name, array in outputs.items()]
     return [
         _without_single_name(dict(zip(outputs, row, strict=True)))
-        for row in zip(*columns, strict=True)
+        for row in zip(*outputs.values(), strict=True)
     ]
 
 

@@ -73,7 +73,10 @@ def test_infinity_is_written_as_tensorflow_serving_does():
         ),
         ({"instances": [1]}, "text must be of type string. Received: 1"),
         ({"instances": [None]}, "text must be of type string. Received: None"),
-        ({"inputs": ["a", ["b"]]}, "text must have values of string in lists"),
+        (
+            {"inputs": ["a", ["b"]]},
+            "text must be of type string, or lists of the same length. Receiv",
+        ),
         ({"inputs": "dog"}, "text must be of rank 1. Received: rank 0"),
         ({"inputs": [["dog"]]}, "text must be of rank 1. Received: rank 2"),
         ({"instances": [{"b64": "?"}]}, 'valid Unicode or {"b64": "..."}. Rec'),
