@@ -5,7 +5,7 @@ from typing import Any
 
 from keras.layers import Dense, LayerNormalization
 
-from keras_transformer.decoding.parts import is_plain_dense
+from keras_transformer.decoding.linear import is_plain_dense
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import (
     Decoder,

@@ -9,13 +9,12 @@ w = width of a head, V = vocabulary, C = candidates of a hypothesis.
 """
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from keras_transformer.decoding import StepDecoder, parts
-from keras_transformer.decoding.step import DecoderCache
 from keras_transformer.decoding.top_k import block_size, top_k
 from keras_transformer.layers import Encoder, EncoderLayer
 from keras_transformer.layers.attention import MASKED
@@ -49,9 +48,6 @@ class IndexedRows:
 
     def flat(self, x: tf.Tensor) -> tf.Tensor:
         return x
-
-    def called(self, layer: Callable) -> Callable:
-        return layer
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
         """`[N, H*w]` -> `[B, H, K, w]`."""
@@ -198,25 +194,23 @@ def _memory(
     encoder = model.encoder
     # Weights are prepared here, once, instead of in the graph.
     with tf.init_scope():
-        embed = parts.embedding_step(
+        embed = parts.EmbeddingStep(
             model.embedding, model.source_positions, max_length, rows, "float32"
         )
         layers = [
             parts.LayerStep(layer, rows, "float32") for layer in encoder.layers
         ]
-        normalize = encoder.final_norm and parts.normalization_step(
+        normalize = encoder.final_norm and parts.prepare_normalization(
             encoder.final_norm
         )
         projections = [
-            parts.memory_step(attention, memory_rows, "float32")
+            parts.MemoryProjection(attention, memory_rows, "float32")
             for attention in _attentions(model)
         ]
     _check_plain(layers)
     x = embed(inputs["ids"], inputs["positions"])
     for layer in layers:
-        x, _ = layer(
-            x, None, [inputs["mask"]], None, None, lambda _, new: [new]
-        )
+        x = _encode_layer(layer, x, inputs["mask"])
     if normalize:
         x = normalize(x)
     return [project(x) for project in projections]
@@ -240,15 +234,41 @@ def _next_logits(
         [(inputs[f"{x}keys_{n}"], inputs[f"{x}values_{n}"]) for n in numbers]
         for x in ("", "memory_")
     )
-    logits, blocks = decoder.step(
-        inputs["ids"],
-        inputs["position"],
-        past,
-        [inputs["mask"], None],
-        DecoderCache((), None, tuple(memory), inputs["memory_mask"]),
-        lambda past, new: [past, new],
-    )
-    return logits, [new for _, new in blocks]
+    x, new = decoder.embed(inputs["ids"], inputs["position"]), []
+    for layer, *pairs in zip(decoder.layers, past, memory, strict=True):
+        x, new_pair = _decode_layer(layer, x, *pairs, inputs)
+        new.append(new_pair)
+    return decoder.logits(x), new
+
+
+def _encode_layer(
+    layer: parts.LayerStep, x: tf.Tensor, mask: tf.Tensor
+) -> tf.Tensor:
+    def attend_to_self(x: tf.Tensor) -> tf.Tensor:
+        query, *pair = layer.self_attention.project(x)
+        return layer.self_attention.attend(query, [pair], [mask])
+
+    return layer(x, attend_to_self)
+
+
+def _decode_layer(
+    layer: parts.LayerStep,
+    x: tf.Tensor,
+    past: parts.Pair,
+    memory: parts.Pair,
+    inputs: Tensors,
+) -> tuple[tf.Tensor, parts.Pair]:
+    """Returns the output of a layer, and its new keys and values."""
+    new: list[tf.Tensor] = []  # of the last call of the sub-layer
+
+    def attend_to_self(x: tf.Tensor) -> tf.Tensor:
+        query, *pair = layer.self_attention.project(x)
+        new[:] = pair
+        masks = [inputs["mask"], None]
+        return layer.self_attention.attend(query, [past, pair], masks)
+
+    x = layer(x, attend_to_self, memory, inputs["memory_mask"])
+    return x, tuple(new)
 
 
 def _rows(num_heads: int, inputs: Tensors) -> IndexedRows:

@@ -1,8 +1,8 @@
 """The parts of a decoder, prepared to compute one position at a time.
 
-Plain parts become a few operations on their weights. A part is plain if its
-class is this library's and its dense layers are Keras' own, without LoRA and
-quantization. Others are called.
+Plain parts become a few operations on their weights, which are read when a part
+is made. A part is plain if its class is this library's and its dense layers are
+Keras' own, without LoRA and quantization. Others are called.
 
 Letters are those of `decoding/step.py`.
 """
@@ -10,12 +10,21 @@ Letters are those of `decoding/step.py`.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_transformer.decoding.linear import (
+    Function,
+    Linear,
+    in_dtype,
+    is_plain_dense,
+    matmul_transposed,
+    prepare_dense,
+    tensor,
+)
 from keras_transformer.decoding.rows import Rows, take
 from keras_transformer.layers import (
     DecoderLayer,
@@ -30,29 +39,19 @@ from keras_transformer.layers.attention import MASKED
 from keras_transformer.layers.positional_encoding import PositionalEncoding
 
 Pair = tuple[Any, Any]  # keys and values
-# Past and new ones -> those to attend to, in one or several blocks.
-Append = Callable[[Pair, Pair], Sequence[Pair]]
 
 if keras.backend.backend() == "tensorflow":
     # keras.ops would add operations to each of these.
     import tensorflow as tf
 
-    # A lookup in a variable would copy it.
-    _tensor = tf.convert_to_tensor
     of_parents = functools.partial(tf.gather, batch_dims=1)
-    _products = functools.partial(tf.matmul, transpose_b=True)
     _split = functools.partial(tf.split, axis=1)
 
 else:
-    _tensor = ops.convert_to_tensor
 
     def of_parents(x: Any, parents: Any) -> Any:
         """`[B, K, n]` and `[B, K]` -> `[B, K, n]`."""
         return ops.take_along_axis(x, parents[..., None], axis=1)
-
-    def _products(query: Any, key: Any) -> Any:
-        """`[B, H, K, w]` and `[B, H, P, w]` -> `[B, H, K, P]`."""
-        return ops.matmul(query, ops.swapaxes(key, -1, -2))
 
     def _split(x: Any, sizes: list[int]) -> list[Any]:
         return ops.split(x, list(itertools.accumulate(sizes[:-1])), axis=1)
@@ -64,47 +63,46 @@ class LayerStep:
     def __init__(
         self, layer: EncoderLayer | DecoderLayer, rows: Rows, dtype: str
     ) -> None:
-        self.self_attention = _attention(
+        self.self_attention = _prepare_attention(
             layer.self_attention, rows, dtype, is_self_attention=True
         )
-        self._self_residual = _residual(layer.self_attention_norm, rows)
+        self._self_residual = _prepare_residual(layer.self_attention_norm, rows)
         self.cross_attention = None
         if isinstance(layer, DecoderLayer):
-            self.cross_attention = _attention(
+            self.cross_attention = _prepare_attention(
                 layer.cross_attention, rows, dtype, is_self_attention=False
             )
-            self._cross_residual = _residual(layer.cross_attention_norm, rows)
-        self._residual = _residual(layer.feed_forward_norm, rows)
+            self._cross_residual = _prepare_residual(
+                layer.cross_attention_norm, rows
+            )
+        self._residual = _prepare_residual(layer.feed_forward_norm, rows)
         network = layer.feed_forward
-        self._feed_forward = rows.called(network)
+        self._feed_forward: Function = CalledLayer(network, rows)
         if type(network) is FeedForward:
-            inner = _dense(network.inner, dtype)
-            outer = _dense(network.outer, dtype)
-            self._feed_forward = lambda x: outer(inner(x))
+            self._feed_forward = PlainFeedForward(network, dtype)
 
     @property
     def is_plain(self) -> bool:
         """Whether its attention is that of this library, and not called."""
         attentions = (self.self_attention, self.cross_attention)
-        return all(isinstance(x, _PlainAttention | None) for x in attentions)
+        return all(isinstance(x, PlainAttention | None) for x in attentions)
 
     def __call__(
         self,
         x: Any,
-        past: Pair | None,
-        masks: Sequence[Any],
-        memory: Pair | None,
-        memory_mask: Any,
-        append: Append,
-    ) -> tuple[Any, Sequence[Pair]]:
-        """Returns the output `[N, d_model]`, and what `append` returned."""
-        blocks: Sequence[Pair] = []
+        attend_to_self: Function,
+        memory: Pair | None = None,
+        memory_mask: Any = None,
+    ) -> Any:
+        """Returns the output `[N, d_model]`.
 
-        def attend_to_self(x: Any) -> Any:
-            nonlocal blocks
-            query, *new = self.self_attention.project(x)
-            blocks = append(past, new)
-            return self.self_attention.attend(query, blocks, masks)
+        Args:
+            x: `[N, d_model]`.
+            attend_to_self: A function of the caller, who keeps keys and
+                values. It uses `project` and `attend` of `self_attention`.
+            memory: Keys and values of the memory, in a decoder.
+            memory_mask: As in `CalledAttention.attend`.
+        """
 
         def attend_to_memory(x: Any) -> Any:
             query = self.cross_attention.project_query(x)
@@ -113,11 +111,33 @@ class LayerStep:
         x = self._self_residual(x, attend_to_self)
         if self.cross_attention is not None:
             x = self._cross_residual(x, attend_to_memory)
-        return self._residual(x, self._feed_forward), blocks
+        return self._residual(x, self._feed_forward)
+
+
+class CalledLayer:
+    """A layer or a function of `[B, K, n]`, for `[N, n]`."""
+
+    def __init__(self, layer: Function, rows: Rows) -> None:
+        self._layer = layer
+        self._rows = rows
+
+    def __call__(self, x: Any) -> Any:
+        return self._rows.flat(self._layer(self._rows.of_hypotheses(x)))
+
+
+class PlainFeedForward:
+    """`FeedForward`, whose dense layers may be called."""
+
+    def __init__(self, layer: FeedForward, dtype: str) -> None:
+        self._inner = prepare_dense(layer.inner, dtype)
+        self._outer = prepare_dense(layer.outer, dtype)
+
+    def __call__(self, x: Any) -> Any:
+        return self._outer(self._inner(x))
 
 
 @dataclasses.dataclass
-class _CalledAttention:
+class CalledAttention:
     """An attention of which `project_memory` and `attend` are called."""
 
     layer: MultiHeadAttention
@@ -151,7 +171,7 @@ class _CalledAttention:
 
 
 @dataclasses.dataclass
-class _PlainAttention(_CalledAttention):
+class PlainAttention(CalledAttention):
     """`MultiHeadAttention` in few operations.
 
     Queries are scaled by their projection, which for `project` gives keys and
@@ -169,13 +189,13 @@ class _PlainAttention(_CalledAttention):
         scale = (self._sizes[0] // layer.num_heads) ** -0.5
 
         def joined(variables: Iterable[Any]) -> Any:
-            query, *others = (_in_dtype(x, dtype) for x in variables)
+            query, *others = (in_dtype(x, dtype) for x in variables)
             return ops.concatenate([query * scale, *others], axis=-1)
 
         kernel = joined(dense.kernel for dense in inputs)
         bias = joined(x.bias for x in inputs) if layer.use_bias else None
-        self._project = _linear(kernel, bias, dtype)
-        self._output = _linear(output.kernel, output.bias, dtype)
+        self._project = Linear(kernel, bias, dtype)
+        self._output = Linear(output.kernel, output.bias, dtype)
 
     def project_memory(self, memory: Any) -> Pair:
         key, value = super().project_memory(memory)
@@ -217,19 +237,19 @@ def _scores(query: Any, key: Any, mask: Any) -> Any:
     if mask is None:
         scores = ops.sum(query * key, axis=-1, keepdims=True)
         return ops.cast(scores, "float32")
-    scores = ops.cast(_products(query, key), "float32")
+    scores = ops.cast(matmul_transposed(query, key), "float32")
     if keras.backend.standardize_dtype(mask.dtype) == "bool":
         return ops.where(mask, scores, MASKED)
     return scores + mask
 
 
-def _attention(
+def _prepare_attention(
     layer: MultiHeadAttention, rows: Rows, dtype: str, is_self_attention: bool
-) -> _CalledAttention:
+) -> CalledAttention:
     is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
     if is_plain and all(map(is_plain_dense, _dense_layers(layer))):
-        return _PlainAttention(layer, rows, dtype, is_self_attention)
-    return _CalledAttention(layer, rows, dtype)
+        return PlainAttention(layer, rows, dtype, is_self_attention)
+    return CalledAttention(layer, rows, dtype)
 
 
 def _dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
@@ -241,124 +261,132 @@ def _dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
     ]
 
 
-def embedding_step(
-    layer: keras.layers.Layer,
-    positions: PositionalEncoding,
-    max_length: Any,
-    rows: Rows,
-    dtype: str,
-) -> Callable:
-    """Returns the function from ids and positions to `[N, d_model]`.
+class EmbeddingStep:
+    """A target's embedding and positions.
 
-    Ids are `[B, K]`, and positions a scalar or `[N]`.
+    Args:
+        layer: The embedding.
+        positions: The positional encoding.
+        max_length: The number of positions.
+        rows: Converts between shapes.
+        dtype: The compute dtype.
     """
-    vectors = ops.cast(positions.vectors(ops.arange(max_length)), dtype)
-    if type(layer) is not TiedEmbedding:
-        return lambda ids, index: (
-            rows.flat(layer(ids)) + take(vectors, index, axis=0)
+
+    def __init__(
+        self,
+        layer: keras.layers.Layer,
+        positions: PositionalEncoding,
+        max_length: Any,
+        rows: Rows,
+        dtype: str,
+    ) -> None:
+        self._layer = layer
+        self._rows = rows
+        self._dtype = dtype
+        self._vectors = ops.cast(
+            positions.vectors(ops.arange(max_length)), dtype
         )
-    embeddings = _tensor(layer.embeddings.value)
+        self._embeddings = None
+        if type(layer) is TiedEmbedding:
+            self._embeddings = tensor(layer.embeddings.value)
 
-    def embed(ids: Any, index: Any) -> Any:
-        x = take(embeddings, ops.reshape(ids, (-1,)), axis=0)
-        x = ops.cast(x, dtype) * layer.factor
-        return x + take(vectors, index, axis=0)
+    def __call__(self, ids: Any, index: Any) -> Any:
+        """Returns `[N, d_model]` of ids `[B, K]` and positions.
 
-    return embed
+        The positions are a scalar or `[N]`.
+        """
+        return self._embed(ids) + take(self._vectors, index, axis=0)
 
-
-def memory_step(
-    attention: MultiHeadAttention, rows: Rows, dtype: str
-) -> Callable[[Any], Pair]:
-    """Returns the function from encoded sources `[N, d_model]` to a pair.
-
-    It is what `project_memory` returns for `[B, K, d_model]`.
-    """
-    key = _dense(attention.key_projection, dtype)
-    value = _dense(attention.value_projection, dtype)
-    return lambda x: (rows.split(key(x)), rows.split(value(x)))
+    def _embed(self, ids: Any) -> Any:
+        if self._embeddings is None:
+            return self._rows.flat(self._layer(ids))
+        x = take(self._embeddings, ops.reshape(ids, (-1,)), axis=0)
+        return ops.cast(x, self._dtype) * self._layer.factor
 
 
-def output_step(model: Any, rows: Rows) -> Callable[[Any], Any]:
+class MemoryProjection:
+    """Keys and values of encoded sources, as `project_memory` gives them."""
+
+    def __init__(
+        self, attention: MultiHeadAttention, rows: Rows, dtype: str
+    ) -> None:
+        self._rows = rows
+        self._key = prepare_dense(attention.key_projection, dtype)
+        self._value = prepare_dense(attention.value_projection, dtype)
+
+    def __call__(self, x: Any) -> Pair:
+        """`[N, d_model]` -> twice `[B, H, K, w]`."""
+        return self._rows.split(self._key(x)), self._rows.split(self._value(x))
+
+
+def prepare_logits(model: Any, rows: Rows) -> Function:
     """Returns the function from states `[N, d_model]` to logits `[N, V]`."""
     projection = model.output_projection()
     if projection is None:
-        return rows.called(model.logits)
+        return CalledLayer(model.logits, rows)
     matrix, bias = projection
-    matrix = _in_dtype(_tensor(matrix.value), model.compute_dtype)
+    dtype = model.compute_dtype
+    matrix = in_dtype(tensor(matrix.value), dtype)
     # In float32 the product with a transposed matrix is slower, without
     # oneDNN twenty times. In bfloat16 it is faster.
-    if model.compute_dtype == "bfloat16":
-        return _linear(matrix, bias, "bfloat16", _products)
-    return _linear(ops.transpose(matrix), bias, model.compute_dtype)
+    if dtype == "bfloat16":
+        return Linear(matrix, bias, dtype, is_transposed=True)
+    return Linear(ops.transpose(matrix), bias, dtype)
 
 
-def _residual(residual: keras.layers.Layer, rows: Rows) -> Callable:
-    """Returns a function of `[N, d_model]` and a sub-layer."""
-    if type(residual) is not Residual:
+class PlainResidual:
+    """`Residual`, without dropout."""
 
-        def call(x: Any, sublayer: Callable[[Any], Any]) -> Any:
-            def of_hypotheses(x: Any) -> Any:
-                return rows.of_hypotheses(sublayer(rows.flat(x)))
+    def __init__(self, layer: Residual) -> None:
+        self._norm = prepare_normalization(layer.norm)
+        self._norm_first = layer.norm_first
 
-            return rows.called(lambda x: residual(x, sublayer=of_hypotheses))(x)
-
-        return call
-    norm = normalization_step(residual.norm)
-    if residual.norm_first:
-        return lambda x, sublayer: x + sublayer(norm(x))
-    return lambda x, sublayer: norm(x + sublayer(x))
+    def __call__(self, x: Any, sublayer: Function) -> Any:
+        if self._norm_first:
+            return x + sublayer(self._norm(x))
+        return self._norm(x + sublayer(x))
 
 
-def normalization_step(norm: keras.layers.Layer) -> Callable[[Any], Any]:
-    """Returns a layer normalization that reads its weights in float32."""
-    if type(norm) is not keras.layers.LayerNormalization:
-        return norm
-    gamma = ops.cast(norm.gamma.value, "float32")
-    beta = ops.cast(norm.beta.value, "float32")
+class CalledResidual:
+    """A residual connection of another class, which is called."""
 
-    def normalize(x: Any) -> Any:
+    def __init__(self, layer: keras.layers.Layer, rows: Rows) -> None:
+        self._layer = layer
+        self._rows = rows
+
+    def __call__(self, x: Any, sublayer: Function) -> Any:
+        def called_sublayer(x: Any) -> Any:
+            return self._rows.of_hypotheses(sublayer(self._rows.flat(x)))
+
+        x = self._rows.of_hypotheses(x)
+        return self._rows.flat(self._layer(x, sublayer=called_sublayer))
+
+
+def _prepare_residual(
+    layer: keras.layers.Layer, rows: Rows
+) -> PlainResidual | CalledResidual:
+    if type(layer) is Residual:
+        return PlainResidual(layer)
+    return CalledResidual(layer, rows)
+
+
+class PlainNormalization:
+    """Layer normalization that reads its weights in float32."""
+
+    def __init__(self, layer: keras.layers.LayerNormalization) -> None:
+        self._gamma = ops.cast(layer.gamma.value, "float32")
+        self._beta = ops.cast(layer.beta.value, "float32")
+        self._epsilon = layer.epsilon
+
+    def __call__(self, x: Any) -> Any:
         values = ops.cast(x, "float32")
         mean, variance = ops.moments(values, [-1], keepdims=True)
-        factor = ops.rsqrt(variance + norm.epsilon) * gamma
-        return ops.cast(values * factor + (beta - mean * factor), x.dtype)
-
-    return normalize
+        factor = ops.rsqrt(variance + self._epsilon) * self._gamma
+        return ops.cast(values * factor + (self._beta - mean * factor), x.dtype)
 
 
-def is_plain_dense(layer: keras.layers.Layer) -> bool:
-    """Returns whether a layer is a product with its kernel, and no more."""
-    return (
-        type(layer) is keras.layers.Dense
-        and layer.quantization_mode is None
-        and not layer.lora_enabled
-    )
-
-
-def _dense(layer: keras.layers.Layer, dtype: str) -> Callable[[Any], Any]:
-    """Returns a dense layer with its kernel in the compute dtype."""
-    if not is_plain_dense(layer):
-        return layer
-    linear = _linear(layer.kernel, layer.bias, dtype)
-    return lambda x: layer.activation(linear(x))
-
-
-def _linear(
-    kernel: Any, bias: Any, dtype: str, product: Callable = ops.matmul
-) -> Callable[[Any], Any]:
-    """Returns the function x -> product(x, kernel) + bias."""
-    kernel = _in_dtype(kernel, dtype)
-    if bias is None:
-        return lambda x: product(x, kernel)
-    bias = _in_dtype(bias, dtype)
-    # On TensorFlow `ops.add` makes it an addition that products include.
-    return lambda x: ops.add(product(x, kernel), bias)
-
-
-def _in_dtype(values: Any, dtype: str) -> Any:
-    """Returns a variable's value, converted once if it must be."""
-    if isinstance(values, keras.Variable):
-        values = values.value
-    if keras.backend.standardize_dtype(values.dtype) == dtype:
-        return values
-    return ops.cast(values, dtype)
+def prepare_normalization(layer: keras.layers.Layer) -> Function:
+    """Returns a `PlainNormalization`, or a layer of another class."""
+    if type(layer) is keras.layers.LayerNormalization:
+        return PlainNormalization(layer)
+    return layer

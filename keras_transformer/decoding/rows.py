@@ -3,7 +3,6 @@
 Letters are those of `decoding/step.py`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -41,10 +40,6 @@ class Rows:
     def flat(self, x: Any) -> Any:
         """`[B, K, n]` -> `[N, n]`."""
         return ops.reshape(x, (-1, x.shape[-1]))
-
-    def called(self, layer: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Returns a function of `[N, n]` that calls a layer of `[B, K, n]`."""
-        return lambda x: self.flat(layer(self.of_hypotheses(x)))
 
     def split(self, x: Any) -> Any:
         """`[N, H*w]` -> `[B, H, K, w]`."""

@@ -7,7 +7,6 @@ S = source length, P = positions decoded so far, H = heads, w = width of a
 head, V = vocabulary.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -37,9 +36,13 @@ class StepDecoder:
         model: A `Transformer`.
         max_length: The number of positions to decode at most, an integer or
             a scalar tensor.
-        beam_size: K, likewise.
+        beam_size: K, an integer or a scalar tensor.
         rows: Converts between shapes. Default: `Rows` for `beam_size`, which
             is not used otherwise.
+
+    Attributes:
+        embed: Embeds ids, a `parts.EmbeddingStep`.
+        layers: The decoder's layers, each a `parts.LayerStep`.
 
     Raises:
         ValueError: If a class of the model overrides what steps leave out;
@@ -71,7 +74,7 @@ class StepDecoder:
             rows = Rows(beam_size, model.config.decoder.num_heads)
         self._rows = rows
         self._window = model.config.attention_window
-        self._embed = parts.embedding_step(
+        self.embed = parts.EmbeddingStep(
             model.target_embedding,
             model.target_positions,
             max_length,
@@ -82,11 +85,12 @@ class StepDecoder:
             parts.LayerStep(layer, rows, dtype)
             for layer in model.decoder.layers
         ]
-        norm = model.decoder.final_norm
-        self._normalize = (
-            parts.normalization_step(norm) if norm else lambda x: x
-        )
-        self._project = parts.output_step(model, rows)
+        self._final_norm = None
+        if model.decoder.final_norm is not None:
+            self._final_norm = parts.prepare_normalization(
+                model.decoder.final_norm
+            )
+        self._project = parts.prepare_logits(model, rows)
 
     def init_cache(self, memory: Any) -> DecoderCache:
         """Returns the cache before the first step.
@@ -124,59 +128,57 @@ class StepDecoder:
         Returns:
             Logits `[B, K, V]` of the next token, and the new cache.
         """
-
-        def last(x: Any) -> Any:
-            """Returns the positions in the window, on axis 2."""
-            if self._window is None:
-                return x
-            return x[:, :, -self._window * self._rows.beam_size :]
-
-        def append(past: parts.Pair, new: parts.Pair) -> list[parts.Pair]:
-            pairs = zip(past, new, strict=True)
-            return [tuple(last(ops.concatenate(p, axis=2)) for p in pairs)]
-
         past = parts.of_parents(cache.ancestry, parents)
         slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
         own = ops.zeros_like(parents)[:, :, None] + slots[:, None]
         is_own = ops.equal(own, slots)  # [B, K, K]
-        ancestry = last(ops.concatenate([past, is_own], axis=2))
-        logits, blocks = self.step(
-            ids, index, cache.layers, [ancestry[:, None]], cache, append
-        )
-        layers = tuple(pair for (pair,) in blocks)
-        return logits, cache._replace(layers=layers, ancestry=ancestry)
+        ancestry = self._append(past, is_own)
+        mask = ancestry[:, None]
 
-    def step(
-        self,
-        ids: Any,
-        index: Any,
-        past: Sequence[parts.Pair],
-        masks: Sequence[Any],
-        cache: DecoderCache,
-        append: parts.Append,
-    ) -> tuple[Any, tuple[Sequence[parts.Pair], ...]]:
-        """Decodes one more token, with keys and values that the caller keeps.
-
-        Args:
-            ids: `[B, K]`, as in `decode_step`.
-            index: As in `decode_step`.
-            past: Keys and values of each layer.
-            masks: `[B, 1, K, keys]`, one for each block of keys that `append`
-                returns: boolean, True = attend, or float32, to be added to
-                the scores. None: each hypothesis attends to its own key.
-            cache: Has the memory and its mask.
-            append: Takes the `past` of a layer and the keys and values
-                `[B, H, K, w]` of this step; returns those to attend to, in
-                one or several blocks.
-
-        Returns:
-            Logits `[B, K, V]`, and what `append` returned for each layer.
-        """
-        x, kept = self._embed(ids, index), []
-        for layer, pair, memory in zip(
-            self.layers, past, cache.memory, strict=True
+        x, layers = self.embed(ids, index), []
+        for layer, past, memory in zip(
+            self.layers, cache.layers, cache.memory, strict=True
         ):
-            x, blocks = layer(x, pair, masks, memory, cache.memory_mask, append)
-            kept.append(blocks)
-        logits = self._project(self._normalize(x))
-        return self._rows.of_hypotheses(logits), tuple(kept)
+            x, pair = self._extend(
+                layer, x, past, mask, memory, cache.memory_mask
+            )
+            layers.append(pair)
+        cache = cache._replace(layers=tuple(layers), ancestry=ancestry)
+        return self.logits(x), cache
+
+    def _extend(
+        self,
+        layer: parts.LayerStep,
+        x: Any,
+        past: parts.Pair,
+        mask: Any,
+        memory: parts.Pair,
+        memory_mask: Any,
+    ) -> tuple[Any, parts.Pair]:
+        """Returns the output of a layer, and its keys and values until now."""
+        pair: list[Any] = []  # of the last call of the sub-layer
+
+        def attend_to_self(x: Any) -> Any:
+            query, *new = layer.self_attention.project(x)
+            pair[:] = map(self._append, past, new)
+            return layer.self_attention.attend(query, [pair], [mask])
+
+        x = layer(x, attend_to_self, memory, memory_mask)
+        return x, tuple(pair)
+
+    def _append(self, past: Any, new: Any) -> Any:
+        """Adds a position on axis 2; returns those in the window."""
+        positions = ops.concatenate([past, new], axis=2)
+        if self._window is None:
+            return positions
+        return positions[:, :, -self._window * self._rows.beam_size :]
+
+    def logits(self, x: Any) -> Any:
+        """Returns logits `[B, K, V]` of the last layer's output `[N, d_model]`.
+
+        A caller that keeps keys and values in another way than `DecoderCache`
+        uses `embed`, `layers` and `logits` as `decode_step` does.
+        """
+        if self._final_norm is not None:
+            x = self._final_norm(x)
+        return self._rows.of_hypotheses(self._project(x))

@@ -1,6 +1,7 @@
 """Decoding step by step computes what decoding at once computes."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
@@ -156,8 +157,17 @@ def test_a_window_limits_the_cache(window, beam_size):
     assert (to_numpy(cache.ancestry).sum(axis=-1) == kept).all()
 
 
+def logits_of_step(decoder, ids, index, cache, kept, attend):
+    """Logits of a caller that keeps keys and values in its own way."""
+    x = decoder.embed(ops.convert_to_tensor(ids), index)
+    layers = zip(decoder.layers, kept, cache.memory, strict=True)
+    for layer, past, memory in layers:
+        attend_to_self = functools.partial(attend, layer, past)
+        x = layer(x, attend_to_self, memory, cache.memory_mask)
+    return decoder.logits(x)
+
+
 def test_keys_and_values_of_a_fixed_length():
-    """A caller may keep them in another way than the search."""
     model, length = random_model(), 4
     decoder = StepDecoder(model, length, 1)
     cache = decoder.init_cache(model.encode(SOURCE))
@@ -167,22 +177,18 @@ def test_keys_and_values_of_a_fixed_length():
     ]
     ids = np.array([[[5], [6]], [[7], [8]], [[9], [10]]], "int32")
     for index, step_ids in enumerate(ids):
-
-        def write(past, new, index=index):
-            for values, value in zip(past, new, strict=True):
-                values[:, :, index] = to_numpy(value)[:, :, 0]
-            return [tuple(map(ops.convert_to_tensor, past))]
-
         mask = np.zeros((2, 1, 1, length), bool)
         mask[..., : index + 1] = True
-        logits, _ = decoder.step(
-            ops.convert_to_tensor(step_ids),
-            index,
-            kept,
-            [ops.convert_to_tensor(mask)],
-            cache,
-            write,
-        )
+
+        def attend(layer, past, x, index=index, mask=mask):
+            query, *new = layer.self_attention.project(x)
+            for values, value in zip(past, new, strict=True):
+                values[:, :, index] = to_numpy(value)[:, :, 0]
+            pair = tuple(map(ops.convert_to_tensor, past))
+            masks = [ops.convert_to_tensor(mask)]
+            return layer.self_attention.attend(query, [pair], masks)
+
+        logits = logits_of_step(decoder, step_ids, index, cache, kept, attend)
     target = ids[:, :, 0].T
     expected = to_numpy(model.decode(target, model.encode(SOURCE)))[:, -1]
     np.testing.assert_allclose(to_numpy(logits)[:, 0], expected, atol=1e-5)
@@ -204,14 +210,13 @@ def test_two_blocks_and_masks_that_are_added():
         ops.convert_to_tensor(np.where(x, 0, -1e9).astype("float32"))
         for x in (is_past, to_numpy(cache.memory_mask))
     )
-    found, _ = decoder.step(
-        ids,
-        1,
-        cache.layers,
-        [mask, None],
-        cache._replace(memory_mask=memory),
-        lambda past, new: [past, new],
-    )
+
+    def attend(layer, past, x):
+        query, *new = layer.self_attention.project(x)
+        return layer.self_attention.attend(query, [past, new], [mask, None])
+
+    cache = cache._replace(memory_mask=memory)
+    found = logits_of_step(decoder, ids, 1, cache, cache.layers, attend)
     np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
 
 
