@@ -40,8 +40,8 @@ class TransformerConfig:
     """Architecture of a `Transformer`, without training or decoding options.
 
     The defaults are the paper's base model; `from_preset` returns others. The
-    fields from `activation` on are what the models of other systems differ
-    in. Everything that depends on the architecture reads it here.
+    fields from `activation` on are for the models of other systems.
+    Everything that depends on the architecture reads it here.
     """
 
     vocab_size: int = _positive(
@@ -98,11 +98,11 @@ class TransformerConfig:
     )
     norm_first: bool = _flag(
         "pre-norm: whether sub-layers normalize their input, and encoder and "
-        "decoder their output, in place of post-norm (section 3.1)",
+        "decoder their output, instead of post-norm (section 3.1)",
         False,
     )
     layer_norm_epsilon: float = described(
-        POSITIVE_NUMBER, "what layer normalization adds to the variance", 1e-6
+        POSITIVE_NUMBER, "epsilon of layer normalization", 1e-6
     )
     attention_bias: bool = _flag(
         "whether the projections of attention have biases", False
@@ -277,7 +277,7 @@ class TransformerConfig:
             widths = sizes.num_heads * (sizes.d_k + sizes.d_v)
             attention = 2 * d_model * widths
             if self.attention_bias:
-                # Of queries, of keys and values, and of the output.
+                # Queries; keys and values; the output.
                 attention += sizes.num_heads * sizes.d_k + widths + d_model
             feed_forward = 2 * d_model * sizes.d_ff + sizes.d_ff + d_model
             norms = (attentions + 1) * norm

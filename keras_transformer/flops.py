@@ -18,7 +18,7 @@ def forward_flops(
     Args:
         config: The architecture.
         source_length: S, the end token included. A mean is allowed.
-        target_length: T, likewise.
+        target_length: T, as `source_length`.
     """
     s, t = source_length, target_length
     window = config.attention_window or float("inf")

@@ -44,7 +44,7 @@ def causal_mask(length: Any) -> Any:
 
 
 def window_mask(length: Any, window: int, causal: bool = False) -> Any:
-    """Returns a mask that hides what is outside a window (section 4).
+    """Returns a mask that hides all positions outside a window (section 4).
 
     Position i may attend to the positions from i - floor(r/2) to
     i + floor((r-1)/2): an even r has one more before than after.
@@ -74,5 +74,5 @@ def combine_masks(*masks: Any) -> Any:
 
     None hides nothing. Returns None if every mask is None.
     """
-    given = [mask for mask in masks if mask is not None]
-    return functools.reduce(ops.logical_and, given) if given else None
+    masks = [mask for mask in masks if mask is not None]
+    return functools.reduce(ops.logical_and, masks) if masks else None

@@ -59,8 +59,8 @@ class Transformer(_Model):
             a subclass. By default the paper's, as for the next two.
         feed_forward_class: The feed-forward network of every layer:
             `FeedForward` or a layer with its arguments.
-        residual_class: What wraps every sub-layer: `Residual` or a subclass,
-            e.g. for another order of normalization and dropout.
+        residual_class: The wrapper of every sub-layer: `Residual` or a
+            subclass, e.g. for another order of normalization and dropout.
         **kwargs: Arguments of `keras.Model`, e.g. `dtype="mixed_bfloat16"`.
 
     Call arguments:
@@ -275,7 +275,7 @@ class Transformer(_Model):
     def _decoder_inputs(
         self, ids: Any, memory: Memory, training: bool | None = None
     ) -> tuple:
-        """Returns what the decoder takes: embeddings, memory, two masks."""
+        """Returns the decoder's arguments: embeddings, memory, two masks."""
         x = self.target_positions(self.target_embedding(ids))
         mask = None  # windows hide the future by themselves
         if self.config.attention_window is None:

@@ -1,8 +1,8 @@
 """Named architectures and how to train them: the paper's, and smaller ones.
 
-A preset holds what differs from base, the defaults of `TransformerConfig` and
-`Recipe`. So do the rows of the paper's Table 3, which leaves a cell empty
-where it equals base's.
+A preset holds the values that differ from base, the defaults of
+`TransformerConfig` and `Recipe`. So do the rows of the paper's Table 3, which
+leaves a cell empty where it equals base's.
 """
 
 import difflib
@@ -18,7 +18,7 @@ class Preset(NamedTuple):
     `keras_transformer.train.Recipe` that differ from base.
     """
 
-    description: str  # what it is, in a few words
+    description: str  # in a few words
     architecture: dict[str, Any]  # of `TransformerConfig`
     recipe: dict[str, Any]  # of `Recipe`
     paper_parameters: int | None = None  # in millions; None: not in Table 3

@@ -55,7 +55,7 @@ def check_given(options: argparse.Namespace) -> None:
     if given_values(options, BeamSearch) or "sample" in given:
         search = search_of(options, BeamSearch())
         if "beam_size" in given and "n_best" in given:
-            search.returning(_n_best(options))
+            search.with_num_translations(_n_best(options))
     if "-" in (*(given.get("input") or ()), given.get("output")):
         raise InputError(
             "A standard stream has no name. Leave out --input to read standard "

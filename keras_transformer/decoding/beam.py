@@ -25,7 +25,7 @@ class BeamState(NamedTuple):
     finished_ids: tf.Tensor  # [B, K, t] finished hypotheses, then padding
     finished_scores: tf.Tensor  # [B, K] best first; -inf in an empty slot
     finished_lengths: tf.Tensor  # [B, K]
-    constraints: loop.Constraints  # what the hypotheses must satisfy
+    constraints: loop.Constraints  # of the hypotheses
     sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
 
 
@@ -74,7 +74,7 @@ def beam_search(
             hypothesis of a row must begin.
 
     Returns:
-        A `SearchResult`. Of two hypotheses with the same score, the one that
+        A `SearchResult`. If two hypotheses have the same score, the one that
         finished earlier comes first.
     """
     search = BeamSearcher(step, settings, bos_id, eos_id, pad_id, banned_ids)
@@ -141,13 +141,13 @@ class BeamSearcher:
         return tf.cast(log_probs, tf.float32), state._replace(cache=cache)
 
     def candidates(self, state: BeamState, log_probs: tf.Tensor) -> Candidates:
-        """Returns what the hypotheses of the next step are taken from.
+        """Returns the candidates for the hypotheses of the next step.
 
         Operations over the vocabulary dominate the time. Banned tokens are
         therefore masked after the top-k, by a log P of -inf.
         """
         beam_size = self.settings.beam_size
-        # Of all hypotheses together, 2K will be needed.
+        # 2K are needed of all hypotheses together.
         count = tf.minimum(
             2 * beam_size + len(self.banned_ids), tf.shape(log_probs)[-1]
         )
@@ -175,8 +175,8 @@ class BeamSearcher:
         beam_size = self.settings.beam_size
         tokens, parents, log_probs = candidates
         if self.settings.length_penalty != "wu":
-            # What had no chance may get one: a sentence that is done stays so
-            # until it leaves the batch.
+            # Keep finished sentences finished until they leave the batch: with
+            # this penalty a hypothesis that could not win may do so later.
             can_win = self.can_win(state)[:, None]
             log_probs = tf.where(can_win, log_probs, -float("inf"))
         ids = tf.gather(state.live_ids, parents, batch_dims=1)

@@ -152,7 +152,7 @@ class CalledAttention:
         return self.rows.of_hypotheses(x)  # `attend` projects it
 
     def project(self, x: Any) -> list[Any]:
-        """Returns what `project_query` does, and keys and values."""
+        """Returns the query of `project_query`, and keys and values."""
         query = self.project_query(x)
         return [query, *self.layer.project_memory(query)]
 

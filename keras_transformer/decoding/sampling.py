@@ -47,9 +47,9 @@ def sample(
     """Draws continuations of `bos_id` at random; see `Sampling`.
 
     Arguments are those of `beam_search`, except `settings`, whose fields may
-    be scalar tensors in a graph, and `keys`, integers `[B]`: what is drawn for
-    a sentence depends on its key, the seed and the probabilities, and not on
-    the rest of the batch. A sample always continues its own slot. The first of
+    be scalar tensors in a graph, and `keys`, integers `[B]`: the samples of a
+    sentence depend on its key, the seed and the probabilities, and not on the
+    rest of the batch. A sample always continues its own slot. The first of
     several samples are those that a smaller `num_samples` draws.
 
     Returns:
@@ -81,7 +81,7 @@ def sample(
 
         is_live = state.lengths == 0
         tokens = tf.where(is_live, tokens, pad_id)
-        # What is reshaped into blocks forgets a constant K.
+        # A constant K is lost when blocks are reshaped.
         tokens = tf.ensure_shape(tokens, state.last_ids.shape)
         added = tf.gather(log_probs, tokens, batch_dims=2)
         length = state.index + 1
@@ -174,7 +174,7 @@ def _random_numbers(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns two random numbers in [0, 1) per sample, each float64 `[B, K]`.
 
-    They are the halves of a strong hash value of what identifies them:
+    They are the halves of a strong hash value of seed, position, key and slot:
     TensorFlow's generators of random numbers take one seed for a whole tensor,
     so that a sentence's numbers would depend on its batch.
     """
@@ -206,7 +206,7 @@ def _choose(weights: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
     """Returns the index at which cumulative weights exceed a part of the total.
 
     In float64, so that rounding, which may differ from batch to batch, does
-    not change what is drawn, and an index of weight 0 is never returned. The
+    not change the index, and an index of weight 0 is never returned. The
     weights are `[B, K, n]` and not all 0; the part is in [0, 1), `[B, K]`.
     """
     total = tf.cumsum(tf.cast(weights, tf.float64), axis=-1)

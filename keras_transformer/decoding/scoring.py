@@ -41,7 +41,8 @@ def sequence_scores(
     """Returns how likely sequences of n tokens are.
 
     Args:
-        log_probs: Of the tokens, `[B, T]`, from `token_log_probs`.
+        log_probs: Log-probabilities of the tokens, `[B, T]`, from
+            `token_log_probs`.
         lengths: n, `[B]`.
         settings: The search that has the length penalty.
     """

@@ -22,8 +22,8 @@ from keras_transformer.support.fields import (
 # it the values over a vocabulary of 2^16 tokens exceed 64 MiB per sentence.
 _COUNT = integer_from(1, 256)
 
-# What the length penalty of n tokens is a power of: as text, and computed with
-# operators that numbers, arrays and tensors have.
+# The length penalty of n tokens is a power of one of these: as text, and as a
+# function of numbers, arrays and tensors.
 _PENALTY_BASES = {
     "wu": ("((5 + n) / 6)", lambda n: (5.0 + n) / 6.0),
     "power": ("n", lambda n: n),
@@ -56,8 +56,8 @@ _LENGTH_FACTOR = dict(
 )
 
 
-class _Settings:
-    """What beam search and sampling have in common."""
+class _SearchSettings:
+    """Base class of `BeamSearch` and `Sampling`."""
 
     _count: ClassVar[str]  # the field that says how many hypotheses
 
@@ -90,7 +90,7 @@ class _Settings:
 
         Args:
             length: As in `penalty`.
-            max_length: Likewise.
+            max_length: The maximum length, in the same form.
         """
         wins_at = max_length if self.length_penalty == "wu" else length
         return self.penalty(wins_at)
@@ -101,11 +101,11 @@ class _Settings:
         text, _ = _PENALTY_BASES[self.length_penalty]
         return f"{text}^{self.alpha:g}"
 
-    def returning(self, num_translations: int) -> Any:
-        """Returns these settings, which must find so many translations.
+    def with_num_translations(self, num_translations: int) -> Any:
+        """Returns these settings for a number of translations per source.
 
         Raises:
-            InputError: If they find fewer.
+            InputError: If the search has fewer hypotheses.
         """
         settings = self
         is_valid = POSITIVE_INTEGER.accepts(num_translations)
@@ -123,7 +123,7 @@ class _Settings:
 
 @document_fields
 @dataclasses.dataclass(frozen=True)
-class BeamSearch(_Settings):
+class BeamSearch(_SearchSettings):
     """Settings of beam search (section 6.1; Wu et al. 2016).
 
     It finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha, where
@@ -170,7 +170,7 @@ class BeamSearch(_Settings):
 
 @document_fields
 @dataclasses.dataclass(frozen=True)
-class Sampling(_Settings):
+class Sampling(_SearchSettings):
     """Settings of sampling.
 
     Each token is drawn from the model's distribution. Its log-probabilities
@@ -180,8 +180,8 @@ class Sampling(_Settings):
     2020). Tokens that are as likely as the last one kept are kept too. The
     last token at the maximum length is always the end token.
 
-    What is drawn depends on the seed and the ids of the source, and not on
-    other sources, their order or their batches: the same source always has the
+    Samples depend on the seed and the ids of the source, and not on other
+    sources, their order or their batches: the same source always has the
     same samples, until the seed changes. The first of several samples are
     those that a smaller `num_samples` draws, but samples are returned best
     first, by the score that `BeamSearch` has: log P of the model itself,
@@ -225,9 +225,15 @@ class Sampling(_Settings):
 Search = BeamSearch | Sampling
 
 
-def converted(search: Search, kind: type) -> Search:
-    """Returns settings of a kind, with the fields that both kinds have."""
-    if isinstance(search, kind):
+def converted(
+    search: Search, search_class: type[BeamSearch] | type[Sampling]
+) -> Search:
+    """Returns settings of a class, with the fields that both classes have."""
+    if isinstance(search, search_class):
         return search
-    names = ("alpha", "extra_length", "length_factor", "length_penalty")
-    return kind(**{name: getattr(search, name) for name in names})
+    return search_class(
+        alpha=search.alpha,
+        extra_length=search.extra_length,
+        length_factor=search.length_factor,
+        length_penalty=search.length_penalty,
+    )

@@ -16,7 +16,7 @@ from keras_transformer.decoding.rows import Rows
 
 
 class DecoderCache(NamedTuple):
-    """What decoding keeps between steps: a value, never state of a layer.
+    """The values that decoding keeps between steps, outside of layers.
 
     The keys of all K hypotheses lie side by side, so that the cache is never
     reordered when hypotheses change places; `ancestry` says which of them
@@ -45,8 +45,8 @@ class StepDecoder:
         layers: The decoder's layers, each a `parts.LayerStep`.
 
     Raises:
-        ValueError: If a class of the model overrides what steps leave out;
-            see `Transformer.check_step_by_step`.
+        ValueError: If a class of the model overrides a method that steps leave
+            out; see `Transformer.check_step_by_step`.
 
     Example:
 

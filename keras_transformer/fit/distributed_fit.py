@@ -28,12 +28,13 @@ def _without_class_weight(method: Callable) -> Callable:
 
     @functools.wraps(method)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        given = inspect.signature(method).bind(*args, **kwargs).arguments
-        if given.get("class_weight") is not None:
+        arguments = inspect.signature(method).bind(*args, **kwargs).arguments
+        class_weight = arguments.get("class_weight")
+        if class_weight is not None:
             raise ValueError(
                 "Keras has no class_weight for sequences of labels. Received: "
-                f"class_weight={given['class_weight']}. Pass a sample_weight "
-                "of shape [B, T] instead."
+                f"class_weight={class_weight}. Pass a sample_weight of shape "
+                "[B, T] instead."
             )
         return method(*args, **kwargs)
 
@@ -56,8 +57,9 @@ class DistributedFit(BuiltWithoutData):
     logs `gradient_norm`, the mean norm of the gradient before clipping.
 
     A subclass is built by its constructor and has a `config.pad_id`. Its
-    `output_projection()` returns what projects its `states(inputs, training)`
-    to logits, which is fused with the paper's loss; or None.
+    `output_projection()` returns the matrix and the bias that project its
+    `states(inputs, training)` to logits, for a product that is fused with the
+    paper's loss; or None.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -198,8 +200,8 @@ class DistributedFit(BuiltWithoutData):
         scaled = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
         counts = tf.math.is_finite(norm) | (not scaled)
         self._track("gradient_norm", tf.where(counts, norm, 0.0), counts)
-        # The step that finds the end of the data cancels what depends on a
-        # batch. The iteration counter must depend on it too, to stay right.
+        # The step that finds the end of the data cancels all operations on a
+        # batch. The iteration counter must be among them, to stay right.
         with tf.control_dependencies([loss]):
             self.optimizer.apply(gradients, self.trainable_variables)
         return self._results()
@@ -337,7 +339,7 @@ def _sum_dtype(variable: Any) -> str:
 
 
 def _token_loss(loss: Any, pad_id: int) -> Callable:
-    """Returns what computes the compiled loss per token."""
+    """Returns the function of the compiled loss per token."""
     if loss is None:
         raise ValueError(
             "compile() needs a loss that has a value per target token, such "

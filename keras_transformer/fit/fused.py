@@ -1,7 +1,7 @@
 """Fused operations for training on TensorFlow.
 
-They compute what `smoothed_cross_entropy` and Keras' Adam compute, with
-fewer passes over memory, which limits their speed.
+They compute `smoothed_cross_entropy` and Keras' Adam with fewer passes over
+memory, which limits their speed.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ def fused_linear_cross_entropy(
     """
     import tensorflow as tf
 
-    # Of variables TensorFlow would expect the gradient in another form.
+    # TensorFlow expects the gradient of a variable in another form.
     matrix, shape = tf.convert_to_tensor(matrix), ops.shape(labels)
     if bias is not None:  # the last column of the matrix; the states have a 1
         matrix = ops.concatenate([matrix, bias[:, None]], axis=1)

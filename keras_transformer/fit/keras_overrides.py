@@ -14,7 +14,7 @@ class BuiltWithoutData(keras.Model):
     Under a strategy Keras builds model, metrics and optimizer from the first
     batch, which it averages over the replicas. That fails if their shares
     differ in size, and the batch is lost. This model is built by its
-    constructor, and its `config.vocab_size` says what the metrics receive.
+    constructor, and the metrics from its `config.vocab_size`.
     """
 
     def _maybe_symbolic_build(self, *args: Any, **kwargs: Any) -> None:
@@ -30,8 +30,8 @@ class BuiltWithoutData(keras.Model):
 def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes an optimizer apply gradients that are summed over replicas.
 
-    Keras sums them itself, after it has clipped those of each replica. Of a
-    `LossScaleOptimizer` pass the optimizer inside.
+    Keras sums them itself, after it has clipped those of each replica. If the
+    optimizer is a `LossScaleOptimizer`, pass the optimizer inside.
     """
     optimizer._all_reduce_sum_gradients = list
 

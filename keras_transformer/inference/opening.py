@@ -113,7 +113,9 @@ def check_folders(
         for folder in folders:
             folder.find_checkpoint(checkpoint)
         search = search or folders[0].default_search
-        search.returning(1 if num_translations is None else num_translations)
+        search.with_num_translations(
+            1 if num_translations is None else num_translations
+        )
         return
     options = dict(
         checkpoint=checkpoint,

@@ -93,7 +93,7 @@ class Translator(BaseTranslator):
         task: Task | None = None,
     ) -> None:
         task = task or TranslationTask()
-        search = (search or task.search).returning(num_translations)
+        search = (search or task.search).with_num_translations(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)
         self.pipeline = Pipeline(models, tokenizer, task)
         self.model = models[0]

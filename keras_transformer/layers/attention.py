@@ -68,8 +68,8 @@ class MultiHeadAttention(SameShape):
     Queries, keys and values are projected; each head attends; the heads'
     outputs are concatenated and projected to the width of the queries.
 
-    Of the masks that Keras attaches to tensors, that of `memory` is combined
-    with `attention_mask`, and that of `query` is passed on with the output.
+    The mask that Keras attached to `memory` is combined with
+    `attention_mask`; that of `query` is passed on with the output.
 
     The kernels of the first three projections are initialized like the
     columns of one Glorot-uniform matrix `[d_model, 3 d_model]`, that is with
@@ -87,7 +87,7 @@ class MultiHeadAttention(SameShape):
 
     Call arguments:
         query: `[B, T, d_model]`.
-        memory: What is attended to, `[B, S, d_memory]`; `query` itself for
+        memory: Positions to attend to, `[B, S, d_memory]`; `query` itself for
             self-attention.
         attention_mask: Boolean `[T, S]` or `[B, T, S]`, where B and T may be
             1; True = attend. A query whose keys are all masked gives 0.
@@ -171,7 +171,7 @@ class MultiHeadAttention(SameShape):
         attention_mask: Any = None,
         memory_mask: Any = None,
     ) -> tuple[Any, Any]:
-        """Computes what `call` does, and returns the attention scores too.
+        """Returns the output of `call`, and the attention scores.
 
         Arguments are those of `call`, but Keras does not fill in
         `memory_mask`.
@@ -213,7 +213,7 @@ class MultiHeadAttention(SameShape):
             memory_mask: As in `call`, but Keras does not fill it in.
 
         Returns:
-            What `call_with_scores` returns.
+            Output and scores, as `call_with_scores` does.
 
         Raises:
             ValueError: If a mask is not boolean or its shape is wrong.
@@ -277,8 +277,8 @@ def _check_mask(name: str, mask: Any, ranks: tuple, sizes: tuple) -> None:
     dtype = keras.backend.standardize_dtype(mask.dtype)
     # The last dimensions are compared, as in broadcasting.
     fits = all(
-        given in (1, None, size) or size is None
-        for given, size in zip(shape[::-1], sizes[::-1], strict=False)
+        length in (1, None, size) or size is None
+        for length, size in zip(shape[::-1], sizes[::-1], strict=False)
     )
     if dtype == "bool" and len(shape) in ranks and fits:
         return

@@ -1,4 +1,4 @@
-"""What layers share: the shape of their output, their config and checks."""
+"""Shape of the output, config and checks, for all layers."""
 
 import inspect
 from typing import Any

@@ -152,7 +152,7 @@ class Block(SameShape):
         )
 
     def call_with_scores(self, *inputs: Any, **masks: Any) -> tuple:
-        """Computes what `call` does, and returns the attention scores too.
+        """Returns the output of `call`, and the attention scores.
 
         Arguments are those of `call`, but Keras does not fill in `x_mask` and
         `memory_mask`.
@@ -270,14 +270,14 @@ def call_attention(
 
 def _find_class(argument: str, layer_class: type | str) -> type:
     """Returns a class, which may be the name that Keras registered it by."""
-    found = layer_class
+    cls = layer_class
     if isinstance(layer_class, str):
-        found = keras.saving.get_registered_object(layer_class)
-    if not (isinstance(found, type) and issubclass(found, keras.layers.Layer)):
+        cls = keras.saving.get_registered_object(layer_class)
+    if not (isinstance(cls, type) and issubclass(cls, keras.layers.Layer)):
         raise ValueError(
             f"{argument} must be a subclass of keras.layers.Layer, or the name "
             "of one that is decorated with "
             "@keras.saving.register_keras_serializable() and has been "
             f"imported. Received: {argument}={layer_class!r}"
         )
-    return found
+    return cls

@@ -46,7 +46,7 @@ class DecoderLayer(Block):
         memory: Output of the encoder, `[B, S, d_model]`.
         attention_mask: Boolean `[T, T]` or `[B, T, T]`, where any size may be
             1; True = attend. Pass a causal mask: the layer does not add one.
-        cross_attention_mask: Boolean `[T, S]` or `[B, T, S]`, likewise.
+        cross_attention_mask: Boolean `[T, S]` or `[B, T, S]`, of the memory.
         x_mask: Boolean `[B, T]`, True where `x` may be attended to. Default:
             the mask that Keras attached to `x`, if any.
         memory_mask: Boolean `[B, S]`, True where `memory` may be attended to.

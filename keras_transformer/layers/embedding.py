@@ -70,7 +70,7 @@ class TiedEmbedding(keras.layers.Layer):
 
     @property
     def factor(self) -> float:
-        """What embeddings are multiplied by."""
+        """The factor on embeddings."""
         return self.d_model**0.5 if self.scale is None else self.scale
 
     def build(self, input_shape: Any = None) -> None:

@@ -21,7 +21,7 @@ class FeedForward(SameShape):
 
     Args:
         d_ff: Width between the two transformations.
-        activation: What `keras.activations.get` takes, between them.
+        activation: Between them, as for `keras.activations.get`.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:

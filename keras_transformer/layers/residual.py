@@ -25,9 +25,9 @@ class Residual(SameShape):
 
     Args:
         dropout: Rate on the sub-layer's output.
-        norm_first: Whether the input of the sub-layer is normalized, in place
+        norm_first: Whether the input of the sub-layer is normalized, instead
             of the sum. An encoder or a decoder then normalizes its output.
-        epsilon: What the normalization adds to the variance.
+        epsilon: Added to the variance in the normalization.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:

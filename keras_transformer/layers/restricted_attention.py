@@ -31,7 +31,7 @@ def restricted_dot_product_attention(
     attention_mask: Any = None,
     memory_mask: Any = None,
 ) -> Any:
-    """Returns what attention with `masks.window_mask` gives, in O(r n d).
+    """Returns attention with `masks.window_mask`, in O(r n d).
 
     The queries are divided into blocks, each of which attends to the keys of
     its own block and of those around it.
@@ -105,7 +105,7 @@ class _Blocks:
         return _part(x, 0, self.length)
 
     def surroundings(self, x: Any) -> Any:
-        """`[B, H, n, d]` -> `[B, H, N, w, d]`, what a block may attend to."""
+        """`[B, H, n, d]` -> `[B, H, N, w, d]`, a block and those around it."""
         x = self.split(x, self.before, self.after)
         pieces = [_part(x, i, self.count) for i in range(self.neighbours)]
         return ops.concatenate(pieces, axis=3)

@@ -72,7 +72,7 @@ class LiteRTFolder(ExportFolder):
                 f"the run again with --beam-size {search.beam_size}."
             )
         if num_translations is not None:
-            search.returning(num_translations)
+            search.with_num_translations(num_translations)
 
 
 def open_tokenizer(folder: LiteRTFolder) -> Vocabulary:

@@ -114,7 +114,7 @@ class LiteRTTranslator(BaseTranslator):
         search = search or folder.search
         if num_translations is None:
             num_translations = min(folder.num_translations, search.beam_size)
-        search = search.returning(num_translations)
+        search = search.with_num_translations(num_translations)
         if threads is None:
             threads = available_cores()
         check_values(POSITIVE_INTEGER, threads=threads)

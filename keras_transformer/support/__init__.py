@@ -1,1 +1,1 @@
-"""What all parts share: errors, described fields, files, imports."""
+"""Errors, described fields, files, imports and messages, for all parts."""

@@ -1,4 +1,4 @@
-"""What the library says, through Python's `logging`."""
+"""The library's messages, through Python's `logging`."""
 
 import logging
 import sys

@@ -56,13 +56,13 @@ def quiet_native_code(discarded: bytes = b"") -> Iterator[None]:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
-            # What other threads wrote meanwhile is printed late.
+            # Messages of other threads are printed late.
             sys.stderr.write(b"".join(kept).decode("utf-8", "replace"))
 
 
 @contextlib.contextmanager
 def quiet_tensorflow_import() -> Iterator[None]:
-    """Discards what native code writes to stderr while TensorFlow is imported.
+    """Discards messages of native code while TensorFlow is imported.
 
     Whatever the log level, native code writes to the file descriptor of stderr
     that it uses oneDNN and found no GPU, before TensorFlow reads any setting.

@@ -1,7 +1,6 @@
-"""What a model is trained for: translation or constituency parsing.
+"""The tasks of a model: translation and constituency parsing.
 
-The same training program, search and export serve every task; a `Task` says
-what differs.
+The same training program, search and export serve every task.
 """
 
 from keras_transformer.support.errors import InputError

@@ -24,7 +24,7 @@ class Outputs(NamedTuple):
 
 
 class Task(abc.ABC):
-    """What differs between the tasks that a `Transformer` can be trained for.
+    """A task that a `Transformer` can be trained for.
 
     Source and target of every pair are texts. A task says how a target
     becomes ids and ids become an output again, and how outputs are scored
@@ -34,7 +34,7 @@ class Task(abc.ABC):
     string tensors `[B]`, and return int32 ids without start and end tokens.
     """
 
-    name: ClassVar[str]  # what a run records
+    name: ClassVar[str]  # in the files of a run
     output: ClassVar[str]  # name of the outputs, in files and signatures
     search: ClassVar[BeamSearch]  # default settings of the search
     metrics: ClassVar[Mapping[str, str]]  # metrics, and their names in tables
@@ -45,7 +45,7 @@ class Task(abc.ABC):
 
     @property
     def watched_label(self) -> str:
-        """What the watched metric is called in tables."""
+        """The name of the watched metric in tables."""
         return self.metrics[self.watched_metric]
 
     @abc.abstractmethod
@@ -92,9 +92,9 @@ class Task(abc.ABC):
         The ids `[B, n, T]` may have an end token, and padding after it.
         """
 
-    def columns(self, found: Any) -> dict[str, Any]:
+    def columns(self, translation: Any) -> dict[str, Any]:
         """Returns the fields of a `Translation` as signatures name them."""
-        values = found._asdict()
+        values = translation._asdict()
         if not self.repairs:
             del values["repaired"]
         return {self.output: values.pop("texts"), **values}
@@ -109,8 +109,8 @@ class Task(abc.ABC):
         unknown = sorted(set(metrics) - set(self.metrics))
         if unknown or not metrics:
             raise InputError(
-                f"Metrics must be some of {', '.join(self.metrics)}. Received: "
-                f"{', '.join(unknown) or 'none'}"
+                f"Metrics must be one or more of {', '.join(self.metrics)}. "
+                f"Received: {', '.join(unknown) or 'none'}"
             )
 
     @abc.abstractmethod

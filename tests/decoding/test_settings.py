@@ -64,10 +64,12 @@ def test_defaults_of_sampling_change_no_probability():
 
 
 def test_as_many_hypotheses_as_translations():
-    assert Sampling(seed=5).returning(3) == Sampling(seed=5, num_samples=3)
+    assert Sampling(seed=5).with_num_translations(3) == Sampling(
+        seed=5, num_samples=3
+    )
     assert Sampling().num_hypotheses == 1
-    assert BeamSearch(3).returning(2).num_hypotheses == 3
-    assert Sampling(num_samples=3).returning(2).num_hypotheses == 3
+    assert BeamSearch(3).with_num_translations(2).num_hypotheses == 3
+    assert Sampling(num_samples=3).with_num_translations(2).num_hypotheses == 3
     for search, limit in (
         (BeamSearch(3), "beam_size. .*, beam_size=3"),
         (Sampling(num_samples=3), "num_samples. .*, num_samples=3"),
@@ -75,9 +77,9 @@ def test_as_many_hypotheses_as_translations():
         for number in (0, 4, 1.0):
             message = f"from 1 to {limit.replace(',', f'={number},', 1)}"
             with pytest.raises(InputError, match=message):
-                search.returning(number)
+                search.with_num_translations(number)
     with pytest.raises(InputError, match="num_translations=0"):
-        Sampling().returning(0)
+        Sampling().with_num_translations(0)
 
 
 def test_settings_of_the_other_kind_share_what_both_have():

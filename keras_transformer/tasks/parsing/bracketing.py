@@ -11,10 +11,10 @@ Collins, 1997), by which parsers are compared on the Penn Treebank:
   `NP`. `PRT` is `ADVP`.
 - Sentences without words, apart from punctuation, are left out.
 
-The tags of the references decide what punctuation is, in both trees. evalb
-takes each tree's own tags, and leaves out sentences whose numbers of words
-differ then, which would reward wrong tags. Where the tags agree the scores are
-those of evalb.
+The tags of the references decide which words are punctuation, in both trees.
+evalb takes each tree's own tags, and leaves out sentences whose numbers of
+words differ then, which would reward wrong tags. Where the tags agree the
+scores are those of evalb.
 """
 
 from collections import Counter
@@ -44,11 +44,7 @@ def bracketing_scores(
         - `unlabelled_f1`, `unlabelled_precision`, `unlabelled_recall`: of the
           brackets without labels;
         - `complete_match`: sentences in which all brackets are correct;
-        - `no_crossing`: sentences without crossing brackets;
         - `tag_accuracy`: tags of words other than punctuation.
-
-        And `average_crossing`, the average number of brackets in a hypothesis
-        that cross a bracket of its reference.
 
         A score is 0 if there is nothing to count.
 
@@ -95,8 +91,6 @@ def bracketing_scores(
         }
     return scores | {
         "complete_match": percent("complete", "sentences"),
-        "average_crossing": percent("crossing", "sentences") / 100,
-        "no_crossing": percent("no_crossing", "sentences"),
         "tag_accuracy": percent("correct_tags", "words"),
     }
 
@@ -107,28 +101,19 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
     counted = [tag not in PUNCTUATION for tag in tags]
     if not any(counted):
         return Counter()
-    found = Counter(_brackets(hypothesis, counted))
+    brackets = Counter(_brackets(hypothesis, counted))
     correct = Counter(_brackets(reference, counted))
     spans, correct_spans = (
-        Counter((start, end) for _, start, end in brackets.elements())
-        for brackets in (found, correct)
-    )
-    crossing = sum(
-        count
-        for (start, end), count in (spans - correct_spans).items()
-        if any(
-            a < start < b < end or start < a < end < b for a, b in correct_spans
-        )
+        Counter((start, end) for _, start, end in labelled.elements())
+        for labelled in (brackets, correct)
     )
     return Counter(
         sentences=1,
-        hypothesis=found.total(),
+        hypothesis=brackets.total(),
         reference=correct.total(),
-        correct=(found & correct).total(),
+        correct=(brackets & correct).total(),
         unlabelled_correct=(spans & correct_spans).total(),
-        complete=found == correct,
-        crossing=crossing,
-        no_crossing=not crossing,
+        complete=brackets == correct,
         words=sum(counted),
         correct_tags=sum(
             a == b
@@ -148,10 +133,10 @@ def _brackets(
     starts: list[int] = []
     is_counted = iter(counted)
     position = 0
-    for kind, node in tree.walk():
-        if kind == "open":
+    for event, node in tree.walk():
+        if event == "open":
             starts.append(position)
-        elif kind == "word":
+        elif event == "word":
             position += next(is_counted)
         else:
             label, start = base_label(node.label), starts.pop()

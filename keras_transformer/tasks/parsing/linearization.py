@@ -2,9 +2,9 @@
 
 The sequence of a sentence is its tree in the order of the text, without the
 root: `(NP` opens a constituent, `▁the` is a word, `/DT` is the tag of the
-word before it, and `)NP` closes a constituent. The symbols are what remains
-without the words. The words of a tree are those of the sentence that is parsed;
-those that a model writes tell which words its tags stand for.
+word before it, and `)NP` closes a constituent. All but the words are symbols.
+The words of a tree are those of the sentence that is parsed; those that a model
+writes tell which words its tags stand for.
 
 As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
 of the paper refers to, except that tags and words are kept. A model that only
@@ -22,7 +22,7 @@ from keras_transformer.support.startup import (
 )
 from keras_transformer.tasks.parsing.trees import ROOT, Tree
 
-# What a word begins with, as in SentencePiece.
+# The first character of a word, as in SentencePiece.
 WORD = "▁"
 # Tag of the words that a sequence has no tag for, as in OntoNotes.
 UNKNOWN_TAG = "XX"
@@ -59,24 +59,24 @@ def symbols(trees: Iterable[Tree]) -> list[str]:
     Raises:
         InputError: If a tree does not have the root `TOP` over its words.
     """
-    found = set()
+    symbols = set()
     for tree in trees:
         _check_root(tree)
-        for kind, node in tree.walk():
-            if kind == "word":
-                found.add(f"/{node.label}")
+        for event, node in tree.walk():
+            if event == "word":
+                symbols.add(f"/{node.label}")
             elif node is not tree:
-                found.update([f"({node.label}", f"){node.label}"])
-    return sorted(found)
+                symbols.update([f"({node.label}", f"){node.label}"])
+    return sorted(symbols)
 
 
 def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     """Returns the tree of a sequence, whatever the sequence is.
 
-    It is read from left to right. What is ill-formed is repaired:
+    It is read from left to right, and repaired where it is ill-formed:
 
-    1. What is neither a bracket nor a tag belongs to a word. The word of a
-       tag is what is written after the symbol before it.
+    1. An item that is neither a bracket nor a tag belongs to a word. The word
+       of a tag is written after the symbol before it.
     2. The words that are written are aligned in order with those of the
        sentence, with as few missing, surplus and different words as possible.
        If several alignments are as good, the written words decide in order:
@@ -95,7 +95,7 @@ def restore(sequence: Sequence[str], words: Sequence[str]) -> tuple[Tree, bool]:
     Everything is put under the root `TOP`.
 
     Args:
-        sequence: What a model wrote, as from `linearize(tree).split(" ")`.
+        sequence: A model's output, as from `linearize(tree).split(" ")`.
             Without the words, tags stand for the words in order.
         words: The words of the sentence, without round brackets: see
             `escape_brackets`.

@@ -19,8 +19,8 @@ class ParsingTask(Task):
 
     A source is a sentence, a target its tree in brackets. The model reads the
     words and writes the symbols of `linearize`, which have ids of their own
-    in the vocabulary. What it writes is repaired by the rule of `restore`, so
-    that every output is a tree over exactly the words of the sentence.
+    in the vocabulary. Its output is repaired by the rule of `restore`, so that
+    every output is a tree over exactly the words of the sentence.
 
     Args:
         split_words: Whether sources are text, which is split into words as in
@@ -55,9 +55,9 @@ class ParsingTask(Task):
     ) -> Tokenizer:
         # The symbols are needed before the sentences are read.
         pairs = list(pairs)
-        found = symbols(Tree.from_string(tree) for _, tree in pairs)
+        needed = symbols(Tree.from_string(tree) for _, tree in pairs)
         sentences = (sentence for sentence, _ in pairs)
-        return Tokenizer.train(sentences, vocab_size, symbols=found)
+        return Tokenizer.train(sentences, vocab_size, symbols=needed)
 
     # The vocabulary of a parser is always a single `Tokenizer`: only this has
     # symbols.

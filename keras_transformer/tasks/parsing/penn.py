@@ -12,9 +12,7 @@ ROOTS = (ROOT, "S1", "ROOT")
 EMPTY = "-NONE-"
 
 
-def read_trees(
-    path: str | os.PathLike, keep_functions: bool = False
-) -> Iterator[Tree]:
+def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
     """Yields the trees of a file, normalized as parsers are trained on them.
 
     - The root is `TOP`: it replaces `S1`, `ROOT` and an outer bracket without
@@ -22,7 +20,7 @@ def read_trees(
     - Empty elements (`-NONE-`) are removed, with the constituents that
       contain nothing else. A tree without words is left out.
     - Functions and indices of labels are removed: `NP-SBJ-1` becomes `NP`,
-      and so does `NP=2`. Of several labels the first is taken: `ADVP|PRT`
+      and so does `NP=2`. The first of several labels is taken: `ADVP|PRT`
       becomes `ADVP`. Labels that begin with a hyphen (`-LRB-`) stay.
 
     A constituent whose only child has the same label stays, too.
@@ -30,7 +28,6 @@ def read_trees(
     Args:
         path: A file in UTF-8, with one or more lines a tree; see
             `read_bracketed`. It is read as the trees are taken.
-        keep_functions: Keep functions (`NP-SBJ-1` becomes `NP-SBJ`).
 
     Raises:
         InputError: If the file is not of this format. The message names the
@@ -48,14 +45,14 @@ def read_trees(
             )
         if any(
             node.label in ROOTS
-            for kind, node in tree.walk()
-            if kind == "open" and node is not tree
+            for event, node in tree.walk()
+            if event == "open" and node is not tree
         ):
             raise InputError(
                 f"{path}, line {number}: Expected one root in the tree that "
                 "begins here. Received: two. A closing bracket may be missing."
             )
-        tree = _normalize(tree, keep_functions)
+        tree = _normalize(tree)
         if tree.children:
             yield tree
 
@@ -73,25 +70,23 @@ def _read_lines(path: str | os.PathLike) -> Iterator[str]:
                 ) from error
 
 
-def _normalize(tree: Tree, keep_functions: bool) -> Tree:
+def _normalize(tree: Tree) -> Tree:
     # Children of the constituents that are open, below the root.
     stack: list[list[Tree]] = [[]]
-    for kind, node in tree.walk():
-        label = base_label(node.label, keep_functions)
-        if kind == "word":
+    for event, node in tree.walk():
+        label = base_label(node.label)
+        if event == "word":
             if label != EMPTY:
                 stack[-1].append(Tree(label, node.children))
         elif node is tree and label in ROOTS:
             continue
-        elif kind == "open":
+        elif event == "open":
             stack.append([])
         elif children := stack.pop():
             stack[-1].append(Tree(label, tuple(children)))
     return Tree(ROOT, tuple(stack[0]))
 
 
-def base_label(label: str, keep_functions: bool = False) -> str:
+def base_label(label: str) -> str:
     """Returns a label without its functions and indices; see `read_trees`."""
-    if keep_functions:
-        return re.sub(r"\|[^-=]*|[-=]\d+", "", label) or label
     return re.split(r"[-=|]", label)[0] or label

@@ -1,7 +1,7 @@
 """Trees as sequences and back, and splitting into words, in TensorFlow.
 
-An exported parser contains them. `linearization.py` says what the sequences
-are, and how ill-formed ones are repaired.
+An exported parser contains them. `linearization.py` describes the sequences,
+and how ill-formed ones are repaired.
 
 Letters: B = batch, N = sequences, T = pieces, W = words.
 """
@@ -82,7 +82,7 @@ def restore_texts(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the trees of sequences `[N]`, by the rule of `restore`.
 
-    `pieces` `[N, T]` is what a model wrote, "" for padding: brackets and tags
+    `pieces` `[N, T]` is a model's output, "" for padding: brackets and tags
     where `is_symbol`, pieces of words elsewhere. `words` `[N, (W)]`, without
     round brackets, are those of the sentences, and `spelled` the joined pieces
     of each; a sentence without words has the tree `(TOP)`. Also returns
@@ -140,7 +140,7 @@ def _replace_all(texts: tf.Tensor, pattern: str, new: str) -> tf.Tensor:
 
 
 def _written_words(pieces: tf.Tensor, is_symbol: tf.Tensor) -> tf.Tensor:
-    """Returns what is written after the symbol before each piece, `[N, T]`."""
+    """Returns the word between each piece and the symbol before, `[N, T]`."""
     number = tf.cumsum(tf.cast(is_symbol, tf.int32), axis=1, exclusive=True)
     words = _join_by_place(
         tf.where(is_symbol, "", pieces), number, tf.shape(pieces)[1]
@@ -173,13 +173,13 @@ def _align(
     far = tf.reduce_sum(tf.shape(written)) + j[-1]  # more than any distance
     exists = j <= num_words[:, None]
 
-    # The distance of what is written from a piece on and words[j:], and
-    # whether its word is paired or dropped before words[j] is passed.
+    # The distance of the words that are written from a piece on and words[j:],
+    # and whether its word is paired or dropped before words[j] is passed.
     def extend(state, column):
         below, *_ = state  # [N, W + 1]
-        one, is_tag = column  # [N]
-        other = tf.cast(tf.not_equal(one[:, None], words), tf.int32)
-        paired = tf.pad(below[:, 1:] + other, [[0, 0], [0, 1]])
+        word, is_tag = column  # [N]
+        differs = tf.cast(tf.not_equal(word[:, None], words), tf.int32)
+        paired = tf.pad(below[:, 1:] + differs, [[0, 0], [0, 1]])
         paired = tf.where(j < num_words[:, None], paired, far)
         best = tf.minimum(paired, below + 1)
         # Or some words are missing first.

@@ -105,19 +105,19 @@ class Tree:
     @property
     def words(self) -> list[str]:
         """The words, with brackets written as `-LRB-` and `-RRB-`."""
-        return [tree.children for kind, tree in self.walk() if kind == "word"]
+        return [tree.children for event, tree in self.walk() if event == "word"]
 
     @property
     def tags(self) -> list[str]:
         """The part-of-speech tag of each word."""
-        return [tree.label for kind, tree in self.walk() if kind == "word"]
+        return [tree.label for event, tree in self.walk() if event == "word"]
 
     def __str__(self):
         parts = []
-        for kind, tree in self.walk():
-            if kind == "close":
+        for event, tree in self.walk():
+            if event == "close":
                 parts.append(")")
-            elif kind == "open":
+            elif event == "open":
                 parts.append(f" ({tree.label}")
             else:
                 parts.append(f" ({tree.label} {tree.children})")
@@ -144,7 +144,7 @@ def read_bracketed(
     that begin with `*x*` between trees are comments, as in the Switchboard
     part of the Penn Treebank. An InputError names the text and the line.
     """
-    # What has been read of each open bracket: the label, then the children.
+    # The label and the children, until now, of each open bracket.
     stack: list[list[str | Tree]] = []
     start = 0
 
@@ -166,8 +166,8 @@ def read_bracketed(
                 start = start if stack else number
                 stack.append([])
             elif not stack:
-                what = "a closing bracket" if token == ")" else "text"
-                raise error(f"There is {what} outside of a tree: {token!r}")
+                label = "a closing bracket" if token == ")" else "text"
+                raise error(f"There is {label} outside of a tree: {token!r}")
             elif token != ")":
                 if stack[-1][1:]:
                     raise error(f"There is text after a child: {token!r}")
@@ -198,11 +198,11 @@ def pretty(tree: Tree, width: int = 80) -> str:
     """
     lines: list[str] = []
     starts: list[int] = []  # first line of each open constituent
-    for kind, node in tree.walk():
+    for event, node in tree.walk():
         indent = "  " * len(starts)
-        if kind == "word":
+        if event == "word":
             lines.append(f"{indent}{node}")
-        elif kind == "open":
+        elif event == "open":
             starts.append(len(lines))
             lines.append(f"{indent}({node.label}")
         else:

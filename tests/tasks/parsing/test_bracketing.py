@@ -78,15 +78,12 @@ def second_implementation(hypotheses, references):
                 for _, brackets in texts
             )
             row += [number_of_matches(found, correct), len(found), len(correct)]
-        crossing = [
-            any(a & b and a - b and b - a for _, b in correct) for _, a in found
-        ]
         kept = [i for i in range(len(gold)) if i not in removed]
         tags = [tagged[i][0] == gold[i][0] for i in kept]
-        row += [row[0] == row[1] == row[2], sum(crossing), not any(crossing)]
+        row.append(row[0] == row[1] == row[2])
         rows.append([*row, sum(tags), len(tags)])
     count = len(rows)
-    sums = [sum(column) for column in zip(*rows, strict=True)] or [0] * 11
+    sums = [sum(column) for column in zip(*rows, strict=True)] or [0] * 9
 
     def divide(a, b):
         return a / b if b else 0.0
@@ -99,11 +96,9 @@ def second_implementation(hypotheses, references):
         scores[f"{prefix}precision"] = 100 * divide(match, found)
         scores[f"{prefix}recall"] = 100 * divide(match, correct)
         scores[f"{prefix}f1"] = 100 * divide(2 * match, found + correct)
-    complete, crossing, no_crossing, tags, words = sums[6:]
+    complete, tags, words = sums[6:]
     return scores | {
         "complete_match": 100 * divide(complete, count),
-        "average_crossing": divide(crossing, count),
-        "no_crossing": 100 * divide(no_crossing, count),
         "tag_accuracy": 100 * divide(tags, words),
     }
 
@@ -254,24 +249,6 @@ def test_complete_match():
     assert complete(("(. .)", "(. .)")) == 0.0
 
 
-def test_crossing():
-    reference = "(S (A (N a) (N b)) (B (N c) (N d)))"
-    scores = score("(S (N a) (A (N b) (N c)) (N d))", reference)
-    assert scores["average_crossing"] == 1.0  # and not 2: it crosses A and B
-    assert scores["no_crossing"] == 0.0
-    scores = score("(S (A (N a) (B (N b)))  (N c) (N d))", reference)
-    assert (scores["average_crossing"], scores["no_crossing"]) == (0.0, 100.0)
-    scores = score("(S (N a) (A (A (N b) (N c) (N d))))", reference)
-    assert scores["average_crossing"] == 2.0
-    for some, others in itertools.permutations(
-        ["(S (N a) (A (N b) (N c)))", "(S (A (N a) (N b)) (N c))"]
-    ):
-        assert score(some, others)["average_crossing"] == 1.0
-    # Brackets that only cross over punctuation do not.
-    scores = score("(S (N a) (A (N b) (N ,)))", "(S (B (N a) (N b)) (, ,))")
-    assert scores["average_crossing"] == 0.0
-
-
 def test_tag_accuracy():
     reference = "(S (N a) (. .) (V b) (-LRB- -LRB-) (V c))"
     scores = score("(S (N a) (N .) (N b) (N -LRB-) (V c))", reference)
@@ -290,7 +267,7 @@ def test_deep_trees():
     other = tree.replace("(X (N a) (N a))", "(Y (N a) (N a))")
     scores = bracketing_scores([other], [tree])
     assert scores["f1"] == pytest.approx(100 * (depth - 1) / depth)
-    assert scores["unlabelled_f1"] == scores["no_crossing"] == 100.0
+    assert scores["unlabelled_f1"] == 100.0
 
 
 # === Errors ===

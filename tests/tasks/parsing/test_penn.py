@@ -62,31 +62,28 @@ def test_as_in_the_treebank(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("label", "plain", "with_functions"),
+    ("label", "plain"),
     [
-        ("NP-SBJ-1", "NP", "NP-SBJ"),
-        ("NP-SBJ", "NP", "NP-SBJ"),
-        ("NP=2", "NP", "NP"),
-        ("NP-SBJ=12", "NP", "NP-SBJ"),
-        ("WHNP-1", "WHNP", "WHNP"),
-        ("S-TPC-NOM-10", "S", "S-TPC-NOM"),
-        ("ADVP|PRT", "ADVP", "ADVP"),
-        ("ADVP-TMP|PRT-CLR", "ADVP", "ADVP-TMP-CLR"),
-        ("PRP$", "PRP$", "PRP$"),
-        ("-LRB-", "-LRB-", "-LRB-"),
-        ("-RRB-", "-RRB-", "-RRB-"),
-        ("-DFL-", "-DFL-", "-DFL-"),
-        ("=", "=", "="),
-        ("|", "|", "|"),
-        ("X", "X", "X"),
+        ("NP-SBJ-1", "NP"),
+        ("NP-SBJ", "NP"),
+        ("NP=2", "NP"),
+        ("NP-SBJ=12", "NP"),
+        ("WHNP-1", "WHNP"),
+        ("S-TPC-NOM-10", "S"),
+        ("ADVP|PRT", "ADVP"),
+        ("ADVP-TMP|PRT-CLR", "ADVP"),
+        ("PRP$", "PRP$"),
+        ("-LRB-", "-LRB-"),
+        ("-RRB-", "-RRB-"),
+        ("-DFL-", "-DFL-"),
+        ("=", "="),
+        ("|", "|"),
+        ("X", "X"),
     ],
 )
-def test_labels(tmp_path, label, plain, with_functions):
+def test_labels(tmp_path, label, plain):
     text = f"(TOP ({label} ({label} dog)))"
-    for label, functions in ((plain, False), (with_functions, True)):
-        assert read(tmp_path, text, keep_functions=functions) == [
-            f"(TOP ({label} ({label} dog)))"
-        ]
+    assert read(tmp_path, text) == [f"(TOP ({plain} ({plain} dog)))"]
 
 
 def test_same_label_twice_stays(tmp_path):
