@@ -37,8 +37,8 @@ TEXT_AND_TRAINING = [
     "sentencepiece>=0.2",
 ]
 TENSORFLOW = [f"tensorflow{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
-# Bulk translation.
-BEAM = ["apache-beam>=2.77,<3"]
+# Bulk work.
+BEAM = ["apache-beam>=2.77,<3", *COMMAND_LINE]
 GPU = [f"tensorflow[and-cuda]{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
 PLOT = ["matplotlib>=3.8"]
 TENSORBOARD = ["tensorboard"]
@@ -149,7 +149,6 @@ setup(
         "keras_transformer.tasks.parsing",
         "keras_transformer.text",
         "keras_transformer.train",
-        "keras_transformer.train.beam",
         "keras_transformer.train.data",
         "keras_transformer.train.fitting",
     ],
@@ -157,7 +156,6 @@ setup(
     # it, so that their import names cannot clash with other packages.
     package_dir={
         "keras_transformer.train": "train",
-        "keras_transformer.train.beam": "train/beam",
         "keras_transformer.train.data": "train/data",
         "keras_transformer.train.fitting": "train/fitting",
         "keras_transformer.export": "export",

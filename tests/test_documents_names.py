@@ -174,7 +174,9 @@ def test_flags_exist_and_accept_their_values(name):
             continue
         name = words[0].partition("=")[0]
         users = [c for c in ARGUMENTS if name in flags_of(c.split())]
-        others = OTHER_FLAGS.union(*map(flags_of_beam, beam_program._COMMANDS))
+        others = OTHER_FLAGS.union(
+            *map(flags_of_beam, ("prepare", "translate"))
+        )
         assert users or name in others, code
         if users and len(words) > 1:
             assert any(

@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
@@ -38,9 +37,9 @@ from keras_transformer.train.data.prepared import (
     SIDES,
     Prepared,
     is_prepared,
-    shard_paths,
     update_checksum,
     write_description,
+    write_shard,
 )
 from keras_transformer.train.strategy import check_one_worker
 from keras_transformer.train.training_run import TrainingRun
@@ -160,10 +159,7 @@ class Preparation:
         statistics, sizes, checksum = encoder.statistics, [], 0
         reading = progress(pairs, desc="tokenizing", total=pairs.total)
         for shard in encoder.shards(reading):
-            paths = shard_paths(folder, len(sizes))
-            for path, array in zip(paths, shard, strict=True):
-                with atomic_write(path) as partial:
-                    np.save(partial, array)
+            write_shard(folder, len(sizes), shard)
             sizes.append(shard.pairs)
             checksum = update_checksum(checksum, shard)
             _check_disk(folder, pairs.total / statistics.read)

@@ -1,20 +1,24 @@
-"""Bulk translation on Apache Beam, which needs the extra `beam`."""
+"""Work in bulk on Apache Beam, which needs the extra `beam`."""
 
 from typing import TYPE_CHECKING
 
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_transformer.beam.translating import Translate as Translate
-    from keras_transformer.beam.translating import Translated as Translated
-    from keras_transformer.beam.translating import (
+    from keras_transformer.beam.translate_transform import (
+        Translate as Translate,
+    )
+    from keras_transformer.beam.translate_transform import (
+        Translated as Translated,
+    )
+    from keras_transformer.beam.translate_transform import (
         TranslationHandler as TranslationHandler,
     )
 
 _PATHS = {
-    "Translate": "translating:Translate",
-    "Translated": "translating:Translated",
-    "TranslationHandler": "translating:TranslationHandler",
+    "Translate": "translate_transform:Translate",
+    "Translated": "translate_transform:Translated",
+    "TranslationHandler": "translate_transform:TranslationHandler",
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)

@@ -145,6 +145,7 @@ def open_translator(
     dtype: str | None = None,
     target_language: str | None = None,
     task: Task | None = None,
+    threads: int | None = None,
 ) -> BaseTranslator:
     """Opens a run, several runs, or an export, and returns its translator.
 
@@ -160,6 +161,8 @@ def open_translator(
         dtype: Of runs: of the weights and the computation. Default: float32.
         target_language: Of runs: as in `Run.open`.
         task: Of runs: as in `Translator`. Default: the run's.
+        threads: Of exports for LiteRT: of an operation if there is one worker.
+            Default: the number of cores.
 
     Raises:
         InputError: If a folder cannot be opened, or not so.
@@ -179,7 +182,7 @@ def open_translator(
     first = folders[0]
     if isinstance(first, LiteRTFolder):
         return litert.LiteRTTranslator.open(
-            first.path, search, num_translations
+            first.path, search, num_translations, threads
         )
     import_tensorflow_quietly()
     if isinstance(first, SavedModelFolder):

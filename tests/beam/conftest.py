@@ -1,8 +1,24 @@
 """Models for the tests of this folder."""
 
+import dataclasses
+import json
+
 import pytest
 
+from keras_transformer.beam import translate_transform
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.texts import Translation
+from keras_transformer.litert.folder import FORMAT
+
+# What the folder of an export says of itself.
+METADATA = {
+    "format": FORMAT,
+    **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), ""),
+    **dict.fromkeys(("pad_id", "bos_id", "eos_id"), 0),
+    **dict(largest_beam_size=4, num_translations=1, max_length=10),
+    **dict(attention_window=None, banned_ids=[]),
+    "search": dataclasses.asdict(BeamSearch()),
+}
 
 
 class FakeTranslator:
@@ -16,7 +32,7 @@ class FakeTranslator:
         self.sizes = []  # of what it was asked to translate
         self.is_lost = False
 
-    def translate(self, texts, workers):
+    def translate(self, texts, *, workers):
         self.sizes.append(len(texts))
         if self.is_lost or "device lost" in texts:
             self.is_lost |= len(texts) == 1
@@ -39,12 +55,12 @@ def fake(tmp_path, monkeypatch):
     """The folder of an export without a model, and its translators."""
     folder = tmp_path / "model"
     folder.mkdir()
-    (folder / "keras_transformer.json").touch()
+    (folder / "keras_transformer.json").write_text(json.dumps(METADATA))
     opened = []
 
-    def open(path, threads):
+    def open_translator(path, *, threads):
         opened.append(FakeTranslator(threads))
         return opened[-1]
 
-    monkeypatch.setattr("keras_transformer.litert.LiteRTTranslator.open", open)
+    monkeypatch.setattr(translate_transform, "open_translator", open_translator)
     return folder, opened

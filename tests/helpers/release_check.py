@@ -67,7 +67,7 @@ kt.export.save(translator, "exported/1")
     "beam": """
 import apache_beam
 from keras_transformer.beam import Translate
-from keras_transformer.beam import command
+from keras_transformer.beam import prepare_command, translate_command
 """,
     "litert": """
 import ai_edge_litert.interpreter, sentencepiece

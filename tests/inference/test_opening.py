@@ -204,6 +204,7 @@ def test_each_folder_has_its_translator(
         litert,
         search,
         None,
+        None,
     )
     cls, runs, *options = open_translator([run.path], checkpoint="7")
     assert cls is Translator

@@ -177,6 +177,13 @@ def _map_array(path: Path) -> np.ndarray:
     return array
 
 
+def write_shard(folder: Path, number: int, shard: TokenShard) -> None:
+    """Writes the arrays of a shard into a folder of `atomic_folder`."""
+    paths = shard_paths(folder, number)
+    for path, array in zip(paths, shard, strict=True):
+        np.save(path, array)
+
+
 def update_checksum(checksum: int, shard: TokenShard) -> int:
     """Returns the CRC-32 of all shards so far and of another one."""
     for array in shard:

@@ -1,15 +1,16 @@
 """The corpora that can be prepared on Beam: text files, also compressed."""
 
-import glob
 import itertools
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from apache_beam.io.filesystems import FileSystems
-
-from keras_transformer.beam.inputs import open_input
+from keras_transformer.beam.beam_files import (
+    find_inputs,
+    is_on_disk,
+    open_input,
+)
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.train.data.corpus import Corpus, open_corpus
@@ -18,7 +19,7 @@ from keras_transformer.train.data.text_files import LineFiles, TextFiles
 _COMPRESSED = (".gz", ".bz2", ".zst")
 
 
-def find_inputs(
+def find_corpus(
     names: Sequence[str], source: str | None, target: str | None
 ) -> tuple[Corpus, list[tuple[str, ...]]]:
     """Finds the files of a corpus.
@@ -46,43 +47,35 @@ def find_inputs(
                 f"{corpus.name}. Use `keras-transformer prepare`."
             )
         return corpus, [tuple(map(os.path.abspath, train.paths))]
-    matches = [_match(name) for name in names]
+    sides = []
+    for name in names:
+        check_on_disk(name, "--input")
+        sides.append([file.path for file in find_inputs(name)])
     corpus = Corpus(" ".join(names), {}, source, target)
-    paths = list(itertools.chain.from_iterable(matches))
+    paths = list(itertools.chain.from_iterable(sides))
     if all(_uncompressed(path).endswith(".tsv") for path in paths):
         return corpus, [(path,) for path in paths]
-    counts = [len(paths) for paths in matches]
+    counts = [len(side) for side in sides]
     if len(counts) != 2 or counts[0] != counts[1]:
         raise InputError(
             "The --input must be a folder, .tsv files with source, tab, target "
             "on each line, or as many files of the source as of the target; "
             "quote a pattern of several. Received: "
             + ", ".join(
-                f"{x} ({n})" for x, n in zip(names, counts, strict=True)
+                f"{name} ({count})"
+                for name, count in zip(names, counts, strict=True)
             )
         )
-    return corpus, list(zip(*matches, strict=True))
+    return corpus, list(zip(*sides, strict=True))
 
 
-def check_local(path: str, flag: str) -> None:
+def check_on_disk(path: str, flag: str) -> None:
     """Raises InputError for gs:// and other file systems of Beam."""
-    if FileSystems.get_scheme(path) is not None:
+    if not is_on_disk(path):
         raise InputError(
             f"The {flag} must be in a folder of a disk that all workers share. "
             f"Received: {path}"
         )
-
-
-def _match(pattern: str) -> list[str]:
-    check_local(pattern, "--input")
-    found = [pattern] if os.path.exists(pattern) else glob.glob(pattern)
-    files = [os.path.abspath(x) for x in sorted(found) if os.path.isfile(x)]
-    if not files:
-        raise InputError(
-            f"The --input must be text files. Received: {pattern}, which "
-            "matches none"
-        )
-    return files
 
 
 def open_files(

@@ -8,7 +8,7 @@ import zstandard
 from apache_beam.io.filesystem import BeamIOError
 
 import keras_transformer as kt
-from keras_transformer.beam.inputs import open_input
+from keras_transformer.beam.beam_files import open_input
 
 TEXT = b"".join(b"line %d, %d\n" % (i, i * i % 977) for i in range(2_000))
 COMPRESS = {

@@ -4,21 +4,16 @@ import itertools
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from keras_transformer import litert
-from keras_transformer.inference import saved_model
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.opening import open_translator, read_export
+from keras_transformer.inference.texts import BaseTranslator, Translation
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import (
-    available_cores,
-    import_tensorflow_quietly,
-)
+from keras_transformer.support.startup import available_cores
 from keras_transformer.text.text_arguments import read_text
 
 METRICS = "keras_transformer"
@@ -35,7 +30,7 @@ class Translated(NamedTuple):
     key: Any  # of the record; None for a text without one
     source: str | bytes  # as it was given
     text: str | None  # the best translation; None if there is an error
-    score: float | None  # log P / length penalty, likewise
+    score: float | None  # log P / length penalty; None if there is an error
     error: str | None  # why there is no translation; None if there is one
 
 
@@ -58,18 +53,18 @@ class Translate(beam.PTransform):
         batch_size: Texts that are sorted by length together and translated in
             batches of similar length; fewer make worse batches.
         threads: As of `TranslationHandler`.
-        share_model: Likewise.
+        share_model: As of `TranslationHandler`.
 
     Example:
 
     ```python
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = (
+        translated = (
             pipeline
             | beam.Create([("a", "I am a student."), ("b", "A dog.")])
             | kt.beam.Translate("models/en-de/1")
         )
-        found | beam.Map(lambda one: print(one.key, one.text, one.score))
+        translated | beam.Map(lambda x: print(x.key, x.text, x.score))
     ```
     """
 
@@ -86,7 +81,11 @@ class Translate(beam.PTransform):
         )
 
     def expand(self, texts: beam.PCollection) -> beam.PCollection:
-        return texts | beam.Map(_as_record) | RunInference(self._handler)
+        return texts | beam.Map(_with_key) | RunInference(self._handler)
+
+
+def _with_key(element: Any) -> tuple[Any, str | bytes]:
+    return (None, element) if isinstance(element, str | bytes) else element
 
 
 class TranslationHandler(ModelHandler):
@@ -122,47 +121,39 @@ class TranslationHandler(ModelHandler):
             large_model=share_model,
             env_vars=dict.fromkeys(_THREADS, str(threads)) if threads else {},
         )
-        path = Path(os.path.abspath(model))
-        if not litert.is_export(path):
-            # Workers that start later must not open a newer version.
-            path = saved_model.newest_version(path)
-        if path is None:
-            raise InputError(
-                "The model must be a SavedModel or a folder for LiteRT, which "
-                f"`keras-transformer export` writes. Received: {model}"
-            )
-        self.path = str(path)
+        # Workers that start later must not open a newer version.
+        self.path = str(read_export(os.path.abspath(model)).path)
         self._threads = threads
 
-    def load_model(self) -> "_Model":
-        return _Model(self.path, self._threads or available_cores())
+    def load_model(self) -> BaseTranslator:
+        return open_translator(self.path, threads=self._threads)
 
     def run_inference(
         self,
         batch: Sequence[tuple[Any, str | bytes]],
-        model: "_Model",
+        model: BaseTranslator,
         inference_args: dict[str, Any] | None = None,
     ) -> list[Translated]:
         start = time.monotonic()
-        found = model.translate([source for _, source in batch])
+        results = translate_or_explain(
+            model,
+            [source for _, source in batch],
+            self._threads or available_cores(),
+        )
         seconds = time.monotonic() - start
         records = []
-        for (key, source), one in zip(batch, found, strict=True):
-            if isinstance(one, str):
-                records.append(Translated(key, source, None, None, one))
+        for (key, source), result in zip(batch, results, strict=True):
+            if isinstance(result, str):
+                records.append(Translated(key, source, None, None, result))
             else:
-                record = Translated(
-                    key, source, one.texts[0], one.scores[0], None
-                )
-                records.append(record)
+                best = result.texts[0], result.scores[0]
+                records.append(Translated(key, source, *best, None))
+        translations = [x for x in results if isinstance(x, Translation)]
         counts = {
             "lines": len(records),
-            "characters": sum(_characters(one.source) for one in records),
-            "failed": sum(one.error is not None for one in records),
-            "at_length_limit": sum(
-                not isinstance(one, str) and one.at_length_limit
-                for one in found
-            ),
+            "characters": sum(_characters(source) for _, source in batch),
+            "failed": len(records) - len(translations),
+            "at_length_limit": sum(x.at_length_limit for x in translations),
         }
         for name, count in counts.items():
             Metrics.counter(METRICS, name).inc(count)
@@ -178,67 +169,55 @@ class TranslationHandler(ModelHandler):
         return METRICS
 
 
-class _Model:
-    """An opened export; of several processes, it may be in another one."""
-
-    def __init__(self, path: str, threads: int) -> None:
-        self._threads = threads
-        if litert.is_export(path):
-            self._translator = litert.LiteRTTranslator.open(
-                Path(path), threads=threads
-            )
-        else:
-            import_tensorflow_quietly()
-            self._translator = saved_model.SavedModelTranslator.open(path)
-
-    def translate(self, sources: list[str | bytes]) -> list[Translation | str]:
-        """Returns the translation of each text, or why it has none."""
-        found: list = [None] * len(sources)
-        texts = {}
-        for row, source in enumerate(sources):
-            try:
-                texts[row] = read_text(source, "text")
-            except InputError:
-                found[row] = "The text must be valid UTF-8."
-        translations = self._translate(list(texts.values()))
-        for row, one in zip(texts, translations, strict=True):
-            if isinstance(one, Translation) and one.source_truncated:
-                one = "The text is longer than the model reads."
-            found[row] = one
-        return found
-
-    def _translate(self, texts: list[str]) -> list[Translation | str]:
-        found = self._attempt(texts)
-        errors = [one for one in found if isinstance(one, Exception)]
-        if len(errors) == len(texts) > 1:
-            raise errors[0]
-        if 0 < len(errors) < len(texts):  # is it the texts, or the device?
-            works = (isinstance(one, Translation) for one in found)
-            text = next(itertools.compress(texts, works))
-            self._translator.translate([text], workers=1)
-        return [
-            f"{type(one).__name__}: {one}"
-            if isinstance(one, Exception)
-            else one
-            for one in found
-        ]
-
-    def _attempt(self, texts: list[str]) -> list[Translation | Exception]:
-        """Translates texts, and halves of them where the model fails."""
-        try:
-            return self._translator.translate(texts, workers=self._threads)
-        except Exception as error:
-            if len(texts) == 1:
-                return [error]
-        middle = len(texts) // 2
-        return self._attempt(texts[:middle]) + self._attempt(texts[middle:])
-
-
 def _characters(source: str | bytes) -> int:
     if isinstance(source, bytes):
         source = source.decode("utf-8", "replace")
     return len(source)
 
 
-def _as_record(given: Any) -> tuple:
-    return (None, given) if isinstance(given, str | bytes) else tuple(given)
+def translate_or_explain(
+    translator: BaseTranslator, sources: Sequence[str | bytes], workers: int
+) -> list[Translation | str]:
+    """Returns the translation of each source, or why it has none.
+
+    Raises the translator's error if it fails on all of several texts, or then
+    also on one that it has translated.
+    """
+    results: list = ["The text must be valid UTF-8."] * len(sources)
+    texts = {}
+    for row, source in enumerate(sources):
+        try:
+            texts[row] = read_text(source, "text")
+        except InputError:
+            continue
+    attempts = _translate_halves(translator, list(texts.values()), workers)
+    translated = [isinstance(x, Translation) for x in attempts]
+    if not any(translated) and len(attempts) > 1:
+        raise attempts[0]
+    if not all(translated) and any(translated):
+        # Is it the texts, or the device?
+        text = next(itertools.compress(texts.values(), translated))
+        translator.translate([text], workers=1)
+    for row, attempt in zip(texts, attempts, strict=True):
+        if isinstance(attempt, Exception):
+            attempt = f"{type(attempt).__name__}: {attempt}"
+        elif attempt.source_truncated:
+            attempt = "The text is longer than the model reads."
+        results[row] = attempt
+    return results
+
+
+def _translate_halves(
+    translator: BaseTranslator, texts: list[str], workers: int
+) -> list[Translation | Exception]:
+    """Translates texts, and halves of them where the translator fails."""
+    try:
+        return translator.translate(texts, workers=workers)
+    except Exception as error:
+        if len(texts) == 1:
+            return [error]
+    middle = len(texts) // 2
+    return [
+        *_translate_halves(translator, texts[:middle], workers),
+        *_translate_halves(translator, texts[middle:], workers),
+    ]

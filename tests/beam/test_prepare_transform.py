@@ -1,21 +1,23 @@
-"""Chunks, duplicates, and where shards end; test_command.py runs it all."""
+"""Chunks, duplicates, and where shards end."""
 
 import collections
 
+import numpy as np
 import pytest
 from corpora import write_lines, write_sides
 
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import read_json
-from keras_transformer.train.beam import preparing
-from keras_transformer.train.beam.preparing import (
+from keras_transformer.beam import prepare_transform
+from keras_transformer.beam.prepare_transform import (
+    count_pairs,
     find_duplicates,
     hash_pairs,
+    join_chunks,
     make_chunks,
-    plan_shards,
 )
+from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.encoding import Statistics
 
 PAIRS = [(f"{n % 5}", f"{n % 7}") for n in range(40)] + [("a", "b\tc")] * 3
 
@@ -23,7 +25,7 @@ PAIRS = [(f"{n % 5}", f"{n % 7}") for n in range(40)] + [("a", "b\tc")] * 3
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """Two corpora that follow one another."""
-    monkeypatch.setattr(preparing, "CHUNK", 8)
+    monkeypatch.setattr(prepare_transform, "CHUNK", 8)
     files = []
     for name, pairs in (("a", PAIRS[:20]), ("b", PAIRS[20:])):
         (tmp_path / name).mkdir()
@@ -90,35 +92,65 @@ def test_what_a_separator_could_confuse_is_not_equal(tmp_path):
     assert len(set(hashes)) == 5
 
 
+def write_chunk(folder, chunk, counts, batches):
+    """Writes a chunk whose texts have ids of which each is its batch."""
+    numbers = [number for number, lengths in batches for _ in lengths]
+    lengths = [x for _, lengths in batches for pair in lengths for x in pair]
+    arrays = {
+        "batches": np.array(numbers, np.int64),
+        "lengths": np.array(lengths, np.int64),
+        "ids": np.repeat(np.repeat(numbers, 2), lengths).astype(np.uint16),
+        "counts": np.array(counts),
+    }
+    path = folder / f"{chunk}.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+COUNTS = [3, 1, 2, 40, 50, 9, 0, 4, 5]
+OTHER_COUNTS = [2, 0, 1, 20, 30, 11, 1, 2, 3]
+
+
 def test_shards_end_where_a_batch_has_filled_them(tmp_path, monkeypatch):
     """Also if the pairs of a batch are in two chunks, or all were dropped."""
     monkeypatch.setattr(encoding, "SHARD_IDS", 100)
-    counts = [3, 1, 2, 40, 50, 9, 0, 4, 5]
-    other = [2, 0, 1, 20, 30, 11, 1, 2, 3]
-    chunks = [  # batch, first and last pair, ids
-        (1, other, [(1, 0, 4, 30), (2, 4, 5, 10), (4, 5, 6, 101)]),
-        (0, counts, [(0, 0, 7, 60), (1, 7, 9, 30)]),
-        (2, other, []),
-        (3, counts, [(5, 0, 2, 10)]),
+    chunks = [  # number of each batch, and lengths of both sides of its pairs
+        [(0, [(40, 20)]), (1, [(10, 5), (7, 8)])],
+        [(1, [(20, 10)]), (2, [(6, 4)]), (4, [(50, 51)])],
+        [],
+        [(5, [(3, 3), (2, 2)])],
     ]
-    assert list(plan_shards(chunks, tmp_path)) == [
-        (0, [(0, 0, 7), (0, 7, 9), (1, 0, 4)]),
-        (1, [(1, 4, 5), (1, 5, 6)]),
-        (2, [(3, 0, 2)]),
+    paths = [
+        write_chunk(tmp_path, chunk, COUNTS, batches)
+        for chunk, batches in enumerate(chunks)
     ]
-    totals = [sum(x) for x in zip(*(c[1] for c in chunks), strict=True)]
-    statistics = {
-        "pairs": totals[0],
-        "dropped_long": totals[1],
-        "dropped_empty": totals[2],
-        "source_tokens": totals[3],
-        "target_tokens": totals[4],
-        "longest": 11,
-    }
-    assert read_json(tmp_path / "plan.json") == {
-        "statistics": statistics,
-        "dropped": dict(language=2, duplicate=12, ratio=16),
-        "shards": [13, 2, 2],
-    }
+    shards = list(join_chunks(paths, np.uint16))
+    assert [np.unique(shard.ids).tolist() for shard in shards] == [
+        *([0, 1], [2, 4], [5])
+    ]
+    assert [np.diff(shard.offsets).tolist() for shard in shards] == [
+        [40, 20, 10, 5, 7, 8, 20, 10],
+        [6, 4, 50, 51],
+        [3, 3, 2, 2],
+    ]
+    assert all(shard.ids.dtype == np.uint16 for shard in shards)
     # A corpus has a shard.
-    assert list(plan_shards([(0, counts, [])], tmp_path)) == [(0, [])]
+    (shard,) = join_chunks(paths[2:3], np.uint16)
+    assert (shard.ids.size, shard.pairs) == (0, 0)
+
+
+def test_counts_of_chunks_are_added(tmp_path):
+    paths = [
+        write_chunk(tmp_path, chunk, counts, [])
+        for chunk, counts in enumerate([COUNTS, OTHER_COUNTS, OTHER_COUNTS])
+    ]
+    statistics, dropped = count_pairs(paths)
+    assert statistics == Statistics(
+        pairs=7,
+        dropped_long=1,
+        dropped_empty=4,
+        source_tokens=80,
+        target_tokens=110,
+        longest=11,
+    )
+    assert dropped == dict(language=2, duplicate=8, ratio=11)

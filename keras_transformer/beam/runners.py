@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
@@ -12,12 +13,27 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.direct.direct_runner import DirectRunner
 from apache_beam.runners.runner import PipelineResult, PipelineState
+from cyclopts import Parameter
 
 from keras_transformer.cli import terminal
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 
+# A flag of Beam, or its value.
+BeamFlags = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
+
 _STOPPED = "Start the same command again: it resumes with what is missing."
+
+
+def flags_of_beam() -> list[str]:
+    """Returns the names of Beam's flags, also of runners."""
+    names: list[str] = []
+    PipelineOptions([]).get_all_options(
+        add_extra_args_fn=lambda parser: names.extend(
+            parser._option_string_actions
+        )
+    )
+    return names
 
 
 def make_pipeline(arguments: Sequence[str]) -> beam.Pipeline:

@@ -6,7 +6,6 @@ with them its bytes, are the same whichever worker has it.
 
 import codecs
 import itertools
-import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,19 +13,18 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
-from keras_transformer.beam.inputs import open_input
-from keras_transformer.beam.translating import (
+from keras_transformer.beam.beam_files import create_file, open_input
+from keras_transformer.beam.translate_transform import (
     METRICS,
     Translated,
     TranslationHandler,
 )
-from keras_transformer.support.files import sync
 
 FAILED = ".failed"
 PARTIAL = ".partial"  # folder of what is not complete yet
 
 
-class Shard(NamedTuple):
+class LineShard(NamedTuple):
     """Successive lines of a file, or their translations."""
 
     name: str  # of the file it is written to, without suffix
@@ -53,17 +51,12 @@ class ReadShards(beam.DoFn):
         with open_input(path) as file:
             lines = enumerate(_read_lines(file), start=1)
             for index in itertools.count():
-                shard = Shard(f"{name}-{index:05d}", [])
-                for record in lines:
-                    shard.records.append(record)
-                    if len(shard) == self._size:
-                        break
-                if not shard.records:
+                records = list(itertools.islice(lines, self._size))
+                if not records:
                     return
-                written = FileSystems.join(
-                    self._output, shard.name + self._suffix
-                )
-                if FileSystems.exists(written):
+                shard = LineShard(f"{name}-{index:05d}", records)
+                written = shard.name + self._suffix
+                if FileSystems.exists(FileSystems.join(self._output, written)):
                     Metrics.counter(METRICS, "shards_skipped").inc()
                 else:
                     yield shard
@@ -83,12 +76,14 @@ class ShardHandler(TranslationHandler):
     def should_skip_batching(self) -> bool:
         return True
 
-    def get_num_bytes(self, batch: Shard) -> int:
+    def get_num_bytes(self, batch: LineShard) -> int:
         return super().get_num_bytes(batch.records)
 
-    def run_inference(self, batch: Shard, *arguments: Any) -> list[Shard]:
-        found = super().run_inference(batch.records, *arguments)
-        return [Shard(batch.name, found)]
+    def run_inference(
+        self, batch: LineShard, *arguments: Any
+    ) -> list[LineShard]:
+        records = super().run_inference(batch.records, *arguments)
+        return [LineShard(batch.name, records)]
 
 
 class WriteShard(beam.DoFn):
@@ -104,34 +99,28 @@ class WriteShard(beam.DoFn):
 
     def process(self, shard):
         failed = [
-            b"%d\t%b\t%b\n" % (one.key, _column(one.error), one.source)
-            for one in shard.records
-            if one.error
+            b"%d\t%b\t%b\n" % (record.key, _column(record.error), record.source)
+            for record in shard.records
+            if record.error
         ]
         translated = [
             b"%d\t%.4f\t%b\t%b\n"
-            % (one.key, one.score, _column(one.text), one.source)
-            for one in shard.records
-            if not one.error
+            % (record.key, record.score, _column(record.text), record.source)
+            for record in shard.records
+            if not record.error
         ]
-        earlier = FileSystems.join(self._output, shard.name + FAILED)
+        path = FileSystems.join(self._output, shard.name)
         if failed:
-            self._write(shard.name + FAILED, failed)
-        elif FileSystems.exists(earlier):  # of a worker that died then
-            FileSystems.delete([earlier])
+            self._write(path + FAILED, failed)
+        elif FileSystems.exists(path + FAILED):  # of a worker that died then
+            FileSystems.delete([path + FAILED])
         # The shard is complete when this file is there.
-        self._write(shard.name + self._suffix, translated)
+        self._write(path + self._suffix, translated)
 
-    def _write(self, name: str, lines: list[bytes]) -> None:
-        # Two workers may write the same shard.
-        partial = FileSystems.join(
-            self._output, PARTIAL, f"{uuid.uuid4().hex}-{name}"
-        )
-        with FileSystems.create(partial) as file:
+    def _write(self, path: str, lines: list[bytes]) -> None:
+        partial_folder = FileSystems.join(self._output, PARTIAL)
+        with create_file(path, partial_folder) as file:
             file.write(b"".join(lines))
-        if FileSystems.get_scheme(partial) is None:
-            sync(partial)
-        FileSystems.rename([partial], [FileSystems.join(self._output, name)])
 
 
 def _column(text: str) -> bytes:

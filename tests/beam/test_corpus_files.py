@@ -6,12 +6,12 @@ import gzip
 import pytest
 from corpora import PAIRS, write_lines, write_sides
 
+from keras_transformer.beam.corpus_files import find_corpus, open_files
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.beam.inputs import find_inputs, open_files
 
 
 def read(names, work, source=None, target=None):
-    corpus, parts = find_inputs(list(map(str, names)), source, target)
+    corpus, parts = find_corpus(list(map(str, names)), source, target)
     files = open_files(parts, work, source, target)
     return corpus, [pair for one in files for pair in one]
 
@@ -69,7 +69,7 @@ def test_tables_follow_one_another(tmp_path):
 def test_what_is_no_corpus_is_refused(tmp_path):
     def refuse(message, *names):
         with pytest.raises(InputError, match=message):
-            find_inputs([str(tmp_path / name) for name in names], "en", "de")
+            find_corpus([str(tmp_path / name) for name in names], "en", "de")
 
     for name in ("a.en", "b.en", "a.de"):
         write_lines(tmp_path / name, ["a"])
@@ -78,12 +78,12 @@ def test_what_is_no_corpus_is_refused(tmp_path):
     refuse(r"as many files .*\(1\), .*\(1\), ", "a.en", "b.en", "a.de")
     refuse(r"\.tsv files with source, tab, .*\?\.en \(2\)$", "?.en")
     with pytest.raises(InputError, match="that all workers share.*gs://a"):
-        find_inputs(["gs://a"], "en", "de")
+        find_corpus(["gs://a"], "en", "de")
     (tmp_path / "trees").mkdir()
     write_lines(tmp_path / "trees" / "train.mrg", ["(S a)"])
     with pytest.raises(InputError, match="On Beam, .* text files"):
-        find_inputs([str(tmp_path / "trees")], None, None)
+        find_corpus([str(tmp_path / "trees")], None, None)
     names = [str(tmp_path / name) for name in ("a.de", "a.en")]
-    _, parts = find_inputs(names, "en", "de")
+    _, parts = find_corpus(names, "en", "de")
     with pytest.raises(InputError, match="The source file comes first"):
         open_files(parts, tmp_path, "en", "de")

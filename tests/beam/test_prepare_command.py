@@ -10,9 +10,9 @@ from commands import Result, check_refused
 from corpora import write_lines, write_sides
 from ids import rows
 
+from keras_transformer.beam import prepare_transform
 from keras_transformer.beam.__main__ import main
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.beam import preparing
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.preparation import prepare
@@ -30,7 +30,7 @@ VALID = [("12 dog", "12 Hund"), ("", "leer")]
 @pytest.fixture
 def run(capsys, monkeypatch, tmp_path):
     """Runs the command, in small chunks, batches and shards."""
-    monkeypatch.setattr(preparing, "CHUNK", 70)
+    monkeypatch.setattr(prepare_transform, "CHUNK", 70)
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "SHARD_IDS", 1_000)
 
@@ -44,10 +44,7 @@ def run(capsys, monkeypatch, tmp_path):
             flag = f"--{name if kept else name.replace('_', '-')}"
             if value is not None:
                 flags.append(flag if value is True else f"{flag}={value}")
-        try:
-            code = main(["prepare", "--input", *map(str, inputs), *flags])
-        except SystemExit as error:
-            code = error.code
+        code = main(["prepare", "--input", *map(str, inputs), *flags])
         return Result(code, *capsys.readouterr())
 
     return run
@@ -157,11 +154,16 @@ def test_chunks_are_kept_when_it_is_started_again(
     options = dict(source="en", target="de", vocab_size=300)
     assert run(texts, **options, output=tmp_path / "expected").code == 0
 
+    encode, calls = Tokenizer.encode, []
+
     def stop(*arguments):
-        raise OSError("disk on fire")
+        calls.append(arguments)
+        if len(calls) % 5 == 0:  # a side of the third chunk
+            raise OSError("disk on fire")
+        return encode(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(preparing, "write_shard", stop)
+        patch.setattr(Tokenizer, "encode", stop)
         # What another job has left is removed.
         assert "5 chunks, 0 of" in run(texts, **options, max_ratio=2).out
         result = run(texts, **options)
@@ -170,20 +172,20 @@ def test_chunks_are_kept_when_it_is_started_again(
     check_refused(result, "disk on fire", "Start the same command again")
     assert not (tmp_path / "out").exists()
     (work,) = (tmp_path / ".partial-out").glob("work-*")
-    (work / "chunk-0000003.npz").unlink()
+    assert len(list(work.glob("chunk-*"))) == 2
     (work / "half").touch()
+    (tmp_path / ".partial-out" / "out" / "train-00007.ids.npy").touch()
+    calls.clear()
     with monkeypatch.context() as patch:
-        encoded = []
-        encode = Tokenizer.encode
         patch.setattr(
             Tokenizer,
             "encode",
-            lambda *given: encoded.append(given) or encode(*given),
+            lambda *arguments: calls.append(arguments) or encode(*arguments),
         )
         code, out, _ = run(texts, **options)
-    assert code == 0 and "5 chunks, 4 of them done earlier" in out
+    assert code == 0 and "5 chunks, 2 of them done earlier" in out
     assert "training with" not in out
-    assert len(encoded) == 2  # both sides of a chunk
+    assert len(calls) == 2 * 3  # both sides of the other chunks
     assert files(tmp_path / "out") == files(tmp_path / "expected")
     assert not (tmp_path / ".partial-out").exists()
 

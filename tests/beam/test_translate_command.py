@@ -1,20 +1,14 @@
 """`python -m keras_transformer.beam translate`, in this process."""
 
 import gzip
-import importlib
 import json
 import os
 
 import pytest
 from commands import Result, check_refused
 
-from keras_transformer.beam.__main__ import _COMMANDS, main
+from keras_transformer.beam.__main__ import main
 from keras_transformer.support.locks import locked
-
-
-def test_every_command_can_be_run():
-    for module in map(importlib.import_module, _COMMANDS.values()):
-        assert callable(module.add_arguments) and callable(module.run)
 
 
 @pytest.fixture
@@ -34,10 +28,7 @@ def run(capsys, tmp_path, fake):
         }
         options |= given
         flags = [f"--{name}={value}" for name, value in options.items()]
-        try:
-            code = main(["translate", *flags, *arguments])
-        except SystemExit as error:
-            code = error.code
+        code = main(["translate", *flags, *arguments])
         return Result(code, *capsys.readouterr())
 
     return run
@@ -92,7 +83,8 @@ def test_what_another_job_has_written_is_not_touched(run, tmp_path):
     before = files(output)
     result = run("--gzip", **{"lines-per-shard": 2})
     check_refused(result, "another job", "differs in lines_per_shard, gzip. ")
-    (tmp_path / "model" / "keras_transformer.json").write_text("{}")
+    metadata = tmp_path / "model" / "keras_transformer.json"
+    metadata.write_text(metadata.read_text() + " ")
     check_refused(run(), "another job, which differs in model. ")
     assert files(output) == before
     (output / "job.json").unlink()
@@ -151,7 +143,8 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
     [
         ("--lines-per-shards=2", "Did you mean --lines-per-shard?"),
         ("--runer=FlinkRunner", "Did you mean --runner?"),
-        ("--threads=0", "--threads: must be a positive integer. Received: 0"),
+        ("--threads=0", 'Invalid value "0" for --threads. Must be >= 1.'),
+        ("--threads=1.5", "must be an integer. Received: 1.5"),
         ("--xyz", "See python -m keras_transformer.beam translate --help."),
     ],
 )
@@ -162,12 +155,11 @@ def test_a_mistyped_flag_is_not_ignored(run, tmp_path, flag, message):
 
 
 def test_commands_are_listed(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "{prepare,translate}" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["translate", "--help"])
-    assert "--lines-per-shard N" in capsys.readouterr().out
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert "prepare" in out and "translate" in out
+    assert main(["translate", "--help"]) == 0
+    assert "--lines-per-shard INT" in capsys.readouterr().out
 
 
 def test_truncated_and_changed_input(run, tmp_path):

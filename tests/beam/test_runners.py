@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from keras_transformer.beam.running import make_pipeline, run_pipeline
+from keras_transformer.beam.runners import make_pipeline, run_pipeline
 from keras_transformer.support.errors import InputError
 
 

@@ -1,0 +1,119 @@
+"""Files on the file systems of Beam: a disk, or for example gs://."""
+
+import contextlib
+import os
+import uuid
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import zstandard
+from apache_beam.io.filesystem import (
+    BeamIOError,
+    CompressedFile,
+    FileMetadata,
+)
+from apache_beam.io.filesystems import FileSystems
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import sync
+
+
+def is_on_disk(path: str) -> bool:
+    """Returns whether a path has no scheme, such as gs://."""
+    return FileSystems.get_scheme(path) is None
+
+
+def absolute_path(path: str) -> str:
+    """Returns a path that is the same in every folder.
+
+    Raises:
+        InputError: If Beam does not know its file system.
+    """
+    if is_on_disk(path):
+        return os.path.abspath(path)
+    try:
+        FileSystems.get_filesystem(path)
+    except ValueError as error:
+        raise InputError(
+            "Files must be on a file system that Beam reads, some of them with "
+            f"its extras, such as apache-beam[gcp]. Received: {path}"
+        ) from error
+    return path
+
+
+def match_files(pattern: str) -> list[FileMetadata]:
+    """Returns the files that match a pattern, in the order of their names."""
+    (match,) = FileSystems.match([pattern])
+    return sorted(match.metadata_list, key=lambda file: file.path)
+
+
+def find_inputs(pattern: str) -> list[FileMetadata]:
+    """Returns the files of `--input`, in the order of their names.
+
+    Args:
+        pattern: A pattern of Beam, or the name of a file.
+
+    Raises:
+        InputError: If there are none, or it is a folder.
+    """
+    path = absolute_path(pattern)
+    if is_on_disk(path) and os.path.isdir(path):
+        raise InputError(
+            f"The --input must be text files. Received: {pattern}, a folder; "
+            "its files are 'FOLDER/*'"
+        )
+    if is_on_disk(path) and os.path.exists(path):  # perhaps with a [
+        return [FileSystems.get_filesystem(path).metadata(path)]
+    files = match_files(path)
+    if not files:
+        raise InputError(
+            f"The --input must be text files. Received: {pattern}, which "
+            "matches none"
+        )
+    return files
+
+
+@contextlib.contextmanager
+def open_input(path: str) -> Iterator[Any]:
+    """Opens a binary file for reading; its suffix decompresses it.
+
+    It must be read to its end: Beam takes a truncated file for a shorter one.
+
+    Raises:
+        InputError: If it is compressed, and damaged or truncated.
+    """
+    with FileSystems.open(path) as file:
+        if not isinstance(file, CompressedFile):
+            yield file
+            return
+        try:
+            yield file
+            # Private to Beam: a new one per member of the file.
+            if not file._decompressor.eof:
+                raise EOFError("it is truncated")
+        except BeamIOError:
+            raise
+        except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+            if getattr(error, "errno", None) is not None:
+                raise  # of the disk; bz2 has OSError without a number
+            raise InputError(
+                "A compressed file must be complete and of the type that its "
+                f"name says. Received: {path} ({error})"
+            ) from error
+
+
+@contextlib.contextmanager
+def create_file(path: str, partial_folder: str) -> Iterator[BinaryIO]:
+    """Opens a binary file for writing, which is at `path` when it is complete.
+
+    Several workers may write the same one: each writes a file of its own in
+    `partial_folder`. The suffix of `path` compresses it.
+    """
+    name = FileSystems.split(path)[1]
+    partial = FileSystems.join(partial_folder, f"{uuid.uuid4().hex}-{name}")
+    with FileSystems.create(partial) as file:
+        yield file
+    if is_on_disk(partial):
+        sync(partial)
+    FileSystems.rename([partial], [path])

@@ -1,0 +1,276 @@
+"""`prepare`: text files to a prepared corpus, with many workers."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import apache_beam as beam
+from cyclopts import Parameter
+
+from keras_transformer import __version__
+from keras_transformer.beam.corpus_files import (
+    check_on_disk,
+    find_corpus,
+    open_files,
+)
+from keras_transformer.beam.prepare_transform import (
+    CHUNK,
+    PairFilters,
+    TokenizeChunks,
+    chunk_path,
+    count_pairs,
+    join_chunks,
+    make_chunks,
+)
+from keras_transformer.beam.runners import (
+    BeamFlags,
+    make_pipeline,
+    run_pipeline,
+)
+from keras_transformer.cli.flags import (
+    Flag,
+    PositiveInteger,
+    SourceFlag,
+    TargetFlag,
+)
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, number_from
+from keras_transformer.support.files import (
+    atomic_folder,
+    check_free,
+    read_json,
+)
+from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.text import Tokenizer, Vocabulary, open_vocabulary
+from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.encoding import check_max_length, ids_dtype
+from keras_transformer.train.data.prepared import (
+    Prepared,
+    update_checksum,
+    write_description,
+    write_shard,
+)
+from keras_transformer.train.data.text_files import TextFiles
+from keras_transformer.train.recipe import Recipe
+
+
+def prepare(
+    *beam_flags: BeamFlags,
+    input: list[str],
+    output: str,
+    source: SourceFlag = None,
+    target: TargetFlag = None,
+    tokenizer: Annotated[
+        str | None, Parameter(show_default="train one")
+    ] = None,
+    preset: str = "small",
+    vocab_size: Annotated[
+        PositiveInteger | None, Parameter(show_default="the preset's")
+    ] = None,
+    max_length: Annotated[
+        PositiveInteger | None, Parameter(show_default="the preset's")
+    ] = None,
+    max_ratio: float | None = None,
+    language_columns: Flag = False,
+    deduplicate: Flag = False,
+) -> None:
+    """Prepare a large corpus for training, as `keras-transformer prepare` does.
+
+    A job that was stopped is resumed by the same command. Options that are not
+    listed are Beam's, such as --runner.
+
+    Args:
+        *beam_flags: Flags of Beam, and their values.
+        input: A folder of {train,valid,test}.LANGUAGE; .tsv files; or files of
+            source and of target: `'web-*.en.gz' 'web-*.de.gz'`.
+        output: New folder; every worker must find it there.
+        source: Language code of the source, e.g. en.
+        target: Language code of the target, e.g. de.
+        tokenizer: Use that of a run or a prepared corpus, or a
+            tokenizer.model.
+        preset: Its sizes are the defaults: tiny, small, base, big,
+            parsing-wsj; `keras-transformer presets` lists all.
+        vocab_size: Tokens of the tokenizer to train.
+        max_length: Drop pairs with more tokens on a side.
+        max_ratio: Drop pairs of which one side has more than so many times the
+            tokens of the other, counted with end tokens.
+        language_columns: Drop pairs unless columns 3 and 4 of the .tsv file
+            are --source and --target.
+        deduplicate: Keep only the first of equal pairs.
+    """
+    vocabulary = None
+    if tokenizer is not None:
+        if vocab_size is not None:
+            raise InputError(
+                "--vocab-size is for a new tokenizer, and --tokenizer has its "
+                "own. Leave out one of them. Received: --vocab-size "
+                f"{vocab_size}, --tokenizer {tokenizer}"
+            )
+        vocabulary = _open_vocabulary(tokenizer)
+    sizes = {"vocab_size": vocab_size, "max_length": max_length}
+    recipe = Recipe.from_preset(
+        preset, **{name: x for name, x in sizes.items() if x is not None}
+    )
+    check_max_length(recipe.max_length)
+    if language_columns and None in (source, target):
+        raise InputError(
+            "--language-columns needs the languages that are kept. Received: "
+            f"--source {source}, --target {target}"
+        )
+    if max_ratio is not None:
+        check_values(number_from(1, math.inf), max_ratio=max_ratio)
+    filters = PairFilters(
+        [source, target] if language_columns else [],
+        deduplicate,
+        recipe.max_length,
+        max_ratio,
+    )
+    corpus, paths = find_corpus(input, source, target)
+    if language_columns and len(paths[0]) != 1:
+        raise InputError(
+            "--language-columns is for .tsv files. Received: "
+            + " and ".join(paths[0])
+        )
+    check_on_disk(output, "--output")
+    folder = Path(output).resolve()
+    check_free(folder)
+
+    job = PreparationJob(corpus, paths, filters, vocabulary, recipe.vocab_size)
+    pipeline = make_pipeline(beam_flags)
+    with atomic_folder(folder, keep=job.name) as partial:
+        job.write(partial, pipeline)
+    statistics = Prepared.open(folder).statistics
+    print(f"train: {statistics.describe(recipe.max_length)}")
+    if filters.beyond_prepare:
+        dropped = read_json(folder / "prepared.json")["filters"]["dropped"]
+        print(f"dropped by other filters: {_describe(dropped)}")
+    print(
+        f"\nThe corpus is in {folder}. Next:\n  keras-transformer train "
+        f"{shlex.quote(output)} --preset {preset} --output runs/mine"
+    )
+
+
+def _describe(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _open_vocabulary(path: str) -> Vocabulary:
+    """Opens the tokenizer of a run or a prepared corpus, or its file."""
+    if os.path.isdir(path):
+        return open_vocabulary(path)
+    return Tokenizer.load(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparationJob:
+    """What is prepared, and how."""
+
+    corpus: Corpus
+    paths: Sequence[tuple[str, ...]]  # of the training split
+    filters: PairFilters
+    vocabulary: Vocabulary | None  # None: one of `vocab_size` is trained
+    vocab_size: int
+
+    @property
+    def name(self) -> str:
+        """The name of a work folder, which has the chunks of this job alone."""
+        stats = [(x, os.stat(x)) for pair in self.paths for x in pair]
+        content = (
+            __version__,
+            CHUNK,
+            self.vocabulary.digest if self.vocabulary else self.vocab_size,
+            dataclasses.astuple(self.filters),
+            [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats],
+        )
+        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return f"work-{digest[:16]}"
+
+    def write(self, folder: Path, pipeline: beam.Pipeline) -> None:
+        """Writes all files of the prepared corpus into a folder.
+
+        The work folder is beside it; what an earlier start has written there
+        is not done again.
+        """
+        corpus, filters = self.corpus, self.filters
+        work = folder.with_name(self.name)
+        work.mkdir(exist_ok=True)
+        others = [split for split in corpus.splits if split != "train"]
+        if others:
+            import_tensorflow_quietly()
+            from keras_transformer.train.preparation import write_texts
+        for split in others:
+            write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
+        files = open_files(self.paths, work, corpus.source, corpus.target)
+        chunks = make_chunks(files)
+        if not chunks:
+            raise InputError(
+                f"A corpus must have pairs. Received: {corpus.name}, which is "
+                "empty."
+            )
+        vocabulary = self.vocabulary or self._train_vocabulary(files, work)
+        vocabulary.save_files(folder)
+        paths = [chunk_path(work, chunk) for chunk in chunks]
+        read = sum(chunk.size for chunk in chunks)
+        done = sum(path.exists() for path in paths)
+        print(
+            f"tokenizing: {read:,} pairs in {len(chunks):,} chunks, {done:,} "
+            "of them done earlier",
+            flush=True,
+        )
+        transform = TokenizeChunks(folder, work, filters)
+        _ = pipeline | beam.Create(chunks) | transform
+        run_pipeline(pipeline)
+
+        statistics, dropped = count_pairs(paths)
+        if not statistics.pairs:
+            dropped |= {
+                "empty": statistics.dropped_empty,
+                "long": statistics.dropped_long,
+            }
+            raise InputError(
+                f"No pair is left to train on. Received: {read:,} pairs, of "
+                f"which are dropped: {_describe(dropped)}. Check the filters."
+            )
+        shards, checksum = [], 0
+        for shard in join_chunks(paths, ids_dtype(vocabulary)):
+            write_shard(folder, len(shards), shard)
+            shards.append(shard.pairs)
+            checksum = update_checksum(checksum, shard)
+        details: dict[str, Any] = {}
+        if filters.beyond_prepare:
+            details = dataclasses.asdict(filters) | {"dropped": dropped}
+            del details["max_length"]  # has a place of its own
+            details = {"filters": details}
+        write_description(
+            folder,
+            corpus,
+            vocabulary,
+            filters.max_length,
+            others,
+            statistics,
+            checksum,
+            shards,
+            **details,
+        )
+
+    def _train_vocabulary(
+        self, files: Sequence[TextFiles], work: Path
+    ) -> Vocabulary:
+        """Trains a tokenizer, unless an earlier start has written it."""
+        path = work / "tokenizer.model"
+        if path.exists():
+            return Tokenizer.load(path)
+        print(
+            f"tokenizer: training with {self.vocab_size:,} tokens", flush=True
+        )
+        pairs = itertools.chain.from_iterable(part.read() for part in files)
+        vocabulary = self.corpus.task.train_tokenizer(pairs, self.vocab_size)
+        vocabulary.save_files(work)
+        return vocabulary

@@ -1,0 +1,309 @@
+"""The pipeline that prepares a corpus: from chunks of texts to chunks of ids.
+
+Workers read what they need from the files, and write what they have done into
+a work folder; only numbers pass through the pipeline. A file there is complete,
+and the same whichever worker writes it, so that it is kept when the pipeline
+is started again. Neither TensorFlow nor Keras is imported here.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+
+from keras_transformer.beam.beam_files import create_file
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import open_vocabulary
+from keras_transformer.train.data import encoding
+from keras_transformer.train.data.encoding import (
+    Statistics,
+    TokenShard,
+    ids_dtype,
+    make_shard,
+)
+from keras_transformer.train.data.text_files import TextFiles
+
+# Pairs that a worker tokenizes at a time.
+CHUNK = 4_096
+# Reasons to drop a pair that `Statistics` does not count.
+REASONS = ("language", "duplicate", "ratio")
+
+
+@dataclasses.dataclass(frozen=True)
+class PairFilters:
+    """Which pairs are kept, tested in this order."""
+
+    languages: list[str]  # what columns 3 and 4 of a TSV file are; or empty
+    deduplicate: bool  # the first of equal pairs is kept
+    max_length: int  # of tokens with the end token, as in `prepare`
+    max_ratio: float | None  # of these, the longer side to the shorter one
+
+    @property
+    def beyond_prepare(self) -> bool:
+        """Whether there are others than those of `prepare`."""
+        others = self.languages, self.deduplicate, self.max_ratio is not None
+        return any(others)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """Successive pairs of the corpus."""
+
+    index: int
+    first: int  # number of the first pair in the corpus
+    size: int
+    files: TextFiles  # which start with that pair
+
+    def read(self, languages: list[str]) -> dict[int, tuple[str, str]]:
+        """Returns the pairs in these languages, by their row in the chunk.
+
+        Args:
+            languages: What columns 3 and 4 must be; empty: any.
+
+        Raises:
+            InputError: If a line is invalid, or the file has become shorter.
+        """
+        files = self.files
+        lines = files.columns(4) if languages else files.read()
+        pairs = list(itertools.islice(lines, self.size))
+        if len(pairs) < self.size:
+            raise InputError(
+                "A corpus must not change while it is prepared. Received: "
+                f"{files.name}, of which {self.size} lines from line "
+                f"{files.first_line} on have become {len(pairs)}"
+            )
+        return {
+            row: (source, target)
+            for row, (source, target, *tags) in enumerate(pairs)
+            if tags == languages
+        }
+
+
+def make_chunks(corpus_files: Iterable[TextFiles]) -> list[Chunk]:
+    """Returns the chunks of files that follow one another."""
+    chunks: list[Chunk] = []
+    first = 0
+    for files in corpus_files:
+        for part, size in files.parts(CHUNK):
+            chunks.append(Chunk(len(chunks), first, size, part))
+            first += size
+    return chunks
+
+
+class TokenizeChunks(beam.PTransform):
+    """Writes the ids of each chunk into a file at `chunk_path`.
+
+    Args:
+        vocabulary: The folder of the tokenizer.
+        work: The work folder.
+        filters: Which pairs are kept.
+    """
+
+    def __init__(
+        self, vocabulary: Path, work: Path, filters: PairFilters
+    ) -> None:
+        super().__init__()
+        self._filters = filters
+        self._tokenize = _TokenizeChunk(vocabulary, work, filters)
+
+    def expand(self, chunks: beam.PCollection) -> beam.PCollection:
+        chunks |= "Spread chunks" >> beam.Reshuffle()
+        keyed = chunks | beam.WithKeys(lambda chunk: chunk.index)
+        parts = {"chunks": keyed}
+        if self._filters.deduplicate:
+            parts["duplicates"] = (
+                chunks
+                | beam.FlatMap(hash_pairs, self._filters.languages)
+                | "Group equal hashes" >> beam.GroupByKey()
+                | beam.FlatMapTuple(find_duplicates)
+            )
+        return (
+            parts
+            | beam.CoGroupByKey()
+            | beam.Values()
+            | beam.ParDo(self._tokenize)
+        )
+
+
+# === Duplicates ===
+
+
+def hash_pairs(
+    chunk: Chunk, languages: list[str]
+) -> Iterator[tuple[int, tuple[int, np.ndarray, np.ndarray]]]:
+    """Hashes the pairs of a chunk, grouped by the first byte of the hashes.
+
+    Args:
+        chunk: The chunk, with n pairs in these languages.
+        languages: As of `Chunk.read`.
+
+    Yields:
+        A first byte; and with it the index of the chunk, the rows of the k
+        pairs whose hashes start with it, int32 `[k]`, and these, S16 `[k]`.
+    """
+    pairs = chunk.read(languages)
+    rows = np.array(list(pairs), np.int32)
+    # No text has a line end.
+    digests = b"".join(
+        hashlib.blake2b("\n".join(pair).encode(), digest_size=16).digest()
+        for pair in pairs.values()
+    )
+    hashes = np.frombuffer(digests, "S16")
+    first_bytes = np.frombuffer(digests, np.uint8)[::16]
+    for first in np.unique(first_bytes):
+        selected = first_bytes == first
+        yield int(first), (chunk.index, rows[selected], hashes[selected])
+
+
+def find_duplicates(
+    first: int, hashed: Iterable[tuple[int, np.ndarray, np.ndarray]]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Finds all but the first pair with each hash.
+
+    Args:
+        first: The byte that the hashes start with.
+        hashed: What `hash_pairs` has yielded with it, in any order.
+
+    Yields:
+        The index of a chunk, and the rows of its duplicates, int32 `[k]`.
+    """
+    del first
+    in_order = sorted(hashed, key=lambda of_chunk: of_chunk[0])
+    hashes = np.concatenate([hashes for _, _, hashes in in_order])
+    is_duplicate = np.ones(hashes.size, bool)
+    is_duplicate[np.unique(hashes, return_index=True)[1]] = False
+    for index, rows, _ in in_order:
+        selected, is_duplicate = np.split(is_duplicate, [rows.size])
+        if selected.any():
+            yield index, rows[selected]
+
+
+# === Tokens ===
+
+
+class _TokenizeChunk(beam.DoFn):
+    """Writes the ids of a chunk, unless an earlier start has done so."""
+
+    def __init__(
+        self, vocabulary: Path, work: Path, filters: PairFilters
+    ) -> None:
+        self._vocabulary, self._work = vocabulary, work
+        self._filters = filters
+
+    def setup(self) -> None:
+        self._tokenizer = open_vocabulary(self._vocabulary)
+
+    def process(self, element):
+        (chunk,) = element["chunks"]
+        duplicates = itertools.chain(*element.get("duplicates", ()))
+        path = chunk_path(self._work, chunk)
+        if not path.exists():
+            arrays = self._arrays(chunk, duplicates)
+            with create_file(str(path), str(self._work)) as file:
+                np.savez(file, **arrays)
+
+    def _arrays(
+        self, chunk: Chunk, duplicates: Iterable[int]
+    ) -> dict[str, np.ndarray]:
+        """Returns what is kept of a chunk.
+
+        Of k pairs that are kept: `ids` of source, target, source, ...;
+        `lengths` of these, `[2 * k]`; `batches` of `prepare` that they belong
+        to, `[k]`. And `counts`: the fields of `Statistics`, and the number of
+        pairs dropped for each of `REASONS`.
+        """
+        filters, tokenizer = self._filters, self._tokenizer
+        pairs = chunk.read(filters.languages)
+        dropped = [chunk.size - len(pairs), 0]
+        for row in duplicates:
+            del pairs[row]
+            dropped[1] += 1
+        sides = list(zip(*pairs.values(), strict=True)) or [(), ()]
+        encoded = zip(
+            tokenizer.source.encode(sides[0]),
+            tokenizer.target.encode(sides[1]),
+            strict=True,
+        )
+        rows = list(itertools.chain.from_iterable(encoded))
+        lengths = np.array(list(map(len, rows)), np.int64)
+        ids = itertools.chain.from_iterable(rows)
+        ids = np.fromiter(ids, ids_dtype(tokenizer), lengths.sum())
+        statistics = Statistics()
+        keep = statistics.count(lengths, filters.max_length, filters.max_ratio)
+        dropped.append(len(pairs) - statistics.read)
+        keep_texts = np.repeat(keep, 2)
+        numbers = chunk.first + np.array(list(pairs), np.int64)
+        return {
+            "batches": numbers[keep] // encoding.BATCH,
+            "ids": ids[np.repeat(keep_texts, lengths)],
+            "lengths": lengths[keep_texts],
+            "counts": np.array([*dataclasses.astuple(statistics), *dropped]),
+        }
+
+
+def chunk_path(work: Path, chunk: Chunk) -> Path:
+    """Returns the path of a chunk that is tokenized."""
+    return work / f"chunk-{chunk.index:07d}.npz"
+
+
+# === Shards ===
+
+
+def count_pairs(paths: Iterable[Path]) -> tuple[Statistics, dict[str, int]]:
+    """Returns statistics of tokenized chunks, and the counts of `REASONS`."""
+    counts = []
+    for path in paths:
+        with np.load(path) as arrays:
+            counts.append(arrays["counts"])
+    names = [field.name for field in dataclasses.fields(Statistics)]
+    totals = dict(
+        zip([*names, *REASONS], np.sum(counts, axis=0).tolist(), strict=True)
+    )
+    totals["longest"] = int(np.max(counts, axis=0)[names.index("longest")])
+    dropped = {reason: totals.pop(reason) for reason in REASONS}
+    return Statistics(**totals), dropped
+
+
+def join_chunks(paths: Iterable[Path], dtype: Any) -> Iterator[TokenShard]:
+    """Yields the shards that `prepare` makes of the pairs of tokenized chunks.
+
+    A shard ends after the first batch with which it has enough ids. There is at
+    least one.
+
+    Args:
+        paths: Of the chunks, in their order.
+        dtype: Of the ids.
+    """
+    ids: list[np.ndarray] = []
+    lengths: list[np.ndarray] = []
+    size, last_batch = 0, None
+    for path in paths:
+        for batch, batch_ids, batch_lengths in _read_batches(path):
+            if size >= encoding.SHARD_IDS and batch != last_batch:
+                yield make_shard(ids, lengths, dtype)
+                ids, lengths, size = [], [], 0
+            ids.append(batch_ids)
+            lengths.append(batch_lengths)
+            size += batch_ids.size
+            last_batch = batch
+    yield make_shard(ids, lengths, dtype)
+
+
+def _read_batches(path: Path) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yields number, ids and lengths of each batch with pairs of a chunk."""
+    with np.load(path) as arrays:
+        batches, lengths = arrays["batches"], arrays["lengths"]
+        starts = np.flatnonzero(np.diff(batches, prepend=-1))
+        offsets = np.cumsum([0, *lengths])[2 * starts]
+        parts: Sequence = (
+            batches[starts],
+            np.split(arrays["ids"], offsets[1:]),
+            np.split(lengths, 2 * starts[1:]),
+        )
+    # A chunk without pairs has no batches, but `split` returns an array.
+    yield from zip(*parts, strict=False)

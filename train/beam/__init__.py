@@ -1,1 +1,0 @@
-"""Preparing a corpus on Apache Beam, which needs the extra `beam`."""
