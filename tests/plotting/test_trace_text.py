@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from search_tables import table_of
 from tracing_fixtures import TABLE, TableTranslator
 
@@ -15,8 +16,13 @@ def traced(max_length=4, table=TABLE):
     return trace(translator, "a | b", num_tokens=2)
 
 
-def test_text_for_a_terminal():
-    text = str(traced())
+@pytest.fixture(scope="module")
+def found():
+    return traced()
+
+
+def test_text_for_a_terminal(found):
+    text = str(found)
     lines = text.splitlines()
     assert lines[:7] == [
         "Source: a | b",
@@ -55,14 +61,13 @@ def test_text_for_a_terminal():
     ]
 
 
-def test_a_terminal_gets_no_control_characters():
-    found = traced()
+def test_a_terminal_gets_no_control_characters(found):
     colored = type(found)("\x1b[31ma\nb", ["a"], found.greedy, found.beam)
     assert str(colored).startswith("Source: \\x1b[31ma\\nb\n")
 
 
-def test_why_a_search_ended():
-    text = str(traced())
+def test_why_a_search_ended(found):
+    text = str(found)
     assert "Ended with the end token." in text
     assert "Ended after 3 steps: no live hypothesis can score better" in text
     text = str(traced(2, table_of(a=-0.1, aa=-0.1, a_=-5.0)))

@@ -2,16 +2,8 @@
 
 import pytest
 from browser import open_page
-from tracing_fixtures import TABLE, TableTranslator
 
 import keras_transformer as kt
-from keras_transformer.plotting.tracing import trace
-
-
-@pytest.fixture(scope="module")
-def found():
-    search = kt.BeamSearch(beam_size=2, alpha=1.0)
-    return trace(TableTranslator(TABLE, search, 4), "<b>&")
 
 
 @pytest.fixture(scope="module")

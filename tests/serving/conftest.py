@@ -8,20 +8,20 @@ from web_server import served
 import keras_transformer as kt
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def several(translator):
     return kt.Translator(
         translator.model, translator.tokenizer, num_translations=3
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def address(several):
     with served(several) as address:
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def without_model(several):
     """Makes what translates without a model to look into, as an export."""
     names = ("task", "search", "num_translations", "translate")
@@ -31,7 +31,7 @@ def without_model(several):
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runtime(without_model):
     with served(without_model((None, None))) as address:
         yield address
