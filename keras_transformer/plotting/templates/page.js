@@ -9,7 +9,7 @@ function made(name, className, text) {
   return element;
 }
 
-// Makes one of some elements the only one that the Tab key reaches.
+// Lets the Tab key reach a single one of some elements.
 function reachOnly(elements, chosen) {
-  for (const one of elements) one.tabIndex = one === chosen ? 0 : -1;
+  for (const element of elements) element.tabIndex = element === chosen ? 0 : -1;
 }
