@@ -1,19 +1,21 @@
-"""What weights of each format are stored in.
+"""The formats, and what weights of each are stored in.
 
 Without TensorFlow: the command line has it in its help.
 """
 
-# How far the log-probabilities of a text may be from the model's, per token.
+_CTRANSLATE2 = {
+    "float32": 1e-3,
+    "float16": 0.02,
+    "bfloat16": 0.2,
+    "int16": 0.05,
+    "int8": 0.3,
+}
+# How far the log-probability of a text may be from the model's, per token.
 TOLERANCES = {
     "litert": {"float32": 1e-4, "float16": 0.02, "int8": 0.5},
+    "ctranslate2": _CTRANSLATE2,
+    "argos": _CTRANSLATE2,
     "huggingface": {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.2},
-    "ctranslate2": {
-        "float32": 1e-3,
-        "float16": 0.02,
-        "bfloat16": 0.2,
-        "int16": 0.05,
-        "int8": 0.3,
-    },
 }
 DTYPES = {
     "saved-model": ("float32", "bfloat16", "float16"),

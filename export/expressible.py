@@ -1,6 +1,6 @@
 """What other systems compute: models that their configuration describes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from keras.layers import Dense, LayerNormalization
@@ -20,39 +20,6 @@ from keras_transformer.layers import (
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 
-_LAYER = dict(
-    self_attention=MultiHeadAttention,
-    self_attention_norm=Residual,
-    feed_forward=FeedForward,
-    feed_forward_norm=Residual,
-)
-# The class of each part that has weights, by its attribute.
-_PARTS = {
-    Transformer: dict(
-        embedding=TiedEmbedding,
-        target_embedding=TiedEmbedding,
-        output_embedding=TiedEmbedding,
-        encoder=Encoder,
-        decoder=Decoder,
-    ),
-    Encoder: dict(layers=EncoderLayer, final_norm=LayerNormalization),
-    Decoder: dict(layers=DecoderLayer, final_norm=LayerNormalization),
-    EncoderLayer: _LAYER,
-    DecoderLayer: dict(
-        _LAYER,
-        cross_attention=MultiHeadAttention,
-        cross_attention_norm=Residual,
-    ),
-    MultiHeadAttention: dict(
-        query_projection=Dense,
-        key_projection=Dense,
-        value_projection=Dense,
-        output_projection=Dense,
-    ),
-    FeedForward: dict(inner=Dense, outer=Dense),
-    Residual: dict(norm=LayerNormalization),
-}
-
 
 def check_expressible(
     translator: Translator, system: str, needs: str, problems: Iterable[str]
@@ -66,38 +33,64 @@ def check_expressible(
             restricted attention: the end of a sentence.
         problems: What it cannot express: names and values.
     """
-    found, config = list(problems), translator.model.config
+    config, problems = translator.model.config, list(problems)
     if config.attention_window is not None:
-        found.insert(0, f"attention_window={config.attention_window}")
+        problems.insert(0, f"attention_window={config.attention_window}")
     if not translator.task.targets_are_text:
-        found.insert(0, f"a model for {translator.task.name}")
+        problems.insert(0, f"a model for {translator.task.name}")
     if len(translator.models) > 1:
         count = len(translator.models)
-        found.insert(0, f"{count} models: LiteRT has ensembles too")
-    if found:
+        problems.insert(0, f"{count} models: LiteRT has ensembles too")
+    if problems:
         raise InputError(
             f"{system} runs one model that translates, without restricted "
             f"attention and {needs}. Export a SavedModel instead. Received: "
-            + ", ".join(found)
+            + ", ".join(problems)
         )
-    _check(translator.model, Transformer, system)
-
-
-def _check(part: Any, kind: type, system: str) -> None:
-    """Raises InputError unless a part, and its parts, are the library's own."""
-    if type(part) is not kind or (kind is Dense and not is_plain_dense(part)):
-        what = type(part).__name__
-        if kind not in (type(part), Dense):
-            what += f" in place of {kind.__name__}"
+    for part, expected in _parts(translator.model):
+        is_own = type(part) is expected
+        if is_own and (expected is not Dense or is_plain_dense(part)):
+            continue
+        received = type(part).__name__
+        if not is_own and expected is not Dense:
+            received += f" in place of {expected.__name__}"
         raise InputError(
             f"{system} computes only what the configuration says: no layers "
             "that are subclasses, are quantized or have LoRA. Export a "
             "SavedModel instead, or quantize with the `dtype` of this export. "
-            f"Received: {part.path}, {what}"
+            f"Received: {part.path}, {received}"
         )
-    for name, kind_of_child in _PARTS.get(kind, {}).items():
-        children = getattr(part, name)
-        if not isinstance(children, list):
-            children = [] if children is None else [children]
-        for child in children:
-            _check(child, kind_of_child, system)
+
+
+def _parts(model: Transformer) -> Iterator[tuple[Any, type]]:
+    """Yields all that has weights, a part before its own parts; its class."""
+    yield model, Transformer
+    yield model.embedding, TiedEmbedding
+    yield model.target_embedding, TiedEmbedding
+    yield model.output_embedding, TiedEmbedding
+    for stack, of_stack, of_layer in (
+        (model.encoder, Encoder, EncoderLayer),
+        (model.decoder, Decoder, DecoderLayer),
+    ):
+        yield stack, of_stack
+        if stack.final_norm is not None:
+            yield stack.final_norm, LayerNormalization
+        for layer in stack.layers:
+            yield layer, of_layer
+            attentions = [layer.self_attention]
+            residuals = [layer.self_attention_norm, layer.feed_forward_norm]
+            if of_layer is DecoderLayer:
+                attentions.append(layer.cross_attention)
+                residuals.append(layer.cross_attention_norm)
+            for attention in attentions:
+                yield attention, MultiHeadAttention
+                yield attention.query_projection, Dense
+                yield attention.key_projection, Dense
+                yield attention.value_projection, Dense
+                yield attention.output_projection, Dense
+            yield layer.feed_forward, FeedForward
+            yield layer.feed_forward.inner, Dense
+            yield layer.feed_forward.outer, Dense
+            for residual in residuals:
+                yield residual, Residual
+                yield residual.norm, LayerNormalization

@@ -6,9 +6,9 @@ values of cross-attention.
 """
 
 import collections
-import functools
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +18,24 @@ from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
-from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.export.expressible import check_expressible
+from keras_transformer.export.verification import check_scores
 from keras_transformer.export.writing import (
-    PROBES,
-    check_weights,
-    describe,
+    check_dtype,
     language_tokens,
     power_of_length,
-    refuse_taken,
-    write_about,
+    write_export,
 )
+from keras_transformer.inference.texts import Score
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.model import Transformer
-from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.files import atomic_folder, check_new
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import Vocabulary
 from keras_transformer.weights import named_weights
 
-_TOLERANCES = TOLERANCES["ctranslate2"]
 # CTranslate2 reads as many tokens of a source unless it is told otherwise.
-_POSITIONS = 1024
+POSITIONS = 1024
 
 
 def save_ctranslate2(
@@ -55,11 +50,11 @@ def save_ctranslate2(
     with metadata, and a README with the lines of Python that translate. The
     package ctranslate2 is needed: the extra `[ctranslate2]`.
 
-    The folder is written beside `path`, loaded with CTranslate2, and moved to
-    `path` only if its log-probabilities of given texts are those of the
-    model: for each text to 0.001 per token, on average over its tokens, with
-    float32; to 0.02 with float16, 0.2 with bfloat16, 0.05 with int16 and 0.3
-    with int8. If the model computes in another dtype, the wider one counts.
+    Before the folder is moved to `path`, CTranslate2 loads it: its
+    log-probabilities of given texts must be those of the model, to 0.001 per
+    token with float32, 0.02 with float16, 0.2 with bfloat16, 0.05 with int16
+    and 0.3 with int8. If the model computes in another dtype, the wider one
+    counts.
 
     Args:
         translator: What to save. Its search is what the README proposes.
@@ -82,28 +77,117 @@ def save_ctranslate2(
     """
     with explain_missing_packages():
         import ctranslate2
-    path = Path(path)
-    check_new(path)
-    check_values(one_of(*_TOLERANCES), dtype=dtype)
-    check_weights(translator)
-    about = {
-        **describe(translator),
-        "ctranslate2": ctranslate2.__version__,
-        "dtype": dtype,
-    }
-    refuse_taken("metadata", metadata, about)
+    check_dtype("ctranslate2", dtype)
+    check_supported(translator)
+    tokenizer = translator.tokenizer
+
+    def write(folder: Path) -> dict[str, Any]:
+        write_model(translator, dtype, folder)
+        tokenizer.save_files(folder)
+        return {}
+
+    def verify(folder: Path) -> None:
+        check_model(folder, translator, dtype, split(tokenizer.source))
+
+    described = {"ctranslate2": ctranslate2.__version__, "dtype": dtype}
+    readme = "ctranslate2.md", _readme_values(translator)
+    return write_export(
+        translator, path, write, verify, described, metadata, readme
+    )
+
+
+def check_supported(translator: Translator) -> None:
+    """Raises InputError unless CTranslate2 computes what the model does."""
+    config = translator.model.config
+    problems = []
+    if config.d_k != config.d_v:
+        problems = [f"d_k={config.d_k}, d_v={config.d_v}"]
+    check_expressible(translator, "CTranslate2", "with d_k = d_v", problems)
+
+
+def _readme_values(translator: Translator) -> dict[str, Any]:
+    search = converted(translator.search, BeamSearch)
+    tokenizer, pipeline = translator.tokenizer, translator.pipeline
+    banned = tokenizer.target.pieces(pipeline.special_ids["banned_ids"])
+    has_table = "source.spm" in tokenizer.files()
+    has_end = tokenizer.source_eos_id == tokenizer.eos_id
+    return dict(
+        source="source.spm" if has_table else "tokenizer.model",
+        target="target.spm" if has_table else "tokenizer.model",
+        add_language=_add_language(tokenizer),
+        end="gets its end token from CTranslate2"
+        if has_end
+        else "has no end token",
+        beam_size=search.beam_size,
+        formula=search.formula,
+        length_penalty=power_of_length(search),
+        banned=[[piece] for piece in banned],
+        max_length=pipeline.max_length,
+        max_input_length=pipeline.max_length - (not has_end),
+        max_decoding_length=pipeline.max_length - 1,
+    )
+
+
+def _add_language(vocabulary: Vocabulary) -> str:
+    """Returns the line of the README's program that adds a language token."""
+    tokens = language_tokens(vocabulary)
+    if not tokens:
+        return ""
+    token = vocabulary.language_token or tokens[0]
+    others = f"  # one of {len(tokens)} languages" if len(tokens) > 1 else ""
+    return f'\npieces = [["{token}", *row] for row in pieces]{others}'
+
+
+# === Verification ===
+
+SplitTexts = Callable[[Sequence[str]], list[list[str]]]  # texts to pieces
+
+
+def split(vocabulary: Vocabulary) -> SplitTexts:
+    """Returns the function that splits texts as a vocabulary does."""
+    return lambda texts: list(map(vocabulary.pieces, vocabulary.encode(texts)))
+
+
+def check_model(
+    folder: Path, translator: Translator, dtype: str, split_sources: SplitTexts
+) -> None:
+    """Raises RuntimeError unless CTranslate2 loads the translator's model.
+
+    Args:
+        folder: What CTranslate2 loads.
+        translator: The translator.
+        dtype: What the weights are stored in.
+        split_sources: Splits sources, to which CTranslate2 adds end tokens.
+    """
+    import ctranslate2
+
+    # Not every processor computes in every dtype.
+    loaded = ctranslate2.Translator(str(folder), compute_type="float32")
+    split_targets = split(translator.tokenizer.target)
+
+    def score(sources: list[str], targets: list[str]) -> list[Score]:
+        results = loaded.score_batch(
+            split_sources(sources), split_targets(targets)
+        )
+        log_probs = [result.log_probs for result in results]
+        return [
+            Score(sum(x), sum(x), math.exp(-sum(x) / len(x))) for x in log_probs
+        ]
+
+    check_scores(score, translator, "ctranslate2", dtype)
+
+
+# === The model ===
+
+
+def write_model(translator: Translator, dtype: str, folder: Path) -> None:
+    """Writes the files that CTranslate2 loads."""
     specification = _specification(translator)
     if dtype == "bfloat16":
         _store_in_bfloat16(specification)
     specification.validate()
     specification.optimize(dtype)
-    with atomic_folder(path) as partial:
-        specification.save(str(partial))
-        translator.tokenizer.save_files(partial)
-        about |= metadata or {}
-        write_about(partial, about, "ctranslate2.md", **_values(translator))
-        _verify(partial, translator, dtype)
-    return path
+    specification.save(str(folder))
 
 
 def _specification(translator: Translator) -> Any:
@@ -111,10 +195,6 @@ def _specification(translator: Translator) -> Any:
     from ctranslate2.specs import common_spec, transformer_spec
 
     model, config = translator.model, translator.model.config
-    problems = []
-    if config.d_k != config.d_v:
-        problems = [f"d_k={config.d_k}, d_v={config.d_v}"]
-    check_expressible(translator, "CTranslate2", "with d_k = d_v", problems)
     activations = common_spec.Activation
     activation = dict(
         relu=activations.RELU, swish=activations.SWISH, gelu=activations.GELU
@@ -161,23 +241,17 @@ def _specification(translator: Translator) -> Any:
 
 def _set_weights(specification: Any, model: Transformer) -> None:
     """Sets all weights but the embeddings, which may be tied."""
+    from ctranslate2.specs import model_spec
+
     weights, joined = named_weights(model), collections.defaultdict(list)
     for name, theirs in weight_names(model.config, "ctranslate2").items():
         if not name.endswith("embeddings"):
             joined[theirs].append(_array(weights[name]))
     for theirs, values in joined.items():
-        *path, leaf = theirs.split("/")
-        part = functools.reduce(_part, path, specification)
+        part, _, leaf = theirs.rpartition("/")
         # Vectors stay as they are.
-        setattr(part, leaf, np.concatenate(values, axis=-1).T.copy())
-
-
-def _part(specification: Any, name: str) -> Any:
-    """Returns a part by its name; `layer_0` may be the first of `layer`."""
-    if hasattr(specification, name):
-        return getattr(specification, name)
-    name, _, index = name.rpartition("_")
-    return getattr(specification, name)[int(index)]
+        value = np.concatenate(values, axis=-1).T.copy()
+        setattr(model_spec.index_spec(specification, part), leaf, value)
 
 
 def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
@@ -185,7 +259,7 @@ def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
     # limits too, for callers who do not pass those of the README.
     rows = max_length
     if type(layer) is SinusoidalPositionalEncoding:
-        rows = max(rows, _POSITIONS)
+        rows = max(rows, POSITIONS)
     stack.position_encodings.encodings = _array(layer.vectors(ops.arange(rows)))
 
 
@@ -203,75 +277,3 @@ def _store_in_bfloat16(specification: Any) -> None:
             setattr(part, name.rpartition("/")[2], value)
 
     model_spec.visit_spec(specification, convert)
-
-
-def _values(translator: Translator) -> dict[str, Any]:
-    """Returns what the names in the README's template stand for."""
-    search = converted(translator.search, BeamSearch)
-    tokenizer, pipeline = translator.tokenizer, translator.pipeline
-    banned = tokenizer.target.pieces(pipeline.special_ids["banned_ids"])
-    has_table = "source.spm" in tokenizer.files()
-    has_end = tokenizer.source_eos_id == tokenizer.eos_id
-    return dict(
-        source="source.spm" if has_table else "tokenizer.model",
-        target="target.spm" if has_table else "tokenizer.model",
-        add_language=_add_language(tokenizer),
-        end="gets its end token from CTranslate2"
-        if has_end
-        else "has no end token",
-        beam_size=search.beam_size,
-        formula=search.formula,
-        length_penalty=power_of_length(search),
-        banned=[[piece] for piece in banned],
-        max_length=pipeline.max_length,
-        max_input_length=pipeline.max_length - (not has_end),
-        max_decoding_length=pipeline.max_length - 1,
-    )
-
-
-def _add_language(vocabulary: Vocabulary) -> str:
-    """Returns the line of the README's program that adds a language token."""
-    tokens = language_tokens(vocabulary)
-    if not tokens:
-        return ""
-    token = vocabulary.language_token or tokens[0]
-    others = f"  # one of {len(tokens)} languages" if len(tokens) > 1 else ""
-    return f'\npieces = [["{token}", *row] for row in pieces]{others}'
-
-
-def _verify(folder: Path, translator: Translator, dtype: str) -> None:
-    """Raises RuntimeError unless CTranslate2 scores tokens as the model does.
-
-    The probes are sources, and targets too: whatever their probability, it
-    must be the same.
-    """
-    import ctranslate2
-
-    pipeline, tokenizer = translator.pipeline, translator.tokenizer
-    texts = tf.constant([probe for probe in PROBES if probe])
-    source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
-    target, lengths, _ = pipeline.labels_with_end(pipeline.target_ids(texts))
-    expected = pipeline.token_log_probs(source, target).numpy()
-
-    def pieces(ids: tf.Tensor, vocabulary: Any) -> list[list[str]]:
-        """Returns pieces without the end token, which CTranslate2 adds."""
-        added = vocabulary.pad_id, vocabulary.eos_id
-        rows = [row[~np.isin(row, added)] for row in ids.numpy()]
-        return [vocabulary.pieces(row) for row in rows]
-
-    # Not every processor computes in every dtype.
-    loaded = ctranslate2.Translator(str(folder), compute_type="float32")
-    results = loaded.score_batch(
-        pieces(source, tokenizer.source), pieces(target, tokenizer.target)
-    )
-    ours = translator.model.compute_dtype
-    tolerance = max(_TOLERANCES[dtype], _TOLERANCES[ours])
-    for row, length, result in zip(
-        expected, lengths.numpy(), results, strict=True
-    ):
-        found = np.array(result.log_probs)
-        if not np.mean(np.abs(found - row[:length])) <= tolerance:
-            raise RuntimeError(
-                "CTranslate2 must compute the log-probabilities of the model. "
-                f"Expected: {row[:length]}. Received: {found}"
-            )

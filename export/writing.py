@@ -1,31 +1,98 @@
-"""What all formats share: checks and metadata."""
+"""One way to write every format: check, write, describe, verify, move."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from importlib import metadata as installed
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from keras import ops
+from tqdm import tqdm
 
 from keras_transformer import __version__
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import write_json
+from keras_transformer.support.fields import check_values, one_of
+from keras_transformer.support.files import (
+    atomic_folder,
+    check_new,
+    write_json,
+)
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.lookup_vocabulary import language_token
 
-PROBES = (
-    "I am a student.",
-    "",
-    "Where is the station, and when does the next train leave?",
-)
+
+def write_export(
+    translator: Translator,
+    path: str | os.PathLike,
+    write: Callable[[Path], Mapping[str, Any]],
+    verify: Callable[[Path], None],
+    described: Mapping[str, Any],
+    metadata: Mapping[str, Any] | None,
+    readme: tuple[str, Mapping[str, Any]] | None = None,
+    metadata_file: str = METADATA_FILE,
+) -> Path:
+    """Writes a translator into a new folder, if it is the same model there.
+
+    Args:
+        translator: What to write.
+        path: The folder.
+        write: Writes the files of a format; returns metadata that are known
+            only then.
+        verify: Raises RuntimeError unless it was the same model.
+        described: Metadata of the format, besides those of all formats.
+        metadata: The caller's, which are added: values that JSON can hold.
+        readme: A file of `templates/`, and what its names stand for, besides
+            the `name` of the folder and the `origin` of the model.
+        metadata_file: Where in the folder the metadata are.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: If `path` exists, weights are not finite, or names of
+            metadata are taken.
+    """
+    path = Path(path)
+    check_new(path)
+    _check_weights(translator)
+    described = {**_describe(translator), **described}
+    check_names("metadata", metadata, described)
+    with (
+        atomic_folder(path) as folder,
+        tqdm(total=2, unit="stage", disable=None) as progress,
+    ):
+        progress.set_description("writing")
+        described |= {**write(folder), **(metadata or {})}
+        (folder / metadata_file).parent.mkdir(exist_ok=True)
+        write_json(folder / metadata_file, described)
+        if readme:
+            template, values = readme
+            origin = _origin(described)
+            text = fill_template(
+                template, name=path.name, origin=origin, **values
+            )
+            (folder / "README.md").write_text(text, "utf-8")
+        progress.update()
+        progress.set_description("verifying")
+        verify(folder)
+        progress.update()
+    return path
 
 
-def check_weights(translator: Translator) -> None:
+def check_dtype(format: str, dtype: str) -> None:
+    """Raises InputError unless a format stores weights in a dtype."""
+    check_values(one_of(*TOLERANCES[format]), dtype=dtype)
+
+
+def _check_weights(translator: Translator) -> None:
     """Raises InputError if a weight is NaN or infinite."""
     weights = [w for model in translator.models for w in model.weights]
     # Keras accepts the integers of quantized layers, TensorFlow does not.
@@ -37,6 +104,60 @@ def check_weights(translator: Translator) -> None:
             f"first of them {invalid[0]}. Training may have diverged: export "
             "an earlier checkpoint."
         )
+
+
+def check_names(
+    names_of: str, added: Mapping[str, Any] | None, existing: Collection[str]
+) -> None:
+    """Raises InputError if a name that the caller adds is a built-in one."""
+    taken = sorted(set(added or ()) & set(existing))
+    if taken:
+        raise InputError(
+            f"Additional {names_of} must not have the name of a built-in one. "
+            f"Received: {', '.join(taken)}"
+        )
+
+
+def _describe(translator: Translator) -> dict[str, Any]:
+    """Returns the metadata of every format: values that JSON can hold."""
+    return {
+        "keras_transformer": __version__,
+        "tokenizer_sha256": translator.tokenizer.digest,
+        "models": len(translator.models),
+        "dtype": translator.dtype,
+        "search": dataclasses.asdict(translator.search),
+        "num_translations": translator.num_translations,
+        "max_length": translator.max_length,
+        "runs": [run.metadata(file) for run, file in translator.checkpoints],
+    }
+
+
+# === READMEs ===
+
+
+def fill_template(template: str, **values: Any) -> str:
+    """Returns a file of `templates/` with values instead of its names."""
+    file = files("keras_transformer.export") / "templates" / template
+    return Template(file.read_text("utf-8")).substitute(values)
+
+
+def _origin(metadata: Mapping[str, Any]) -> str:
+    """Returns the sentence that says what an export was made from."""
+    runs = [f"{run['run']} ({run['checkpoint']})" for run in metadata["runs"]]
+    from_runs = f" from {', '.join(runs)}" if runs else ""
+    return f"Exported by keras-transformer {__version__}{from_runs}."
+
+
+def installed_from() -> str:
+    """Returns the address of the sources that this package is from."""
+    try:
+        package = installed.distribution("keras-transformer-nmt")
+        origin = package.read_text("direct_url.json")
+    except installed.PackageNotFoundError:  # a folder on Python's path
+        origin = None
+    if origin is not None:
+        return json.loads(origin)["url"]
+    return Path(__file__).parents[1].as_uri()
 
 
 def power_of_length(search: BeamSearch) -> float:
@@ -51,53 +172,4 @@ def power_of_length(search: BeamSearch) -> float:
 
 def language_tokens(vocabulary: Vocabulary) -> list[str]:
     """Returns the pieces that name the language to translate to."""
-    return [language_token(x) for x in getattr(vocabulary, "languages", [])]
-
-
-def describe(translator: Translator) -> dict[str, Any]:
-    """Returns the metadata of every format: values that JSON can hold."""
-    return {
-        "keras_transformer": __version__,
-        "tokenizer_sha256": translator.tokenizer.digest,
-        "models": len(translator.models),
-        "dtype": translator.model.dtype_policy.name,
-        "search": dataclasses.asdict(translator.search),
-        "num_translations": translator.num_translations,
-        "max_length": translator.max_length,
-        "runs": [run.metadata(file) for run, file in translator.checkpoints],
-    }
-
-
-def write_about(
-    folder: Path, metadata: Mapping[str, Any], template: str, **values: Any
-) -> None:
-    """Writes the metadata and the README of a folder of `atomic_folder`.
-
-    Args:
-        folder: Where `keras_transformer.json` and `README.md` are written.
-        metadata: What the former contains: values that JSON can hold.
-        template: The file in `templates/` that the latter is made from.
-        values: What the names in the template stand for; `name` is that of
-            the folder.
-    """
-    write_json(folder / METADATA_FILE, metadata)
-    readme = filled(template, name=folder.name, **values)
-    (folder / "README.md").write_text(readme, "utf-8")
-
-
-def filled(template: str, **values: Any) -> str:
-    """Returns a file of `templates/` with values instead of its names."""
-    file = files(__package__) / "templates" / template
-    return Template(file.read_text("utf-8")).substitute(values)
-
-
-def refuse_taken(
-    kind: str, added: Mapping[str, Any] | None, existing: Collection[str]
-) -> None:
-    """Raises InputError if a name that the caller adds is a built-in one."""
-    taken = sorted(set(added or ()) & set(existing))
-    if taken:
-        raise InputError(
-            f"Additional {kind} must not have the name of a built-in one. "
-            f"Received: {', '.join(taken)}"
-        )
+    return [language_token(language) for language in vocabulary.languages]

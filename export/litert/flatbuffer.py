@@ -52,6 +52,7 @@ def finalize_model(content: bytes, int8: bool) -> bytes:
 
 
 def _quantize(model: Any) -> None:
+    """Lets operators read int8 matrices, of which there is one per buffer."""
     codes = model.operatorCodes
     lookup = OperatorCodeT()
     lookup.builtinCode = BuiltinOperator.EMBEDDING_LOOKUP
@@ -59,51 +60,49 @@ def _quantize(model: Any) -> None:
     lookup.version = _EMBEDDING_LOOKUP_VERSION
     codes.append(lookup)
     matrices: dict[int, tuple] = {}  # by the number of the float32 buffer
-    for subgraph in model.subgraphs:
+    for graph in model.subgraphs:
         tensors: dict[int, int] = {}  # by the number of the float32 tensor
-        for operator in subgraph.operators:
+        for operator in graph.operators:
             code = codes[operator.opcodeIndex]
-            # The input that has the matrix.
-            at = {
-                BuiltinOperator.FULLY_CONNECTED: 1,
-                BuiltinOperator.GATHER: 0,
-            }.get(code.builtinCode)
-            if at is None:
+            is_product = code.builtinCode == BuiltinOperator.FULLY_CONNECTED
+            if not (is_product or _is_lookup(graph, operator, code)):
                 continue
             inputs = list(operator.inputs)
-            index = inputs[at]
-            tensor = subgraph.tensors[index]
-            is_constant = model.buffers[tensor.buffer].data is not None
-            is_matrix = tensor.type == TensorType.FLOAT32
-            is_matrix = is_matrix and len(tensor.shape) == 2
-            if not (is_constant and is_matrix):
+            at = int(is_product)  # the input that has the matrix
+            tensor = graph.tensors[inputs[at]]
+            if not _is_float_matrix(model, tensor):
                 continue
-            if at == 0 and not _is_lookup(subgraph, operator):
-                continue
-            if index not in tensors:
+            if inputs[at] not in tensors:
                 if tensor.buffer not in matrices:
                     matrices[tensor.buffer] = _int8_matrix(model, tensor)
-                tensors[index] = len(subgraph.tensors)
-                subgraph.tensors.append(
-                    _int8_tensor(tensor, *matrices[tensor.buffer])
-                )
-            inputs[at] = tensors[index]
-            if code.builtinCode == BuiltinOperator.GATHER:
+                tensors[inputs[at]] = len(graph.tensors)
+                matrix = matrices[tensor.buffer]
+                graph.tensors.append(_int8_tensor(tensor, *matrix))
+            inputs[at] = tensors[inputs[at]]
+            if is_product:
+                operator.builtinOptions.asymmetricQuantizeInputs = True
+                code.version = _FULLY_CONNECTED_VERSION
+            else:
                 inputs.reverse()
                 operator.opcodeIndex = len(codes) - 1
                 operator.builtinOptions = None
                 operator.builtinOptionsType = 0
-            else:
-                operator.builtinOptions.asymmetricQuantizeInputs = True
-                code.version = _FULLY_CONNECTED_VERSION
             operator.inputs = inputs
 
 
-def _is_lookup(subgraph: Any, gather: Any) -> bool:
+def _is_lookup(graph: Any, operator: Any, code: Any) -> bool:
     """Returns whether it takes rows of a matrix by a list of indices."""
-    options, indices = gather.builtinOptions, subgraph.tensors[gather.inputs[1]]
+    if code.builtinCode != BuiltinOperator.GATHER:
+        return False
+    options, indices = operator.builtinOptions, operator.inputs[1]
     is_of_rows = options.axis == 0 and options.batchDims == 0
-    return is_of_rows and len(indices.shape) == 1
+    return is_of_rows and len(graph.tensors[indices].shape) == 1
+
+
+def _is_float_matrix(model: Any, tensor: Any) -> bool:
+    is_constant = model.buffers[tensor.buffer].data is not None
+    is_float = tensor.type == TensorType.FLOAT32
+    return is_constant and is_float and len(tensor.shape) == 2
 
 
 def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:
@@ -120,14 +119,14 @@ def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:
 
 
 def _int8_tensor(tensor: Any, buffer: int, scales: np.ndarray) -> Any:
-    made = type(tensor)()
-    made.name, made.shape = tensor.name, tensor.shape
-    made.type, made.buffer = TensorType.INT8, buffer
-    made.quantization = QuantizationParametersT()
-    made.quantization.scale = scales
-    made.quantization.zeroPoint = np.zeros(len(scales), "int64")
-    made.quantization.quantizedDimension = 0
-    return made
+    int8 = type(tensor)()
+    int8.name, int8.shape = tensor.name, tensor.shape
+    int8.type, int8.buffer = TensorType.INT8, buffer
+    int8.quantization = QuantizationParametersT()
+    int8.quantization.scale = scales
+    int8.quantization.zeroPoint = np.zeros(len(scales), "int64")
+    int8.quantization.quantizedDimension = 0
+    return int8
 
 
 def _share_buffers(model: Any) -> None:

@@ -8,29 +8,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch, converted
-from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.export.litert.flatbuffer import finalize_model
 from keras_transformer.export.litert.graph import LiteRTGraphs
+from keras_transformer.export.verification import check_scores
 from keras_transformer.export.writing import (
-    PROBES,
-    check_weights,
-    describe,
-    refuse_taken,
-    write_about,
+    check_dtype,
+    installed_from,
+    write_export,
 )
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.folder import FORMAT
 from keras_transformer.litert.translator import LiteRTTranslator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.files import atomic_folder, check_new
 
-_TOLERANCES = TOLERANCES["litert"]
 # The search of an export may be replaced by one with a beam of this size.
 _USUAL_BEAM_SIZE = 4
 
@@ -48,10 +42,10 @@ def save_litert(
     README. `keras_transformer.litert.LiteRTTranslator` translates with it;
     `docs/litert-format.md` says what a program in another language must do.
 
-    The folder is written beside `path`, opened with LiteRT, and moved to
-    `path` only if its log-probabilities of given texts are those of the
-    model: to 1e-4 per token of each text with float32, 0.02 with float16 and
-    0.5 with int8. The package ai-edge-litert is needed: the extra `[litert]`.
+    Before the folder is moved to `path`, LiteRT opens it: its
+    log-probabilities of given texts must be those of the model, to 1e-4 per
+    token with float32, 0.02 with float16 and 0.5 with int8. The package
+    ai-edge-litert is needed: the extra `[litert]`.
 
     Args:
         translator: What to save: one model or several, in float32. Its search
@@ -73,48 +67,50 @@ def save_litert(
             operation that LiteRT lacks, or names of metadata are taken.
         RuntimeError: If the results of the folder differ.
     """
-    path = Path(path)
-    check_new(path)
-    check_values(one_of(*_TOLERANCES), dtype=dtype)
-    _check_translator(translator)
-    check_weights(translator)
+    check_dtype("litert", dtype)
+    _check_supported(translator)
     search = converted(translator.search, BeamSearch)
     largest = max(search.beam_size, _USUAL_BEAM_SIZE)
-    config, pipeline = translator.model.config, translator.pipeline
-    about = {
-        **describe(translator),
+    special_ids = translator.pipeline.special_ids
+    # Of K hypotheses, 2K continuations are needed that are not banned.
+    candidates = 2 * largest + len(special_ids["banned_ids"])
+    described = {
         "format": FORMAT,
         "tensorflow": tf.__version__,
         "dtype": dtype,
         "search": dataclasses.asdict(search),
         "model_sha256": None,  # until it is written
-        "attention_window": config.attention_window,
+        "attention_window": translator.model.config.attention_window,
         "largest_beam_size": largest,
-        **pipeline.special_ids,
+        **special_ids,
     }
-    refuse_taken("metadata", metadata, about)
-    # Of K hypotheses, 2K continuations are needed that are not banned.
-    candidates = 2 * largest + len(pipeline.special_ids["banned_ids"])
-    graphs = LiteRTGraphs(translator.models, pipeline.max_length, candidates)
-    with atomic_folder(path) as partial:
-        content = _convert(graphs, dtype)
-        about["model_sha256"] = hashlib.sha256(content).hexdigest()
-        (partial / MODEL_FILE).write_bytes(content)
-        translator.tokenizer.save_files(partial)
-        about |= metadata or {}
-        names = [f"`{name}`" for name in translator.tokenizer.files()]
-        write_about(
-            partial,
-            about,
-            "litert.md",
-            dtype=dtype,
-            vocabulary=", ".join(names),
+
+    def write(folder: Path) -> dict[str, Any]:
+        graphs = LiteRTGraphs(
+            translator.models, translator.max_length, candidates
         )
-        _verify(translator, partial, dtype)
-    return path
+        content = _convert(graphs, dtype)
+        (folder / MODEL_FILE).write_bytes(content)
+        translator.tokenizer.save_files(folder)
+        return {"model_sha256": hashlib.sha256(content).hexdigest()}
+
+    def verify(folder: Path) -> None:
+        score = LiteRTTranslator.open(folder).score
+        check_scores(score, translator, "litert", dtype)
+
+    files = [f"`{name}`" for name in translator.tokenizer.files()]
+    values = dict(
+        dtype=dtype,
+        vocabulary=", ".join(files),
+        installed_from=installed_from(),
+    )
+    readme = "litert.md", values
+    return write_export(
+        translator, path, write, verify, described, metadata, readme
+    )
 
 
-def _check_translator(translator: Translator) -> None:
+def _check_supported(translator: Translator) -> None:
     if not translator.task.targets_are_text:
         raise InputError(
             "A model to export to LiteRT must translate. Received: a model for "
@@ -148,29 +144,3 @@ def _convert(graphs: LiteRTGraphs, dtype: str) -> bytes:
         # Operators that LiteRT lacks become custom ones, which are refused.
         converter.allow_custom_ops = True
         return finalize_model(converter.convert(), int8=dtype == "int8")
-
-
-def _verify(translator: Translator, folder: Path, dtype: str) -> None:
-    """Raises RuntimeError unless log P of the model's outputs is its own."""
-    saved = LiteRTTranslator.open(folder)
-    sides = translator.tokenizer.source, translator.tokenizer.target
-
-    def shortened(text: str) -> str:
-        """Returns a text that can be scored: it is not cut then."""
-        while any(len(x.encode([text])[0]) >= saved.max_length for x in sides):
-            text = text[: len(text) // 2]
-        return text
-
-    sources = list(map(shortened, PROBES))
-    outputs = list(map(shortened, translator(sources)))
-    expected = translator.score(sources, outputs)
-    found = saved.score(sources, outputs)
-    for text, theirs, ours in zip(sources, found, expected, strict=True):
-        # A mean per token, as the perplexity is.
-        difference = abs(np.log(theirs.perplexity / ours.perplexity))
-        if not difference <= _TOLERANCES[dtype]:
-            raise RuntimeError(
-                "The exported model must find the same log-probabilities as "
-                f"the model, for the translation of {text!r}. Expected: "
-                f"{ours}. Received: {theirs}"
-            )

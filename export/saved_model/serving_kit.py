@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_transformer.export.saved_model.serving_operations import (
     read_meta_graph,
 )
-from keras_transformer.export.writing import filled
+from keras_transformer.export.writing import fill_template
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
@@ -84,7 +84,7 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
             continue
         with atomic_write(file) as partial:
             if file.name in _FILES:
-                partial.write_text(filled(file.name, **values), "utf-8")
+                partial.write_text(fill_template(file.name, **values), "utf-8")
             else:
                 _write_warmup(partial, name, of_texts)
         written.append(file)

@@ -4,11 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from keras_transformer.export.saved_model.exported_signatures import (
@@ -21,16 +20,16 @@ from keras_transformer.export.saved_model.serving_operations import (
 from keras_transformer.export.saved_model.translate_saved_model import (
     IMPORT_FAILED,
 )
-from keras_transformer.export.writing import (
+from keras_transformer.export.verification import (
     PROBES,
-    check_weights,
-    describe,
-    refuse_taken,
+    check_translations,
+)
+from keras_transformer.export.writing import (
+    check_names,
+    write_export,
 )
 from keras_transformer.inference.texts import Translation
 from keras_transformer.inference.translator import Translator
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_folder, check_new, write_json
 from keras_transformer.text import read_texts
 
 METADATA_FILE = "assets.extra/keras_transformer.json"
@@ -53,9 +52,8 @@ def save(
     TensorFlow and tensorflow-text only: TensorFlow Serving has both, and in
     Python `import tensorflow_text` comes before loading.
 
-    The model is written to a temporary folder, loaded in a new process, and
-    moved to `path` only if its translations and scores of the probes are
-    those of `translator`.
+    Before the model is moved to `path`, it is loaded in a new process: its
+    translations and scores of the probes must be those of `translator`.
 
     Args:
         translator: What to save, with its search and number of translations.
@@ -82,31 +80,36 @@ def save(
             or the graph has an operation that TensorFlow Serving lacks.
         RuntimeError: If the new process fails, or its results differ.
     """
-    path = Path(path)
-    check_new(path)
-    refuse_taken("signatures", signatures, SIGNATURES)
-    check_weights(translator)
+    check_names("signatures", signatures, SIGNATURES)
+    texts, _ = read_texts(probes, "probes")
     module = Signatures(translator)
     functions = module.make(include or module.names) | dict(signatures or {})
-    about = {
-        **describe(translator),
+    # The attributes of the module are bare variables and operations: the
+    # Keras model itself would be written twice.
+    module.functions = functions
+    described = {
         "tensorflow": tf.__version__,
         "signatures": sorted(functions),
-        "oldest_tensorflow_serving": None,  # known when it is written
+        "oldest_tensorflow_serving": None,  # until it is written
     }
-    refuse_taken("metadata", metadata, about)
-    probes, _ = read_texts(probes, "probes")
-    with atomic_folder(path) as partial:
-        expected = [_translate(translator, probe) for probe in probes]
-        # The attributes of the module are bare variables and operations: the
-        # Keras model itself would be written twice.
-        module.functions = functions
-        tf.saved_model.save(module, partial, signatures=functions)
-        about["oldest_tensorflow_serving"] = oldest_serving(partial)
-        (partial / METADATA_FILE).parent.mkdir(exist_ok=True)
-        write_json(partial / METADATA_FILE, {**about, **(metadata or {})})
-        _compare(translate_in_subprocess(partial, probes), expected, probes)
-    return path
+
+    def write(folder: Path) -> dict[str, Any]:
+        tf.saved_model.save(module, folder, signatures=functions)
+        return {"oldest_tensorflow_serving": oldest_serving(folder)}
+
+    def verify(folder: Path) -> None:
+        translations = translate_in_subprocess(folder, texts)
+        check_translations(translations, translator, texts)
+
+    return write_export(
+        translator,
+        path,
+        write,
+        verify,
+        described,
+        metadata,
+        metadata_file=METADATA_FILE,
+    )
 
 
 def translate_in_subprocess(
@@ -147,33 +150,3 @@ def translate_in_subprocess(
         raise RuntimeError(f"{problem}\n{process.stderr[-4000:]}")
     rows = json.loads(process.stdout.splitlines()[-1])
     return [Translation(*row) for row in rows]
-
-
-def _translate(translator: Translator, text: str) -> Translation:
-    # Alone, as in the new process: in 16 bits, scores depend on the batch.
-    found = translator.translate(text)
-    if not np.isfinite(found.scores[0]):
-        raise InputError(
-            "The score of a translation must be finite. Received: "
-            f"score={found.scores[0]} for {text!r}. Training may have "
-            "diverged: export an earlier checkpoint."
-        )
-    return found
-
-
-def _compare(
-    saved: Sequence[Translation],
-    expected: Sequence[Translation],
-    texts: Sequence[str],
-) -> None:
-    """Raises RuntimeError unless translations and scores are the same."""
-    for text, theirs, ours in zip(texts, saved, expected, strict=True):
-        # Scores that the search did not fill are -inf in both.
-        same = theirs.texts == ours.texts and np.allclose(
-            theirs.scores, ours.scores, rtol=1e-4, atol=1e-4
-        )
-        if not same:
-            raise RuntimeError(
-                f"The saved model must translate {text!r} as the model does. "
-                f"Expected: {ours}. Received: {theirs}"
-            )

@@ -44,6 +44,8 @@ class Vocabulary(abc.ABC):
             sources have no end token.
         language_token: What a source without a language token begins with,
             such as `>>deu<<`.
+        languages: What a language token may ask for, such as `"deu"`; empty
+            if there is one target language.
     """
 
     vocab_size: int
@@ -53,6 +55,7 @@ class Vocabulary(abc.ABC):
     eos_id: int
     source_eos_id: int
     language_token: str | None = None
+    languages: Sequence[str] = ()
 
     @property
     def source(self) -> "Vocabulary":

