@@ -29,6 +29,7 @@ from keras_transformer.text import Vocabulary
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import (
     PairEncoder,
+    TokenShard,
     check_max_length,
     check_pairs,
 )
@@ -37,9 +38,7 @@ from keras_transformer.train.data.prepared import (
     SIDES,
     Prepared,
     is_prepared,
-    update_checksum,
-    write_description,
-    write_shard,
+    write_prepared,
 )
 from keras_transformer.train.strategy import check_one_worker
 from keras_transformer.train.training_run import TrainingRun
@@ -156,23 +155,22 @@ class Preparation:
         tokenizer.save_files(folder)
 
         encoder = PairEncoder(tokenizer, self.max_length, corpus.task)
-        statistics, sizes, checksum = encoder.statistics, [], 0
         reading = progress(pairs, desc="tokenizing", total=pairs.total)
-        for shard in encoder.shards(reading):
-            write_shard(folder, len(sizes), shard)
-            sizes.append(shard.pairs)
-            checksum = update_checksum(checksum, shard)
-            _check_disk(folder, pairs.total / statistics.read)
-        check_pairs(statistics.pairs, self.max_length)
-        write_description(
+
+        def checked_shards() -> Iterator[TokenShard]:
+            for shard in encoder.shards(reading):
+                yield shard  # it is written before the next one is made
+                _check_disk(folder, pairs.total / encoder.statistics.read)
+            check_pairs(encoder.statistics.pairs, self.max_length)
+
+        write_prepared(
             folder,
             corpus,
             tokenizer,
             self.max_length,
             self.text_splits,
-            statistics,
-            checksum,
-            sizes,
+            encoder.statistics,
+            checked_shards(),
         )
 
 

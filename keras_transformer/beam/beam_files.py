@@ -8,11 +8,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import zstandard
-from apache_beam.io.filesystem import (
-    BeamIOError,
-    CompressedFile,
-    FileMetadata,
-)
+from apache_beam.io.filesystem import BeamIOError, CompressedFile, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from keras_transformer.support.errors import InputError
@@ -30,8 +26,6 @@ def absolute_path(path: str) -> str:
     Raises:
         InputError: If Beam does not know its file system.
     """
-    if is_on_disk(path):
-        return os.path.abspath(path)
     try:
         FileSystems.get_filesystem(path)
     except ValueError as error:
@@ -39,7 +33,7 @@ def absolute_path(path: str) -> str:
             "Files must be on a file system that Beam reads, some of them with "
             f"its extras, such as apache-beam[gcp]. Received: {path}"
         ) from error
-    return path
+    return os.path.abspath(path) if is_on_disk(path) else path
 
 
 def match_files(pattern: str) -> list[FileMetadata]:
@@ -52,24 +46,21 @@ def find_inputs(pattern: str) -> list[FileMetadata]:
     """Returns the files of `--input`, in the order of their names.
 
     Args:
-        pattern: A pattern of Beam, or the name of a file.
+        pattern: The name of a file, or a pattern of Beam.
 
     Raises:
         InputError: If there are none, or it is a folder.
     """
     path = absolute_path(pattern)
-    if is_on_disk(path) and os.path.isdir(path):
+    if os.path.exists(path):  # perhaps with a [
+        files = [FileSystems.get_filesystem(path).metadata(path)]
+    else:
+        files = match_files(path)
+    if not files or os.path.isdir(path):
+        problem = "a folder; its files are 'FOLDER/*'"
         raise InputError(
-            f"The --input must be text files. Received: {pattern}, a folder; "
-            "its files are 'FOLDER/*'"
-        )
-    if is_on_disk(path) and os.path.exists(path):  # perhaps with a [
-        return [FileSystems.get_filesystem(path).metadata(path)]
-    files = match_files(path)
-    if not files:
-        raise InputError(
-            f"The --input must be text files. Received: {pattern}, which "
-            "matches none"
+            f"The --input must be text files. Received: {pattern}, "
+            + (problem if files else "which matches none")
         )
     return files
 
@@ -110,8 +101,8 @@ def create_file(path: str, partial_folder: str) -> Iterator[BinaryIO]:
     Several workers may write the same one: each writes a file of its own in
     `partial_folder`. The suffix of `path` compresses it.
     """
-    name = FileSystems.split(path)[1]
-    partial = FileSystems.join(partial_folder, f"{uuid.uuid4().hex}-{name}")
+    name = f"{uuid.uuid4().hex}-{FileSystems.split(path)[1]}"
+    partial = FileSystems.join(partial_folder, name)
     with FileSystems.create(partial) as file:
         yield file
     if is_on_disk(partial):

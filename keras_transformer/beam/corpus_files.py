@@ -1,16 +1,11 @@
 """The corpora that can be prepared on Beam: text files, also compressed."""
 
-import itertools
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer.beam.beam_files import (
-    find_inputs,
-    is_on_disk,
-    open_input,
-)
+from keras_transformer.beam import beam_files
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.train.data.corpus import Corpus, open_corpus
@@ -50,28 +45,24 @@ def find_corpus(
     sides = []
     for name in names:
         check_on_disk(name, "--input")
-        sides.append([file.path for file in find_inputs(name)])
+        sides.append([file.path for file in beam_files.find_inputs(name)])
     corpus = Corpus(" ".join(names), {}, source, target)
-    paths = list(itertools.chain.from_iterable(sides))
+    paths = [path for side in sides for path in side]
     if all(_uncompressed(path).endswith(".tsv") for path in paths):
         return corpus, [(path,) for path in paths]
-    counts = [len(side) for side in sides]
-    if len(counts) != 2 or counts[0] != counts[1]:
+    if len(sides) != 2 or len(sides[0]) != len(sides[1]):
+        counts = map("{} ({})".format, names, map(len, sides))
         raise InputError(
             "The --input must be a folder, .tsv files with source, tab, target "
             "on each line, or as many files of the source as of the target; "
-            "quote a pattern of several. Received: "
-            + ", ".join(
-                f"{name} ({count})"
-                for name, count in zip(names, counts, strict=True)
-            )
+            f"quote a pattern of several. Received: {', '.join(counts)}"
         )
     return corpus, list(zip(*sides, strict=True))
 
 
 def check_on_disk(path: str, flag: str) -> None:
     """Raises InputError for gs:// and other file systems of Beam."""
-    if not is_on_disk(path):
+    if not beam_files.is_on_disk(path):
         raise InputError(
             f"The {flag} must be in a folder of a disk that all workers share. "
             f"Received: {path}"
@@ -84,9 +75,10 @@ def open_files(
     source: str | None,
     target: str | None,
 ) -> list[TextFiles]:
-    """Opens the files that were found; copies in `work` are uncompressed.
+    """Opens the files of a corpus, with uncompressed copies in `work`.
 
-    Otherwise a worker could not read a part without what is before it.
+    A worker could not read a part of a compressed file without what is before
+    it.
     """
     files = []
     for number, paths in enumerate(parts):
@@ -105,13 +97,14 @@ def _uncompressed(path: str) -> str:
 
 
 def _uncompress(path: str, work: Path, prefix: str) -> str:
+    """Returns the path of an uncompressed copy, or that of the file itself."""
     root = _uncompressed(path)
     if root == path:
         return path
     copy = work / f"{prefix}-{os.path.basename(root)}"
     if not copy.exists():  # else an earlier start has written it
         with (
-            open_input(path) as file,
+            beam_files.open_input(path) as file,
             atomic_write(copy) as partial,
             open(partial, "wb") as output,
         ):

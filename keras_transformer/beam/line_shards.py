@@ -98,17 +98,13 @@ class WriteShard(beam.DoFn):
         self._output, self._suffix = output, suffix
 
     def process(self, shard):
-        failed = [
-            b"%d\t%b\t%b\n" % (record.key, _column(record.error), record.source)
-            for record in shard.records
-            if record.error
-        ]
-        translated = [
-            b"%d\t%.4f\t%b\t%b\n"
-            % (record.key, record.score, _column(record.text), record.source)
-            for record in shard.records
-            if not record.error
-        ]
+        failed, translated = [], []
+        for key, source, text, score, error in shard.records:
+            if error:
+                failed.append(b"%d\t%b\t%b\n" % (key, _column(error), source))
+            else:
+                columns = key, score, _column(text), source
+                translated.append(b"%d\t%.4f\t%b\t%b\n" % columns)
         path = FileSystems.join(self._output, shard.name)
         if failed:
             self._write(path + FAILED, failed)
@@ -118,8 +114,8 @@ class WriteShard(beam.DoFn):
         self._write(path + self._suffix, translated)
 
     def _write(self, path: str, lines: list[bytes]) -> None:
-        partial_folder = FileSystems.join(self._output, PARTIAL)
-        with create_file(path, partial_folder) as file:
+        partial = FileSystems.join(self._output, PARTIAL)
+        with create_file(path, partial) as file:
             file.write(b"".join(lines))
 
 

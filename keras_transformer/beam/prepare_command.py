@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -15,31 +14,8 @@ import apache_beam as beam
 from cyclopts import Parameter
 
 from keras_transformer import __version__
-from keras_transformer.beam.corpus_files import (
-    check_on_disk,
-    find_corpus,
-    open_files,
-)
-from keras_transformer.beam.prepare_transform import (
-    CHUNK,
-    PairFilters,
-    TokenizeChunks,
-    chunk_path,
-    count_pairs,
-    join_chunks,
-    make_chunks,
-)
-from keras_transformer.beam.runners import (
-    BeamFlags,
-    make_pipeline,
-    run_pipeline,
-)
-from keras_transformer.cli.flags import (
-    Flag,
-    PositiveInteger,
-    SourceFlag,
-    TargetFlag,
-)
+from keras_transformer.beam import corpus_chunks, corpus_files, runners
+from keras_transformer.cli import flags
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, number_from
 from keras_transformer.support.files import (
@@ -51,35 +27,30 @@ from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Tokenizer, Vocabulary, open_vocabulary
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import check_max_length, ids_dtype
-from keras_transformer.train.data.prepared import (
-    Prepared,
-    update_checksum,
-    write_description,
-    write_shard,
-)
+from keras_transformer.train.data.prepared import Prepared, write_prepared
 from keras_transformer.train.data.text_files import TextFiles
 from keras_transformer.train.recipe import Recipe
 
+_Size = Annotated[
+    flags.PositiveInteger | None, Parameter(show_default="the preset's")
+]
+
 
 def prepare(
-    *beam_flags: BeamFlags,
+    *beam_flags: runners.BeamFlags,
     input: list[str],
     output: str,
-    source: SourceFlag = None,
-    target: TargetFlag = None,
+    source: flags.SourceFlag = None,
+    target: flags.TargetFlag = None,
     tokenizer: Annotated[
         str | None, Parameter(show_default="train one")
     ] = None,
     preset: str = "small",
-    vocab_size: Annotated[
-        PositiveInteger | None, Parameter(show_default="the preset's")
-    ] = None,
-    max_length: Annotated[
-        PositiveInteger | None, Parameter(show_default="the preset's")
-    ] = None,
+    vocab_size: _Size = None,
+    max_length: _Size = None,
     max_ratio: float | None = None,
-    language_columns: Flag = False,
-    deduplicate: Flag = False,
+    language_columns: flags.Flag = False,
+    deduplicate: flags.Flag = False,
 ) -> None:
     """Prepare a large corpus for training, as `keras-transformer prepare` does.
 
@@ -113,11 +84,12 @@ def prepare(
                 "own. Leave out one of them. Received: --vocab-size "
                 f"{vocab_size}, --tokenizer {tokenizer}"
             )
-        vocabulary = _open_vocabulary(tokenizer)
+        is_folder = os.path.isdir(tokenizer)
+        open_tokenizer = open_vocabulary if is_folder else Tokenizer.load
+        vocabulary = open_tokenizer(tokenizer)
     sizes = {"vocab_size": vocab_size, "max_length": max_length}
-    recipe = Recipe.from_preset(
-        preset, **{name: x for name, x in sizes.items() if x is not None}
-    )
+    sizes = {name: size for name, size in sizes.items() if size is not None}
+    recipe = Recipe.from_preset(preset, **sizes)
     check_max_length(recipe.max_length)
     if language_columns and None in (source, target):
         raise InputError(
@@ -126,24 +98,24 @@ def prepare(
         )
     if max_ratio is not None:
         check_values(number_from(1, math.inf), max_ratio=max_ratio)
-    filters = PairFilters(
+    filters = corpus_chunks.PairFilters(
         [source, target] if language_columns else [],
         deduplicate,
         recipe.max_length,
         max_ratio,
     )
-    corpus, paths = find_corpus(input, source, target)
+    corpus, paths = corpus_files.find_corpus(input, source, target)
     if language_columns and len(paths[0]) != 1:
         raise InputError(
             "--language-columns is for .tsv files. Received: "
             + " and ".join(paths[0])
         )
-    check_on_disk(output, "--output")
+    corpus_files.check_on_disk(output, "--output")
     folder = Path(output).resolve()
     check_free(folder)
 
     job = PreparationJob(corpus, paths, filters, vocabulary, recipe.vocab_size)
-    pipeline = make_pipeline(beam_flags)
+    pipeline = runners.make_pipeline(beam_flags)
     with atomic_folder(folder, keep=job.name) as partial:
         job.write(partial, pipeline)
     statistics = Prepared.open(folder).statistics
@@ -161,20 +133,13 @@ def _describe(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _open_vocabulary(path: str) -> Vocabulary:
-    """Opens the tokenizer of a run or a prepared corpus, or its file."""
-    if os.path.isdir(path):
-        return open_vocabulary(path)
-    return Tokenizer.load(path)
-
-
 @dataclasses.dataclass(frozen=True)
 class PreparationJob:
     """What is prepared, and how."""
 
     corpus: Corpus
     paths: Sequence[tuple[str, ...]]  # of the training split
-    filters: PairFilters
+    filters: corpus_chunks.PairFilters
     vocabulary: Vocabulary | None  # None: one of `vocab_size` is trained
     vocab_size: int
 
@@ -184,7 +149,7 @@ class PreparationJob:
         stats = [(x, os.stat(x)) for pair in self.paths for x in pair]
         content = (
             __version__,
-            CHUNK,
+            corpus_chunks.CHUNK,
             self.vocabulary.digest if self.vocabulary else self.vocab_size,
             dataclasses.astuple(self.filters),
             [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats],
@@ -195,8 +160,8 @@ class PreparationJob:
     def write(self, folder: Path, pipeline: beam.Pipeline) -> None:
         """Writes all files of the prepared corpus into a folder.
 
-        The work folder is beside it; what an earlier start has written there
-        is not done again.
+        What an earlier start has written into the work folder, which is beside
+        it, is not done again.
         """
         corpus, filters = self.corpus, self.filters
         work = folder.with_name(self.name)
@@ -207,8 +172,10 @@ class PreparationJob:
             from keras_transformer.train.preparation import write_texts
         for split in others:
             write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
-        files = open_files(self.paths, work, corpus.source, corpus.target)
-        chunks = make_chunks(files)
+        files = corpus_files.open_files(
+            self.paths, work, corpus.source, corpus.target
+        )
+        chunks = corpus_chunks.make_chunks(files)
         if not chunks:
             raise InputError(
                 f"A corpus must have pairs. Received: {corpus.name}, which is "
@@ -216,47 +183,45 @@ class PreparationJob:
             )
         vocabulary = self.vocabulary or self._train_vocabulary(files, work)
         vocabulary.save_files(folder)
-        paths = [chunk_path(work, chunk) for chunk in chunks]
-        read = sum(chunk.size for chunk in chunks)
-        done = sum(path.exists() for path in paths)
+        pairs = sum(chunk.size for chunk in chunks)
+        chunk_paths = [chunk.path(work) for chunk in chunks]
+        done = sum(path.exists() for path in chunk_paths)
         print(
-            f"tokenizing: {read:,} pairs in {len(chunks):,} chunks, {done:,} "
+            f"tokenizing: {pairs:,} pairs in {len(chunks):,} chunks, {done:,} "
             "of them done earlier",
             flush=True,
         )
-        transform = TokenizeChunks(folder, work, filters)
-        _ = pipeline | beam.Create(chunks) | transform
-        run_pipeline(pipeline)
+        corpus_chunks.tokenize_chunks(
+            pipeline | beam.Create(chunks), folder, work, filters
+        )
+        runners.run_pipeline(pipeline)
 
-        statistics, dropped = count_pairs(paths)
+        statistics, dropped = corpus_chunks.count_pairs(chunk_paths)
         if not statistics.pairs:
             dropped |= {
                 "empty": statistics.dropped_empty,
                 "long": statistics.dropped_long,
             }
             raise InputError(
-                f"No pair is left to train on. Received: {read:,} pairs, of "
+                f"No pair is left to train on. Received: {pairs:,} pairs, of "
                 f"which are dropped: {_describe(dropped)}. Check the filters."
             )
-        shards, checksum = [], 0
-        for shard in join_chunks(paths, ids_dtype(vocabulary)):
-            write_shard(folder, len(shards), shard)
-            shards.append(shard.pairs)
-            checksum = update_checksum(checksum, shard)
         details: dict[str, Any] = {}
         if filters.beyond_prepare:
-            details = dataclasses.asdict(filters) | {"dropped": dropped}
-            del details["max_length"]  # has a place of its own
-            details = {"filters": details}
-        write_description(
+            details["filters"] = {
+                "languages": filters.languages,
+                "deduplicate": filters.deduplicate,
+                "max_ratio": filters.max_ratio,
+                "dropped": dropped,
+            }
+        write_prepared(
             folder,
             corpus,
             vocabulary,
             filters.max_length,
             others,
             statistics,
-            checksum,
-            shards,
+            corpus_chunks.join_chunks(chunk_paths, ids_dtype(vocabulary)),
             **details,
         )
 
@@ -270,7 +235,7 @@ class PreparationJob:
         print(
             f"tokenizer: training with {self.vocab_size:,} tokens", flush=True
         )
-        pairs = itertools.chain.from_iterable(part.read() for part in files)
+        pairs = (pair for part in files for pair in part.read())
         vocabulary = self.corpus.task.train_tokenizer(pairs, self.vocab_size)
         vocabulary.save_files(work)
         return vocabulary

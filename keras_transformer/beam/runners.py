@@ -1,5 +1,6 @@
 """Runs pipelines: on this machine with sensible settings, or as options say."""
 
+import argparse
 import contextlib
 import os
 import threading
@@ -28,11 +29,11 @@ _STOPPED = "Start the same command again: it resumes with what is missing."
 def flags_of_beam() -> list[str]:
     """Returns the names of Beam's flags, also of runners."""
     names: list[str] = []
-    PipelineOptions([]).get_all_options(
-        add_extra_args_fn=lambda parser: names.extend(
-            parser._option_string_actions
-        )
-    )
+
+    def add_names(parser: argparse.ArgumentParser) -> None:
+        names.extend(parser._option_string_actions)
+
+    PipelineOptions([]).get_all_options(add_extra_args_fn=add_names)
     return names
 
 
@@ -50,7 +51,12 @@ def make_pipeline(arguments: Sequence[str]) -> beam.Pipeline:
     options = PipelineOptions(list(arguments))
     runner = options.view_as(StandardOptions).runner
     if (runner or "direct").lower() in ("direct", "directrunner"):
-        options = PipelineOptions([*_direct_options(), *arguments])
+        defaults = [
+            f"--direct_num_workers={available_cores()}",
+            "--direct_running_mode=multi_processing",
+            "--default_sdk_harness_log_level=ERROR",
+        ]
+        options = PipelineOptions([*defaults, *arguments])
         runner = DirectRunner()
         # Marked as interactive, it does not download Prism, a runner in Go.
         runner.is_interactive()
@@ -88,14 +94,6 @@ def _describe(error: Exception) -> str:
     if InputError.__name__ in reason:  # it would fail again
         return f"Received: {reason}"
     return f"Received: {reason}. {_STOPPED}"
-
-
-def _direct_options() -> list[str]:
-    return [
-        f"--direct_num_workers={available_cores()}",
-        "--direct_running_mode=multi_processing",
-        "--default_sdk_harness_log_level=ERROR",
-    ]
 
 
 @contextlib.contextmanager

@@ -17,27 +17,9 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.ml.inference.base import RunInference
 
 from keras_transformer import __version__
-from keras_transformer.beam.beam_files import (
-    absolute_path,
-    create_file,
-    find_inputs,
-    is_on_disk,
-    match_files,
-)
-from keras_transformer.beam.line_shards import (
-    FAILED,
-    PARTIAL,
-    ReadShards,
-    ShardHandler,
-    WriteShard,
-)
-from keras_transformer.beam.runners import (
-    BeamFlags,
-    make_pipeline,
-    run_pipeline,
-)
+from keras_transformer.beam import beam_files, line_shards, runners
 from keras_transformer.beam.translate_transform import METRICS
-from keras_transformer.cli.flags import Flag, PositiveInteger
+from keras_transformer.cli import flags
 from keras_transformer.inference.opening import read_export
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_creatable
@@ -47,14 +29,14 @@ _JOB_FILE = "job.json"
 
 
 def translate(
-    *beam_flags: BeamFlags,
+    *beam_flags: runners.BeamFlags,
     input: list[str],
     model: str,
     output: str,
-    lines_per_shard: PositiveInteger = 10_000,
-    gzip: Flag = False,
-    threads: PositiveInteger = 1,
-    share_model: Flag = False,
+    lines_per_shard: flags.PositiveInteger = 10_000,
+    gzip: flags.Flag = False,
+    threads: flags.PositiveInteger = 1,
+    share_model: flags.Flag = False,
 ) -> None:
     """Translate the lines of many files with a SavedModel or a LiteRT model.
 
@@ -74,9 +56,9 @@ def translate(
         share_model: Use one model for all processes of a machine, as for a
             single GPU.
     """
-    handler = ShardHandler(model, threads, share_model)
+    handler = line_shards.ShardHandler(model, threads, share_model)
     inputs = _find_files(input)
-    output = absolute_path(output)
+    output = beam_files.absolute_path(output)
     job = {
         "version": __version__,
         "model": _fingerprint(handler.path),
@@ -85,7 +67,7 @@ def translate(
         "gzip": gzip,
         "threads": threads,
     }
-    pipeline = make_pipeline(beam_flags)
+    pipeline = runners.make_pipeline(beam_flags)
     if _is_complete(output, job):
         print(f"{output} is complete{_describe_failed(output)}")
         return
@@ -94,23 +76,24 @@ def translate(
         pipeline
         | beam.Create(list(inputs))
         | "Spread files" >> beam.Reshuffle()
-        | beam.ParDo(ReadShards(output, suffix, lines_per_shard))
+        | beam.ParDo(line_shards.ReadShards(output, suffix, lines_per_shard))
         | "Spread shards" >> beam.Reshuffle()
         | RunInference(handler)
-        | beam.ParDo(WriteShard(output, suffix))
+        | beam.ParDo(line_shards.WriteShard(output, suffix))
     )
-    partial = FileSystems.join(output, PARTIAL)
-    with locked(partial) if is_on_disk(output) else contextlib.nullcontext():
+    partial = FileSystems.join(output, line_shards.PARTIAL)
+    is_on_disk = beam_files.is_on_disk(output)
+    with locked(partial) if is_on_disk else contextlib.nullcontext():
         _write_job(output, job)
         start = time.monotonic()
-        result = run_pipeline(pipeline)
+        result = runners.run_pipeline(pipeline)
         seconds = time.monotonic() - start
         _write_job(output, {**job, "complete": True})
         # Killed workers have left files there.
-        if is_on_disk(output):
+        if is_on_disk:
             shutil.rmtree(partial)
         else:
-            left = match_files(FileSystems.join(partial, "*"))
+            left = beam_files.match_files(FileSystems.join(partial, "*"))
             FileSystems.delete([file.path for file in left])
     metrics = result.metrics().query(MetricsFilter().with_namespace(METRICS))
     counts = Counter({x.key.metric.name: x.result for x in metrics["counters"]})
@@ -123,21 +106,19 @@ def translate(
 
 def _describe_failed(output: str) -> str:
     """Returns where the lines are that failed, now or before, as text."""
-    pattern = FileSystems.join(output, f"*{FAILED}")
-    if not match_files(pattern):
+    pattern = FileSystems.join(output, f"*{line_shards.FAILED}")
+    if not beam_files.match_files(pattern):
         return ""
     return f"; lines that failed are in {pattern}"
 
 
 def _find_files(patterns: Sequence[str]) -> dict[str, list[float]]:
     """Returns size and time of each file by its path, in their order."""
-    files = {}
-    for pattern in patterns:
-        for file in find_inputs(pattern):
-            files[file.path] = [
-                file.size_in_bytes,
-                file.last_updated_in_seconds,
-            ]
+    files = {
+        file.path: [file.size_in_bytes, file.last_updated_in_seconds]
+        for pattern in patterns
+        for file in beam_files.find_inputs(pattern)
+    }
     names = Counter(FileSystems.split(path)[1] for path in files)
     name, count = names.most_common(1)[0]
     if count > 1:
@@ -180,15 +161,15 @@ def _is_complete(output: str, job: dict[str, Any]) -> bool:
                 "the arguments of that job to resume it."
             )
         return complete
-    if not is_on_disk(output):
-        is_free = not match_files(FileSystems.join(output, "*"))
-    else:
+    if beam_files.is_on_disk(output):
         check_creatable(output)
+        is_file = os.path.exists(output) and not os.path.isdir(output)
+        names = os.listdir(output) if os.path.isdir(output) else []
         # A job that was stopped before it wrote the file leaves this folder.
-        is_free = not os.path.exists(output) or (
-            os.path.isdir(output) and set(os.listdir(output)) <= {PARTIAL}
-        )
-    if not is_free:
+        is_taken = is_file or set(names) - {line_shards.PARTIAL}
+    else:
+        is_taken = beam_files.match_files(FileSystems.join(output, "*"))
+    if is_taken:
         raise InputError(
             f"{output} already exists. Choose a new folder as --output."
         )
@@ -197,8 +178,7 @@ def _is_complete(output: str, job: dict[str, Any]) -> bool:
 
 def _write_job(output: str, job: dict[str, Any]) -> None:
     text = json.dumps(job, indent=2, ensure_ascii=False) + "\n"
-    partial_folder = FileSystems.join(output, PARTIAL)
-    with create_file(
-        FileSystems.join(output, _JOB_FILE), partial_folder
-    ) as file:
+    path = FileSystems.join(output, _JOB_FILE)
+    partial = FileSystems.join(output, line_shards.PARTIAL)
+    with beam_files.create_file(path, partial) as file:
         file.write(text.encode())

@@ -64,7 +64,11 @@ def atomic_folder(
         partial = path / partial.name
     with locked(partial, wait, name=".lock"):
         try:
-            _delete_all_but(partial, (".lock", keep))
+            for file in partial.iterdir():
+                if file.is_dir() and file.name != keep:
+                    shutil.rmtree(file)
+                elif file.name not in (".lock", keep):
+                    file.unlink()
             if wait and not _is_free(path):
                 keep = None
                 yield None
@@ -78,7 +82,9 @@ def atomic_folder(
                     sync(file)
             if into_existing:
                 # Runs and corpora are complete as soon as their JSON is there.
-                for file in sorted(folder.glob("*"), key=_is_json):
+                files = [*folder.iterdir()]
+                files.sort(key=lambda file: file.suffix == ".json")
+                for file in files:
                     os.replace(file, path / file.name)
             else:
                 os.replace(folder, path)
@@ -86,20 +92,6 @@ def atomic_folder(
         finally:
             if keep is None:
                 shutil.rmtree(partial, ignore_errors=True)
-
-
-def _delete_all_but(folder: Path, names: Collection[str | None]) -> None:
-    for file in folder.iterdir():
-        if file.name in names:
-            continue
-        if file.is_dir():
-            shutil.rmtree(file)
-        else:
-            file.unlink()
-
-
-def _is_json(path: Path) -> bool:
-    return path.suffix == ".json"
 
 
 def sync(path: str | os.PathLike) -> None:
@@ -131,15 +123,17 @@ def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
             "The folder of the file does not exist. Create it first, or choose "
             f"another one. Received: {path}"
         )
-    if _exists(path) and path.is_dir():
+    check_creatable(path)
+    if path.is_dir():
         raise InputError(
             f"The file must not be the name of a folder. Received: {path}"
         )
 
 
 def check_new(path: str | os.PathLike) -> None:
-    """Checks that nothing exists at a path, not even a dangling link."""
-    if _exists(path):
+    """Checks that a path can be created, where not even a dangling link is."""
+    check_creatable(path)
+    if os.path.lexists(path):
         hint = "; for TensorFlow Serving, the next version number"
         raise InputError(
             f"{path} already exists. Choose another name"
@@ -153,12 +147,9 @@ def check_free(path: str | os.PathLike) -> None:
     check_creatable(path)
     if _is_free(path):
         return
+    content = "contains other files" if path.is_dir() else "is a file"
     if (path / "config.json").exists():
         content = "contains a run"
-    elif path.is_dir():
-        content = "contains other files"
-    else:
-        content = "is a file"
     raise InputError(
         f"{path} already {content}. Nothing is overwritten. Choose another "
         "output, or remove it first."
@@ -195,15 +186,6 @@ def check_creatable(path: str | os.PathLike) -> None:
             f"{path} cannot be created: {parent} {problem}. Choose another "
             "output."
         )
-
-
-def _exists(path: str | os.PathLike) -> bool:
-    # Unlike `Path.exists`, it reports what makes a name unusable.
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def sha256_of(file: BinaryIO) -> str:

@@ -3,12 +3,14 @@
 import contextlib
 import errno
 import fcntl
+import logging
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from keras_transformer.support.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 # What a file system without locks answers, such as Lustre by default.
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
@@ -24,6 +26,7 @@ def locked(
     NFS locks only what is open for writing.
     """
     path, lock = Path(path), Path(path) / name
+    operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
     while True:
         path.mkdir(parents=True, exist_ok=True)
         try:
@@ -32,9 +35,7 @@ def locked(
             continue  # whoever has it has moved or removed the folder
         with file:
             try:
-                fcntl.flock(
-                    file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
-                )
+                fcntl.flock(file, operation)
             except BlockingIOError as error:
                 raise InputError(
                     f"Another process is writing to {path}. Wait until it has "
@@ -43,11 +44,9 @@ def locked(
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
-                print(
-                    f"Warning: the file system of {path} does not support "
-                    "locks. Make sure that no other process writes to this "
-                    "folder.",
-                    file=sys.stderr,
+                logger.warning(
+                    f"the file system of {path} does not support locks. Make "
+                    "sure that no other process writes to this folder."
                 )
             try:
                 is_there = os.path.samestat(

@@ -10,7 +10,7 @@ from commands import Result, check_refused
 from corpora import write_lines, write_sides
 from ids import rows
 
-from keras_transformer.beam import prepare_transform
+from keras_transformer.beam import corpus_chunks
 from keras_transformer.beam.__main__ import main
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data import encoding
@@ -30,7 +30,7 @@ VALID = [("12 dog", "12 Hund"), ("", "leer")]
 @pytest.fixture
 def run(capsys, monkeypatch, tmp_path):
     """Runs the command, in small chunks, batches and shards."""
-    monkeypatch.setattr(prepare_transform, "CHUNK", 70)
+    monkeypatch.setattr(corpus_chunks, "CHUNK", 70)
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "SHARD_IDS", 1_000)
 

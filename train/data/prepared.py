@@ -15,7 +15,7 @@ import functools
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,13 +177,6 @@ def _map_array(path: Path) -> np.ndarray:
     return array
 
 
-def write_shard(folder: Path, number: int, shard: TokenShard) -> None:
-    """Writes the arrays of a shard into a folder of `atomic_folder`."""
-    paths = shard_paths(folder, number)
-    for path, array in zip(paths, shard, strict=True):
-        np.save(path, array)
-
-
 def update_checksum(checksum: int, shard: TokenShard) -> int:
     """Returns the CRC-32 of all shards so far and of another one."""
     for array in shard:
@@ -191,18 +184,27 @@ def update_checksum(checksum: int, shard: TokenShard) -> int:
     return checksum
 
 
-def write_description(
+def write_prepared(
     folder: Path,
     corpus: "Corpus",
     tokenizer: Vocabulary,
     max_length: int,
     text_splits: Sequence[str],
     statistics: Statistics,
-    checksum: int,
-    shards: Sequence[int],
-    **others: Any,
+    shards: Iterable[TokenShard],
+    **details: Any,
 ) -> None:
-    """Writes `prepared.json`, with which a folder is a prepared corpus."""
+    """Writes the shards of a corpus, and then its `prepared.json`.
+
+    The statistics are those of all shards when the last one was taken.
+    """
+    sizes, checksum = [], 0
+    for shard in shards:
+        paths = shard_paths(folder, len(sizes))
+        for path, array in zip(paths, shard, strict=True):
+            np.save(path, array)
+        sizes.append(shard.pairs)
+        checksum = update_checksum(checksum, shard)
     write_json(
         folder / "prepared.json",
         {
@@ -217,8 +219,8 @@ def write_description(
             "text_splits": text_splits,
             "statistics": dataclasses.asdict(statistics),
             "checksum": checksum,
-            "shards": shards,
-            **others,
+            "shards": sizes,
+            **details,
         },
     )
 

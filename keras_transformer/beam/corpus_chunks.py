@@ -9,7 +9,7 @@ is started again. Neither TensorFlow nor Keras is imported here.
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,10 @@ class Chunk:
             if tags == languages
         }
 
+    def path(self, work: Path) -> Path:
+        """Returns where the chunk is tokenized, in the work folder."""
+        return work / f"chunk-{self.index:07d}.npz"
+
 
 def make_chunks(corpus_files: Iterable[TextFiles]) -> list[Chunk]:
     """Returns the chunks of files that follow one another."""
@@ -95,39 +99,32 @@ def make_chunks(corpus_files: Iterable[TextFiles]) -> list[Chunk]:
     return chunks
 
 
-class TokenizeChunks(beam.PTransform):
-    """Writes the ids of each chunk into a file at `chunk_path`.
+def tokenize_chunks(
+    chunks: beam.PCollection, folder: Path, work: Path, filters: PairFilters
+) -> beam.PCollection:
+    """Adds to a pipeline what writes the ids of each chunk into its file.
 
     Args:
-        vocabulary: The folder of the tokenizer.
+        chunks: From `make_chunks`.
+        folder: Where the tokenizer is.
         work: The work folder.
         filters: Which pairs are kept.
     """
-
-    def __init__(
-        self, vocabulary: Path, work: Path, filters: PairFilters
-    ) -> None:
-        super().__init__()
-        self._filters = filters
-        self._tokenize = _TokenizeChunk(vocabulary, work, filters)
-
-    def expand(self, chunks: beam.PCollection) -> beam.PCollection:
-        chunks |= "Spread chunks" >> beam.Reshuffle()
-        keyed = chunks | beam.WithKeys(lambda chunk: chunk.index)
-        parts = {"chunks": keyed}
-        if self._filters.deduplicate:
-            parts["duplicates"] = (
-                chunks
-                | beam.FlatMap(hash_pairs, self._filters.languages)
-                | "Group equal hashes" >> beam.GroupByKey()
-                | beam.FlatMapTuple(find_duplicates)
-            )
-        return (
-            parts
-            | beam.CoGroupByKey()
-            | beam.Values()
-            | beam.ParDo(self._tokenize)
+    chunks |= "Spread chunks" >> beam.Reshuffle()
+    parts = {"chunks": chunks | beam.WithKeys(lambda chunk: chunk.index)}
+    if filters.deduplicate:
+        parts["duplicates"] = (
+            chunks
+            | beam.FlatMap(hash_pairs, filters.languages)
+            | "Group equal hashes" >> beam.GroupByKey()
+            | beam.FlatMapTuple(find_duplicates)
         )
+    return (
+        parts
+        | beam.CoGroupByKey()
+        | beam.Values()
+        | beam.ParDo(_TokenizeChunk(folder, work, filters))
+    )
 
 
 # === Duplicates ===
@@ -189,19 +186,16 @@ def find_duplicates(
 class _TokenizeChunk(beam.DoFn):
     """Writes the ids of a chunk, unless an earlier start has done so."""
 
-    def __init__(
-        self, vocabulary: Path, work: Path, filters: PairFilters
-    ) -> None:
-        self._vocabulary, self._work = vocabulary, work
-        self._filters = filters
+    def __init__(self, folder: Path, work: Path, filters: PairFilters) -> None:
+        self._folder, self._work, self._filters = folder, work, filters
 
     def setup(self) -> None:
-        self._tokenizer = open_vocabulary(self._vocabulary)
+        self._tokenizer = open_vocabulary(self._folder)
 
     def process(self, element):
         (chunk,) = element["chunks"]
         duplicates = itertools.chain(*element.get("duplicates", ()))
-        path = chunk_path(self._work, chunk)
+        path = chunk.path(self._work)
         if not path.exists():
             arrays = self._arrays(chunk, duplicates)
             with create_file(str(path), str(self._work)) as file:
@@ -246,27 +240,22 @@ class _TokenizeChunk(beam.DoFn):
         }
 
 
-def chunk_path(work: Path, chunk: Chunk) -> Path:
-    """Returns the path of a chunk that is tokenized."""
-    return work / f"chunk-{chunk.index:07d}.npz"
-
-
 # === Shards ===
 
 
 def count_pairs(paths: Iterable[Path]) -> tuple[Statistics, dict[str, int]]:
     """Returns statistics of tokenized chunks, and the counts of `REASONS`."""
-    counts = []
+    rows = []
     for path in paths:
         with np.load(path) as arrays:
-            counts.append(arrays["counts"])
+            rows.append(arrays["counts"])
     names = [field.name for field in dataclasses.fields(Statistics)]
-    totals = dict(
-        zip([*names, *REASONS], np.sum(counts, axis=0).tolist(), strict=True)
-    )
-    totals["longest"] = int(np.max(counts, axis=0)[names.index("longest")])
-    dropped = {reason: totals.pop(reason) for reason in REASONS}
-    return Statistics(**totals), dropped
+    totals = np.sum(rows, axis=0)
+    longest = names.index("longest")
+    totals[longest] = np.max(rows, axis=0)[longest]
+    *counts, language, duplicate, ratio = totals.tolist()
+    dropped = dict(zip(REASONS, (language, duplicate, ratio), strict=True))
+    return Statistics(*counts), dropped
 
 
 def join_chunks(paths: Iterable[Path], dtype: Any) -> Iterator[TokenShard]:
@@ -297,13 +286,14 @@ def join_chunks(paths: Iterable[Path], dtype: Any) -> Iterator[TokenShard]:
 def _read_batches(path: Path) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yields number, ids and lengths of each batch with pairs of a chunk."""
     with np.load(path) as arrays:
-        batches, lengths = arrays["batches"], arrays["lengths"]
-        starts = np.flatnonzero(np.diff(batches, prepend=-1))
-        offsets = np.cumsum([0, *lengths])[2 * starts]
-        parts: Sequence = (
-            batches[starts],
-            np.split(arrays["ids"], offsets[1:]),
-            np.split(lengths, 2 * starts[1:]),
+        numbers, ids, lengths = (
+            arrays[name] for name in ("batches", "ids", "lengths")
         )
-    # A chunk without pairs has no batches, but `split` returns an array.
-    yield from zip(*parts, strict=False)
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))  # of batches
+    first_ids = np.cumsum([0, *lengths])[2 * starts]
+    yield from zip(
+        numbers[starts],
+        np.split(ids, first_ids[1:]),
+        np.split(lengths, 2 * starts[1:]),
+        strict=False,  # `split` returns an array of no pairs, too
+    )

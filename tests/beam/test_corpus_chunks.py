@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from corpora import write_lines, write_sides
 
-from keras_transformer.beam import prepare_transform
-from keras_transformer.beam.prepare_transform import (
+from keras_transformer.beam import corpus_chunks
+from keras_transformer.beam.corpus_chunks import (
     count_pairs,
     find_duplicates,
     hash_pairs,
@@ -25,7 +25,7 @@ PAIRS = [(f"{n % 5}", f"{n % 7}") for n in range(40)] + [("a", "b\tc")] * 3
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """Two corpora that follow one another."""
-    monkeypatch.setattr(prepare_transform, "CHUNK", 8)
+    monkeypatch.setattr(corpus_chunks, "CHUNK", 8)
     files = []
     for name, pairs in (("a", PAIRS[:20]), ("b", PAIRS[20:])):
         (tmp_path / name).mkdir()
