@@ -52,7 +52,7 @@ def find_inputs(pattern: str) -> list[FileMetadata]:
         InputError: If there are none, or it is a folder.
     """
     path = absolute_path(pattern)
-    if os.path.exists(path):  # perhaps with a [
+    if os.path.exists(path):  # its name may have a [
         files = [FileSystems.get_filesystem(path).metadata(path)]
     else:
         files = match_files(path)
@@ -98,8 +98,8 @@ def open_input(path: str) -> Iterator[Any]:
 def create_file(path: str, partial_folder: str) -> Iterator[BinaryIO]:
     """Opens a binary file for writing, which is at `path` when it is complete.
 
-    Several workers may write the same one: each writes a file of its own in
-    `partial_folder`. The suffix of `path` compresses it.
+    Two workers may write the same file: each writes its own in
+    `partial_folder` first. The suffix of `path` compresses it.
     """
     name = f"{uuid.uuid4().hex}-{FileSystems.split(path)[1]}"
     partial = FileSystems.join(partial_folder, name)

@@ -1,9 +1,9 @@
-"""The pipeline that prepares a corpus: from chunks of texts to chunks of ids.
+"""The pipeline that prepares a corpus: from chunks of texts to shards of ids.
 
-Workers read what they need from the files, and write what they have done into
-a work folder; only numbers pass through the pipeline. A file there is complete,
-and the same whichever worker writes it, so that it is kept when the pipeline
-is started again. Neither TensorFlow nor Keras is imported here.
+Workers read their chunks from the files of the corpus, and write the ids into
+a work folder; only numbers pass through the pipeline. A file in this folder is
+complete, and the same whichever worker writes it, so that a job that is resumed
+keeps it. Neither TensorFlow nor Keras is imported here.
 """
 
 import dataclasses
@@ -38,14 +38,14 @@ REASONS = ("language", "duplicate", "ratio")
 class PairFilters:
     """Which pairs are kept, tested in this order."""
 
-    languages: list[str]  # what columns 3 and 4 of a TSV file are; or empty
+    languages: list[str]  # columns 3 and 4 of a TSV file; or empty: any
     deduplicate: bool  # the first of equal pairs is kept
-    max_length: int  # of tokens with the end token, as in `prepare`
-    max_ratio: float | None  # of these, the longer side to the shorter one
+    max_length: int  # of a side in tokens, with the end token
+    max_ratio: float | None  # of the longer side to the shorter, in tokens
 
     @property
     def beyond_prepare(self) -> bool:
-        """Whether there are others than those of `prepare`."""
+        """Whether `keras-transformer prepare` lacks a filter that is set."""
         others = self.languages, self.deduplicate, self.max_ratio is not None
         return any(others)
 
@@ -102,7 +102,7 @@ def make_chunks(corpus_files: Iterable[TextFiles]) -> list[Chunk]:
 def tokenize_chunks(
     chunks: beam.PCollection, folder: Path, work: Path, filters: PairFilters
 ) -> beam.PCollection:
-    """Adds to a pipeline what writes the ids of each chunk into its file.
+    """Adds a step to a pipeline: the ids of each chunk are written to its file.
 
     Args:
         chunks: From `make_chunks`.
@@ -137,11 +137,12 @@ def hash_pairs(
 
     Args:
         chunk: The chunk, with n pairs in these languages.
-        languages: As of `Chunk.read`.
+        languages: As in `Chunk.read`.
 
     Yields:
         A first byte; and with it the index of the chunk, the rows of the k
-        pairs whose hashes start with it, int32 `[k]`, and these, S16 `[k]`.
+        pairs whose hashes start with it, int32 `[k]`, and the hashes, S16
+        `[k]`.
     """
     pairs = chunk.read(languages)
     rows = np.array(list(pairs), np.int32)
@@ -164,7 +165,7 @@ def find_duplicates(
 
     Args:
         first: The byte that the hashes start with.
-        hashed: What `hash_pairs` has yielded with it, in any order.
+        hashed: From `hash_pairs`: indices, rows and hashes with this byte.
 
     Yields:
         The index of a chunk, and the rows of its duplicates, int32 `[k]`.
@@ -204,12 +205,13 @@ class _TokenizeChunk(beam.DoFn):
     def _arrays(
         self, chunk: Chunk, duplicates: Iterable[int]
     ) -> dict[str, np.ndarray]:
-        """Returns what is kept of a chunk.
+        """Returns the content of the file of a chunk that keeps k pairs.
 
-        Of k pairs that are kept: `ids` of source, target, source, ...;
-        `lengths` of these, `[2 * k]`; `batches` of `prepare` that they belong
-        to, `[k]`. And `counts`: the fields of `Statistics`, and the number of
-        pairs dropped for each of `REASONS`.
+        - `ids`: those of source, target, source, ...
+        - `lengths`: numbers of these ids, `[2 * k]`.
+        - `batches`: the batch of `prepare` that each pair is in, `[k]`.
+        - `counts`: the fields of `Statistics`, and the pairs that are dropped
+          for each of `REASONS`.
         """
         filters, tokenizer = self._filters, self._tokenizer
         pairs = chunk.read(filters.languages)
@@ -244,7 +246,11 @@ class _TokenizeChunk(beam.DoFn):
 
 
 def count_pairs(paths: Iterable[Path]) -> tuple[Statistics, dict[str, int]]:
-    """Returns statistics of tokenized chunks, and the counts of `REASONS`."""
+    """Returns the statistics of all chunks, and how many pairs are dropped.
+
+    Args:
+        paths: The files of the chunks.
+    """
     rows = []
     for path in paths:
         with np.load(path) as arrays:
@@ -259,14 +265,14 @@ def count_pairs(paths: Iterable[Path]) -> tuple[Statistics, dict[str, int]]:
 
 
 def join_chunks(paths: Iterable[Path], dtype: Any) -> Iterator[TokenShard]:
-    """Yields the shards that `prepare` makes of the pairs of tokenized chunks.
+    """Yields the shards that `prepare` would make of the same pairs.
 
     A shard ends after the first batch with which it has enough ids. There is at
-    least one.
+    least one shard.
 
     Args:
-        paths: Of the chunks, in their order.
-        dtype: Of the ids.
+        paths: The files of the chunks, in their order.
+        dtype: Type of the ids.
     """
     ids: list[np.ndarray] = []
     lengths: list[np.ndarray] = []
@@ -284,7 +290,7 @@ def join_chunks(paths: Iterable[Path], dtype: Any) -> Iterator[TokenShard]:
 
 
 def _read_batches(path: Path) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yields number, ids and lengths of each batch with pairs of a chunk."""
+    """Yields the number, ids and lengths of each batch in a chunk."""
     with np.load(path) as arrays:
         numbers, ids, lengths = (
             arrays[name] for name in ("batches", "ids", "lengths")

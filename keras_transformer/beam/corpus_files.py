@@ -1,4 +1,4 @@
-"""The corpora that can be prepared on Beam: text files, also compressed."""
+"""Finds and opens corpora of text files, also compressed ones."""
 
 import os
 import shutil
@@ -27,8 +27,8 @@ def find_corpus(
         target: Language code of the target, or None.
 
     Returns:
-        The corpus, of which only a folder has splits; and the files of its
-        training split, a .tsv file or those of both sides at a time.
+        The corpus, which has splits only if it is a folder; and the files of
+        its training split: .tsv files, or pairs of a source and a target file.
 
     Raises:
         InputError: If there are no such files.
@@ -77,8 +77,7 @@ def open_files(
 ) -> list[TextFiles]:
     """Opens the files of a corpus, with uncompressed copies in `work`.
 
-    A worker could not read a part of a compressed file without what is before
-    it.
+    A worker can read a part of these files without reading all before it.
     """
     files = []
     for number, paths in enumerate(parts):

@@ -1,7 +1,7 @@
-"""Shards: as many successive lines of a file as one worker translates.
+"""Shards: successive lines of a file that a worker translates together.
 
-A shard is read, sent, translated and written as one, so that its batches, and
-with them its bytes, are the same whichever worker has it.
+A shard is read, sent, translated and written as a whole, so that its batches,
+and with them its bytes, are the same whichever worker has it.
 """
 
 import codecs
@@ -21,7 +21,7 @@ from keras_transformer.beam.translate_transform import (
 )
 
 FAILED = ".failed"
-PARTIAL = ".partial"  # folder of what is not complete yet
+PARTIAL = ".partial"  # folder of files that are not complete yet
 
 
 class LineShard(NamedTuple):
@@ -39,7 +39,7 @@ class ReadShards(beam.DoFn):
 
     Args:
         output: The folder of the output.
-        suffix: That of the files there.
+        suffix: Suffix of its files.
         size: Lines of a shard.
     """
 
@@ -87,11 +87,11 @@ class ShardHandler(TranslationHandler):
 
 
 class WriteShard(beam.DoFn):
-    """Writes translations, and before them what failed, atomically.
+    """Writes the lines that failed, and then the translations.
 
     Args:
         output: The folder of the output.
-        suffix: That of the files there; `.gz` compresses them.
+        suffix: Suffix of its files; `.gz` compresses them.
     """
 
     def __init__(self, output: str, suffix: str) -> None:

@@ -135,7 +135,7 @@ def _describe(counts: Mapping[str, int]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class PreparationJob:
-    """What is prepared, and how."""
+    """A corpus, and how it is prepared."""
 
     corpus: Corpus
     paths: Sequence[tuple[str, ...]]  # of the training split
@@ -160,8 +160,8 @@ class PreparationJob:
     def write(self, folder: Path, pipeline: beam.Pipeline) -> None:
         """Writes all files of the prepared corpus into a folder.
 
-        What an earlier start has written into the work folder, which is beside
-        it, is not done again.
+        Chunks, copies and a tokenizer in the work folder are kept: an earlier
+        start has written them.
         """
         corpus, filters = self.corpus, self.filters
         work = folder.with_name(self.name)

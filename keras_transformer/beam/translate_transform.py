@@ -37,11 +37,11 @@ class Translated(NamedTuple):
 class Translate(beam.PTransform):
     """Translates texts, or records of key and text, with an exported model.
 
-    Every text becomes one `Translated`, in no order. What cannot be translated
-    has an `error`: text that is not valid Unicode or longer than the model
-    reads, or on which the model fails. If it fails on all of several texts, or
-    then also on one that it has translated, the pipeline fails, since the
-    reason is not in the texts.
+    Every text becomes one `Translated`, in no order. A text has an `error`
+    instead of a translation if it is not valid Unicode, is longer than the
+    model reads, or makes the model fail. If the model fails on all texts of a
+    batch, or then also on one that it has translated, the pipeline fails, since
+    the reason is not in the texts.
 
     Metrics, of the namespace `keras_transformer`: the counters `lines`,
     `characters` (of the sources), `failed` and `at_length_limit`, the
@@ -49,11 +49,11 @@ class Translate(beam.PTransform):
     `RunInference`.
 
     Args:
-        model: As of `TranslationHandler`.
+        model: As in `TranslationHandler`.
         batch_size: Texts that are sorted by length together and translated in
             batches of similar length; fewer make worse batches.
-        threads: As of `TranslationHandler`.
-        share_model: As of `TranslationHandler`.
+        threads: As in `TranslationHandler`.
+        share_model: As in `TranslationHandler`.
 
     Example:
 
@@ -89,10 +89,9 @@ def _with_key(element: Any) -> tuple[Any, str | bytes]:
 
 
 class TranslationHandler(ModelHandler):
-    """What Beam's `RunInference` needs to translate records of key and text.
+    """Lets Beam's `RunInference` translate records of key and text.
 
-    It holds the name of the model. A worker process opens the model once, and
-    its threads share it.
+    A worker process opens the model once, and its threads share it.
 
     Args:
         model: A folder that `keras-transformer export` wrote: a SavedModel, or
@@ -102,7 +101,7 @@ class TranslationHandler(ModelHandler):
             them only if the process has not imported it yet.
         share_model: Whether the processes of a machine share one model, as on
             a machine with a single GPU.
-        batch_size: As of `Translate`.
+        batch_size: As in `Translate`.
 
     Raises:
         InputError: If the folder is not such an export.
@@ -180,8 +179,8 @@ def translate_or_explain(
 ) -> list[Translation | str]:
     """Returns the translation of each source, or why it has none.
 
-    Raises the translator's error if it fails on all of several texts, or then
-    also on one that it has translated.
+    Raises the translator's error if it fails on all of two or more texts, or
+    then also on a text that it has translated.
     """
     results: list = ["The text must be valid UTF-8."] * len(sources)
     texts = {}

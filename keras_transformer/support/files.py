@@ -41,18 +41,18 @@ def atomic_folder(
 ) -> Iterator[Path | None]:
     """Yields a temporary folder of the same name, and moves it to `path`.
 
-    It is in the folder `.partial-NAME`, which is locked until the end: beside
-    `path`, whose parents are created, or in it if it is an empty folder, which
-    may be a mount point. A failure deletes all of it. What is left of a process
-    that was killed is deleted by the next one with the same `path`.
+    The temporary folder is in the folder `.partial-NAME`, which is locked: in
+    the parent of `path`, which is created, or in `path` itself if that is an
+    empty folder, perhaps a mount point. A failure deletes it. If a process is
+    killed, the next one with the same `path` deletes it.
 
     Args:
         path: The folder to write.
         wait: Whether to wait for another process that writes the folder, and
             to yield None if it has completed it. Otherwise it is an error.
-        keep: Name of a folder that the caller may create beside the temporary
-            one. Until `path` is complete, it is neither deleted by a failure,
-            nor by the next process that keeps the same name.
+        keep: Name of another folder in `.partial-NAME`, which the caller may
+            create. It is deleted when `path` is complete, and not after a
+            failure: the next process that keeps the same name finds it.
 
     Raises:
         InputError: If `path` is not free, or another process writes it.
@@ -222,8 +222,8 @@ def check_kinds(
         )
     for name, kind in kinds.items():
         if name not in values or not isinstance(values[name], kind):
-            some = kind if isinstance(kind, tuple) else (kind,)
-            expected = " or ".join(one.__name__ for one in some)
+            types = kind if isinstance(kind, tuple) else (kind,)
+            expected = " or ".join(type.__name__ for type in types)
             raise InputError(
                 f"{file} must have {name!r} of type {expected}. Received: "
                 f"{name}={values.get(name)!r:.100}. It is damaged, or another "

@@ -36,14 +36,17 @@ def files(tmp_path, monkeypatch):
 
 def test_chunks_are_numbered_and_read_apart(files):
     chunks = make_chunks(files)
-    assert [one.index for one in chunks] == list(range(6))
-    assert [(one.first, one.size) for one in chunks] == [
+    assert [chunk.index for chunk in chunks] == list(range(6))
+    assert [(chunk.first, chunk.size) for chunk in chunks] == [
         *((0, 8), (8, 8), (16, 4)),
         *((20, 8), (28, 8), (36, 7)),
     ]
-    rows = [(one.first, one.read([])) for one in chunks]
-    found = {first + n: pair for first, x in rows for n, pair in x.items()}
-    assert found == dict(enumerate(PAIRS))
+    numbered = {
+        chunk.first + row: pair
+        for chunk in chunks
+        for row, pair in chunk.read([]).items()
+    }
+    assert numbered == dict(enumerate(PAIRS))
 
 
 def test_a_file_that_has_become_shorter_is_found(tmp_path):
@@ -68,13 +71,13 @@ def test_all_but_the_first_of_equal_pairs_are_duplicates(files):
     grouped = collections.defaultdict(list)
     chunks = make_chunks(files)
     for chunk in reversed(chunks):  # workers are done in any order
-        for first, found in hash_pairs(chunk, []):
-            grouped[first].append(found)
+        for first, hashed in hash_pairs(chunk, []):
+            grouped[first].append(hashed)
     assert len(grouped) > 10
     duplicates = {
         chunks[index].first + row
-        for first, found in grouped.items()
-        for index, rows in find_duplicates(first, found)
+        for first, hashed in grouped.items()
+        for index, rows in find_duplicates(first, hashed)
         for row in rows
     }
     firsts = {pair: n for n, pair in reversed(list(enumerate(PAIRS)))}
@@ -86,10 +89,10 @@ def test_what_a_separator_could_confuse_is_not_equal(tmp_path):
     pairs = [("a", "b c"), ("a b", "c"), ("a\tb", "c"), ("a", "b\tc"), ("", "")]
     names = write_sides(tmp_path, pairs=pairs)
     (chunk,) = make_chunks([open_corpus(names).pairs("train")])
-    hashes = [
-        one for _, found in hash_pairs(chunk, []) for one in found[2].tolist()
-    ]
-    assert len(set(hashes)) == 5
+    hashes = np.concatenate(
+        [hashes for _, (_, _, hashes) in hash_pairs(chunk, [])]
+    )
+    assert len(set(hashes.tolist())) == 5
 
 
 def write_chunk(folder, chunk, counts, batches):

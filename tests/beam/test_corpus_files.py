@@ -13,7 +13,7 @@ from keras_transformer.support.errors import InputError
 def read(names, work, source=None, target=None):
     corpus, parts = find_corpus(list(map(str, names)), source, target)
     files = open_files(parts, work, source, target)
-    return corpus, [pair for one in files for pair in one]
+    return corpus, [pair for file in files for pair in file]
 
 
 def test_a_folder_has_its_other_splits(tmp_path):
@@ -59,7 +59,7 @@ def test_compressed_sides_may_have_the_same_name(tmp_path):
 
 def test_tables_follow_one_another(tmp_path):
     lines = ["\t".join(pair) for pair in PAIRS]
-    names = [tmp_path / "2.tsv", tmp_path / "1.tsv.gz"]  # in the order given
+    names = [tmp_path / "2.tsv", tmp_path / "1.tsv.gz"]
     write_lines(names[0], lines[:2])
     content = "".join(f"{line}\n" for line in lines[2:])
     names[1].write_bytes(gzip.compress(content.encode()))

@@ -34,10 +34,10 @@ def run(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "SHARD_IDS", 1_000)
 
-    def run(*inputs, **given):
+    def run(*inputs, **changed):
         options = dict(output=tmp_path / "out", max_length=24)
         options |= dict(direct_running_mode="in_memory", direct_num_workers=1)
-        options |= given
+        options |= changed
         flags = []
         for name, value in options.items():
             kept = name.startswith("direct")
@@ -85,15 +85,14 @@ def test_patterns_are_prepared_like_one_file(run, texts, tmp_path):
     inputs = [tmp_path / "web-*.en.gz", tmp_path / "web-*.de.gz"]
     result = run(*inputs, tokenizer=expected.path)
     assert result.code == 0, result.err
-    found = files(tmp_path / "out")
+    written = files(tmp_path / "out")
     wanted = files(expected.path)
     del wanted["valid.tfrecord"]
-    changed = json.loads(wanted.pop("prepared.json"))
-    changed |= dict(data=" ".join(map(str, inputs)), text_splits=[])
-    assert json.loads(found.pop("prepared.json")) == changed | dict(
-        source=None, target=None
-    )
-    assert found == wanted
+    description = json.loads(wanted.pop("prepared.json"))
+    description |= dict(data=" ".join(map(str, inputs)), text_splits=[])
+    description |= dict(source=None, target=None)
+    assert json.loads(written.pop("prepared.json")) == description
+    assert written == wanted
 
 
 def test_filters(run, tmp_path):
@@ -210,7 +209,7 @@ def test_filters_that_keep_nothing_are_named(run, tmp_path):
 def test_what_is_wrong_is_found_before_the_pipeline_starts(
     run, texts, tmp_path
 ):
-    for given, *messages in (
+    for changed, *messages in (
         (dict(tokenizer=tmp_path, vocab_size=300), "Leave out one of them"),
         (dict(tokenizer=tmp_path), "tokenizer.model"),
         (dict(max_ratio=0.5), "max_ratio=0.5"),
@@ -223,7 +222,7 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(
         (dict(runner="MyRunner"), "valid options", "--runner=MyRunner"),
     ):
         check_refused(
-            run(texts, **{"source": "en", "target": "de"} | given), *messages
+            run(texts, **{"source": "en", "target": "de"} | changed), *messages
         )
     empty = write_lines(tmp_path / "a.tsv", [])
     check_refused(run(empty), f"{empty}, which is empty")

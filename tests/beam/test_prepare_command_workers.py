@@ -1,4 +1,4 @@
-"""The same with several processes, one of which is killed."""
+"""`prepare` with two processes, one of which is killed."""
 
 import json
 import subprocess
@@ -72,8 +72,8 @@ def test_a_killed_job_is_resumed_and_writes_what_prepare_writes(
     assert files(output) == expected
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
     prepared = Prepared.open(output)
-    found = list(map(prepared.tokenizer.decode, rows(prepared.shards)))
-    numbers = [int(text.split()[0]) for text in found]
+    texts = map(prepared.tokenizer.decode, rows(prepared.shards))
+    numbers = [int(text.split()[0]) for text in texts]
     dropped = prepared.statistics.dropped_long
     assert len(numbers) == 2 * (PAIRS - dropped)
     assert numbers[::2] == numbers[1::2] == sorted(set(numbers))
@@ -89,8 +89,8 @@ def test_each_of_equal_pairs_is_written_once(texts, expected, tmp_path):
     command = command_for(texts, inputs, output, "--deduplicate")
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = files(output)
-    description = json.loads(found.pop("prepared.json"))
+    written = files(output)
+    description = json.loads(written.pop("prepared.json"))
     assert description["filters"]["dropped"]["duplicate"] == PAIRS
-    assert found == {x: expected[x] for x in expected if x in found}
-    assert found.keys() == expected.keys() - {"prepared.json"}
+    assert written == {x: expected[x] for x in expected if x in written}
+    assert written.keys() == expected.keys() - {"prepared.json"}

@@ -17,7 +17,7 @@ def run(capsys, tmp_path, fake):
     (tmp_path / "a.txt").write_text("one\ntwo\nbad\nthree\n")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"four\n"))
 
-    def run(*arguments, **given):
+    def run(*arguments, **changed):
         options = {
             "input": tmp_path / "?.txt*",
             "model": fake[0],
@@ -26,7 +26,7 @@ def run(capsys, tmp_path, fake):
             "direct_running_mode": "in_memory",
             "direct_num_workers": 1,
         }
-        options |= given
+        options |= changed
         flags = [f"--{name}={value}" for name, value in options.items()]
         code = main(["translate", *flags, *arguments])
         return Result(code, *capsys.readouterr())
@@ -46,9 +46,9 @@ def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
     assert out.startswith("Translated 5 lines in ")
     failed = f"; lines that failed are in {output}/*.failed\n"
     assert out.endswith(f" s. Skipped 0 shards of an earlier start{failed}")
-    found = files(output)
-    assert json.loads(found.pop("job.json"))["complete"] is True
-    assert found == {
+    written = files(output)
+    assert json.loads(written.pop("job.json"))["complete"] is True
+    assert written == {
         "a.txt-00000.tsv": b"1\t-1.5000\tONE\tone\n2\t-1.5000\tTWO\ttwo\n",
         "a.txt-00000.failed": b"3\tRuntimeError: no kernel\tbad\n",
         "a.txt-00001.tsv": b"4\t-2.5000\tTHREE\tthree\n",
@@ -103,8 +103,8 @@ def test_settings_reach_the_model_and_the_files(run, tmp_path, fake):
     assert run("--gzip", threads=2).code == 0
     assert fake[1][-1].threads == 2
     names = ("a.txt-00000", "a.txt-00001", "b.txt.gz-00000")
-    found = {x.name for x in output.glob("*.tsv*")}
-    assert found == {f"{name}.tsv.gz" for name in names}
+    written = {x.name for x in output.glob("*.tsv*")}
+    assert written == {f"{name}.tsv.gz" for name in names}
     content = gzip.decompress((output / "a.txt-00001.tsv.gz").read_bytes())
     assert content == b"4\t-2.5000\tTHREE\tthree\n"
 
@@ -117,7 +117,7 @@ def test_two_jobs_do_not_write_to_one_folder(run, tmp_path):
 
 
 def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
-    for given, *messages in (
+    for changed, *messages in (
         ({"input": tmp_path / "*.md"}, "*.md, which matches none"),
         ({"model": tmp_path}, "must be a SavedModel or a folder for LiteRT"),
         ({"input": "xyz://a/b"}, "file system that Beam reads", "xyz://a/b"),
@@ -130,7 +130,7 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(run, tmp_path, fake):
             "It says",
         ),
     ):
-        check_refused(run(**given), *messages)
+        check_refused(run(**changed), *messages)
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "a.txt").touch()
     result = run(input=f"{tmp_path}/**a.txt")

@@ -1,4 +1,4 @@
-"""The same with several processes, one of which is killed."""
+"""`translate` with two processes, one of which is killed."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from beam_workers import kill_a_worker
 from keras_transformer.export import save_litert
 from keras_transformer.litert import LiteRTTranslator
 
-LINES = 20_000
+LINES = 8_000
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def job(folder, pairs, tmp_path_factory):
     text = tmp_path_factory.mktemp("texts") / "lines.txt"
     text.write_text("".join(f"{line}\n" for line in lines))
     command = [sys.executable, "-m", "keras_transformer.beam", "translate"]
-    command += ["--input", text, "--model", folder, "--lines-per-shard", "400"]
+    command += ["--input", text, "--model", folder, "--lines-per-shard", "200"]
     return lines, [*command, "--direct_num_workers", "2", "--output"]
 
 
@@ -38,9 +38,9 @@ def files(folder):
 def complete(job, tmp_path_factory):
     """The output of a job that nothing stopped."""
     output = tmp_path_factory.mktemp("outputs") / "complete"
-    found = subprocess.run([*job[1], output], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.startswith("Translated 20,000 lines in ")
+    done = subprocess.run([*job[1], output], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Translated 8,000 lines in ")
     return files(output)
 
 
@@ -65,7 +65,7 @@ def test_no_line_is_lost_or_doubled(job, folder, complete):
     assert numbers == [i for i in range(1, LINES + 1) if i != 778]
     (failed,) = (x for name, x in complete.items() if name.endswith(".failed"))
     assert failed.startswith(b"778\tThe text is longer than the model reads.\t")
-    assert len(complete) == LINES / 400 + 2
+    assert len(complete) == LINES / 200 + 2
 
 
 @pytest.mark.slow
@@ -75,10 +75,10 @@ def test_a_killed_job_leaves_complete_files_and_is_resumed(
     output = tmp_path / "out"
     command = [*job[1], output]
     kill_a_worker(command, lambda: list(output.glob("*.tsv")))
-    found = {x.name: x.read_bytes() for x in output.iterdir() if x.is_file()}
-    written = {name for name in found if name.endswith(".tsv")}
-    assert 0 < len(written) < LINES / 400
-    assert all(found[name] == complete[name] for name in written)
+    left = {x.name: x.read_bytes() for x in output.iterdir() if x.is_file()}
+    written = {name for name in left if name.endswith(".tsv")}
+    assert 0 < len(written) < LINES / 200
+    assert all(left[name] == complete[name] for name in written)
     before = {name: (output / name).stat().st_mtime_ns for name in written}
     resumed = subprocess.run(command, capture_output=True)
     assert resumed.returncode == 0, resumed.stderr

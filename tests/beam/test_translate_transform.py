@@ -15,11 +15,11 @@ from keras_transformer.inference.saved_model import SavedModelTranslator
 @pytest.fixture
 def collect(tmp_path):
     """Returns what a transform makes of elements, counters, and batches."""
-    folder = tmp_path / "found"
+    folder = tmp_path / "results"
     folder.mkdir()
 
-    def keep(one):  # pickling would copy a list
-        (folder / uuid.uuid4().hex).write_bytes(pickle.dumps(one))
+    def keep(result):  # pickling would copy a list
+        (folder / uuid.uuid4().hex).write_bytes(pickle.dumps(result))
 
     def collect(elements, transform):
         pipeline = beam.Pipeline(runner="FnApiRunner")
@@ -32,20 +32,20 @@ def collect(tmp_path):
             for x in metrics["distributions"]
             if x.key.metric.name == "lines_per_second"
         )
-        found = [pickle.loads(x.read_bytes()) for x in folder.iterdir()]
-        return found, counters, batches
+        results = [pickle.loads(x.read_bytes()) for x in folder.iterdir()]
+        return results, counters, batches
 
     return collect
 
 
 def test_translations_are_those_of_the_export(collect, exported, pairs):
     texts = [*pairs, ""]
-    found, counters, batches = collect(
+    results, counters, batches = collect(
         list(enumerate(texts)), kt.beam.Translate(exported, batch_size=10)
     )
-    assert sorted(one.key for one in found) == list(range(len(texts)))
+    assert sorted(result.key for result in results) == list(range(len(texts)))
     expected = SavedModelTranslator.open(exported).translate(texts)
-    for key, source, text, score, error in found:
+    for key, source, text, score, error in results:
         assert (source, error) == (texts[key], None)
         assert text == expected[key].texts[0]
         assert score == pytest.approx(expected[key].scores[0], abs=1e-4)
@@ -66,17 +66,17 @@ def test_program_of_the_page(exported, tmp_path, monkeypatch, capfd):
 def test_what_fails_is_found_alone(collect, fake):
     folder, opened = fake
     texts = ["a", "bad", "b", "ß".encode(), b"\xff", "too long", "limit"]
-    found, counters, _ = collect(texts, kt.beam.Translate(folder))
-    by_source = {one.source: one for one in found}
+    results, counters, _ = collect(texts, kt.beam.Translate(folder))
+    by_source = {result.source: result for result in results}
     assert set(by_source) == set(texts)
     assert by_source["b"] == (None, "b", "B", -0.5, None)
     assert by_source["ß".encode()].text == "SS"
-    errors = {one.source: one.error for one in found if one.error}
+    errors = {x.source: x.error for x in results if x.error}
     assert errors.pop("bad") == "RuntimeError: no kernel"
     assert errors.pop("too long") == "The text is longer than the model reads."
     (invalid,) = errors.values()
     assert invalid == "The text must be valid UTF-8."
-    assert all(one.text is one.score is None for one in found if one.error)
+    assert all(x.text is x.score is None for x in results if x.error)
     assert (counters["lines"], counters["failed"]) == (7, 3)
     assert counters["at_length_limit"] == 1
     assert counters["characters"] == 1 + 3 + 1 + 1 + 1 + 8 + 5
