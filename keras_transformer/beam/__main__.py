@@ -4,13 +4,14 @@ import difflib
 import logging
 import sys
 from collections.abc import Sequence
-
-from cyclopts import App
+from typing import TYPE_CHECKING
 
 from keras_transformer.cli import terminal
-from keras_transformer.cli.command_line import make_app, run_app
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 _PROGRAM = "python -m keras_transformer.beam"
 
@@ -28,6 +29,7 @@ def _run(arguments: Sequence[str]) -> None:
         from keras_transformer.beam.prepare_command import prepare
         from keras_transformer.beam.runners import flags_of_beam
         from keras_transformer.beam.translate_command import translate
+        from keras_transformer.cli.command_line import make_app, run_app
 
         logging.disable(logging.NOTSET)
         app = make_app(_PROGRAM, "Work in bulk on Apache Beam.")
@@ -38,7 +40,7 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _check_flags(
-    app: App, arguments: Sequence[str], of_beam: Sequence[str]
+    app: "App", arguments: Sequence[str], of_beam: Sequence[str]
 ) -> None:
     """Raises InputError if a flag is neither the command's nor Beam's.
 
