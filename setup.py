@@ -49,8 +49,9 @@ SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 LITERT = [*COMMAND_LINE, "ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
-# The systems that models are imported from, for tests of the converters.
+# The systems that models are imported from and exported for, for tests.
 CONVERTERS = [
+    "argos-translate-lt>=1.12",
     "transformers>=5,<6",
     "pymarian>=1.12; sys_platform == 'linux' and platform_machine == 'x86_64'",
 ]

@@ -2,7 +2,8 @@
 
 `save` writes a SavedModel that takes and returns text, `save_litert` a folder
 for LiteRT, `save_ctranslate2` one for CTranslate2, `save_huggingface` one for
-Hugging Face's transformers.
+Hugging Face's transformers, `save_argos` a package for Argos Translate and
+LibreTranslate.
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from keras_transformer.export.saved_model.to_saved_model import (
         translate_in_subprocess as translate_in_subprocess,
     )
+    from keras_transformer.export.to_argos import save_argos as save_argos
     from keras_transformer.export.to_ctranslate2 import (
         save_ctranslate2 as save_ctranslate2,
     )
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 _PATHS = {
     "client": "client:",
     "save": "saved_model.to_saved_model:save",
+    "save_argos": "to_argos:save_argos",
     "save_ctranslate2": "to_ctranslate2:save_ctranslate2",
     "save_huggingface": "to_hugging_face:save_huggingface",
     "save_litert": "litert:save_litert",

@@ -88,6 +88,7 @@ def export(options: argparse.Namespace) -> None:
         "litert": "LiteRT. Next: keras-transformer translate "
         + shlex.quote(str(path)),
         "ctranslate2": "CTranslate2. Its README.md says how to use it",
+        "argos": "Argos Translate. The README.md in it says how to use it",
         "huggingface": "Hugging Face. Its README.md says how to use it",
     }
     print(f"{path} holds a model for {use[options.format]}")
@@ -100,9 +101,11 @@ def _check_format(options: argparse.Namespace) -> None:
             f"The --dtype of --format {options.format} must be one of "
             f"{', '.join(dtypes)}. Received: --dtype {options.dtype}"
         )
-    system = {"ctranslate2": "CTranslate2", "huggingface": "Hugging Face"}.get(
-        options.format
-    )
+    system = {
+        "ctranslate2": "CTranslate2",
+        "argos": "Argos Translate",
+        "huggingface": "Hugging Face",
+    }.get(options.format)
     if system and len(options.runs) > 1:
         raise InputError(
             f"{system} has no ensembles. Use --format litert or saved-model, "

@@ -1,0 +1,205 @@
+"""The package for Argos Translate: what it has, and what is refused.
+
+What Argos Translate makes of it is in tests/export/reference.
+"""
+
+import json
+import re
+import zipfile
+
+import ctranslate2
+import pytest
+import sentencepiece
+from random_models import random_translator, table_vocabulary
+from translation_fixtures import PAIRS
+
+import keras_transformer as kt
+from keras_transformer.export import save_argos, to_argos
+from keras_transformer.support.errors import InputError
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
+
+FOLDER = "keras-transformer-en_de"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _languages():
+    """Translators of these tests are from no run, which would know them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kt.Translator, "languages", ("en", "de"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(translator, tmp_path_factory):
+    """What an installation extracts. Tests must not change it."""
+    path = tmp_path_factory.mktemp("models") / "new" / "a.argosmodel"
+    assert save_argos(translator, path, metadata={"by": "me"}) == path
+    assert list(path.parent.iterdir()) == [path]
+    with zipfile.ZipFile(path) as package:
+        package.extractall(path.parent)
+    return path.parent / FOLDER
+
+
+def translate(folder, texts, beam_size):
+    """Translates sentences as Argos Translate does."""
+    pieces = sentencepiece.SentencePieceProcessor(
+        model_file=str(folder / "sentencepiece.model")
+    )
+    model = ctranslate2.Translator(str(folder / "model"))
+    results = model.translate_batch(
+        pieces.encode(list(texts), out_type=str),
+        replace_unknowns=True,
+        max_batch_size=32,
+        batch_type="tokens",
+        beam_size=beam_size,
+        length_penalty=0.2,
+    )
+    return [
+        pieces.decode_pieces(result.hypotheses[0])
+        .replace("▁", " ")
+        .removeprefix(" ")
+        for result in results
+    ]
+
+
+def test_files(folder, translator):
+    names = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+    assert names == {
+        *("README.md", "metadata.json", "keras_transformer.json"),
+        *("sentencepiece.model", "model", "model/config.json"),
+        *("model/model.bin", "model/shared_vocabulary.json"),
+    }
+    described = json.loads((folder / "keras_transformer.json").read_text())
+    assert described["ctranslate2"] == ctranslate2.__version__
+    assert (described["dtype"], described["by"]) == ("float32", "me")
+    found = json.loads((folder / "metadata.json").read_text())
+    assert re.fullmatch(r"20\d\d\.\d\d\.\d\d", found.pop("package_version"))
+    assert found == {
+        "argos_version": "1.9.0",
+        "from_code": "en",
+        "from_name": "English",
+        "to_code": "de",
+        "to_name": "German",
+        "type": "translate",
+    }
+    text = (folder / "README.md").read_text("utf-8")
+    assert text.startswith("# a.argosmodel, for Argos Translate")
+    assert 'install_from_path("a.argosmodel")' in text
+    assert "translate-en_de" in text and "$" not in text
+
+
+def test_translations(folder):
+    assert translate(folder, PAIRS, beam_size=1) == list(PAIRS.values())
+    # CTranslate2 ends a search early: two translations lack a piece.
+    found = translate(folder, PAIRS, beam_size=4)
+    pairs = zip(found, PAIRS.values(), strict=True)
+    assert sum(theirs != ours for theirs, ours in pairs) <= 2
+
+
+def test_int8(translator, tmp_path):
+    path = save_argos(translator, tmp_path / "a.argosmodel", "int8")
+    with zipfile.ZipFile(path) as package:
+        package.extractall(tmp_path)
+    folder = tmp_path / FOLDER
+    described = json.loads((folder / "keras_transformer.json").read_text())
+    assert described["dtype"] == "int8"
+    assert translate(folder, PAIRS, beam_size=1) == list(PAIRS.values())
+
+
+def test_two_sentencepiece_models(tmp_path):
+    """Pieces of targets are none of the sources' model, and are joined."""
+    readers = [
+        kt.Tokenizer.train(texts, vocab_size=310)
+        for texts in zip(*PAIRS.items(), strict=True)
+    ]
+    size = min(reader.vocab_size for reader in readers)
+    tables = []
+    for reader in readers:
+        pieces = reader.pieces(range(4 + 256, size))
+        special = ["</s>", "<unk>", *pieces, "<pad>"]
+        tables.append({piece: i for i, piece in enumerate(special)})
+    source = LookupVocabulary(readers[0].model, tables[0])
+    vocabulary = LookupVocabulary(readers[1].model, tables[1], source)
+    translator = random_translator(vocabulary, tied_embeddings="target")
+    path = save_argos(translator, tmp_path / "a.argosmodel")
+    with zipfile.ZipFile(path) as package:
+        package.extractall(tmp_path)
+    folder = tmp_path / FOLDER
+    content = (folder / "sentencepiece.model").read_bytes()
+    assert content == readers[0].model != readers[1].model
+    assert (folder / "model" / "target_vocabulary.json").exists()
+    # Its model is random: what it writes is in the language of the targets.
+    (text,) = translate(folder, ["dog"], 4)
+    ids = vocabulary.target.encode([text])[0]
+    assert text and "▁" not in text
+    assert vocabulary.target.decode(ids) == text.strip()
+
+
+# === What is refused ===
+
+
+def refused(translator, path, message, error=InputError, **arguments):
+    with pytest.raises(error, match=message):
+        save_argos(translator, path, **arguments)
+    assert not list(path.parent.iterdir())
+
+
+@pytest.mark.parametrize(
+    "languages",
+    [(None, None), ("en", None), ("en", "../de"), ("english", "de")],
+)
+def test_languages_must_be_known(translator, tmp_path, monkeypatch, languages):
+    monkeypatch.setattr(kt.Translator, "languages", languages)
+    message = f"source={languages[0]!r}, target=.*with --source and --target"
+    refused(translator, tmp_path / "a.argosmodel", message)
+
+
+def test_arguments(translator, tmp_path):
+    path = tmp_path / "a.argosmodel"
+    refused(translator, tmp_path / "a", "name ends in .argosmodel. Received")
+    refused(translator, path, "Received: dtype='int4'", dtype="int4")
+    refused(translator, path, "Received: search", metadata={"search": 1})
+
+
+def test_never_overwrites(translator, tmp_path):
+    path = tmp_path / "a.argosmodel"
+    path.write_text("precious")
+    with pytest.raises(InputError, match="already exists"):
+        save_argos(translator, path)
+    assert path.read_text() == "precious"
+
+
+def test_models_that_need_more_than_sentences(tokenizer, tmp_path):
+    path = tmp_path / "a.argosmodel"
+    several = random_translator(table_vocabulary(tokenizer))
+    refused(several, path, "Received: a source begins with the language")
+    learned = random_translator(tokenizer, positional_encoding="learned")
+    refused(learned, path, "Received: 30 learned positions. Use the format")
+    window = random_translator(tokenizer, attention_window=3)
+    refused(window, path, "CTranslate2 runs one model.*attention_window=3")
+
+
+def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
+    def write_another(translator, dtype, folder):
+        write(random_translator(translator.tokenizer), dtype, folder)
+
+    write = to_argos.write_model
+    monkeypatch.setattr(to_argos, "write_model", write_another)
+    path = tmp_path / "a.argosmodel"
+    refused(translator, path, "the probabilities of the model", RuntimeError)
+
+
+def test_another_tokenizer_is_not_written(translator, tmp_path, monkeypatch):
+    other = kt.Tokenizer.train(["abc def"], vocab_size=268)
+    monkeypatch.setattr(to_argos, "load_processor", lambda _: other._processor)
+    path = tmp_path / "a.argosmodel"
+    refused(translator, path, "the probabilities of the model", RuntimeError)
+
+
+def test_pieces_that_are_joined_otherwise(translator, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        translator.tokenizer, "decode", lambda ids: "another text"
+    )
+    path = tmp_path / "a.argosmodel"
+    message = "join pieces as the tokenizer does. Expected: 'another text'"
+    refused(translator, path, message, RuntimeError)
