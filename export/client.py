@@ -1,24 +1,23 @@
-"""Translates with a model that TensorFlow Serving serves.
+"""`Client`: translates with a model that TensorFlow Serving serves.
 
 Importing this module raises an InputError unless the package
 tensorflow-serving-api is installed.
 """
 
-import concurrent.futures
 import contextlib
+import functools
 import itertools
-import math
 import random
 import time
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import grpc
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.inference.texts import Score, Translation
+from keras_transformer.inference.served_signatures import (
+    SignatureTranslator,
+)
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
     NON_NEGATIVE_INTEGER,
@@ -26,9 +25,10 @@ from keras_transformer.support.fields import (
     POSITIVE_NUMBER,
     check_values,
 )
-from keras_transformer.text import join_sentences, read_texts, split_sentences
+from keras_transformer.tasks import TASKS, Task
 
 try:
+    from tensorflow_serving.apis import get_model_metadata_pb2
     from tensorflow_serving.apis import predict_pb2 as messages
     from tensorflow_serving.apis import prediction_service_pb2_grpc as services
 except ImportError as error:
@@ -64,15 +64,15 @@ class ServingError(Exception):
         return self.args[0]
 
 
-class Client(contextlib.AbstractContextManager):
+class Client(SignatureTranslator, contextlib.AbstractContextManager):
     """Translates with a model that TensorFlow Serving serves.
 
-    Texts are sent in batches of similar length, several at the same time.
     A request that the server has no capacity for, or that does not reach it
     (status UNAVAILABLE), is sent again after 0.1 seconds, then 0.2 and so on
     up to 5, each varied at random (gRPC's own retry policy ends after five
-    attempts). A client may be used by several threads. Close it, or use it in
-    a `with` statement.
+    attempts). All methods raise a `ServingError` if the server does not
+    answer, or the model lacks the signature. Close the client, or use it in a
+    `with` statement.
 
     Args:
         model: Name of the served model.
@@ -93,9 +93,12 @@ class Client(contextlib.AbstractContextManager):
     ```python
     with Client("en-de") as client:
         client.translate("I am a student.").texts[0]  # "Ich bin Student."
-        client.translate_documents("A dog. A cat.")  # "Ein Hund. Eine Katze."
+        client("A dog.")  # "Ein Hund."
     ```
     """
+
+    # The server says which signatures are missing.
+    capabilities = frozenset({"prefixes", "score", "perplexity"})
 
     def __init__(
         self,
@@ -114,7 +117,7 @@ class Client(contextlib.AbstractContextManager):
         check_values(POSITIVE_INTEGER, batch_size=batch_size, workers=workers)
         self.address, self.model, self.version = address, model, version
         self.timeout, self.retries = timeout, retries
-        self.batch_size, self.workers = batch_size, workers
+        self.max_batch_size, self.workers = batch_size, workers
         if credentials is None:
             self._channel = grpc.insecure_channel(address, _OPTIONS)
         else:
@@ -128,118 +131,33 @@ class Client(contextlib.AbstractContextManager):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def translate(
-        self, texts: Any, *, prefixes: Any = None
-    ) -> Translation | list[Translation]:
-        """Translates texts.
+    @property
+    def description(self) -> str:
+        return f"the model {self.model!r} at {self.address}"
 
-        Args:
-            texts: As in `Translator.translate`.
-            prefixes: Likewise; the model needs the signature
-                `translate_prefix`.
+    @property
+    def task(self) -> Task:
+        """The task that the outputs of the served model have."""
+        outputs = self._default_outputs
+        (task,) = (x for x in TASKS.values() if x.output in outputs)
+        return task
 
-        Returns:
-            A `Translation` for a single text, else a list with one per text.
+    @property
+    def num_translations(self) -> int:
+        """Translations returned per text, as the model was exported."""
+        shape = self._default_outputs[self.task.output].tensor_shape
+        return shape.dim[1].size
 
-        Raises:
-            InputError: If a text is not a string, or not valid Unicode, or
-                the numbers of texts and prefixes differ.
-            ServingError: If the server does not answer.
-        """
-        texts, is_single = read_texts(texts)
-        signature, inputs = "serving_default", {"text": texts}
-        if prefixes is not None:
-            signature = "translate_prefix"
-            inputs["prefix"], _ = read_texts(prefixes, "prefixes")
-        rows = self._call_in_batches(signature, inputs)
-        output = "trees" if rows and "trees" in rows[0] else "translations"
-        translations = [
-            Translation(
-                # A model may spell bytes that are not UTF-8.
-                [text.decode("utf-8", "replace") for text in row[output]],
-                row["scores"].tolist(),
-                # Only parsers return `repaired`.
-                *(bool(row.get(f, False)) for f in Translation._fields[2:]),
-            )
-            for row in rows
-        ]
-        return translations[0] if is_single else translations
-
-    def translate_documents(
-        self,
-        documents: Any,
-        split: Callable[[str], list[tuple[str, str]]] = split_sentences,
-    ) -> str | list[str]:
-        """Translates documents sentence by sentence.
-
-        Whitespace between sentences is kept, as `join_sentences` says.
-
-        Args:
-            documents: One document, or an iterable of documents; a document
-                is what `translate` takes as a text.
-            split: Returns the sentences of a document, each with the
-                whitespace that follows it.
-
-        Returns:
-            A string for a single document, else a list of strings.
-
-        Raises:
-            InputError, ServingError: As in `translate`.
-
-        Warns:
-            UserWarning: If a sentence or its translation was cut.
-        """
-        documents, is_single = read_texts(documents, "documents")
-        split_documents = list(map(split, documents))
-        sentences = {s: None for pairs in split_documents for s, _ in pairs}
-        found = dict(zip(sentences, self.translate(sentences), strict=True))
-        cut = [
-            sentence
-            for sentence, one in found.items()
-            if one.source_truncated or one.at_length_limit
-        ]
-        if cut:
-            warnings.warn(
-                f"{len(cut)} of {len(found)} sentences or their "
-                "translations are longer than the model's limits, and were "
-                f"truncated. The first: {cut[0][:80]!r}",
-                stacklevel=2,
-            )
-        joined = [
-            join_sentences((found[s].texts[0], space) for s, space in pairs)
-            for pairs in split_documents
-        ]
-        return joined[0] if is_single else joined
-
-    def score(self, texts: Any, translations: Any) -> Score | list[Score]:
-        """Returns how likely given translations are.
-
-        The model needs the signature `score`.
-
-        Args:
-            texts: As in `translate`.
-            translations: The translation of each text.
-
-        Returns:
-            A `Score` for a single pair, else a list with one per pair.
-
-        Raises:
-            InputError, ServingError: As in `translate`; the first also if a
-                text is longer than the model reads.
-        """
-        texts, is_single = read_texts(texts)
-        translations, _ = read_texts(translations, "translations")
-        inputs = {"text": texts, "translation": translations}
-        rows = self._call_in_batches("score", inputs)
-        for i, row in enumerate(rows):
-            if row["source_truncated"] or row["translation_truncated"]:
-                raise InputError(
-                    "A text to score must not be longer than the model reads. "
-                    f"Received: a longer text or translation at index {i}"
-                )
-        numbers = ("scores", "log_probs", "perplexities")
-        scores = [Score(*(row[n].item() for n in numbers)) for row in rows]
-        return scores[0] if is_single else scores
+    @functools.cached_property
+    def _default_outputs(self) -> Any:
+        """What the server says of the outputs of `serving_default`."""
+        request = get_model_metadata_pb2.GetModelMetadataRequest()
+        self._set_model(request, "serving_default")
+        request.metadata_field.append("signature_def")
+        response = self._send(self._service.GetModelMetadata, request)
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(signatures)
+        return signatures.signature_def["serving_default"].outputs
 
     def predict(
         self, signature: str, /, **inputs: Any
@@ -258,54 +176,28 @@ class Client(contextlib.AbstractContextManager):
             ServingError: If the server does not answer.
         """
         request = messages.PredictRequest()
-        request.model_spec.name = self.model
-        request.model_spec.signature_name = signature
-        if self.version is not None:
-            request.model_spec.version.value = self.version
+        self._set_model(request, signature)
         for name, value in inputs.items():
             dtype = tf.string if isinstance(value, list) and not value else None
             proto = tf.make_tensor_proto(value, dtype)
             request.inputs[name].CopyFrom(proto)
-        outputs = self._send(request).outputs
+        outputs = self._send(self._service.Predict, request).outputs
         return {name: tf.make_ndarray(x) for name, x in outputs.items()}
 
-    def _call_in_batches(
-        self, signature: str, inputs: dict[str, list[str]]
-    ) -> list[dict[str, Any]]:
-        """Returns the outputs by name of each text, in their order."""
-        if len(set(map(len, inputs.values()))) > 1:
-            counts = [f"{len(x)} of {name}" for name, x in inputs.items()]
-            raise InputError(
-                f"{signature} needs as many texts for each of its inputs. "
-                f"Received: {', '.join(counts)}"
-            )
-        texts = inputs["text"]
-        # Longest first: what the last worker is busy with is short.
-        order = sorted(range(len(texts)), key=lambda i: -len(texts[i].encode()))
-        size = min(self.batch_size, math.ceil(len(texts) / self.workers)) or 1
-        batches = [order[i : i + size] for i in range(0, len(order), size)]
+    def _set_model(self, request: Any, signature: str) -> None:
+        request.model_spec.name = self.model
+        request.model_spec.signature_name = signature
+        if self.version is not None:
+            request.model_spec.version.value = self.version
 
-        def call(batch: list[int]) -> dict[str, np.ndarray]:
-            parts = {n: [x[i] for i in batch] for n, x in inputs.items()}
-            return self.predict(signature, **parts)
-
-        rows: list = [None] * len(texts)
-        with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
-            # After an error `map` cancels the requests that were not sent.
-            answers = pool.map(call, batches)
-            for batch, outputs in zip(batches, answers, strict=True):
-                for row, i in enumerate(batch):
-                    rows[i] = {n: x[row] for n, x in outputs.items()}
-        return rows
-
-    def _send(self, request: Any) -> Any:
-        """Returns the response, after retries where they may help."""
+    def _send(self, method: Any, request: Any) -> Any:
+        """Returns the response of a method, after retries that may help."""
         deadline = time.monotonic() + min(self.timeout, _LONGEST_TIMEOUT)
         longest_wait = _SHORTEST_WAIT
         for attempt in itertools.count(1):
             left = deadline - time.monotonic()
             try:
-                return self._service.Predict(request, timeout=left)
+                return method(request, timeout=left)
             except grpc.RpcError as error:
                 # Clients that failed together must not return together.
                 wait = longest_wait * random.uniform(0.5, 1)

@@ -26,7 +26,7 @@ from keras_transformer.export.writing import (
     power_of_length,
     write_export,
 )
-from keras_transformer.inference.texts import Score
+from keras_transformer.inference.records import Score
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.model import Transformer
@@ -108,7 +108,7 @@ def check_supported(translator: Translator) -> None:
 def _readme_values(translator: Translator) -> dict[str, Any]:
     search = converted(translator.search, BeamSearch)
     tokenizer, pipeline = translator.tokenizer, translator.pipeline
-    banned = tokenizer.target.pieces(pipeline.special_ids["banned_ids"])
+    banned = tokenizer.target.pieces(pipeline.special_ids.banned_ids)
     has_table = "source.spm" in tokenizer.files()
     has_end = tokenizer.source_eos_id == tokenizer.eos_id
     return dict(
@@ -171,7 +171,8 @@ def check_model(
         )
         log_probs = [result.log_probs for result in results]
         return [
-            Score(sum(x), sum(x), math.exp(-sum(x) / len(x))) for x in log_probs
+            Score(sum(x), sum(x), math.exp(-sum(x) / len(x)), len(x))
+            for x in log_probs
         ]
 
     check_scores(score, translator, "ctranslate2", dtype)

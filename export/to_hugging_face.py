@@ -213,7 +213,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
     limit = min(max(limit + search.extra_length, 1), translator.max_length)
     return {
         **_special_ids(pipeline.config),
-        "bad_words_ids": [[i] for i in pipeline.special_ids["banned_ids"]],
+        "bad_words_ids": [[i] for i in pipeline.special_ids.banned_ids],
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "length_penalty": power_of_length(search),
@@ -330,7 +330,7 @@ def _verify(folder: Path, translator: Translator, dtype: str) -> None:
     language = translator.tokenizer.language_token
     written = convert.load(folder, "huggingface", language)
     # Banned tokens are read back with a bias that forbids them.
-    banned = list(translator.pipeline.special_ids["banned_ids"])
+    banned = list(translator.pipeline.special_ids.banned_ids)
     bias, own = (x.model.output_embedding.bias for x in (written, translator))
     values = ops.convert_to_numpy(bias).copy()
     values[banned] = 0 if own is None else ops.convert_to_numpy(own)[banned]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from keras_transformer.export.dtypes import TOLERANCES
-from keras_transformer.inference.texts import Score, Translation
+from keras_transformer.inference.records import Score, Translation
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 

@@ -1,31 +1,23 @@
 """Evaluates a model on a split: the scores of its task, and perplexity."""
 
 import dataclasses
-import functools
 import json
+import logging
 import math
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from keras_transformer.flops import training_flops
-from keras_transformer.inference.pipeline import mean_log_probs
+from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.texts import BaseTranslator
-from keras_transformer.inference.translator import Translator
-from keras_transformer.metrics import TokenNLL
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.support.locks import locked
 from keras_transformer.tasks import find_task
-from keras_transformer.train.data import batching
 from keras_transformer.train.data.corpus import Corpus
 
-_BATCH_TOKENS = 8_192
+logger = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -33,47 +25,40 @@ def evaluate(
     corpus: Corpus,
     split: str,
     target: str | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     metrics: Sequence[str] | None = None,
+    progress: Callable[[int], Any] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Decodes a split and compares the outputs with its references.
 
-    Returns the results as plain values, and the outputs in the order of the
-    split. `workers` batches are decoded at the same time.
+    Args:
+        translator: The translator.
+        corpus: The corpus, of the same task.
+        split: Name of the split.
+        target: Code of the target language, if it matters to the metrics.
+        workers: As in `translate`.
+        metrics: Names of metrics. Default: those of the task.
+        progress: As in `translate`.
+
+    Returns:
+        The results as plain values, and the outputs in the order of the split.
+
+    Raises:
+        InputError: If the translator or a metric does not fit the corpus, or
+            there is no such split.
     """
     task = corpus.task
-    if translator.task.name != task.name:
-        raise InputError(
-            f"A model for {translator.task.name} must be evaluated on a corpus "
-            f"for it. Received: {corpus.name}, which is for {task.name}"
-        )
-    measure_nll = _nll_of_scores
-    if isinstance(translator, Translator):
-        measure_nll = _nll
-        # The sentences of a treebank have been split into words.
-        translator = Translator(
-            translator.models,
-            translator.tokenizer,
-            translator.search,
-            task=task,
-        )
-    elif not hasattr(translator, "tokenizer"):  # a SavedModel
-        measure_nll = _no_nll
-        if not task.targets_are_text:
-            raise InputError(
-                "A SavedModel that parses splits sentences into words itself. "
-                "Evaluate its run."
-            )
+    translator = translator.for_corpus(task)
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
     pairs = list(corpus.pairs(split))
     sources, references = map(list, zip(*pairs, strict=True))
     start = time.monotonic()
-    outputs = translator.translate(sources, workers=workers)
+    outputs = translator.translate(sources, workers=workers, progress=progress)
     seconds = time.monotonic() - start
     hypotheses = [output.texts[0] for output in outputs]
     scores = task.scores(hypotheses, references, target, metrics)
-    nll, scored = measure_nll(translator, pairs)
+    nll, scored = _negative_log_likelihood(translator, sources, references)
     results = {
         "task": task.name,
         "data": corpus.name,
@@ -110,13 +95,13 @@ def describe(results: dict[str, Any]) -> str:
         f"{search}, {results['seconds']} s",
     ]
 
-    def add(name: str, value: str, about: str) -> None:
-        lines.append(f"{name:<15} {value:>6}  {about}".rstrip())
+    def add(name: str, value: str, note: str) -> None:
+        lines.append(f"{name:<15} {value:>6}  {note}".rstrip())
 
     for metric, name in find_task(results["task"]).metrics.items():
         if metric in results:
-            about = results.get(f"{metric}_signature", "")
-            add(name, f"{results[metric]:.2f}", about)
+            signature = results.get(f"{metric}_signature", "")
+            add(name, f"{results[metric]:.2f}", signature)
     scored = results["perplexity_sentences"]
     if scored:
         add("perplexity", f"{results['perplexity']:.2f}", "per token")
@@ -124,7 +109,7 @@ def describe(results: dict[str, Any]) -> str:
         add(
             "perplexity",
             "-",
-            "no pair was scored; of a SavedModel, see its run",
+            "no pair was scored: an export needs the signature score",
         )
     if 0 < scored < results["sentences"]:
         lines.append(
@@ -173,11 +158,11 @@ def record(
     have replaced the checkpoint meanwhile. Returns the path of `results.json`.
     """
     path = run.path / "results.json"
-    about = {"step": step, "checkpoint": checkpoint.name}
+    measured = {"step": step, "checkpoint": checkpoint.name, **results}
     text = run.path / f"{run.task.output}-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
     with locked(run.path, wait=True, name="results.lock"):
-        write_json(path, [*_read_results(path), {**about, **results}])
+        write_json(path, [*_read_results(path), measured])
         with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
@@ -192,16 +177,17 @@ def _read_results(path: Path) -> list:
         # A damaged file must not cost what has just been measured.
         damaged = path.with_suffix(".json.damaged")
         path.replace(damaged)
-        print(
-            f"Warning: {path} is not valid JSON ({error}). It was renamed to "
-            f"{damaged.name}.",
-            file=sys.stderr,
+        logger.warning(
+            "%s is not valid JSON (%s). It was renamed to %s.",
+            path,
+            error,
+            damaged.name,
         )
         return []
 
 
-def _nll(
-    translator: Translator, pairs: Sequence[tuple[str, str]]
+def _negative_log_likelihood(
+    translator: BaseTranslator, sources: list[str], references: list[str]
 ) -> tuple[float | None, int]:
     """Returns the negative log-likelihood, and of how many pairs it is.
 
@@ -209,45 +195,14 @@ def _nll(
     side or longer than the model's `max_length` are left out; the first
     value is None if no pair remains.
     """
-    config, max_length = translator.model.config, translator.max_length
-    metric = TokenNLL(config.pad_id)
-
-    @functools.partial(tf.function, reduce_retracing=True)
-    def log_probs(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        return mean_log_probs([model(inputs) for model in translator.models])
-
-    scored = 0
-    for inputs, labels in batching.evaluation_batches(
-        pairs,
-        translator.tokenizer,
-        batch_tokens=max(_BATCH_TOKENS, 2 * max_length),
-        max_length=max_length,
-        task=translator.task,
-    ):
-        metric.update_state(labels, log_probs(inputs))
-        scored += len(labels)
-    return (float(metric.result()) if scored else None), scored
-
-
-def _no_nll(*_: Any) -> tuple[None, int]:
-    return None, 0  # which pairs are too long is unknown without tokenizer
-
-
-def _nll_of_scores(
-    translator: BaseTranslator, pairs: Sequence[tuple[str, str]]
-) -> tuple[float | None, int]:
-    """Returns what `_nll` does, from the scores of the pairs."""
-    tokenizer = translator.tokenizer
-    sources, targets = zip(*pairs, strict=True)
-    sides = tokenizer.source.encode(sources), tokenizer.target.encode(targets)
-    kept = [
-        (pair, len(target) + 1)
-        for pair, source, target in zip(pairs, *sides, strict=True)
-        if source and target
-        if max(len(source), len(target)) < translator.max_length
-    ]
-    if not kept:
+    if not translator.can("perplexity"):
         return None, 0
-    pairs, counts = zip(*kept, strict=True)
-    scores = translator.score(*zip(*pairs, strict=True))
-    return -sum(score.log_prob for score in scores) / sum(counts), len(pairs)
+    scores = [
+        score
+        for score in translator.score_corpus(sources, references)
+        if score is not None
+    ]
+    if not scores:
+        return None, 0
+    log_prob = sum(score.log_prob for score in scores)
+    return -log_prob / sum(score.num_tokens for score in scores), len(scores)

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import workload
 
+from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert import MODEL_FILE
-from keras_transformer.litert.pipeline import Pipeline
-from keras_transformer.litert.search import SpecialIds
+from keras_transformer.litert.model_pool import ModelPool
+from keras_transformer.litert.numpy_search import beam_search
 
 
 def main() -> None:
@@ -32,9 +33,8 @@ def main() -> None:
     )
     cores = len(os.sched_getaffinity(0))
     workers, threads = (1, cores) if options.mode == "threads" else (cores, 1)
-    ids = SpecialIds(pad=0, bos=2, eos=3, banned=(0, 1, 2))
-    file = Path(options.model, MODEL_FILE)
-    pipeline = Pipeline(file, ids, ids.eos, max_length=256, window=None)
+    ids = SpecialIds.of(bos_id=2, eos_id=3, pad_id=0, unk_id=1)
+    models = ModelPool(Path(options.model, MODEL_FILE), ids.pad_id, window=None)
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
     def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -46,14 +46,18 @@ def main() -> None:
             extra_length=length,
         )
 
-        def translate_part(source: np.ndarray) -> list[list[int]]:
-            sources, prefixes = source.tolist(), [[]] * len(source)
-            limits = pipeline.max_lengths(sources, search, prefixes)
-            with pipeline.lend(threads, workers) as model:
-                found = pipeline.search(
-                    model, sources, search, prefixes, limits
+        def translate_part(source: np.ndarray) -> np.ndarray:
+            limits = np.full(len(source), length, np.int32)
+            with models.acquire(threads, workers) as model:
+                memory = model.encode([[*row, ids.eos_id] for row in source])
+                found = beam_search(
+                    model.decoding(memory, search.beam_size),
+                    limits,
+                    search,
+                    ids,
+                    [[]] * len(source),
                 )
-            return [hypotheses[0].ids for hypotheses in found]
+            return found.ids[:, 0, : min(found.lengths[:, 0])]
 
         def translate(source: np.ndarray) -> np.ndarray:
             parts = np.array_split(source, min(workers, len(source)))

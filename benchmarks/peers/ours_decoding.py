@@ -1,4 +1,4 @@
-"""Decoding speed of this library: `Pipeline.search` as a graph.
+"""Decoding speed of this library: `TextPipeline.search` as a graph.
 
 Mode `workers`: one thread per operation, and as many parts of a batch at the
 same time as there are cores. So do `keras-transformer translate` and
@@ -35,7 +35,7 @@ def main() -> None:
     from ours import build_model
 
     import keras_transformer as kt
-    from keras_transformer.inference.pipeline import Pipeline
+    from keras_transformer.inference.text_pipeline import TextPipeline
     from keras_transformer.tasks import TranslationTask
 
     shape = options.shape
@@ -57,7 +57,7 @@ def main() -> None:
             length_factor=0,
             extra_length=length,
         )
-        pipeline = Pipeline([model], vocabulary, task)
+        pipeline = TextPipeline([model], vocabulary, task)
         find = tf.function(
             lambda source: pipeline.search(source, search),
             input_signature=[tf.TensorSpec([None, None], tf.int32)],

@@ -21,8 +21,8 @@ from keras_transformer.export.writing import (
 )
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
-from keras_transformer.litert.folder import FORMAT
-from keras_transformer.litert.translator import LiteRTTranslator
+from keras_transformer.litert.lite_folder import FORMAT
+from keras_transformer.litert.lite_translator import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 
 # The search of an export may be replaced by one with a beam of this size.
@@ -73,7 +73,7 @@ def save_litert(
     largest = max(search.beam_size, _USUAL_BEAM_SIZE)
     special_ids = translator.pipeline.special_ids
     # Of K hypotheses, 2K continuations are needed that are not banned.
-    candidates = 2 * largest + len(special_ids["banned_ids"])
+    candidates = 2 * largest + len(special_ids.banned_ids)
     described = {
         "format": FORMAT,
         "tensorflow": tf.__version__,
@@ -82,7 +82,7 @@ def save_litert(
         "model_sha256": None,  # until it is written
         "attention_window": translator.model.config.attention_window,
         "largest_beam_size": largest,
-        **special_ids,
+        **special_ids._asdict(),
     }
 
     def write(folder: Path) -> dict[str, Any]:

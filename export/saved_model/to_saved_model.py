@@ -28,7 +28,7 @@ from keras_transformer.export.writing import (
     check_names,
     write_export,
 )
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.records import Translation
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import read_texts
 

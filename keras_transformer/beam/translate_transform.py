@@ -10,10 +10,10 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
+from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.opening import open_translator, read_export
-from keras_transformer.inference.texts import BaseTranslator, Translation
+from keras_transformer.inference.records import Translation
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import available_cores
 from keras_transformer.text.text_arguments import read_text
 
 METRICS = "keras_transformer"
@@ -137,7 +137,7 @@ class TranslationHandler(ModelHandler):
         results = translate_or_explain(
             model,
             [source for _, source in batch],
-            self._threads or available_cores(),
+            model.recommended_workers,
         )
         seconds = time.monotonic() - start
         records = []

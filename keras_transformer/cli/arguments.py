@@ -21,7 +21,7 @@ from keras_transformer.decoding.settings import (
     converted,
 )
 from keras_transformer.inference import saved_model
-from keras_transformer.inference.texts import BaseTranslator
+from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
     check_creatable,
@@ -30,8 +30,6 @@ from keras_transformer.support.files import (
     read_json,
 )
 from keras_transformer.support.startup import (
-    available_cores,
-    decoding_workers,
     import_tensorflow_quietly,
 )
 from keras_transformer.tasks import ParsingTask, find_task
@@ -195,12 +193,6 @@ def given_export(options: argparse.Namespace) -> bool:
     return given_litert(options) or any(
         map(saved_model.is_export, options.runs)
     )
-
-
-def workers_of(options: argparse.Namespace) -> int:
-    """Returns how many batches to translate at the same time."""
-    # LiteRT computes on the processor.
-    return available_cores() if given_litert(options) else decoding_workers()
 
 
 def _check_export(options: argparse.Namespace, *searches: type) -> None:

@@ -25,7 +25,10 @@ from keras_transformer.cli.options import (
 )
 from keras_transformer.export.dtypes import DTYPES
 from keras_transformer.inference import saved_model
-from keras_transformer.inference.signatures import Signature, graph_signatures
+from keras_transformer.inference.served_signatures import (
+    Signature,
+    graph_signatures,
+)
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import (

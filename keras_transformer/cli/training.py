@@ -11,7 +11,6 @@ from keras_transformer.cli.arguments import (
     is_run,
     open_corpus,
     open_translator,
-    workers_of,
 )
 from keras_transformer.cli.options import (
     CORPUS,
@@ -191,7 +190,7 @@ def evaluate(options: argparse.Namespace) -> None:
         corpus,
         options.split,
         corpus.target,
-        workers_of(options),
+        translator.recommended_workers,
         options.metric,
     )
     if len(checkpoints) != 1:

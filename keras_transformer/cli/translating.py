@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
-from keras_transformer.cli.arguments import open_translator, workers_of
+from keras_transformer.cli.arguments import open_translator
 from keras_transformer.cli.options import (
     MODELS_OR_EXPORT,
     N_BEST,
@@ -21,11 +21,8 @@ from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.support.errors import InputError
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.texts import (
-        BaseTranslator,
-        Score,
-        Translation,
-    )
+    from keras_transformer.inference.base import BaseTranslator
+    from keras_transformer.inference.records import Score, Translation
 
 _SHOWN = 10  # lines in a message
 _TREES = ("tokenized", "one_line")
@@ -42,7 +39,7 @@ def _streams(text: str) -> tuple:
 @command(
     MODELS_OR_EXPORT,
     flags(
-        *_streams("text files, or one page (.html, .htm, .xhtml)"),
+        *_streams("text files"),
         N_BEST,
         flag(
             "--split-sentences",
@@ -78,61 +75,28 @@ def _streams(text: str) -> tuple:
     ),
 )
 def translate(options: argparse.Namespace) -> None:
-    """Translate or parse text line by line, or a page."""
-    is_page = _check_document(options)
+    """Translate or parse text line by line."""
+    if options.split_sentences:
+        names = ("n_best", "prefix", *_TREES)
+        _refuse_flags(options, names, "for lines of text")
     translator = open_translator(options)
     if translator.task.targets_are_text:
         _refuse_flags(options, _TREES, "for a run that parses")
-    elif is_page:
-        raise InputError(
-            "A page is for a run that translates. Received: --input "
-            f"{options.input[0]} for a run that parses"
-        )
     else:
         names = ("split_sentences",)
         _refuse_flags(options, names, "for a run that translates")
-    has_lines = not (is_page or options.split_sentences)
-    workers = workers_of(options)
-    outputs = _Outputs(translator, workers, options.prefix, has_lines)
-    if not has_lines:
-        from keras_transformer.inference import documents
-
+    has_lines = not options.split_sentences
+    outputs = _Outputs(translator, options.prefix, has_lines)
     with terminal.written(options.output) as stream, outputs.reported():
-        if is_page:
-            (page,) = options.input
-            text = terminal.read_text(page)
-            language = translator.languages[1]
-            stream.write(documents.translate_html(outputs.best, text, language))
-            return
         for lines in terminal.read_lines(options.input):
             if options.split_sentences:
-                text = "\n".join(lines)
-                text = documents.translate_text(outputs.best, text)
-                print(text, file=stream)
+                print(outputs.document("\n".join(lines)), file=stream)
                 continue
             for number, found in outputs.of(lines):
                 if translator.task.targets_are_text:
                     _print_text(options, number, found, stream)
                 else:
                     _print_tree(options, number, found, stream)
-
-
-def _check_document(options: argparse.Namespace) -> bool:
-    """Returns whether a page is given; refuses what does not go with text."""
-    from keras_transformer.inference.documents import PAGE_SUFFIXES
-
-    files = options.input or []
-    is_page = any(name.lower().endswith(PAGE_SUFFIXES) for name in files)
-    if is_page and len(files) > 1:
-        raise InputError(
-            "A page is translated alone: one --input, one --output. Received: "
-            f"--input {' '.join(files)}"
-        )
-    if is_page or options.split_sentences:
-        kind = "a page" if is_page else "--split-sentences"
-        names = ("n_best", "prefix", *_TREES)
-        _refuse_flags(options, names, f"for lines of text, not for {kind}")
-    return is_page
 
 
 def _refuse_flags(
@@ -154,11 +118,10 @@ class _Outputs:
     def __init__(
         self,
         translator: "BaseTranslator",
-        workers: int,
         prefix: str,
         has_lines: bool,
     ) -> None:
-        self._translator, self._workers = translator, workers
+        self._translator = translator
         self._prefix = prefix
         self._count = 0
         self._has_lines = has_lines
@@ -184,22 +147,31 @@ class _Outputs:
     def of(self, lines: list[str]) -> "Iterator[tuple[int, Translation]]":
         """Yields number and output of each of the next lines."""
         translations = self._translator.translate(
-            lines, workers=self._workers, prefixes=[self._prefix] * len(lines)
+            lines,
+            workers=self._translator.recommended_workers,
+            prefixes=[self._prefix] * len(lines),
         )
-        for line, found in zip(lines, translations, strict=True):
+        for translation in translations:
             self._count += 1
-            name = str(self._count) if self._has_lines else _beginning(line)
-            if found.source_truncated:
-                self._note(self._truncated, name)
-            if found.at_length_limit:
-                self._note(self._incomplete, name)
-            elif found.repaired:
-                self._note(self._repaired, name)
-            yield self._count, found
+            self._note_problems(translation, str(self._count))
+            yield self._count, translation
 
-    def best(self, lines: list[str]) -> list[str]:
-        """Returns the best translation of each of the next lines."""
-        return [_in_one_line(found.texts[0]) for _, found in self.of(lines)]
+    def document(self, text: str) -> str:
+        """Returns the translation of a text of several sentences."""
+        document = self._translator.translate_document(
+            text, workers=self._translator.recommended_workers
+        )
+        for sentence, translation in document.translations.items():
+            self._note_problems(translation, _beginning(sentence))
+        return document.text
+
+    def _note_problems(self, translation: "Translation", name: str) -> None:
+        if translation.source_truncated:
+            self._note(self._truncated, name)
+        if translation.at_length_limit:
+            self._note(self._incomplete, name)
+        elif translation.repaired:
+            self._note(self._repaired, name)
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:

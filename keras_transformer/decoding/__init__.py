@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from keras_transformer.decoding.beam import BeamState as BeamState
     from keras_transformer.decoding.beam import Candidates as Candidates
     from keras_transformer.decoding.beam import beam_search as beam_search
-    from keras_transformer.decoding.loop import SearchResult as SearchResult
     from keras_transformer.decoding.loop import StepFunction as StepFunction
     from keras_transformer.decoding.sampling import sample as sample
     from keras_transformer.decoding.scoring import (
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     )
     from keras_transformer.decoding.scoring import (
         token_log_probs as token_log_probs,
+    )
+    from keras_transformer.decoding.search_arrays import (
+        SearchResult as SearchResult,
     )
     from keras_transformer.decoding.step import DecoderCache as DecoderCache
     from keras_transformer.decoding.step import StepDecoder as StepDecoder
@@ -30,7 +32,7 @@ _PATHS = {
     "BeamState": "beam:BeamState",
     "Candidates": "beam:Candidates",
     "DecoderCache": "step:DecoderCache",
-    "SearchResult": "loop:SearchResult",
+    "SearchResult": "search_arrays:SearchResult",
     "StepDecoder": "step:StepDecoder",
     "StepFunction": "loop:StepFunction",
     "beam_search": "beam:beam_search",

@@ -9,18 +9,12 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer.decoding.search_arrays import SearchResult
+
 # step(ids [B, K], parents [B, K], cache, index) -> (log_probs [B, K, V], cache)
 StepFunction = Callable[
     [tf.Tensor, tf.Tensor, Any, tf.Tensor], tuple[tf.Tensor, Any]
 ]
-
-
-class SearchResult(NamedTuple):
-    """Hypotheses, best first. Fewer than K leave the last slots empty."""
-
-    ids: tf.Tensor  # [B, K, t] int32: up to the end token, then padding
-    scores: tf.Tensor  # [B, K] float32; -inf in an empty slot
-    lengths: tf.Tensor  # [B, K] int32, end token included; 0 in an empty slot
 
 
 class Constraints(NamedTuple):

@@ -121,4 +121,4 @@ def recorded_recipe(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def recorded_task(metadata: Mapping[str, Any]) -> Task:
     """Returns the task of the run of an export, by default translation."""
-    return find_task(first_run(metadata).get("task", "translation"))
+    return find_task(str(first_run(metadata).get("task", "translation")))

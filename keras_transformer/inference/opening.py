@@ -10,6 +10,7 @@ from pathlib import Path
 from keras_transformer import litert
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference import saved_model
+from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.model_folder import ExportFolder, ModelFolder
 from keras_transformer.inference.run_folder import (
     Run,
@@ -20,8 +21,7 @@ from keras_transformer.inference.saved_model import (
     SavedModelFolder,
     SavedModelTranslator,
 )
-from keras_transformer.inference.texts import BaseTranslator
-from keras_transformer.litert.folder import LiteRTFolder
+from keras_transformer.litert.lite_folder import LiteRTFolder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import Task

@@ -1,7 +1,4 @@
-"""`SavedModelTranslator`: what `Translator` does, with a SavedModel.
-
-It needs TensorFlow and tensorflow-text, as TensorFlow Serving has them.
-"""
+"""SavedModels: what they say of themselves, and their translator."""
 
 import dataclasses
 import os
@@ -16,34 +13,26 @@ from keras_transformer.inference.model_folder import (
     recorded_recipe,
     recorded_task,
 )
-from keras_transformer.inference.signatures import (
-    Arrays,
+from keras_transformer.inference.served_signatures import (
     Signature,
+    SignatureTranslator,
     graph_signatures,
-)
-from keras_transformer.inference.texts import (
-    BaseTranslator,
-    Score,
-    Translation,
-    batches_by_length,
-    read_pairs,
-    read_sources,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import integer_from
 from keras_transformer.support.files import check_kinds, read_json
-from keras_transformer.tasks import ParsingTask, Task, TranslationTask
+from keras_transformer.tasks import TASKS
 
 _FILE = "saved_model.pb"
 _METADATA_FILE = "assets.extra/keras_transformer.json"
-# What metadata must be, where it is there.
+# Types of the metadata that are read; any may be missing.
 _KINDS = {
     "runs": list,
     "search": dict,
     "dtype": (str, type(None)),
     "max_length": (int, type(None)),
+    "num_translations": int,
 }
-_CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
 
 
 def is_export(path: str | os.PathLike) -> bool:
@@ -55,12 +44,12 @@ def newest_version(path: Path) -> Path | None:
     """Returns the folder that TensorFlow Serving would load."""
     if (path / _FILE).is_file():
         return path
-    found = [
+    versions = [
         file.parent
         for file in path.glob(f"*/{_FILE}")
         if file.parent.name.isdecimal()
     ]
-    return max(found, key=lambda folder: int(folder.name), default=None)
+    return max(versions, key=lambda folder: int(folder.name), default=None)
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -138,11 +127,11 @@ def _recorded_search(
     return BeamSearch.from_dict(search, str(folder))
 
 
-class SavedModelTranslator(BaseTranslator):
+class SavedModelTranslator(SignatureTranslator):
     """Translates text with a SavedModel that `export` wrote.
 
-    It does what `Translator` does with a run. The search is that of the
-    export. Several threads may use it.
+    The search is that of the export. It needs TensorFlow and tensorflow-text,
+    as TensorFlow Serving has them.
 
     Args:
         path: The folder of the SavedModel.
@@ -168,27 +157,25 @@ class SavedModelTranslator(BaseTranslator):
     ) -> None:
         self.path = path
         self.metadata = metadata
-        self.signatures = signatures
+        self.own_signatures = signatures
         default = signatures.get("serving_default")
         outputs = default.outputs() if default else {}
-        tasks = {
-            task.output: task for task in (TranslationTask(), ParsingTask())
-        }
-        found = [task for name, task in tasks.items() if name in outputs]
-        if not found or list(default.inputs) != ["text"]:
+        tasks = [task for task in TASKS.values() if task.output in outputs]
+        if not tasks or list(default.inputs) != ["text"]:
+            names = " or ".join(task.output for task in TASKS.values())
             raise InputError(
                 f"{path} must have the signature serving_default with the "
-                f"input text and the output {' or '.join(tasks)}, as `export` "
-                f"writes it. Received: {', '.join(outputs) or 'none'}"
+                f"input text and the output {names}, as `export` writes it. "
+                f"Received: {', '.join(outputs) or 'none'}"
             )
-        self.task: Task = found[0]
+        (self.task,) = tasks
         exported = outputs[self.task.output].shape[1]
         if num_translations is None:
             num_translations = exported
         _check_count(path, num_translations, exported)
-        self.num_translations: int = num_translations
+        self.num_translations = self._kept = num_translations
         self.search = _recorded_search(metadata, path)
-        self.dtype: str | None = metadata.get("dtype")
+        self.dtype = metadata.get("dtype")
         self.max_length = metadata.get("max_length")
         self.version = int(path.name) if path.name.isdecimal() else 1
 
@@ -235,110 +222,26 @@ class SavedModelTranslator(BaseTranslator):
         translator._loaded = loaded  # the signatures do not own its variables
         return translator
 
-    def translate(
-        self,
-        texts: Any,
-        batch_tokens: int = 2048,
-        workers: int = 1,
-        prefixes: Any = None,
-    ) -> Translation | list[Translation]:
-        """Translates texts, in batches of similar length.
+    @property
+    def description(self) -> str:
+        names = ", ".join(self.own_signatures)
+        return f"{self.path} with the signatures {names}"
 
-        Args:
-            texts: As in `Translator.translate`.
-            batch_tokens: Likewise; a token is taken to have 4 characters.
-            workers: Ignored: a SavedModel decides itself what it computes at
-                the same time.
-            prefixes: As in `Translator.translate`; the model needs the
-                signature `translate_prefix`.
+    @property
+    def capabilities(self) -> frozenset[str]:
+        names = set()
+        if "translate_prefix" in self.own_signatures:
+            names.add("prefixes")
+        if "score" in self.own_signatures:
+            names |= {"score", "perplexity"}
+        return frozenset(names)
 
-        Returns:
-            A `Translation` for a single text, else a list with one
-            `Translation` per text, in the order of the texts.
-
-        Raises:
-            InputError: If a text is not a string of valid Unicode, not each
-                text has one prefix, or the model lacks the signature.
-        """
-        del workers
-        texts, prefixes, is_single = read_sources(texts, prefixes)
-        inputs, name = {"text": texts}, "serving_default"
-        if any(prefixes):
-            inputs["prefix"], name = prefixes, "translate_prefix"
-        columns = self._call(name, inputs, batch_tokens)
-        fields = [self.task.output, *Translation._fields[1:]]
-        n = self.num_translations
-        translations = [
-            Translation(
-                # A model may spell bytes that are not UTF-8.
-                [text.decode("utf-8", "replace") for text in texts[:n]],
-                scores[:n],
-                *flags,
-            )
-            for texts, scores, *flags in zip(
-                *(columns[x] for x in fields if x in columns), strict=True
-            )
-        ]
-        return translations[0] if is_single else translations
-
-    def score(
-        self, sources: Any, targets: Any, batch_tokens: int = 2048
-    ) -> Score | list[Score]:
-        """Returns how likely given translations are.
-
-        Args:
-            sources: As in `Translator.score`.
-            targets: Likewise.
-            batch_tokens: As in `translate`, of the sources.
-
-        Returns:
-            A `Score` for a single pair, else a list with one per pair.
-
-        Raises:
-            InputError: If the numbers of sources and targets differ, a text
-                is not valid or too long, or the model lacks the signature.
-        """
-        sources, targets, is_single = read_pairs(sources, targets)
-        inputs = {"text": sources, "translation": targets}
-        columns = self._call("score", inputs, batch_tokens)
-        for side in ("source", "translation"):
-            cut = columns[f"{side}_truncated"]
-            if any(cut):
-                raise InputError(
-                    "A text to score must not be longer than the model reads. "
-                    f"Received: a longer {side} at index {cut.index(True)}"
-                )
-        names = ("scores", "log_probs", "perplexities")
-        rows = zip(*(columns[name] for name in names), strict=True)
-        scores = [Score(*row) for row in rows]
-        return scores[0] if is_single else scores
-
-    def _call(
-        self, name: str, inputs: dict[str, list[str]], batch_tokens: int
-    ) -> dict[str, list]:
-        """Returns the outputs of texts, which are sent in batches."""
-        if name not in self.signatures:
-            raise InputError(
-                f"{self.path} must have the signature {name}. Received: "
-                f"{', '.join(self.signatures)}. Export the run again with it."
-            )
-        call = self.signatures[name].call
-        texts = inputs["text"]
-        lengths = [len(text) // _CHARACTERS_PER_TOKEN for text in texts]
-        rows: list = [None] * len(texts)
-        names: list[str] = []
-        for batch in batches_by_length(lengths, batch_tokens, batch_tokens):
-            found: Arrays = call(
-                {
-                    x: np.array([values[i].encode() for i in batch], object)
-                    for x, values in inputs.items()
-                }
-            )
-            # Widths may differ from batch to batch.
-            columns = [found[x].tolist() for x in found]
-            names = list(found)
-            for i, *row in zip(batch, *columns, strict=True):
-                rows[i] = row
-        if not rows:
-            return {x: [] for x in self.signatures[name].outputs()}
-        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    def predict(
+        self, signature: str, /, **inputs: list[str]
+    ) -> dict[str, np.ndarray]:
+        return self.own_signatures[signature].call(
+            {
+                name: np.array([text.encode() for text in texts], object)
+                for name, texts in inputs.items()
+            }
+        )

@@ -1,12 +1,11 @@
-"""Translates texts, in batches of similar length.
+"""`Translator`: translates texts with Keras models.
 
 Letters: n = translations returned, S = source length, T = target length,
-H = attention heads, K = hypotheses of a text, V = vocabulary.
+H = attention heads.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,21 +13,19 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.decoding.settings import Search
-from keras_transformer.inference.pipeline import Pipeline
-from keras_transformer.inference.run_folder import Run, check_same_tokenizer
-from keras_transformer.inference.texts import (
-    BaseTranslator,
+from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.inference.records import (
+    EncodedTexts,
     Score,
     Translation,
-    batches_by_length,
-    check_lengths,
-    read_pairs,
-    read_sources,
+    translations_of_columns,
 )
+from keras_transformer.inference.run_folder import Run, check_same_tokenizer
+from keras_transformer.inference.text_pipeline import TextPipeline
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.support.startup import decoding_workers
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts
 
@@ -44,11 +41,11 @@ class TranslationAttention(NamedTuple):
     """
 
     source: str  # the text
-    output: str  # the text that was found for it
+    output: str  # its translation
     source_tokens: list[str]  # S pieces, the end token last
     target_tokens: list[str]  # T pieces that the decoder reads, "<s>" first
     source_words: list[list[int]]  # positions of the pieces of each word
-    target_words: list[list[int]]  # likewise
+    target_words: list[list[int]]  # positions of the pieces of each word
     encoder: list[np.ndarray]  # [H, S, S]
     decoder: list[np.ndarray]  # [H, T, T]
     cross: list[np.ndarray]  # [H, T, S]
@@ -57,11 +54,9 @@ class TranslationAttention(NamedTuple):
 class Translator(BaseTranslator):
     """Translates text with a model, its tokenizer and a search.
 
-    A source that is longer than the model's `max_length` is cut, and a
-    translation ends at the limit of the search; a `Translation` reports both.
-    A source without tokens (empty or blank) has the translation "" with score
-    0. If the vocabulary is so small that the search finds fewer than n
-    hypotheses, the remaining texts are empty and their scores -inf.
+    On CPU several workers are up to twice as fast as one if each uses one
+    thread: set the environment variable `TF_NUM_INTRAOP_THREADS=1` before
+    TensorFlow is imported.
 
     Args:
         model: The Transformer, or several whose probabilities are averaged
@@ -95,14 +90,14 @@ class Translator(BaseTranslator):
         task = task or TranslationTask()
         search = (search or task.search).with_num_translations(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)
-        self.pipeline = Pipeline(models, tokenizer, task)
+        self.pipeline = TextPipeline(models, tokenizer, task)
         self.model = models[0]
         self.models = models
         self.tokenizer = tokenizer
         self.search = search
         self.task = task
         self.num_translations = num_translations
-        # What `open` has loaded: each run and its checkpoint.
+        self.max_length = self.pipeline.max_length
         self.checkpoints: list[tuple[Run, Path]] = []
         self._compiled: dict[Any, Callable] = {}
         self._traced_variables: list[Any] = []
@@ -134,11 +129,11 @@ class Translator(BaseTranslator):
             InputError: If a folder is not a run or lacks the checkpoint, or
                 the tokenizers differ.
         """
-        given = [run] if isinstance(run, str | os.PathLike | Run) else run
-        runs = [one if isinstance(one, Run) else Run.open(one) for one in given]
+        folders = [run] if isinstance(run, str | os.PathLike | Run) else run
+        runs = [x if isinstance(x, Run) else Run.open(x) for x in folders]
         check_same_tokenizer(runs)
-        checkpoints = [(one, one.find_checkpoint(checkpoint)) for one in runs]
-        models = [one.load_model(path, dtype) for one, path in checkpoints]
+        checkpoints = [(run, run.find_checkpoint(checkpoint)) for run in runs]
+        models = [run.load_model(path, dtype) for run, path in checkpoints]
         task = task or runs[0].task
         search = search or runs[0].default_search
         tokenizer = runs[0].tokenizer
@@ -147,125 +142,75 @@ class Translator(BaseTranslator):
         return translator
 
     @property
-    def _run(self) -> Mapping[str, Any]:
-        known = [
-            {**run.statistics, **run.recipe} for run, _ in self.checkpoints
-        ]
-        return next(iter(known), {})
-
-    @property
-    def max_length(self) -> int:
-        """Longest source and target that all models take, in tokens."""
-        return self.pipeline.max_length
-
-    @property
     def dtype(self) -> str:
         """Keras dtype policy of the first model."""
         return self.model.dtype_policy.name
 
-    def translate(
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {
+            "runs": [
+                {**run.statistics, **run.recipe} for run, _ in self.checkpoints
+            ]
+        }
+
+    @property
+    def description(self) -> str:
+        paths = [str(run.path) for run, _ in self.checkpoints]
+        return ", ".join([f"a model for {self.task.name}", *paths])
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        names = {"attention", "perplexity", "split words"}
+        if isinstance(self.search, BeamSearch):
+            names.add("trace")
+        if self.task.targets_are_text:
+            names |= {"prefixes", "score"}
+        return frozenset(names)
+
+    @property
+    def recommended_workers(self) -> int:
+        return decoding_workers()
+
+    def for_corpus(self, task: Task) -> "Translator":
+        super().for_corpus(task)
+        if task.targets_are_text:
+            return self
+        return Translator(self.models, self.tokenizer, self.search, task=task)
+
+    def _encode_sources(self, texts: list[str]) -> EncodedTexts:
+        return _encoded(texts, self.pipeline.source_ids)
+
+    def _encode_targets(self, texts: list[str]) -> EncodedTexts:
+        return _encoded(texts, self.pipeline.target_ids)
+
+    def _translate_batch(
         self,
-        texts: Any,
-        batch_tokens: int = 2048,
-        workers: int = 1,
-        prefixes: Any = None,
-    ) -> Translation | list[Translation]:
-        """Translates texts, in batches of similar length.
-
-        Args:
-            texts: One text, or an iterable, NumPy array or string tensor of
-                texts. A text is a `str`, UTF-8 `bytes` or a scalar string
-                tensor.
-            batch_tokens: Source tokens in a batch, padding included; less
-                takes less memory. A batch has at most 128 texts.
-            workers: Batches translated at the same time. On CPU, as many
-                workers as cores are up to twice as fast as one if each uses
-                one thread: set the environment variable
-                `TF_NUM_INTRAOP_THREADS=1` before TensorFlow is imported.
-            prefixes: What each translation must begin with, one text per
-                text; "" for nothing.
-
-        Returns:
-            A `Translation` for a single text, else a list with one
-            `Translation` per text, in the order of the texts.
-
-        Raises:
-            InputError: If a text is not a string of valid Unicode, `workers`
-                not a positive integer, or not each text has one prefix.
-        """
-        check_values(POSITIVE_INTEGER, workers=workers)
-        texts, prefixes, is_single = read_sources(texts, prefixes)
-        strings = tf.constant(texts, tf.string)
-        source = self.pipeline.source_ids(strings)
-        prefix = source[:, :0]  # nothing
-        if any(prefixes):
-            self._check_targets_are_text("A prefix")
-            prefix = self.pipeline.target_ids(tf.constant(prefixes))
-        translate = self._translate_graph()
-
-        def translate_batch(rows: list[int]) -> Translation:
-            columns = (tf.gather(x, rows) for x in (strings, source, prefix))
-            return translate(*columns)[0]
-
-        lengths = source.row_lengths().numpy().tolist()
-        batches = batches_by_length(
-            lengths, self.max_length, batch_tokens, workers
+        rows: list[int],
+        sources: EncodedTexts,
+        prefixes: EncodedTexts | None,
+        workers: int,
+    ) -> list[Translation]:
+        translation, _ = self._translate_graph()(
+            tf.gather(sources.texts, rows),
+            tf.gather(sources.ids, rows),
+            _no_ids(len(rows))
+            if prefixes is None
+            else tf.gather(prefixes.ids, rows),
         )
-        with ThreadPoolExecutor(workers) as pool:
-            # A single worker is this thread.
-            run = map if workers == 1 else pool.map
-            results = list(run(translate_batch, batches))
-        translations: list = [None] * len(texts)
-        for rows, result in zip(batches, results, strict=True):
-            columns = (column.numpy().tolist() for column in result)
-            for i, best, *rest in zip(rows, *columns, strict=True):
-                # A model may spell bytes that are not UTF-8.
-                best = [text.decode("utf-8", "replace") for text in best]
-                translations[i] = Translation(best, *rest)
-        return translations[0] if is_single else translations
+        return translations_of_columns(x.numpy() for x in translation)
 
-    def score(
-        self, sources: Any, targets: Any, batch_tokens: int = 2048
-    ) -> Score | list[Score]:
-        """Returns how likely given translations are.
-
-        The tokenizer decides how a target is split into tokens. The search
-        may have produced the same text from other tokens: its score is then
-        another.
-
-        Args:
-            sources: As in `translate`. The empty translation of an empty
-                source is certain: its log-probability is 0.
-            targets: The translation of each source.
-            batch_tokens: As in `translate`, of the targets.
-
-        Returns:
-            A `Score` for a single pair, else a list with one per pair.
-
-        Raises:
-            InputError: If the numbers of sources and targets differ, a text
-                is not valid, or one is longer than the model's `max_length`.
-        """
-        self._check_targets_are_text("A score of a given output")
-        sources, targets, is_single = read_pairs(sources, targets)
-        source = self.pipeline.source_ids(tf.constant(sources, tf.string))
-        labels = self.pipeline.target_ids(tf.constant(targets, tf.string))
-        lengths = [x.row_lengths().numpy().tolist() for x in (source, labels)]
-        check_lengths(*lengths, self.max_length)
-        scored: list = [None] * len(sources)
-        for rows in batches_by_length(
-            lengths[1], self.max_length, batch_tokens
-        ):
-            source_ids, _, _ = self.pipeline.with_end(tf.gather(source, rows))
-            label_ids, counts, _ = self.pipeline.labels_with_end(
-                tf.gather(labels, rows)
-            )
-            log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
-            scores = sequence_scores(log_probs, counts, self.search)
-            columns = (column.numpy().tolist() for column in scores)
-            for i, *row in zip(rows, *columns, strict=True):
-                scored[i] = Score(*row)
-        return scored[0] if is_single else scored
+    def _score_batch(
+        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+    ) -> list[Score]:
+        source_ids, _, _ = self.pipeline.with_end(tf.gather(sources.ids, rows))
+        label_ids, counts, _ = self.pipeline.labels_with_end(
+            tf.gather(targets.ids, rows)
+        )
+        log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
+        scores = sequence_scores(log_probs, counts, self.search)
+        columns = [column.numpy().tolist() for column in (*scores, counts)]
+        return [Score(*row) for row in zip(*columns, strict=True)]
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.
@@ -283,10 +228,10 @@ class Translator(BaseTranslator):
             InputError: If there is not exactly one text, it has no tokens or
                 more than the model reads, or there is no such translation.
         """
-        ids, text = self.one_source(text, "Attention is computed")
+        ids, text = self.encode_one_source(text, "Attention is computed")
         # Compiled, as in `translate`: another program rounds differently.
         translation, result = self._translate_graph()(
-            tf.constant([text]), ids, ids[:, :0]
+            tf.constant([text]), ids, _no_ids(1)
         )
         lengths = result.lengths[0, : self.num_translations].numpy()
         check_hypothesis(hypothesis, np.count_nonzero(lengths))
@@ -296,39 +241,47 @@ class Translator(BaseTranslator):
         )
         scores = self.model.attention_scores(source, target)
         output = translation.texts[0, hypothesis].numpy()
-        read, written = source[0].numpy(), target[0].numpy()
+        source_ids, target_ids = source[0].numpy(), target[0].numpy()
         return TranslationAttention(
             text,
             output.decode("utf-8", "replace"),
-            self.tokenizer.source.pieces(read),
-            self.tokenizer.target.pieces(written),
-            self.tokenizer.source.words(read),
-            self.tokenizer.target.words(written),
-            *([layer[0].numpy() for layer in kind] for kind in scores),
+            self.tokenizer.source.pieces(source_ids),
+            self.tokenizer.target.pieces(target_ids),
+            self.tokenizer.source.words(source_ids),
+            self.tokenizer.target.words(target_ids),
+            *([layer[0].numpy() for layer in layers] for layers in scores),
         )
 
-    def one_source(self, text: Any, what: str) -> tuple[tf.RaggedTensor, str]:
+    def encode_one_source(
+        self, text: Any, purpose: str
+    ) -> tuple[tf.RaggedTensor, str]:
         """Returns the ids of one text `[1, (S)]`, and the text.
 
-        Raises InputError that names `what` the text is needed for, if there
-        is not exactly one, or it has no tokens or more than the model reads.
+        Args:
+            text: One text, as in `translate`.
+            purpose: The beginning of an error message.
+
+        Raises:
+            InputError: If there is not exactly one text, or it has no tokens
+                or more than the model reads.
         """
         texts, is_single = read_texts(text, "text")
         if not is_single:
             raise InputError(
-                f"{what} for one text at a time. Received: {len(texts)} texts"
+                f"{purpose} for one text at a time. Received: "
+                f"{len(texts)} texts"
             )
         ids = self.pipeline.source_ids(tf.constant(texts))
         count, limit = len(ids[0]), self.max_length - 1
         if not 1 <= count <= limit:
             raise InputError(
-                f"{what} for a text of 1 to {limit} tokens. Received: a text "
-                + (f"of {count} tokens" if count else "without tokens")
+                f"{purpose} for a text of 1 to {limit} tokens. Received: a "
+                "text " + (f"of {count} tokens" if count else "without tokens")
             )
         return ids, texts[0]
 
     def _translate_graph(self) -> Callable:
-        """Returns the graph of `Pipeline.translate`."""
+        """Returns the graph of `TextPipeline.translate`."""
         settings = (self.num_translations, self.search)
         return self.compiled(
             ("translate", *settings),
@@ -341,12 +294,17 @@ class Translator(BaseTranslator):
     def compiled(
         self, key: Any, function: Callable, signature: Sequence[Any]
     ) -> Callable:
-        """Returns the graph of what the models compute, which is kept by key.
+        """Returns the graph of a function of the models, which is kept.
 
         It is made again if the models have other variables than before, as
         with LoRA, after quantization or with another layer.
+
+        Args:
+            key: What tells the function from others.
+            function: A function of tensors.
+            signature: Their `tf.TensorSpec`s.
         """
-        variables = [one for model in self.models for one in model.variables]
+        variables = [x for model in self.models for x in model.variables]
         if list(map(id, variables)) != list(map(id, self._traced_variables)):
             self._traced_variables, self._compiled = variables, {}
         graphs = self._compiled
@@ -355,12 +313,19 @@ class Translator(BaseTranslator):
             graphs[key] = tf.function(function, signature, autograph=False)
         return graphs[key]
 
-    def _check_targets_are_text(self, what: str) -> None:
-        if not self.task.targets_are_text:
-            raise InputError(
-                f"{what} needs a model whose outputs are any text. Received: "
-                f"a model for {self.task.name}"
-            )
+
+def _encoded(texts: list[str], encode: Callable) -> EncodedTexts:
+    strings = tf.constant(texts, tf.string)
+    ids = encode(strings)
+    return EncodedTexts(strings, ids.row_lengths().numpy().tolist(), ids)
+
+
+def _no_ids(count: int) -> tf.RaggedTensor:
+    """Returns the ids of texts without tokens, `[count, (0)]`."""
+    splits = tf.zeros([count + 1], tf.int64)
+    return tf.RaggedTensor.from_row_splits(
+        tf.zeros([0], tf.int32), splits, validate=False
+    )
 
 
 def check_hypothesis(hypothesis: int, count: int) -> None:

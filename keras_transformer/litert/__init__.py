@@ -8,16 +8,20 @@ from keras_transformer.decoding.settings import BeamSearch as BeamSearch
 from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_transformer.litert.folder import default_search as default_search
-    from keras_transformer.litert.folder import read_metadata as read_metadata
-    from keras_transformer.litert.translator import (
+    from keras_transformer.litert.lite_folder import (
+        default_search as default_search,
+    )
+    from keras_transformer.litert.lite_folder import (
+        read_metadata as read_metadata,
+    )
+    from keras_transformer.litert.lite_translator import (
         LiteRTTranslator as LiteRTTranslator,
     )
 
 _PATHS = {
-    "LiteRTTranslator": "translator:LiteRTTranslator",
-    "default_search": "folder:default_search",
-    "read_metadata": "folder:read_metadata",
+    "LiteRTTranslator": "lite_translator:LiteRTTranslator",
+    "default_search": "lite_folder:default_search",
+    "read_metadata": "lite_folder:read_metadata",
 }
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)

@@ -166,7 +166,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
             "A trace shows a greedy search and a beam search. Received: "
             f"search={translator.search}"
         )
-    ids, text = translator.one_source(text, "A search is traced")
+    ids, text = translator.encode_one_source(text, "A search is traced")
     ids, _, _ = translator.pipeline.with_end(ids)
     pieces = translator.tokenizer.source.pieces(ids[0].numpy())
     greedy = dataclasses.replace(translator.search, beam_size=1)
@@ -198,7 +198,8 @@ def _record(
     graph = translator.compiled(("trace", search, count), run, signature)
     history, max_lengths = graph(ids)
     # The same steps are taken again, without the model.
-    searcher = BeamSearcher(None, search, **translator.pipeline.special_ids)
+    special_ids = translator.pipeline.special_ids._asdict()
+    searcher = BeamSearcher(None, search, **special_ids)
     recorder = _StepRecorder(translator, searcher, text)
     state = searcher.start((), max_lengths, None)
     steps = []

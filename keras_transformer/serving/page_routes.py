@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from keras_transformer.inference.documents import translate_text
-from keras_transformer.inference.texts import BaseTranslator, Translation
+from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.inference.records import Translation
 from keras_transformer.plotting.html_pages import attention_page, render_page
 from keras_transformer.serving.served_model import (
     BYTES_PER_CHARACTER,
@@ -40,8 +40,8 @@ def show_page(model: Model) -> str:
         "output": translator.task.output,
         "languages": translator.languages,
         "example": translator.example,
-        "has_trace": model.has_trace,
-        "has_attention": model.has_attention,
+        "has_trace": translator.can("trace"),
+        "has_attention": translator.can("attention"),
         "has_documents": translator.task.targets_are_text,
     }
     return render_page(__package__, "serve.html", f"Try {model.name}", data)
@@ -51,7 +51,7 @@ def show_page(model: Model) -> str:
 def show_trace(model: Model, text: str, hypothesis: int = 0) -> str:
     """Returns the page of a text's search."""
     model.check_text(text)
-    model.check_has_attention()
+    model.translator.check_can("trace")
     from keras_transformer.plotting.tracing import trace
 
     return trace(model.translator, text).to_html(hypothesis)
@@ -61,7 +61,7 @@ def show_trace(model: Model, text: str, hypothesis: int = 0) -> str:
 def show_attention(model: Model, text: str, hypothesis: int = 0) -> str:
     """Returns the page of the attention during a translation."""
     model.check_text(text)
-    model.check_has_attention()
+    model.translator.check_can("attention")
     return attention_page(model.translator.attention(text, hypothesis))
 
 
@@ -72,14 +72,14 @@ async def translate(model: Model, request: Request) -> dict[str, Any]:
     content = await read_body(request, most_bytes)
     text = TextBody.model_validate_json(content).text
     model.check_text(text)
-    output, translations = await run_in_threadpool(
-        _translate_sentences, model.translator, text
+    document = await run_in_threadpool(
+        model.translator.translate_document, text
     )
     sentences = [
         {"source": source, **_columns(model.translator, translation)}
-        for source, translation in translations.items()
+        for source, translation in document.translations.items()
     ]
-    return {"text": output, "sentences": sentences}
+    return {"text": document.text, "sentences": sentences}
 
 
 @router.post("/document", response_class=PlainTextResponse)
@@ -93,29 +93,15 @@ async def translate_document(model: Model, request: Request) -> Any:
         raise InputError(
             f"A document must be in UTF-8. Received: {error}"
         ) from error
-    output, translations = await run_in_threadpool(
-        _translate_sentences, model.translator, text
+    document = await run_in_threadpool(
+        model.translator.translate_document, text
     )
-    incomplete = _count_incomplete(translations.values())
+    incomplete = _count_incomplete(document.translations.values())
     headers = {
         "Incomplete-Sentences": str(incomplete),
         "X-Content-Type-Options": "nosniff",
     }
-    return PlainTextResponse(output, headers=headers)
-
-
-def _translate_sentences(
-    translator: BaseTranslator, text: str
-) -> tuple[str, dict[str, Translation]]:
-    """Returns the translation of a text, and those of its sentences."""
-    translations: dict[str, Translation] = {}
-
-    def translate(sentences: list[str]) -> list[str]:
-        found = translator.translate(sentences)
-        translations.update(zip(sentences, found, strict=True))
-        return [translation.texts[0] for translation in found]
-
-    return translate_text(translate, text), translations
+    return PlainTextResponse(document.text, headers=headers)
 
 
 def _count_incomplete(translations: Iterable[Translation]) -> int:

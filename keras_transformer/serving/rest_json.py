@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.inference.signatures import (
+from keras_transformer.inference.served_signatures import (
     Arrays,
     Signature,
     TensorSpec,

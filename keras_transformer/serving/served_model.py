@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Depends, HTTPException, Request
 from starlette.requests import ClientDisconnect
 
-from keras_transformer.inference.signatures import Signature
-from keras_transformer.inference.texts import BaseTranslator
+from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.inference.served_signatures import Signature
 from keras_transformer.support.errors import InputError
 
 BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
@@ -23,16 +23,6 @@ class ServedModel:
     signatures: Mapping[str, Signature]  # of the REST API
     max_characters: int  # of a text
     hosts: tuple[str, ...]  # names of this computer in requests; () for any
-    has_attention: bool
-    has_trace: bool
-
-    def check_has_attention(self) -> None:
-        """Raises InputError if the translator has no attention to show."""
-        if not self.has_attention:
-            raise InputError(
-                "Attention and traces need a run. Received: an export, "
-                f"{self.name}"
-            )
 
     def check_text(self, text: str) -> None:
         """Raises InputError if a text is too long."""

@@ -10,8 +10,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.signatures import (
+from keras_transformer.inference.served_signatures import (
     Signature,
     translator_signatures,
 )
@@ -21,7 +20,7 @@ from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from keras_transformer.inference.texts import BaseTranslator
+    from keras_transformer.inference.base import BaseTranslator
 
 logger = logging.getLogger(__name__)
 
@@ -78,12 +77,7 @@ def make_app(
     from keras_transformer.serving.served_model import ServedModel
 
     check_values(POSITIVE_INTEGER, max_characters=max_characters)
-    own = getattr(translator, "signatures", None)
-    signatures = {
-        **(signatures or {}),
-        **(own or translator_signatures(translator)),
-    }
-    has_attention = hasattr(translator, "attention")
+    signatures = {**(signatures or {}), **translator_signatures(translator)}
     app = FastAPI(
         title=name,
         openapi_url=None,
@@ -95,8 +89,6 @@ def make_app(
         signatures,
         max_characters,
         hosts,
-        has_attention,
-        has_attention and isinstance(translator.search, BeamSearch),
     )
     app.middleware("http")(refusals.refuse_other_sites)
     app.include_router(page_routes.router)

@@ -7,8 +7,8 @@ import pytest
 
 from keras_transformer.beam import translate_transform
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.texts import Translation
-from keras_transformer.litert.folder import FORMAT
+from keras_transformer.inference.records import Translation
+from keras_transformer.litert.lite_folder import FORMAT
 
 # What the folder of an export says of itself.
 METADATA = {
@@ -28,7 +28,7 @@ class FakeTranslator:
     """
 
     def __init__(self, threads):
-        self.threads = threads
+        self.threads = self.recommended_workers = threads
         self.sizes = []  # of what it was asked to translate
         self.is_lost = False
 

@@ -7,17 +7,19 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from commands import Result, write_corpus
+from fake_translator import FakeTranslator
 
 from keras_transformer import cli
 from keras_transformer.cli import arguments, inference
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.inference.records import Score, Translation
 from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.texts import BaseTranslator, Score, Translation
 from keras_transformer.inference.translator import (
     TranslationAttention,
     Translator,
 )
 from keras_transformer.support.files import write_json
+from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import TranslationTask
 
 ENGLISH = "".join(f"the cat number {i} sleeps\n" for i in range(60))
@@ -75,18 +77,17 @@ def trained(tmp_path_factory):
     )
 
 
-class FakeTranslator(BaseTranslator):
+class FakeRuns(FakeTranslator):
     """Translates into upper case; stands for `Translator`."""
 
-    max_length = 32
-    task = TranslationTask()
     languages = ("en", "de")
+    recommended_workers = available_cores()
 
     def __init__(self, runs, checkpoint, search, num_translations, dtype, task):
-        self.runs, self.checkpoint, self.dtype = runs, checkpoint, dtype
-        self.search, self.num_translations = search, num_translations
+        super().__init__(num_translations, 32, search=search, dtype=dtype)
+        self.runs, self.checkpoint = runs, checkpoint
 
-    def translate(self, texts, workers, prefixes=None):
+    def translate(self, texts, *, workers=None, prefixes=None, **_):
         self.workers, self.prefixes = workers, prefixes
         return [
             Translation(
@@ -129,7 +130,7 @@ def fake_translators(monkeypatch, any_run):
     opened = []
 
     def open(*arguments):
-        opened.append(FakeTranslator(*arguments))
+        opened.append(FakeRuns(*arguments))
         return opened[-1]
 
     monkeypatch.setattr(Translator, "open", open)
@@ -146,16 +147,15 @@ def fake_translators(monkeypatch, any_run):
     return opened
 
 
-class FakeLiteRT(FakeTranslator):
+class FakeLiteRT(FakeRuns):
     """Stands for `LiteRTTranslator`."""
 
     def __init__(self, path, search, num_translations):
+        super().__init__(None, None, search, num_translations, None, None)
         self.path = path
-        self.search = search
-        self.num_translations = num_translations
 
     def score(self, sources, targets):
-        return [Score(-1.0, -2.0, 1.5) for _ in sources]
+        return [Score(-1.0, -2.0, 1.5, 1) for _ in sources]
 
 
 @pytest.fixture
@@ -187,6 +187,6 @@ def saved(monkeypatch, tmp_path):
     name = "keras_transformer.inference.saved_model.SavedModelTranslator.open"
     monkeypatch.setattr(
         name,
-        lambda path, n: FakeTranslator(None, None, None, n, None, None),
+        lambda path, n: FakeRuns(None, None, None, n, None, None),
     )
     return tmp_path

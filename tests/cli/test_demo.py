@@ -6,7 +6,7 @@ import pytest
 from commands import check_refused
 
 import keras_transformer as kt
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.records import Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import evaluation
 from keras_transformer.train.data.corpus import open_corpus

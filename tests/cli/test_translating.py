@@ -1,14 +1,11 @@
 """The commands that answer line by line."""
 
 import os
-import sys
-import types
 
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
 from keras_transformer.decoding.settings import BeamSearch, Sampling
-from keras_transformer.inference.documents import PAGE_SUFFIXES
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.startup import available_cores
 
@@ -117,50 +114,13 @@ def test_streams_that_cannot_be_used(run_cli, fake_translators, flags, words):
 # === Documents ===
 
 
-@pytest.fixture
-def fake_documents(monkeypatch):
-    """Stands for `inference.documents`, which translates what is text."""
-    fake = types.SimpleNamespace(
-        PAGE_SUFFIXES=PAGE_SUFFIXES,
-        translate_html=lambda f, html, language: (
-            f"<p lang={language}>{f([html[3:-4]])[0]}</p>"
-        ),
-        translate_text=lambda f, text: "\n".join(
-            " ".join(f(line.split("|"))) for line in text.split("\n")
-        ),
-    )
-    import keras_transformer.inference as package
-
-    name = "keras_transformer.inference.documents"
-    monkeypatch.setitem(sys.modules, name, fake)
-    monkeypatch.setattr(package, "documents", fake, raising=False)
-
-
-@pytest.mark.parametrize("name", ["a.HTML", "a.htm", "a.xhtml"])
-def test_translate_a_page(
-    run_cli, fake_translators, fake_documents, tmp_path, name
-):
-    page, output = tmp_path / name, tmp_path / "b.html"
-    page.write_bytes("<p>schläft\r\n</p>".encode())
-    flags = ("--input", page, "--output", output)
-    assert run_cli("translate", "runs/x", *flags) == (0, "", "")
-    assert output.read_bytes() == "<p lang=de>SCHLÄFT  0</p>".encode()
-    two = ("--input", page, page)
-    check_refused(run_cli("translate", "runs/x", *two), "translated alone")
-    flags = ("--input", page, "--n-best", 2)
-    result = run_cli("translate", "runs/x", *flags)
-    check_refused(result, "--n-best is for lines of text, not for a page")
-    page.write_bytes(b"\xff")
-    result = run_cli("translate", "runs/x", "--input", page)
-    check_refused(result, f"{page} must be UTF-8", "byte 1")
-
-
-def test_translate_sentences(
-    run_cli, monkeypatch, fake_translators, fake_documents
-):
-    set_stdin(monkeypatch, Chunks([b"a|b\n\nlong\n", b"c\n"]))
+def test_translate_sentences(run_cli, monkeypatch, fake_translators):
+    set_stdin(monkeypatch, Chunks([b"ab. Cd.\n\nlong\n", b"- c\n1.\n"]))
     result = run_cli("translate", "runs/x", "--split-sentences")
-    assert (result.code, result.out) == (0, "A 0 B 0\n 0\nLONG 0\nC 0\n")
+    assert (result.code, result.out) == (
+        0,
+        "AB. 0 CD. 0\n\nLONG 0\n- C 0\n1.\n",
+    )
     assert 'keras-transformer: sentence "long": truncated' in result.err
     flags = ("--split-sentences", "--prefix", "Die")
     check_refused(run_cli("translate", "runs/x", *flags), "--prefix is for")

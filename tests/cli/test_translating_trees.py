@@ -11,7 +11,7 @@ from generated_treebank import write_treebank
 import keras_transformer as kt
 from keras_transformer import Run
 from keras_transformer.cli import main
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.records import Translation
 from keras_transformer.tasks import ParsingTask
 from keras_transformer.tasks.parsing import Tree, pretty, read_trees
 
@@ -88,6 +88,7 @@ class FakeParser:
     """Says that every line is a dog; stands for `Translator`."""
 
     max_length = 32
+    recommended_workers = 1
 
     def __init__(self, runs, checkpoint, search, num_translations, dtype, task):
         self.task, self.num_translations = task, num_translations
@@ -147,11 +148,7 @@ def test_formats_of_trees(run_cli, fake_parsers, monkeypatch):
     assert not fake_parsers[1].task.split_words
 
 
-def test_documents_need_a_run_that_translates(run_cli, fake_parsers, tmp_path):
-    page = tmp_path / "a.html"
-    page.write_text("<p>dog</p>")
-    result = run_cli("translate", "runs/x", "--input", page)
-    check_refused(result, "A page is for a run that translates", str(page))
+def test_sentences_need_a_run_that_translates(run_cli, fake_parsers):
     result = run_cli("translate", "runs/x", "--split-sentences")
     check_refused(result, "--split-sentences is for a run that translates")
 

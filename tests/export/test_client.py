@@ -11,11 +11,15 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
 
 from keras_transformer.export import client as client_module
 from keras_transformer.export.client import Client, ServingError
-from keras_transformer.inference.texts import Score
+from keras_transformer.inference.records import Score
 from keras_transformer.support.errors import InputError
 
 
@@ -51,6 +55,7 @@ class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 "scores": -0.5 * lengths,
                 "log_probs": -1.0 * lengths,
                 "perplexities": 2.0 * lengths,
+                "lengths": lengths + 1,
                 "translation_truncated": [
                     len(text) > 20 for text in inputs["translation"]
                 ],
@@ -58,6 +63,17 @@ class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
         response = predict_pb2.PredictResponse()
         for name, value in outputs.items():
             response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+        return response
+
+    def GetModelMetadata(self, request, context):
+        assert list(request.metadata_field) == ["signature_def"]
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        signature = signatures.signature_def["serving_default"]
+        shape = signature.outputs["translations"].tensor_shape
+        for size in (-1, 2):
+            shape.dim.add().size = size
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        response.metadata["signature_def"].Pack(signatures)
         return response
 
 
@@ -147,39 +163,27 @@ def test_prefixes(fake, service):
     assert request.model_spec.signature_name == "translate_prefix"
     assert tf.make_ndarray(request.inputs["text"]).tolist() == [b"bbb", b"a"]
     assert tf.make_ndarray(request.inputs["prefix"]).tolist() == [b"", b"A"]
-    with pytest.raises(InputError, match="2 of text, 1 of prefix"):
-        fake().translate(["a", "b"], prefixes="A")
 
 
 def test_scores(fake):
     found = fake().score(["a", "bb"], ["A", "B"])
-    assert found == [Score(-0.5, -1.0, 2.0), Score(-1.0, -2.0, 4.0)]
+    assert found == [Score(-0.5, -1.0, 2.0, 2), Score(-1.0, -2.0, 4.0, 3)]
     assert fake().score("a", "A") == found[0]
-    with pytest.raises(InputError, match="1 of text, 2 of translation"):
-        fake().score("a", ["A", "B"])
-    long = "x" * 21
-    for texts, translations in (
-        (["a", "b", long], "ABC"),
-        ("abc", ["A", "B", long]),
-    ):
-        with pytest.raises(InputError, match="a longer text .* at index 2"):
-            fake().score([*texts], [*translations])
+    with pytest.raises(InputError, match="a longer target at index 1"):
+        fake().score(["a", "b"], ["A", "x" * 21])
 
 
-def test_documents_without_whitespace(fake, service):
-    assert fake().translate_documents("来了。你？ 好！") == "来了。你？ 好！"
-    split = lambda text: [(letter, "") for letter in text]  # noqa: E731
-    service.requests.clear()
-    assert fake(workers=1).translate_documents("abab", split) == "A B A B"
-    # Each sentence once.
-    (request,) = service.requests
-    assert len(request.inputs["text"].string_val) == 2
+def test_a_document(fake):
+    document = fake().translate_document("来了。你？ 好！\n1.")
+    assert document.text == "来了。你？ 好！\n1."
+    assert list(document.translations) == ["来了。", "你？", "好！"]
 
 
-def test_documents_warn_of_what_was_truncated(fake):
-    document = f"{'x' * 21}. Short. {'Y' * 22}."
-    with pytest.warns(UserWarning, match="2 of 3 sentences .* 'xxxxxxx"):
-        assert fake().translate_documents(document) == document.upper()
+def test_what_the_server_says_of_the_model(fake):
+    client = fake()
+    assert client.task.name == "translation"
+    assert client.num_translations == 2
+    assert client.languages == (None, None) and not client.can("attention")
 
 
 def test_unavailable_is_retried(fake, service, waits):

@@ -48,7 +48,8 @@ def test_translates_as_the_translator(client, translator, pairs):
     assert any(t.source_truncated for t in expected)
     found = client.translate(texts)
     assert_same(found, expected)
-    assert client.translate(np.array([])) == []
+    assert client.num_translations == 3
+    assert client.task.name == "translation"
     single = client.translate(texts[7].encode())
     assert_same([single], expected[7:8])
 
@@ -69,10 +70,8 @@ def test_documents(client, translator, pairs):
         ["The red dog sleeps.", "The old cat sleeps!", "tree"]
     )
     assert dog == pairs["The red dog sleeps."]
-    found = client.translate_documents(document)
-    assert found == f"  {dog} {cat}\n\n\t{tree}\n"
-    found = client.translate_documents([document, "", "tree"])
-    assert found == [f"  {dog} {cat}\n\n\t{tree}\n", "", tree]
+    found = client.translate_document(document)
+    assert found.text == f"  {dog} {cat}\n\n\t{tree}\n"
 
 
 def test_any_signature(client):

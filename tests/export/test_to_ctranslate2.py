@@ -57,7 +57,7 @@ def load(folder):
 def options(translator):
     """What the README passes, so that the outputs are those of Keras."""
     pipeline, target = translator.pipeline, translator.tokenizer.target
-    banned = target.pieces(pipeline.special_ids["banned_ids"])
+    banned = target.pieces(pipeline.special_ids.banned_ids)
     has_end = target.source_eos_id == target.eos_id
     return dict(
         suppress_sequences=[[piece] for piece in banned],
@@ -99,7 +99,7 @@ def assert_greedy(translator, loaded, texts):
         inputs = pipeline.decoder_input(tf.constant([tokens]))
         logits = translator.model({"source": row[None], "target": inputs})
         logits = logits.numpy()[0]
-        logits[:, list(pipeline.special_ids["banned_ids"])] = -np.inf
+        logits[:, list(pipeline.special_ids.banned_ids)] = -np.inf
         assert logits.argmax(axis=1).tolist() == tokens
         log_probs = tf.nn.log_softmax(logits).numpy().max(axis=1)
         np.testing.assert_allclose(result.scores[0], log_probs.sum(), rtol=1e-5)

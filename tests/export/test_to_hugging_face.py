@@ -56,7 +56,7 @@ def logits(translator, texts, like):
     labels, _, _ = pipeline.labels_with_end(pipeline.target_ids(texts))
     inputs = {"source": source, "target": pipeline.decoder_input(labels)}
     found = translator.model(inputs).numpy()
-    return np.delete(found, pipeline.special_ids["banned_ids"], axis=-1)
+    return np.delete(found, pipeline.special_ids.banned_ids, axis=-1)
 
 
 # === There and back ===

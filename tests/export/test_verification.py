@@ -12,7 +12,7 @@ from keras_transformer.export.verification import (
     check_scores,
     check_translations,
 )
-from keras_transformer.inference.texts import Score, Translation
+from keras_transformer.inference.records import Score, Translation
 from keras_transformer.support.errors import InputError
 
 
@@ -33,7 +33,7 @@ class FakeTranslator:
     def score(self, sources, targets):
         self.scored += zip(sources, targets, strict=True)
         return [
-            Score(0.0, 0.0, math.exp(len(source) / len(target) + self.error))
+            Score(0.0, 0.0, math.exp(len(source) / len(target) + self.error), 1)
             for source, target in zip(sources, targets, strict=True)
         ]
 

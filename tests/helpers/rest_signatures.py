@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from keras_transformer.inference.signatures import Signature, TensorSpec
+from keras_transformer.inference.served_signatures import Signature, TensorSpec
 
 TEXTS = TensorSpec("string", (None,))
 

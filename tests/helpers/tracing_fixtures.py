@@ -6,6 +6,7 @@ import tensorflow as tf
 from search_tables import BOS, EOS, PAD, UNK, table_of, tables_as_step
 
 from keras_transformer.decoding import BeamSearcher
+from keras_transformer.decoding.search_arrays import SpecialIds
 
 TABLE = table_of(
     a=-1.0, b=-1.5, _=-2.5, aa=-0.7, a_=-1.2, ba=-2.0, b_=-0.9, aa_=-0.1
@@ -23,7 +24,7 @@ class TableTranslator:
             vocab_size=len(LETTERS),
         )
         self.tokenizer.source = self.tokenizer.target = self.tokenizer
-        special = dict(
+        special = SpecialIds(
             bos_id=BOS, eos_id=EOS, pad_id=PAD, banned_ids=(PAD, UNK, BOS)
         )
 
@@ -31,7 +32,7 @@ class TableTranslator:
             step, cache, _ = tables_as_step(
                 [table], settings.beam_size, [max_length]
             )
-            searcher = BeamSearcher(step, settings, **special)
+            searcher = BeamSearcher(step, settings, **special._asdict())
             return searcher, searcher.start(cache, [max_length], None)
 
         self.pipeline = types.SimpleNamespace(
@@ -44,7 +45,7 @@ class TableTranslator:
     def compiled(self, key, function, signature):
         return tf.function(function, input_signature=signature)
 
-    def one_source(self, text, what):
+    def encode_one_source(self, text, purpose):
         return tf.constant([[4, EOS]]), text
 
     def _output_text(self, ids, source):

@@ -13,7 +13,7 @@ from keras_transformer.inference.saved_model import (
     SavedModelTranslator,
     is_export,
 )
-from keras_transformer.inference.signatures import graph_signatures
+from keras_transformer.inference.served_signatures import graph_signatures
 
 TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat 🙂 sleeps.", "dog"]
 
@@ -51,7 +51,11 @@ def test_what_is_known_of_an_export(opened, translator, exported):
     assert opened.search == translator.search
     assert opened.task.output == "translations"
     assert (opened.version, opened.dtype) == (1, "float32")
-    assert set(opened.signatures) == {"serving_default", "greedy", "detokenize"}
+    assert set(opened.own_signatures) == {
+        "serving_default",
+        "greedy",
+        "detokenize",
+    }
 
 
 def test_the_command_line_translates_with_it(
@@ -78,41 +82,12 @@ def test_the_newest_version_is_opened(exported, tmp_path):
 
 
 def test_a_signature_that_lacks_is_named(opened):
-    with pytest.raises(kt.InputError, match="signature score. Received: "):
+    message = "signature score. Received: .*with the signatures .*greedy"
+    with pytest.raises(kt.InputError, match=message):
         opened.score("dog", "Hund")
+    assert not opened.can("perplexity") and not opened.can("attention")
     with pytest.raises(kt.InputError, match="signature translate_prefix. "):
         opened.translate("dog", prefixes="H")
-
-
-class Scores:
-    """What the signature `score` is: exporting it takes long."""
-
-    def __init__(self, cut):
-        self.cut = cut
-
-    def call(self, inputs):
-        values = np.arange(len(inputs["text"]), dtype=np.float32)
-        flags = np.full(len(inputs["text"]), False)
-        cut = flags | (inputs["translation"] == self.cut)
-        return {
-            "scores": values,
-            "log_probs": -values,
-            "perplexities": values + 1,
-            "source_truncated": flags,
-            "translation_truncated": cut,
-        }
-
-
-def test_scores(opened):
-    signatures = {**opened.signatures, "score": Scores(b"x")}
-    found = SavedModelTranslator(opened.path, {}, signatures)
-    assert found.search is None
-    assert found.score(["long text here", "b"], ["a", "b"]) == [
-        (0.0, 0.0, 1.0),
-        (1.0, -1.0, 2.0),
-    ]
-    with pytest.raises(kt.InputError, match="longer translation at index 1"):
-        found.score(["a", "b"], ["a", "x"])
 
 
 def test_scores_are_those_of_the_translator(opened, translator):
@@ -120,19 +95,29 @@ def test_scores_are_those_of_the_translator(opened, translator):
     graphs = graph_signatures(
         Signatures(translator).make(["serving_default", "score"])
     )
-    found = SavedModelTranslator(
-        opened.path, {}, {**opened.signatures, **graphs}
-    ).score(TEXTS, ["das Haus", "Hund", "", "x y z", "Katze"])
-    expected = translator.score(
-        TEXTS, ["das Haus", "Hund", "", "x y z", "Katze"]
+    found = SavedModelTranslator(opened.path, {}, graphs)
+    targets = ["das Haus", "Hund", "", "x y z", "Katze"]
+    np.testing.assert_allclose(
+        found.score(TEXTS, targets),
+        translator.score(TEXTS, targets),
+        rtol=1e-4,
+        atol=1e-5,
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    texts, targets = [*TEXTS, "dog"], [*targets, "Hund " * 99]
+    for ours, theirs in zip(
+        found.score_corpus(texts, targets),
+        translator.score_corpus(texts, targets),
+        strict=True,
+    ):
+        assert (ours is None) == (theirs is None)
+    with pytest.raises(kt.InputError, match="a longer target at index 1"):
+        found.score(["dog", "dog"], ["Hund", "Hund " * 99])
 
 
 def test_folders_that_are_no_export(tmp_path, opened, exported):
     with pytest.raises(kt.InputError, match="folder with saved_model.pb"):
         SavedModelTranslator.open(tmp_path)
-    signatures = {"other": opened.signatures["greedy"]}
+    signatures = {"other": opened.own_signatures["greedy"]}
     with pytest.raises(kt.InputError, match="must have the signature serving"):
         SavedModelTranslator(tmp_path, {}, signatures)
     folder = shutil.copytree(exported, tmp_path / "1")

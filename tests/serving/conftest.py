@@ -1,8 +1,7 @@
 """Fixtures: the page that `serve` starts, of a model and without one."""
 
-import types
-
 import pytest
+from fake_translator import FakeTranslator
 from web_server import served
 
 import keras_transformer as kt
@@ -23,12 +22,20 @@ def address(several):
 
 @pytest.fixture(scope="session")
 def without_model(several):
-    """Makes what translates without a model to look into, as an export."""
-    names = ("task", "search", "num_translations", "translate")
-    values = {name: getattr(several, name) for name in names}
-    return lambda languages, example=None: types.SimpleNamespace(
-        version=1, **values, languages=languages, example=example
-    )
+    """Makes translators without attention, as exports are."""
+
+    def make(languages, example=None):
+        source, target = languages
+        run = {"source": source, "target": target, "example": example}
+        return FakeTranslator(
+            several.num_translations,
+            search=several.search,
+            capabilities=frozenset(),
+            translate=several.translate,
+            metadata={"runs": [run]},
+        )
+
+    return make
 
 
 @pytest.fixture(scope="session")

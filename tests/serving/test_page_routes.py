@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 from web_server import error_of, fetch, predict, served
 
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.records import Translation
 from keras_transformer.serving import page_routes
 from keras_transformer.tasks import TranslationTask
 

@@ -7,10 +7,12 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+from fake_translator import FakeTranslator
 
 from keras_transformer import Tokenizer, TransformerConfig
 from keras_transformer.flops import training_flops
 from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import ParsingTask, TranslationTask
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.evaluation import (
     describe,
@@ -73,29 +75,36 @@ def test_perplexity_is_that_of_the_references(evaluated, translator):
     assert results["perplexity"] == pytest.approx(math.exp(nll), rel=1e-4)
 
 
-def test_a_translator_without_a_model_is_measured_by_its_scores(
-    evaluated, translator
-):
-    """As `LiteRTTranslator`."""
-    (results, hypotheses), pairs = evaluated
-    names = "task tokenizer search max_length translate score".split()
-    runtime = types.SimpleNamespace(
-        dtype="int8", **{name: getattr(translator, name) for name in names}
-    )
-    overlong = ("dog", "QX" * translator.max_length)
-    corpus = types.SimpleNamespace(
-        task=translator.task,
-        name="pairs",
-        pairs=lambda split: [*pairs, overlong],
-    )
-    found, texts = evaluate(runtime, corpus, "test", "de")
-    assert texts[:3] == hypotheses
-    assert found["dtype"] == "int8" and results["dtype"] == "float32"
+def of_pairs(pairs, task=None):
+    """A corpus that is one split."""
+    task = task or TranslationTask()
+    return types.SimpleNamespace(task=task, name="pairs", pairs=lambda _: pairs)
+
+
+def test_any_translator_is_measured_by_its_scores():
+    """The log-probability of a target is minus its number of tokens."""
+    fake = FakeTranslator(max_length=3, dtype="int8")
+    pairs = [("a", "x"), ("", "x"), ("a b", "x y"), ("a", "x y z")]
+    found, texts = evaluate(fake, of_pairs(pairs), "test", "de")
+    assert texts == ["A", "", "A B", "A"]
+    assert (found["dtype"], found["truncated"]) == ("int8", 0)
     assert found["perplexity_sentences"] == 2
-    assert found["nll"] == pytest.approx(results["nll"], rel=1e-5)
-    corpus.pairs = lambda split: [overlong]
-    found, _ = evaluate(runtime, corpus, "test", "de")
-    assert found["perplexity"] is None
+    assert (found["nll"], found["perplexity"]) == (1.0, math.e)
+    found, _ = evaluate(fake, of_pairs(pairs[3:]), "test", "de")
+    assert found["perplexity"] is None and found["perplexity_sentences"] == 0
+    unable = FakeTranslator(capabilities=frozenset())
+    finished = []
+    found, _ = evaluate(
+        unable, of_pairs(pairs), "test", "de", progress=finished.append
+    )
+    assert found["perplexity"] is None and sum(finished) == 4
+    assert "no pair was scored: an export needs" in describe(found)
+
+
+def test_a_corpus_of_another_task_is_refused():
+    corpus = of_pairs([("a", "x")], ParsingTask())
+    with pytest.raises(InputError, match="Received: a corpus for parsing"):
+        evaluate(FakeTranslator(), corpus, "test")
 
 
 def test_the_description_has_the_results(evaluated):

@@ -17,7 +17,7 @@ from marian_npz import (
 
 from keras_transformer import convert
 from keras_transformer.decoding.scoring import token_log_probs
-from keras_transformer.inference.pipeline import Pipeline
+from keras_transformer.inference.text_pipeline import TextPipeline
 from keras_transformer.tasks import TranslationTask
 
 pymarian = pytest.importorskip("pymarian")
@@ -240,7 +240,7 @@ def test_searches(case, size):
     random models, whose outputs are all unlikely, show often.
     """
     search = dataclasses.replace(case.search, beam_size=size)
-    pipeline = Pipeline([case.model], case.vocabulary, TranslationTask())
+    pipeline = TextPipeline([case.model], case.vocabulary, TranslationTask())
     found = pipeline.search(case.source, search)
     scores = found.scores.numpy()[:, 0]
     ours = [

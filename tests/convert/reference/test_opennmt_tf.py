@@ -14,7 +14,7 @@ import pytest
 from marian_npz import DEMO
 
 from keras_transformer import convert
-from keras_transformer.inference.pipeline import Pipeline
+from keras_transformer.inference.text_pipeline import TextPipeline
 from keras_transformer.tasks import TranslationTask
 
 FOLDER = os.environ.get("OPENNMT_MODELS")
@@ -85,7 +85,7 @@ def test_searches(case, name):
     settings = case.search
     if name == "greedy":
         settings = dataclasses.replace(settings, beam_size=1)
-    pipeline = Pipeline([case.model], case.vocabulary, TranslationTask())
+    pipeline = TextPipeline([case.model], case.vocabulary, TranslationTask())
     found = pipeline.search(case.source, settings)
     scores = found.scores.numpy()[:, 0]
     ours = [

@@ -52,7 +52,7 @@ def check_logits(translator, model, texts=TEXTS):
             input_ids=ids, attention_mask=ids != pad, decoder_input_ids=start
         ).logits.numpy()
     # What is never written has another bias when it is read back.
-    banned = pipeline.special_ids["banned_ids"]
+    banned = pipeline.special_ids.banned_ids
     found, expected = (
         np.delete(x[labels.numpy() != pad], banned, axis=-1)
         for x in (found, expected)

@@ -22,7 +22,7 @@ from keras_transformer.export.saved_model.exported_signatures import Signatures
 from keras_transformer.export.saved_model.serving_operations import (
     read_meta_graph,
 )
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.records import Translation
 
 TEXTS = [
     "The good house sleeps.",

@@ -12,7 +12,7 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.export import save
 from keras_transformer.export.saved_model import to_saved_model
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.records import Translation
 from keras_transformer.support.errors import InputError
 
 

@@ -6,7 +6,7 @@ Importing the real one takes seconds; `exported` does so once.
 import pytest
 
 from keras_transformer.export import translate_in_subprocess
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.records import Translation
 
 FAKE_TENSORFLOW = """
 constant = lambda values: values

@@ -21,9 +21,10 @@ from search_tables import (
     table_of,
 )
 
+from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.litert.decoder import Predictions
-from keras_transformer.litert.search import SpecialIds, beam_search
+from keras_transformer.litert.interpreter import Predictions
+from keras_transformer.litert.numpy_search import beam_search
 
 BANNED = (PAD, UNK, BOS)
 PREFIXES = ([], [A], [B, A], [B, EOS], [UNK], [A, A, A])
@@ -82,15 +83,15 @@ def search_arrays(
     """
     # As many candidates as an exported model has.
     decoding = TableDecoding(tables, 2 * search.beam_size + len(banned))
-    found = beam_search(
+    result = beam_search(
         decoding,
         np.array(max_lengths),
         search,
-        SpecialIds(PAD, bos, EOS, banned),
+        SpecialIds(bos, EOS, PAD, banned),
         prefixes or [[]] * len(tables),
     )
-    assert len(found) == len(tables)
-    rows = [[(one.score, tuple(one.ids)) for one in row] for row in found]
+    assert len(result.ids) == len(tables)
+    rows = [hypotheses(result, row) for row in range(len(tables))]
     return rows, decoding.batch_sizes
 
 
@@ -236,9 +237,3 @@ def test_does_not_stop_before_the_beam_is_full():
     found, sizes = search_arrays(BeamSearch(2, alpha=0.0), [table], [4])
     assert len(sizes) == 3
     assert found == [[(-0.125, (EOS,)), (-15.0, (A, B, EOS))]]
-
-
-def test_results_are_plain_python_values():
-    (row,), _ = search_arrays(BeamSearch(2), [random_table(0)], [4])
-    assert {type(score) for score, _ in row} == {float}
-    assert {type(token) for _, ids in row for token in ids} == {int}

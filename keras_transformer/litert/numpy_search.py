@@ -1,4 +1,4 @@
-"""Beam search with NumPy: what `decoding/beam.py` does in a graph.
+"""Beam search with NumPy; `decoding/beam.py` has it for graphs.
 
 Letters: B = batch, K = beam size, C = candidates of a hypothesis, t = tokens
 decoded so far, p = prefix length.
@@ -9,33 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transformer.decoding.search_arrays import SearchResult, SpecialIds
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.litert.decoder import Decoding, Predictions
-
-
-class SpecialIds(NamedTuple):
-    """What a search knows of ids."""
-
-    pad: int
-    bos: int
-    eos: int
-    banned: tuple[int, ...]  # no hypothesis contains them, but a prefix may
-
-
-class Hypothesis(NamedTuple):
-    """A finished hypothesis."""
-
-    ids: list[int]  # up to the end token
-    score: float  # log P / length penalty
+from keras_transformer.litert.interpreter import LiteDecoding, Predictions
 
 
 def beam_search(
-    decoding: Decoding,
+    decoding: LiteDecoding,
     max_lengths: np.ndarray,
     settings: BeamSearch,
     ids: SpecialIds,
     prefixes: Sequence[Sequence[int]],
-) -> list[list[Hypothesis]]:
+) -> SearchResult:
     """Returns the hypotheses of each source, best first, at most K.
 
     Args:
@@ -46,7 +31,7 @@ def beam_search(
         prefixes: The tokens with which the hypotheses of a source begin.
     """
     search = _Search(max_lengths, settings, ids, prefixes)
-    results: list[list[Hypothesis]] = [[] for _ in max_lengths]
+    result = search.finished()  # none yet
     while True:
         forced = search.forced()
         tokens = None
@@ -58,10 +43,10 @@ def beam_search(
         if 2 * np.count_nonzero(is_live) > len(is_live):
             continue
         # Sentences that are done leave when they are half of the batch.
-        for row, sentence in enumerate(search.beams.sentences):
-            results[sentence] = search.hypotheses(row)
+        for column, values in zip(result, search.finished(), strict=True):
+            column[search.beams.sentences] = values
         if not is_live.any():
-            return results
+            return result
         rows = np.flatnonzero(is_live)
         search.keep(rows)
         decoding.keep(rows)
@@ -99,7 +84,7 @@ class _Search:
         beams = (batch, settings.beam_size)
         # After the prefix, padding: any token is allowed.
         width = max(map(len, prefixes)) + 1
-        forced = np.full((batch, width), ids.pad, np.int32)
+        forced = np.full((batch, width), ids.pad_id, np.int32)
         for row, prefix in zip(forced, prefixes, strict=True):
             row[: len(prefix)] = prefix
         # All beams are the same at first, so only one of them is live.
@@ -109,11 +94,11 @@ class _Search:
             sentences=np.arange(batch),
             max_lengths=max_lengths,
             prefixes=forced,
-            live_ids=np.full((*beams, longest), ids.pad, np.int32),
+            live_ids=np.full((*beams, longest), ids.pad_id, np.int32),
             live_log_probs=first,
-            last_ids=np.full(beams, ids.bos, np.int32),
+            last_ids=np.full(beams, ids.bos_id, np.int32),
             parents=np.zeros(beams, np.int32),
-            finished_ids=np.full((*beams, longest), ids.pad, np.int32),
+            finished_ids=np.full((*beams, longest), ids.pad_id, np.int32),
             finished_scores=np.full(beams, -np.inf, np.float32),
             finished_lengths=np.zeros(beams, np.int32),
         )
@@ -128,20 +113,21 @@ class _Search:
         if self._length >= last and not is_last.any():
             return None
         prefixes = self.beams.prefixes[:, min(self._length, last)]
-        return np.where(is_last, self._ids.eos, prefixes)
+        return np.where(is_last, self._ids.eos_id, prefixes)
 
-    def advance(self, found: Predictions, forced: np.ndarray | None) -> None:
+    def advance(
+        self, predictions: Predictions, forced: np.ndarray | None
+    ) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size, beams = self._settings.beam_size, self.beams
         rows = np.arange(len(beams.sentences))[:, None]
-        tokens, parents, log_probs = self._candidates(found, forced)
+        tokens, parents, log_probs = self._candidates(predictions, forced)
         if self._settings.length_penalty != "wu":
-            # What had no chance may get one: a sentence that is done stays so
-            # until it leaves the batch.
+            # Keep finished sentences finished until they leave the batch.
             log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self._length] = tokens
-        ended = tokens == self._ids.eos
+        ended = tokens == self._ids.eos_id
         self._length += 1
 
         if ended[:, :beam_size].any():
@@ -171,14 +157,14 @@ class _Search:
         )
 
     def _candidates(
-        self, found: Predictions, forced: np.ndarray | None
+        self, predictions: Predictions, forced: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
-        log_probs, tokens, log_prob_of_forced = found
-        for token in self._ids.banned:
+        log_probs, tokens, log_prob_of_forced = predictions
+        for token in self._ids.banned_ids:
             log_probs[tokens == token] = -np.inf
         if forced is not None:
-            is_forced = forced != self._ids.pad
+            is_forced = forced != self._ids.pad_id
             log_probs[is_forced] = -np.inf
             log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
             tokens[is_forced] = forced[is_forced, None, None]
@@ -204,19 +190,15 @@ class _Search:
         """Keeps the sentences with these numbers."""
         self.beams = _Beams(*(values[rows] for values in self.beams))
 
-    def hypotheses(self, row: int) -> list[Hypothesis]:
-        """Returns the finished hypotheses of a row."""
-        found = zip(
-            self.beams.finished_ids[row],
-            self.beams.finished_lengths[row],
-            self.beams.finished_scores[row],
-            strict=True,
+    def finished(self) -> SearchResult:
+        """Returns the finished hypotheses of all rows."""
+        beams = self.beams
+        is_used = np.isfinite(beams.finished_scores)
+        return SearchResult(
+            np.where(is_used[..., None], beams.finished_ids, self._ids.pad_id),
+            np.where(is_used, beams.finished_scores, -np.inf),
+            np.where(is_used, beams.finished_lengths, 0),
         )
-        return [
-            Hypothesis(ids[:length].tolist(), float(score))
-            for ids, length, score in found
-            if np.isfinite(score)
-        ]
 
 
 def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:

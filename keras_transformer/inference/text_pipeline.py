@@ -1,7 +1,7 @@
-"""Translates a batch: text -> ids -> search -> ids -> text.
+"""Translates tensors of texts: text, ids, search, ids, text.
 
-`Translator` calls it with Python's texts; the signatures of an exported model
-consist of its methods.
+`Translator` calls it with batches; the signatures of an exported model consist
+of its methods.
 
 Letters: B = batch, K = hypotheses of a text, n = translations returned,
 S = source length, T = target length, p = prefix length, V = vocabulary.
@@ -16,8 +16,15 @@ import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.config import TransformerConfig
+from keras_transformer.decoding.search_arrays import (
+    SearchResult,
+    SpecialIds,
+    longest_outputs,
+    longest_prefix,
+    longest_source,
+)
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.texts import Translation
+from keras_transformer.inference.records import Translation
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
@@ -28,13 +35,19 @@ _SHARED_FIELDS = "vocab_size, pad_id, bos_id, eos_id, source_vocab_size"
 
 
 @dataclasses.dataclass(eq=False)
-class Pipeline:
+class TextPipeline:
     """Translates tensors of texts, or of ids, in a graph or eagerly.
 
-    Several models (an ensemble) share vocabulary and special ids. They are
-    decoded side by side, and their probabilities of the next token are
-    averaged. Raises InputError if there is none, or they or the vocabulary do
-    not fit together.
+    Args:
+        models: One model, or several (an ensemble) with the same special ids.
+            They are decoded side by side, and their probabilities of the next
+            token are averaged.
+        vocabulary: The tokenizer of the models.
+        task: What they are trained for.
+
+    Raises:
+        InputError: If there is no model, or the models or the vocabulary do
+            not fit together.
     """
 
     models: Sequence[Transformer]
@@ -44,31 +57,30 @@ class Pipeline:
     def __post_init__(self) -> None:
         if not self.models:
             raise InputError("A translator needs a model. Received: none")
-        shared = {_shared_fields(model.config) for model in self.models}
+        configs = [model.config for model in self.models]
+        shared = {
+            _shared_fields(x, x.source_vocab_size or x.vocab_size)
+            for x in configs
+        }
         if len(shared) > 1:
             raise InputError(
                 "Models that translate together must have the same "
                 f"{_SHARED_FIELDS}. Received: {sorted(shared)}"
             )
         (expected,) = shared
-        given = _shared_fields(self.vocabulary)
-        if given != expected:
+        vocabulary = self.vocabulary
+        received = _shared_fields(vocabulary, vocabulary.source.vocab_size)
+        if received != expected:
             raise InputError(
                 "The tokenizer must be the one that the model was trained "
                 f"with. Received: ({_SHARED_FIELDS}) = "
-                f"{given} of the tokenizer, {expected} of the model"
+                f"{received} of the tokenizer, {expected} of the model"
             )
-        config = self.config = self.models[0].config
-        # Of the longest source and the longest target that all models take.
-        self.max_length = min(model.config.max_length for model in self.models)
-        # The decoder may start with what is padding or the end elsewhere.
-        banned = {config.pad_id, config.bos_id, self.vocabulary.unk_id}
-        # What a search knows of ids, by the names of its arguments.
-        self.special_ids = dict(
-            bos_id=config.bos_id,
-            eos_id=config.eos_id,
-            pad_id=config.pad_id,
-            banned_ids=tuple(sorted(banned - {config.eos_id})),
+        config = self.config = configs[0]
+        # The longest source and target that all models take.
+        self.max_length = min(config.max_length for config in configs)
+        self.special_ids = SpecialIds.of(
+            config.bos_id, config.eos_id, config.pad_id, self.vocabulary.unk_id
         )
 
     # === Ids ===
@@ -81,15 +93,19 @@ class Pipeline:
     ) -> tf.Tensor:
         """Returns maximum lengths `[B]` for the arguments of `search`."""
         limit, extra = self.max_length, settings.extra_length
-        # Neither a term nor the sum may exceed int32.
+        # Python's integers may exceed int32.
         extra = (tf.minimum if tf.is_tensor(extra) else min)(extra, limit)
-        tokens = tf.cast(self._count_tokens(source), tf.float32)
-        lengths = tf.minimum(settings.length_factor * tokens, float(limit))
-        # There is room for the end token, after the whole prefix.
-        lengths = tf.maximum(tf.cast(lengths, tf.int32) + extra, 1)
-        if prefix is not None:
-            lengths += self._count_tokens(prefix)
-        return tf.minimum(lengths, limit)
+        sources = self._count_tokens(source)
+        prefixes = 0 if prefix is None else self._count_tokens(prefix)
+        lengths = longest_outputs(
+            tf,
+            tf.cast(sources, tf.float32),
+            tf.cast(prefixes, tf.float32),
+            settings.length_factor,
+            tf.cast(extra, tf.float32),
+            limit,
+        )
+        return tf.cast(lengths, tf.int32)
 
     def search(
         self,
@@ -97,7 +113,7 @@ class Pipeline:
         settings: Search,
         prefix: tf.Tensor | None = None,
         max_lengths: tf.Tensor | None = None,
-    ) -> decoding.SearchResult:
+    ) -> SearchResult:
         """Searches for translations of ids `[B, S]` with their end tokens.
 
         They begin with the prefix, padded ids `[B, p]`, by which their maximum
@@ -108,7 +124,7 @@ class Pipeline:
             max_lengths = self.max_lengths(source, settings, prefix)
         count = settings.num_hypotheses
         step, caches = self._step_and_cache(source, max_lengths, count)
-        tokens = {**self.special_ids, "prefix": prefix}
+        tokens = {**self.special_ids._asdict(), "prefix": prefix}
         if isinstance(settings, BeamSearch):
             return decoding.beam_search(
                 step, caches, max_lengths, settings, **tokens
@@ -126,7 +142,9 @@ class Pipeline:
         step, caches = self._step_and_cache(
             source, max_lengths, settings.beam_size
         )
-        searcher = decoding.BeamSearcher(step, settings, **self.special_ids)
+        searcher = decoding.BeamSearcher(
+            step, settings, **self.special_ids._asdict()
+        )
         return searcher, searcher.start(caches, max_lengths, None)
 
     def token_log_probs(
@@ -219,7 +237,7 @@ class Pipeline:
     def _with_end(
         self, ids: tf.RaggedTensor, eos_id: int
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        limit = self.max_length - 1
+        limit = longest_source(self.max_length)
         cut = ids.row_lengths() > limit
         ids = ids[:, :limit]
         end = tf.fill([ids.nrows(), 1], eos_id)
@@ -241,7 +259,7 @@ class Pipeline:
         settings: Search,
         source: tf.RaggedTensor,
         prefix: tf.RaggedTensor | None = None,
-    ) -> tuple[Translation, decoding.SearchResult]:
+    ) -> tuple[Translation, SearchResult]:
         """Translates a batch of texts `[B]`; returns `count` of each.
 
         Source and prefix are from `source_ids` and `target_ids`. The
@@ -249,8 +267,7 @@ class Pipeline:
         """
         source, lengths, cut = self.with_end(source)
         if prefix is not None:
-            # There is room for a token and the end token after it.
-            limit = max(self.max_length - 2, 0)
+            limit = longest_prefix(self.max_length)
             cut |= prefix.row_lengths() > limit
             prefix = prefix[:, :limit].to_tensor(self.config.pad_id)
         limits = self.max_lengths(source, settings, prefix)
@@ -258,7 +275,7 @@ class Pipeline:
         is_empty = lengths == 1  # nothing but the end token
         at_limit = (result.lengths[:, 0] >= limits) & ~is_empty
         is_empty = is_empty[:, None]
-        result = decoding.SearchResult(
+        result = SearchResult(
             tf.where(is_empty[..., None], self.config.pad_id, result.ids),
             tf.where(is_empty, 0.0, result.scores),
             tf.where(is_empty, 0, result.lengths),
@@ -276,12 +293,10 @@ class Pipeline:
         return translation, result
 
 
-def _shared_fields(one: TransformerConfig | Vocabulary) -> tuple[int, ...]:
-    if isinstance(one, TransformerConfig):
-        source_size = one.source_vocab_size or one.vocab_size
-    else:
-        source_size = one.source.vocab_size
-    return (one.vocab_size, one.pad_id, one.bos_id, one.eos_id, source_size)
+def _shared_fields(
+    ids: TransformerConfig | Vocabulary, source_size: int
+) -> tuple[int, ...]:
+    return (ids.vocab_size, ids.pad_id, ids.bos_id, ids.eos_id, source_size)
 
 
 def mean_log_probs(logits: Sequence[tf.Tensor]) -> tf.Tensor:

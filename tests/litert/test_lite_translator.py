@@ -81,8 +81,6 @@ def test_prefixes(litert, translator):
     assert_same(found, translator.translate(texts, prefixes=prefixes))
     assert found[1].texts[0].startswith("Baum")
     assert found[4].source_truncated and found[4].at_length_limit
-    with pytest.raises(InputError, match="1 texts, 2 prefixes"):
-        litert.translate("dog", prefixes=["a", "b"])
 
 
 def test_scores(litert, translator, pairs):
@@ -91,14 +89,12 @@ def test_scores(litert, translator, pairs):
     np.testing.assert_allclose(
         found, translator.score(sources, targets), rtol=1e-4, atol=1e-4
     )
-    assert found[0] == (0.0, 0.0, 1.0) and found[1].log_prob < 0
+    assert found[0] == (0.0, 0.0, 1.0, 1) and found[1].log_prob < 0
     assert litert.score("dog", "Hund").score == pytest.approx(
         litert.translate("dog").scores[0], rel=1e-4
     )
     small = litert.score(sources, targets, batch_tokens=1)
     np.testing.assert_allclose(small, found, rtol=1e-4, atol=1e-4)
-    with pytest.raises(InputError, match="1 sources, 2 targets"):
-        litert.score(["dog"], ["a", "b"])
     with pytest.raises(InputError, match="23 tokens.* at index 1"):
         litert.score(["dog", "dog"], ["Hund", "Hund " * 99])
 
@@ -121,7 +117,7 @@ def test_scores_with_another_length_penalty(folder, pairs, form):
 )
 def test_batches_and_workers(litert, pairs, workers, batch_tokens):
     texts = [*pairs, *ODD, *reversed(pairs)]
-    found = litert.translate(texts, batch_tokens, workers)
+    found = litert.translate(texts, batch_tokens=batch_tokens, workers=workers)
     assert_same(found, litert.translate(texts))
 
 
@@ -155,40 +151,12 @@ def test_any_text_is_answered_as_by_the_translator(
     assert len(tested) > distinct
 
 
-# === Input types ===
-
-
-@pytest.mark.parametrize("text", ["cat", b"cat", np.array("cat")])
-def test_single_text(litert, text):
-    assert litert(text) == "Katze"
-    found = litert.translate(text)
-    assert [type(one) for one in found.texts] == [str] * 3
+def test_records_are_plain_python_values(litert):
+    found = litert.translate("cat")
+    assert [type(text) for text in found.texts] == [str] * 3
     assert [type(score) for score in found.scores] == [float] * 3
     assert found.source_truncated is False and found.at_length_limit is False
-
-
-@pytest.mark.parametrize(
-    "texts", [("dog", b"cat"), iter(["dog", "cat"]), np.array(["dog", "cat"])]
-)
-def test_several_texts(litert, texts):
-    assert litert(texts) == ["Hund", "Katze"]
-
-
-def test_no_texts(litert):
-    assert litert([]) == litert.translate([]) == litert.score([], []) == []
-    assert litert.translate(iter(()), workers=2) == []
-
-
-@pytest.mark.parametrize("text", [b"\xff", "\ud800", 3, None])
-def test_what_is_no_text(litert, text):
-    for texts in (text, ["dog", text]):
-        with pytest.raises(InputError, match="Received: "):
-            litert(texts)
-    with pytest.raises(InputError):
-        litert.translate("dog", prefixes=[text])
-    with pytest.raises(InputError):
-        litert.score(["dog"], [text])
-    assert litert("dog") == "Hund"
+    assert list(map(type, litert.score("a", "b"))) == [*[float] * 3, int]
 
 
 # === Threads ===
@@ -203,7 +171,9 @@ def test_eight_threads_use_one_translator(folder, pairs):
         start.wait(timeout=60)
         found = []
         for workers in (1, 2, 1, 3):
-            own = shared.translate(texts[number::8], 20, workers)
+            own = shared.translate(
+                texts[number::8], batch_tokens=20, workers=workers
+            )
             found.append([one.texts[0] for one in own])
         return found
 
@@ -263,11 +233,9 @@ def test_searches_that_are_not_possible(folder, search, n, message):
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.0, True])
-def test_invalid_numbers_of_threads(folder, litert, count):
+def test_invalid_numbers_of_threads(folder, count):
     with pytest.raises(InputError, match=f"Received: threads={count}"):
         LiteRTTranslator.open(folder, threads=count)
-    with pytest.raises(InputError, match=f"Received: workers={count}"):
-        litert.translate("dog", workers=count)
 
 
 def test_is_export(folder, tmp_path):

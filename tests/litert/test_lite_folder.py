@@ -152,7 +152,7 @@ for name in ("tensorflow", "keras", "h5py", "torch", "jax"):
     sys.modules[name] = None  # an import raises ImportError
 
 before = set(sys.modules)
-from keras_transformer.litert import LiteRTTranslator
+from keras_transformer.litert import LiteRTTranslator, numpy_search
 
 translator = LiteRTTranslator.open(sys.argv[1])
 assert translator("dog") == "Hund"
@@ -214,7 +214,9 @@ def test_an_error_does_not_spoil_the_next_translation(folder, monkeypatch):
         monkeypatch.context() as patch,
         pytest.raises(KeyboardInterrupt) as kept,
     ):
-        patch.setattr("keras_transformer.litert.search._Search.advance", fail)
+        patch.setattr(
+            "keras_transformer.litert.numpy_search._Search.advance", fail
+        )
         opened("dog")
     assert opened("dog") == "Hund"
     assert kept.tb is not None

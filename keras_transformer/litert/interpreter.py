@@ -1,4 +1,4 @@
-"""Runs the two signatures of a LiteRT model, and keeps keys and values.
+"""Runs the two signatures of a model for LiteRT; keeps keys and values.
 
 Letters: B = batch, S = source length, K = hypotheses of a source (the beam),
 R = positions that there is room for, H = heads, w = width of a head,
@@ -27,7 +27,7 @@ _INITIAL_ROOM = 8
 _MAX_ADDED_ROOM = 16
 
 
-class Memory(NamedTuple):
+class EncodedSources(NamedTuple):
     """Encoded sources."""
 
     mask: np.ndarray  # [B, 1, 1, S] float32, 0 or `_MASKED`
@@ -39,10 +39,10 @@ class Predictions(NamedTuple):
 
     log_probs: np.ndarray  # [B, K, C] natural logarithms
     tokens: np.ndarray  # [B, K, C] int32
-    forced: np.ndarray  # [B, K, 1] log P of the token that was asked for
+    forced: np.ndarray  # [B, K, 1] log P of the forced token
 
 
-class Model:
+class LiteModel:
     """The two signatures, with an interpreter of their own.
 
     An interpreter computes one thing at a time.
@@ -74,7 +74,7 @@ class Model:
         with quiet_native_code(b"INFO: Created TensorFlow Lite XNNPACK"):
             self._interpreter.allocate_tensors()
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
+    def encode(self, sources: Sequence[Sequence[int]]) -> EncodedSources:
         """Encodes ids of sources, each with its end token or padding."""
         lengths = np.array([len(source) for source in sources])
         batch, longest = len(lengths), max(lengths)
@@ -91,21 +91,23 @@ class Model:
             is_far = (distance > reach[0]) | (distance < -reach[1])
             mask = np.where(is_far, np.float32(_MASKED), mask)
         encode = self._interpreter.get_signature_runner("encode")
-        found = encode(
+        values = encode(
             ids=ids.reshape(-1),
             positions=np.tile(np.arange(longest, dtype=np.int32), batch),
             mask=mask,
             **_indices(encode.get_input_details(), batch, longest),
         )
         is_empty = ~is_token.any(axis=1)
-        for name in found:
+        for name, array in values.items():
             if "values" in name:  # nothing to attend to gives 0
-                found[name][is_empty] = 0
-        return Memory(memory_mask, found)
+                array[is_empty] = 0
+        return EncodedSources(memory_mask, values)
 
-    def decoding(self, memory: Memory, beam_size: int) -> "Decoding":
+    def decoding(
+        self, memory: EncodedSources, beam_size: int
+    ) -> "LiteDecoding":
         """Returns the state before the first step; it ends the one before."""
-        return Decoding(
+        return LiteDecoding(
             self._interpreter,
             self._inputs,
             self._outputs,
@@ -115,7 +117,7 @@ class Model:
         )
 
 
-class Decoding:
+class LiteDecoding:
     """Decodes token by token.
 
     The keys of all K hypotheses lie side by side, so that they are never
@@ -130,7 +132,7 @@ class Decoding:
         inputs: dict[str, dict],
         outputs: dict[str, int],
         window: int | None,
-        memory: Memory,
+        memory: EncodedSources,
         beam_size: int,
     ) -> None:
         self._interpreter = interpreter
@@ -164,7 +166,7 @@ class Decoding:
             ids: `[B, K]`, the last token of each hypothesis.
             parents: `[B, K]`, which hypothesis of the previous step each one
                 continues. Ignored at the first step.
-            forced_ids: `[B, K]`, tokens whose log P is asked for, if any.
+            forced_ids: `[B, K]`, tokens whose log P is returned too, if any.
         """
         at, beam_size = self._length, self._beam_size
         room = self._mask.shape[-1] // beam_size
@@ -200,7 +202,7 @@ class Decoding:
     def keep(self, rows: np.ndarray) -> None:
         """Keeps the sentences with these numbers, the others leave."""
         mask, values = self._memory
-        self._memory = Memory(
+        self._memory = EncodedSources(
             mask[rows], {name: x[rows] for name, x in values.items()}
         )
         past = {name: self._view(name)[rows] for name in self._past}
@@ -260,14 +262,16 @@ def _indices(inputs: dict, batch: int, length: int) -> dict[str, np.ndarray]:
     `heads_H`, `[B, H, K]`, has the numbers of the rows of `[B, K, H, w]`, and
     `joint_H`, `[B*K*H]`, of those of `[B, H, K, w]`.
     """
-    found = {}
+    indices = {}
     for name in inputs:
-        kind, _, number = name.partition("_")
-        if kind in ("heads", "joint"):
-            sizes = [batch, length, int(number)]
-            if kind == "joint":
-                sizes[1:] = reversed(sizes[1:])
-            rows = np.arange(np.prod(sizes), dtype=np.int32).reshape(sizes)
-            rows = rows.transpose(0, 2, 1)
-            found[name] = rows if kind == "heads" else rows.reshape(-1)
-    return found
+        prefix, _, heads = name.partition("_")
+        if prefix == "heads":
+            sizes = (batch, length, int(heads))
+        elif prefix == "joint":
+            sizes = (batch, int(heads), length)
+        else:
+            continue
+        rows = np.arange(np.prod(sizes), dtype=np.int32).reshape(sizes)
+        rows = rows.transpose(0, 2, 1)
+        indices[name] = rows if prefix == "heads" else rows.reshape(-1)
+    return indices

@@ -1,0 +1,73 @@
+"""What goes into a search and comes out of it, with TensorFlow or NumPy.
+
+Letters: B = batch, K = hypotheses of a sentence, t = tokens decoded.
+"""
+
+from typing import Any, NamedTuple
+
+
+class SpecialIds(NamedTuple):
+    """Ids of special tokens, as arguments of a search."""
+
+    bos_id: int
+    eos_id: int
+    pad_id: int
+    banned_ids: tuple[int, ...]  # in no hypothesis, but a prefix may have them
+
+    @classmethod
+    def of(
+        cls, bos_id: int, eos_id: int, pad_id: int, unk_id: int
+    ) -> "SpecialIds":
+        """Returns the ids of a model; all but the end token are banned."""
+        # The decoder may start with what is padding or the end elsewhere.
+        banned = {pad_id, bos_id, unk_id} - {eos_id}
+        return cls(bos_id, eos_id, pad_id, tuple(sorted(banned)))
+
+
+class SearchResult(NamedTuple):
+    """Hypotheses, best first. Fewer than K leave the last slots empty."""
+
+    ids: Any  # [B, K, t] int32: up to the end token, then padding
+    scores: Any  # [B, K] float32; -inf in an empty slot
+    lengths: Any  # [B, K] int32, end token included; 0 in an empty slot
+
+
+def longest_source(max_length: int) -> int:
+    """Returns the most tokens of a source; there is room for the end token."""
+    return max_length - 1
+
+
+def longest_prefix(max_length: int) -> int:
+    """Returns the most tokens of a prefix.
+
+    There is room for a token after it and for the end token.
+    """
+    return max(max_length - 2, 0)
+
+
+def longest_outputs(
+    library: Any,
+    source_lengths: Any,
+    prefix_lengths: Any,
+    length_factor: Any,
+    extra_length: Any,
+    max_length: int,
+) -> Any:
+    """Returns the most tokens of each hypothesis, end token included.
+
+    Args:
+        library: `numpy` or `tensorflow`, whose functions are used.
+        source_lengths: Tokens of the sources, end token included, float32
+            `[B]`.
+        prefix_lengths: Tokens of the prefixes, float32 `[B]`, or 0.
+        length_factor: That of the search, a float32.
+        extra_length: That of the search, at most `max_length`, a float32.
+        max_length: The longest sequence that the model takes.
+
+    Returns:
+        Whole numbers from 1 to `max_length`, float32 `[B]`.
+    """
+    lengths = library.minimum(length_factor * source_lengths, float(max_length))
+    lengths = library.maximum(library.floor(lengths) + extra_length, 1.0)
+    # There is room for the end token, after the whole prefix.
+    return library.minimum(lengths + prefix_lengths, float(max_length))

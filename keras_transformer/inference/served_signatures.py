@@ -1,0 +1,210 @@
+"""Signatures of a served model, and translators that call them."""
+
+import abc
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.inference.records import (
+    EncodedTexts,
+    Score,
+    TooLong,
+    Translation,
+    translations_of_columns,
+)
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import TASKS
+
+_CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
+
+Arrays = dict[str, np.ndarray]  # by name; strings are bytes or str
+
+
+class TensorSpec(NamedTuple):
+    """Type and shape of an input or output."""
+
+    dtype: str  # TensorFlow's name, such as "string"
+    shape: tuple[int | None, ...] | None  # None: any rank
+
+
+class Signature(NamedTuple):
+    """A function of named arrays."""
+
+    inputs: Mapping[str, TensorSpec]
+    # A function: the first call may trace the graph.
+    outputs: Callable[[], Mapping[str, TensorSpec]]
+    # Raises InputError if the arrays do not fit.
+    call: Callable[[Arrays], Arrays]
+
+
+def translator_signatures(
+    translator: BaseTranslator,
+) -> dict[str, Signature]:
+    """Returns the signatures of any translator.
+
+    A SavedModel has its own. Others have `serving_default` and, if targets are
+    text, `translate_prefix`, with the outputs that those of a SavedModel have.
+    """
+    if translator.own_signatures:
+        return dict(translator.own_signatures)
+    task, n = translator.task, translator.num_translations
+    texts, flags = TensorSpec("string", (None,)), TensorSpec("bool", (None,))
+    fields = Translation(
+        TensorSpec("string", (None, n)),
+        TensorSpec("float32", (None, n)),
+        *[flags] * (len(Translation._fields) - 2),
+    )
+    outputs = task.columns(fields)
+
+    def translate(inputs: Arrays) -> Arrays:
+        lists = {name: array.tolist() for name, array in inputs.items()}
+        translations = translator.translate(
+            lists["text"], prefixes=lists.get("prefix")
+        )
+        columns = task.columns(
+            Translation(
+                *(
+                    [getattr(record, field) for record in translations]
+                    for field in Translation._fields
+                )
+            )
+        )
+        arrays = {}
+        for name, values in columns.items():
+            dtype, shape = outputs[name]
+            dtype = object if dtype == "string" else dtype
+            shape = (len(translations), *shape[1:])
+            arrays[name] = np.array(values, dtype).reshape(shape)
+        return arrays
+
+    def signature(*names: str) -> Signature:
+        return Signature(
+            dict.fromkeys(names, texts), lambda: outputs, translate
+        )
+
+    signatures = {"serving_default": signature("text")}
+    if task.targets_are_text:
+        signatures["translate_prefix"] = signature("text", "prefix")
+    return signatures
+
+
+def graph_signatures(functions: Mapping[str, Any]) -> dict[str, Signature]:
+    """Returns the signatures of TensorFlow functions by name.
+
+    Args:
+        functions: Those of a loaded SavedModel, or instances of `tf.function`
+            with an input signature, which are traced when they are used.
+    """
+    return {
+        name: _graph_signature(function) for name, function in functions.items()
+    }
+
+
+def _graph_signature(function: Any) -> Signature:
+    import tensorflow as tf
+
+    is_loaded = hasattr(function, "structured_input_signature")
+    if is_loaded:
+        inputs = function.structured_input_signature[1]
+    else:
+        inputs = {spec.name: spec for spec in function.input_signature}
+
+    def outputs() -> dict[str, TensorSpec]:
+        graph = function if is_loaded else function.get_concrete_function()
+        tensors = graph.structured_outputs
+        return {name: _spec(tensors[name]) for name in sorted(tensors)}
+
+    def call(arrays: Arrays) -> Arrays:
+        tensors = {
+            name: tf.constant(arrays[name], spec.dtype)
+            for name, spec in inputs.items()
+        }
+        try:
+            if is_loaded:
+                results = function(**tensors)
+            else:
+                results = function(*tensors.values())
+        except (tf.errors.InvalidArgumentError, ValueError) as error:
+            message = str(error)
+            assertion = re.search("assertion failed: .*", message)
+            raise InputError(assertion[0] if assertion else message) from error
+        return {name: results[name].numpy() for name in sorted(results)}
+
+    specs = {name: _spec(spec) for name, spec in inputs.items()}
+    return Signature(specs, outputs, call)
+
+
+def _spec(tensor: Any) -> TensorSpec:
+    shape = tensor.shape
+    known = None if shape.rank is None else tuple(shape.as_list())
+    return TensorSpec(tensor.dtype.name, known)
+
+
+class SignatureTranslator(BaseTranslator):
+    """Base class of translators that call the signatures of an exported model.
+
+    A subclass provides `predict`, and what the model is.
+    """
+
+    # Translations of a text that are kept; None: all that the model returns.
+    _kept: int | None = None
+
+    @abc.abstractmethod
+    def predict(
+        self, signature: str, /, **inputs: Any
+    ) -> dict[str, np.ndarray]:
+        """Returns the outputs of a signature by name; strings are `bytes`."""
+
+    def _encode_sources(self, texts: list[str]) -> EncodedTexts:
+        longest = (self.max_length or math.inf) - 1
+        return EncodedTexts(
+            texts,
+            [min(len(x) / _CHARACTERS_PER_TOKEN, longest) for x in texts],
+        )
+
+    _encode_targets = _encode_sources
+
+    def _translate_batch(
+        self,
+        rows: list[int],
+        sources: EncodedTexts,
+        prefixes: EncodedTexts | None,
+        workers: int,
+    ) -> list[Translation]:
+        texts = [sources.texts[row] for row in rows]
+        if prefixes is None:
+            outputs = self.predict("serving_default", text=texts)
+        else:
+            outputs = self.predict(
+                "translate_prefix",
+                text=texts,
+                prefix=[prefixes.texts[row] for row in rows],
+            )
+        (name,) = (x.output for x in TASKS.values() if x.output in outputs)
+        best = [outputs[field][:, : self._kept] for field in (name, "scores")]
+        # Only parsers return `repaired`.
+        flags = [outputs[x] for x in Translation._fields[2:] if x in outputs]
+        return translations_of_columns([*best, *flags])
+
+    def _score_batch(
+        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+    ) -> list[Score | TooLong]:
+        outputs = self.predict(
+            "score",
+            text=[sources.texts[row] for row in rows],
+            translation=[targets.texts[row] for row in rows],
+        )
+        names = ("scores", "log_probs", "perplexities", "lengths")
+        columns = [outputs[name].tolist() for name in names]
+        scores = [Score(*row) for row in zip(*columns, strict=True)]
+        cut = [outputs[f"{x}_truncated"] for x in ("source", "translation")]
+        return [
+            TooLong("source" if source_cut else "target")
+            if source_cut or target_cut
+            else score
+            for score, source_cut, target_cut in zip(scores, *cut, strict=True)
+        ]
