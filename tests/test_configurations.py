@@ -118,8 +118,27 @@ def test_number_of_parameters(variant):
     assert model.count_params() == model.config.num_parameters
 
 
-def test_saved_and_loaded(variant, tmp_path):
-    model, _ = variant
+def test_saved_and_loaded(tmp_path):
+    fields = dict(
+        attention_bias=True,
+        d_k=3,
+        d_v=5,
+        output_bias=True,
+        activation="swish",
+        norm_first=True,
+        layer_norm_epsilon=0.5,
+        tied_embeddings="none",
+        source_vocab_size=13,
+        embedding_scale=0.5,
+        position_layout="halves",
+        position_endpoint=True,
+        position_offset=2,
+        decoder_layers=1,
+        decoder_heads=1,
+        decoder_d_ff=6,
+    )
+    model = kt.Transformer(kt.TransformerConfig(**{**SMALL, **fields}))
+    randomise(model)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.config == model.config
