@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.base import SameShape, arguments_of, check_sizes
+from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
 from keras_transformer.masks import combine_masks
 
 MASKED = -1e9  # exp() of it is exactly 0 in float32

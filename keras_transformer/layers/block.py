@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.base import SameShape, arguments_of, check_sizes
+from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.residual import Residual
 from keras_transformer.layers.restricted_attention import (

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.base import arguments_of, check_sizes
+from keras_transformer.layers.common import arguments_of, check_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

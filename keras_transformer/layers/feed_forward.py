@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.base import (
+from keras_transformer.layers.common import (
     SameShape,
     arguments_of,
     check_sizes,

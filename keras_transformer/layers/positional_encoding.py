@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.base import SameShape, arguments_of, check_sizes
+from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
 from keras_transformer.support.fields import (
     BOOLEAN,
     NON_NEGATIVE_INTEGER,

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.base import SameShape, arguments_of
+from keras_transformer.layers.common import SameShape, arguments_of
 from keras_transformer.support.fields import FRACTION, check_values
 
 

@@ -15,7 +15,7 @@ from keras_transformer.layers.attention import (
     mask_of_heads,
     scaled_dot_product_attention,
 )
-from keras_transformer.layers.base import arguments_of, check_sizes
+from keras_transformer.layers.common import arguments_of, check_sizes
 from keras_transformer.masks import combine_masks, window_mask, window_reach
 
 # Products of smaller blocks take no less time.
