@@ -48,39 +48,31 @@ def write_corpus(
             file.writelines(f"{n} {p[side]}\n" for n, p in enumerate(lines))
 
 
-def open_stream(
-    folder: pathlib.Path, run: str, start: tuple[int, int]
-) -> tuple:
+def open_batches(folder: pathlib.Path, run: str) -> tuple:
     """Does what `train` does before its first batch.
 
     The run is new, or resumed if it exists.
 
     Returns:
-        The stream of batches, and the tokenizer of the run.
+        The ids of the pairs, and their order.
     """
-    from keras_transformer.train import Recipe, open_corpus
-    from keras_transformer.train.data.batching import BatchStream
-    from keras_transformer.train.resume import Job, open_run
+    from keras_transformer.train import open_corpus
+    from keras_transformer.train.data.batching import BatchOrder, PairIds
+    from keras_transformer.train.resume import RunOpener
+    from keras_transformer.train.settings import choose_settings
 
     corpus = open_corpus([str(folder / "texts")], "en", "de")
-    recipe = Recipe.from_preset(
-        "small",
+    recipe = dict(
         vocab_size=int(os.environ["VOCAB_SIZE"]),
         max_length=_MAX_LENGTH,
         batch_tokens=_BATCH_TOKENS,
         seed=1,
     )
-    job = Job(corpus, folder / run, "small", recipe, {}, None)
-    with open_run(job) as (_, prepared):
-        stream = BatchStream(
-            prepared.shards,
-            prepared.tokenizer,
-            batch_tokens=_BATCH_TOKENS,
-            max_length=_MAX_LENGTH,
-            seed=1,
-            start=start,
-        )
-        return stream, prepared.tokenizer
+    settings = choose_settings(corpus, folder / run, "small", recipe)
+    with RunOpener(settings, corpus, folder / run).open() as (_, data):
+        shards = data.train.shards
+        order = BatchOrder(shards, _BATCH_TOKENS, _MAX_LENGTH, seed=1)
+        return PairIds(shards, data.train.tokenizer, _MAX_LENGTH), order
 
 
 def time_first_batch(
@@ -88,8 +80,10 @@ def time_first_batch(
 ) -> dict[str, float]:
     """Returns seconds until the first batch, and peak memory."""
     start = time.perf_counter()
-    stream, _ = open_stream(folder, run, (0, int(position)))
-    next(iter(stream.dataset))
+    from keras_transformer.train.data.batching import make_batches
+
+    pairs, order = open_batches(folder, run)
+    next(iter(make_batches(pairs, order, (0, int(position)))))
     return {
         "seconds": time.perf_counter() - start,
         "mib": peak_kib() / 1024,
@@ -100,15 +94,17 @@ def read_pass(folder: pathlib.Path, run: str) -> dict[str, float]:
     """Reads a pass; returns its speed, its order and peak memory."""
     import numpy as np
 
-    stream, tokenizer = open_stream(folder, run, (0, 0))
+    from keras_transformer.train.data.batching import make_batches
+
+    pairs, order = open_batches(folder, run)
     places, tokens, done = [], 0, 0
     start = time.perf_counter()
-    for inputs, labels in stream.dataset:
+    for inputs, labels in make_batches(pairs, order):
         done += 1
-        if stream.position(done)[0]:
+        if order.advance((0, 0), done)[0]:
             break
         tokens += np.count_nonzero(labels)
-        texts = tokenizer.detokenize(inputs["source"][:, :_NUMBER_TOKENS])
+        texts = pairs.tokenizer.detokenize(inputs["source"][:, :_NUMBER_TOKENS])
         places += [int(text.split()[0]) for text in texts.numpy()]
     seconds = time.perf_counter() - start
     places = np.array(places) / max(places)

@@ -2,13 +2,14 @@
 
 import logging
 import os
+from pathlib import Path
 
 import numpy as np
 
-from keras_transformer.inference.run_folder import step_of
-from keras_transformer.model import Transformer
+from keras_transformer.inference.run_folder import RunFolder, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
+from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train.training_run import TrainingRun
 
 logger = logging.getLogger(__name__)
@@ -22,23 +23,28 @@ def average(
     Section 6.1: base averages the last 5 checkpoints, big the last 20. Warns
     if one of them is from before the last third of the training. The recipe
     of the new run lists the checkpoints under `averaged`.
+
+    Args:
+        run: The run.
+        output: Folder of the new run.
+        last: Number of checkpoints. Default: as many as training keeps.
+
+    Returns:
+        The new run.
+
+    Raises:
+        InputError: If the run has fewer checkpoints, or one of them cannot be
+            read, or `output` is not free.
     """
     check_free(output)
-    if last is not None and last < 1:
-        raise InputError(f"last must be at least 1. Received: last={last}")
-    run.find_checkpoint()  # refuses a run that has none
-    found = run.checkpoints()
-    if last is not None and len(found) < last:
-        raise InputError(
-            f"{run.path} has {len(found)} checkpoints. Received: last={last}. "
-            "Choose fewer, with --last on the command line."
-        )
-    # A run may have a recipe of its own.
-    count = last or run.recipe.get("max_to_keep", len(found))
-    paths = found[-count:]
-    _warn_of_early_checkpoints(run, [step_of(path) for path in paths])
+    paths = choose_checkpoints(run, last)
+    import_tensorflow_quietly()
+    from tqdm import tqdm
+
+    from keras_transformer.model import Transformer
+
     model, sums = Transformer(run.config), None
-    for path in paths:
+    for path in tqdm(paths, "averaging", unit="checkpoint", disable=None):
         run.load_weights(model, path)
         weights = [w.astype("float64") for w in model.get_weights()]
         sums = weights if sums is None else list(map(np.add, sums, weights))
@@ -56,15 +62,30 @@ def average(
     )
 
 
-def _warn_of_early_checkpoints(run: TrainingRun, steps: list[int]) -> None:
-    if len(steps) == 1:
+def choose_checkpoints(run: RunFolder, last: int | None = None) -> list[Path]:
+    """Returns the checkpoints that `average` takes; warns of early ones."""
+    if last is not None and last < 1:
+        raise InputError(f"last must be at least 1. Received: last={last}")
+    run.find_checkpoint()  # refuses a run that has none
+    checkpoints = run.checkpoints()
+    if last is not None and len(checkpoints) < last:
+        raise InputError(
+            f"{run.path} has {len(checkpoints)} checkpoints. Received: "
+            f"last={last}. Choose fewer, with --last on the command line."
+        )
+    # A run may have a recipe of its own.
+    count = last or run.recipe.get("max_to_keep", len(checkpoints))
+    chosen = checkpoints[-count:]
+    first_step, last_step = step_of(chosen[0]), step_of(chosen[-1])
+    if len(chosen) == 1:
         problem = "a single checkpoint: the result has its weights"
-    elif 3 * steps[0] < 2 * steps[-1]:
+    elif 3 * first_step < 2 * last_step:
         problem = (
-            f"the checkpoint of step {steps[0]:,}, which is before the last "
-            f"third of the {steps[-1]:,} steps. The mean may be worse than the "
+            f"the checkpoint of step {first_step:,}, which is before the last "
+            f"third of the {last_step:,} steps. The mean may be worse than the "
             "last checkpoint: compare them with `evaluate`, or average fewer"
         )
     else:
-        return
+        return chosen
     logger.warning(f"{run.path} is averaged from {problem}.")
+    return chosen

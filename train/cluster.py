@@ -5,8 +5,6 @@ import os
 import re
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from keras_transformer.support.errors import InputError
 
 _PORT = 2222
@@ -44,19 +42,36 @@ def make_tf_config(cluster: str) -> str:
     return json.dumps({"cluster": {"worker": workers}, "task": task})
 
 
+def workers_of_tf_config() -> Sequence[str]:
+    """Returns the workers in `TF_CONFIG`, which is checked; [] without it."""
+    if not os.environ.get("TF_CONFIG"):
+        return []
+    return _read_tf_config()[0]
+
+
+def check_one_worker(command: str) -> None:
+    """Refuses several workers for a command that only one may run."""
+    count = len(workers_of_tf_config())
+    if count > 1:
+        raise InputError(
+            f"`{command}` runs on one machine; only `train` uses several. "
+            f"Received: TF_CONFIG with {count} workers. Start it on one of "
+            "them, without TF_CONFIG."
+        )
+
+
 def _read_tf_config() -> tuple[Sequence[str], int]:
     values = _variables("tf_config", ["TF_CONFIG"], f"such as {_TF_CONFIG}")
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
-        kind, index = resolver.task_type, resolver.task_id
-        jobs = resolver.cluster_spec().as_dict()
-        own = jobs.get(kind, [])
-        chief = jobs.pop("chief", [])
-        workers = jobs.pop("worker", [])
-        if not jobs and len(chief) < 2 and index in range(len(own)):
-            before = chief if kind == "worker" else []
+        config = json.loads(values["TF_CONFIG"])
+        jobs, task = config["cluster"], config["task"]
+        chief, workers = jobs.get("chief", []), jobs.get("worker", [])
+        own, index = jobs[task["type"]], int(task["index"])
+        is_known = set(jobs) <= {"chief", "worker"} and isinstance(own, list)
+        if is_known and len(chief) < 2 and index in range(len(own)):
+            before = chief if task["type"] == "worker" else []
             return chief + workers, len(before) + index
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         pass
     raise InputError(
         f"TF_CONFIG must be like {_TF_CONFIG}: all machines in the list "
@@ -76,6 +91,8 @@ def _read_slurm() -> tuple[Sequence[str], int]:
         "SLURMD_NODENAME",
     )
     values = _variables("slurm", names, "start the command with srun")
+    import tensorflow as tf
+
     try:
         # Jobs that share a node get different ports.
         port = 10_000 + int(values["SLURM_JOB_ID"]) % 20_000

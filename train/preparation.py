@@ -16,23 +16,14 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import tensorflow as tf
-from tqdm import tqdm
-
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    atomic_folder,
-    atomic_write,
-    check_free,
-)
+from keras_transformer.support.files import atomic_folder, check_free
+from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Vocabulary
+from keras_transformer.train.cluster import check_one_worker
+from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import (
-    PairEncoder,
-    TokenShard,
-    check_max_length,
-    check_pairs,
-)
 from keras_transformer.train.data.prepared import (
     FORMAT,
     SIDES,
@@ -40,13 +31,17 @@ from keras_transformer.train.data.prepared import (
     is_prepared,
     write_prepared,
 )
-from keras_transformer.train.strategy import check_one_worker
-from keras_transformer.train.training_run import TrainingRun
+from keras_transformer.train.settings import (
+    check_same_task,
+    check_train_split,
+)
 
 logger = logging.getLogger(__name__)
 
 # As many as the tokenizer is trained on are in memory anyway.
 _MOST_IN_MEMORY = 1_000_000
+# Beside the runs, so that those on the same corpus share what is prepared.
+_FOLDER_BESIDE_RUNS = "prepared-corpora"
 
 
 def prepare(
@@ -70,28 +65,26 @@ def prepare(
             "prepare the corpus that it was prepared from."
         )
     check_one_worker("prepare")
-    tokenizer = None
-    if init_from is not None:
-        tokenizer = tokenizer_of(TrainingRun.open(init_from), corpus)
     check_train_split(corpus)
-    check_max_length(max_length)
+    encoding.check_max_length(max_length)
+    tokenizer = None
+    if init_from is None:
+        encoding.check_new_vocabulary(vocab_size)
+    else:
+        past = Run.open(init_from)
+        check_same_task(past, corpus)
+        tokenizer = past.tokenizer
+        report_tokenizer(tokenizer, past.path)
+    check_free(output)
+    corpus.check_early(*corpus.splits)
+    import_tensorflow_quietly()
     others = tuple(split for split in corpus.splits if split != "train")
     preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
-    check_free(output)
     with atomic_folder(output) as folder:
         preparation.write(folder)
     prepared = Prepared.open(output)
     logger.info(f"train: {prepared.statistics.describe(max_length)}")
     return prepared
-
-
-def check_train_split(corpus: Corpus) -> None:
-    """Raises InputError if there is nothing to train on."""
-    if "train" not in corpus.splits:
-        raise InputError(
-            f"Training needs a split train. Received: {corpus.name} with "
-            f"{', '.join(corpus.splits)}"
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,12 +108,21 @@ class Preparation:
         )
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
-    def write_once(self, folder: Path) -> Prepared:
-        """Writes and opens the folder, unless that was done before.
+    def write_beside(self, run: Path, name: str) -> Prepared:
+        """Writes and opens a folder beside a run, unless that was done before.
 
         If another process prepares it at this moment, this one waits.
         """
+        run = run.absolute()
+        folder = run.parent / _FOLDER_BESIDE_RUNS / name
         if not is_prepared(folder):
+            try:
+                check_free(folder)
+            except InputError as error:
+                raise InputError(
+                    f"The corpus is prepared beside the run. {error} A folder "
+                    f"in the given one will do, such as --output {run / 'run'}."
+                ) from error
             logger.info(f"preparing: {self.corpus.name}")
             with atomic_folder(folder, wait=True) as partial:
                 if partial is not None:
@@ -133,6 +135,8 @@ class Preparation:
 
     def write(self, folder: Path) -> None:
         """Writes the files of a prepared corpus."""
+        from tqdm import tqdm
+
         corpus, tokenizer = self.corpus, self.tokenizer
         # First: a damaged text is found before the hours that train may take.
         for split in self.text_splits:
@@ -154,14 +158,14 @@ class Preparation:
             collections.deque(reading, maxlen=0)
         tokenizer.save_files(folder)
 
-        encoder = PairEncoder(tokenizer, self.max_length, corpus.task)
+        encoder = encoding.PairEncoder(tokenizer, self.max_length, corpus.task)
         reading = progress(pairs, desc="tokenizing", total=pairs.total)
 
-        def checked_shards() -> Iterator[TokenShard]:
+        def checked_shards() -> Iterator[encoding.TokenShard]:
             for shard in encoder.shards(reading):
                 yield shard  # it is written before the next one is made
                 _check_disk(folder, pairs.total / encoder.statistics.read)
-            check_pairs(encoder.statistics.pairs, self.max_length)
+            encoding.check_pairs(encoder.statistics.pairs, self.max_length)
 
         write_prepared(
             folder,
@@ -174,18 +178,9 @@ class Preparation:
         )
 
 
-def tokenizer_of(past: TrainingRun, corpus: Corpus) -> Vocabulary:
-    """Returns the tokenizer of a run for the same task."""
-    if past.task.name != corpus.task.name:
-        raise InputError(
-            "A run can only be started with the tokenizer of a run for the "
-            f"same task. Received: {past.path}, which is for {past.task.name}, "
-            f"and {corpus.name}, which is for {corpus.task.name}"
-        )
-    logger.info(
-        f"tokenizer: {past.tokenizer.vocab_size:,} tokens, from {past.path}"
-    )
-    return past.tokenizer
+def report_tokenizer(tokenizer: Vocabulary, path: Path) -> None:
+    """Says how large a tokenizer is, and from where."""
+    logger.info(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {path}")
 
 
 class _ReadOnce:
@@ -224,15 +219,16 @@ def _check_disk(folder: Path, ratio: float) -> None:
 
 def write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
     """Writes the texts of a split as TFRecords."""
-    with atomic_write(path) as partial:
-        with tf.io.TFRecordWriter(str(partial)) as writer:
-            for pair in pairs:
-                example = tf.train.Example()
-                for name, text in zip(SIDES, pair, strict=True):
-                    feature = example.features.feature[name]
-                    feature.bytes_list.value.append(text.encode())
-                # The same file each time, which has the same digest.
-                writer.write(example.SerializeToString(deterministic=True))
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for pair in pairs:
+            example = tf.train.Example()
+            for name, text in zip(SIDES, pair, strict=True):
+                feature = example.features.feature[name]
+                feature.bytes_list.value.append(text.encode())
+            # The same file each time, which has the same digest.
+            writer.write(example.SerializeToString(deterministic=True))
 
 
 def _shorten(text: str) -> str:

@@ -1,6 +1,7 @@
 """The training hyper-parameters: everything but architecture and data."""
 
 import dataclasses
+import functools
 from typing import Any
 
 from keras_transformer.presets import find_preset
@@ -17,6 +18,8 @@ from keras_transformer.support.fields import (
     one_of,
 )
 
+_positive = functools.partial(described, POSITIVE_INTEGER)
+
 
 @document_fields
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,85 +30,67 @@ class Recipe:
     others. The flags of `keras-transformer train` are derived from the fields.
     """
 
-    vocab_size: int = described(
-        POSITIVE_INTEGER,
+    vocab_size: int = _positive(
         "size of the vocabulary that source and target share",
-        default=find_preset("base").vocab_size,
+        find_preset("base").vocab_size,
     )
-    steps: int = described(
-        POSITIVE_INTEGER, "number of updates", default=100_000
-    )
-    steps_per_epoch: int = described(
-        POSITIVE_INTEGER,
+    steps: int = _positive("number of updates", 100_000)
+    steps_per_epoch: int = _positive(
         "updates between checkpoints, each with a pass over the validation "
         "data",
-        default=500,
+        500,
     )
-    batch_tokens: int = described(
-        POSITIVE_INTEGER,
+    batch_tokens: int = _positive(
         "source and target tokens in a batch over all replicas, padding "
         "included",
-        default=50_000,
+        50_000,
     )
-    max_length: int = described(
-        POSITIVE_INTEGER,
+    max_length: int = _positive(
         "maximum length of a source or target in tokens; longer pairs are "
         "dropped",
-        default=128,
+        128,
     )
-    warmup_steps: int = described(
-        POSITIVE_INTEGER,
-        "steps over which the learning rate rises",
-        default=4_000,
+    warmup_steps: int = _positive(
+        "steps over which the learning rate rises", 4_000
     )
     learning_rate_scale: float = described(
-        POSITIVE_NUMBER, "factor on the paper's learning rate", default=1.0
+        POSITIVE_NUMBER, "factor on the paper's learning rate", 1.0
     )
-    label_smoothing: float = described(
-        FRACTION, "label-smoothing ε", default=0.1
-    )
-    gradient_accumulation_steps: int = described(
-        POSITIVE_INTEGER,
+    label_smoothing: float = described(FRACTION, "label-smoothing ε", 0.1)
+    gradient_accumulation_steps: int = _positive(
         "parts in which each replica computes its share of a batch, one "
         "after the other, to save memory; the update is the same",
-        default=1,
+        1,
     )
     clip_norm: float | None = described(
         POSITIVE_NUMBER,
         "maximum global norm of the gradient; by default there is no clipping",
-        default=None,
+        None,
     )
-    max_to_keep: int = described(
-        POSITIVE_INTEGER,
-        "number of checkpoints to keep, beside the best by validation score",
-        default=5,
+    max_to_keep: int = _positive(
+        "number of checkpoints to keep, beside the best by validation score", 5
     )
-    patience: int | None = described(
-        POSITIVE_INTEGER,
+    patience: int | None = _positive(
         "epochs without a lower validation loss after which training stops; "
         "by default it never stops early",
-        default=None,
+        None,
     )
     scored_sentences: int = described(
         NON_NEGATIVE_INTEGER,
         "validation sentences to decode greedily and score after every epoch",
-        default=500,
+        500,
     )
-    tensorboard: bool = described(
-        BOOLEAN, "whether to write TensorBoard logs", default=False
-    )
+    tensorboard: bool = described(BOOLEAN, "write TensorBoard logs", False)
     seed: int = described(
-        SEED, "random seed of weights, dropout and data order", default=1
+        SEED, "random seed of weights, dropout and data order", 1
     )
     dtype: str = described(
         one_of("float32", "mixed_bfloat16", "mixed_float16"),
         "Keras dtype policy",
-        default="float32",
+        "float32",
     )
     deterministic: bool = described(
-        BOOLEAN,
-        "whether two runs must be bit-identical, which is slower",
-        default=False,
+        BOOLEAN, "make runs bit-identical; slower", False
     )
 
     def __post_init__(self) -> None:

@@ -7,13 +7,16 @@ import logging
 import os
 import signal
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.cluster import make_tf_config
+from keras_transformer.train.cluster import (
+    make_tf_config,
+    workers_of_tf_config,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -94,24 +97,6 @@ def _join_workers() -> tf.distribute.Strategy:
             ) from error
 
 
-def workers_of_tf_config() -> list[str]:
-    """Returns the workers in `TF_CONFIG`, which is checked; [] without it."""
-    if not os.environ.get("TF_CONFIG"):
-        return []
-    return json.loads(make_tf_config("tf_config"))["cluster"]["worker"]
-
-
-def check_one_worker(command: str) -> None:
-    """Refuses several workers for a command that only one may run."""
-    count = len(workers_of_tf_config())
-    if count > 1:
-        raise InputError(
-            f"`{command}` runs on one machine; only `train` uses several. "
-            f"Received: TF_CONFIG with {count} workers. Start it on one of "
-            "them, without TF_CONFIG."
-        )
-
-
 def describe(strategy: tf.distribute.Strategy) -> str:
     """Returns the strategy and its devices as one line of text."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
@@ -131,13 +116,25 @@ def describe(strategy: tf.distribute.Strategy) -> str:
     return f"{name}, {replicas} replicas; here {devices}{where}"
 
 
-def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
-    """Returns the index of this worker (0: the chief) and their number."""
+class Worker(NamedTuple):
+    """One of the processes that train together."""
+
+    index: int
+    count: int  # of all workers
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker writes the run."""
+        return self.index == 0
+
+
+def worker(strategy: tf.distribute.Strategy) -> Worker:
+    """Returns this worker of a strategy."""
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.cluster_spec():
-        return 0, 1
+        return Worker(0, 1)
     workers = resolver.cluster_spec().num_tasks("worker")
-    return resolver.task_id, workers
+    return Worker(resolver.task_id, workers)
 
 
 def distribute(

@@ -9,10 +9,7 @@ import math
 import os
 import uuid
 from pathlib import Path
-from typing import Any
-
-import h5py
-import keras
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
@@ -25,6 +22,9 @@ from keras_transformer.support.files import (
 )
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
+
+if TYPE_CHECKING:
+    import keras
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class TrainingRun(Run):
         recipe: dict[str, Any],
         tokenizer: Vocabulary,
         statistics: dict[str, Any] | None = None,
-        model: keras.Model | None = None,
+        model: "keras.Model | None" = None,
         step: int = 0,
         task: Task | None = None,
         search: BeamSearch | None = None,
@@ -98,7 +98,7 @@ class TrainingRun(Run):
         return run
 
     def save_checkpoint(
-        self, model: keras.Model, step: int, max_to_keep: int
+        self, model: "keras.Model", step: int, max_to_keep: int
     ) -> Path:
         """Writes the weights, and deletes all but the newest checkpoints.
 
@@ -114,8 +114,10 @@ class TrainingRun(Run):
                 file.unlink()
         return path
 
-    def save_best(self, model: keras.Model, step: int, score: float) -> None:
+    def save_best(self, model: "keras.Model", step: int, score: float) -> None:
         """Writes the weights if their validation score is the best so far."""
+        import h5py
+
         if self.best_path.exists():
             try:
                 with h5py.File(self.best_path) as file:
@@ -130,8 +132,11 @@ class TrainingRun(Run):
         self._save_weights(model, self.best_path, step, score=score)
 
     def _save_weights(
-        self, model: keras.Model, path: Path, step: int, **attributes: float
+        self, model: "keras.Model", path: Path, step: int, **attributes: float
     ) -> None:
+        import h5py
+        import keras
+
         path.parent.mkdir(exist_ok=True)
         size = sum(4 * math.prod(w.shape) for w in model.weights)
         with atomic_write(path) as partial:

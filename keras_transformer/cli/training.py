@@ -3,7 +3,6 @@
 import argparse
 import shlex
 import shutil
-from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer.cli.arguments import (
@@ -61,7 +60,6 @@ def prepare(options: argparse.Namespace) -> None:
             f"{values['vocab_size']}, --init-from {options.init_from}"
         )
     recipe = Recipe.from_preset(options.preset, **values)
-    import_tensorflow_quietly()
     from keras_transformer.train import preparation
 
     prepared = preparation.prepare(
@@ -124,25 +122,15 @@ def train(options: argparse.Namespace) -> None:
     architecture = given_values(options, TransformerConfig)
     # vocab_size and max_length are values of the recipe.
     architecture = {k: v for k, v in architecture.items() if k not in values}
-    # Checked before anything is computed.
-    Recipe.from_preset(options.preset or "small", **values)
-    if options.init_from is None:
-        TransformerConfig.from_preset(options.preset or "small", **architecture)
-    import_tensorflow_quietly()
-    from keras_transformer.train.resume import default_values
-
-    strategy = kt.train.open_strategy(options.strategy, options.cluster)
     corpus = open_corpus(options)
-    preset, defaults = default_values(
-        corpus, Path(options.output), options.preset, options.init_from
-    )
     run = kt.train.train(
         corpus,
         options.output,
         options.preset,
-        Recipe.from_preset(preset or "small", **{**defaults, **values}),
+        values,
         architecture=architecture,
-        strategy=strategy,
+        strategy=options.strategy,
+        cluster=options.cluster,
         init_from=options.init_from,
     )
     if run is None:  # only the chief of several workers reports
@@ -176,7 +164,7 @@ def evaluate(options: argparse.Namespace) -> None:
     """Measure BLEU or F1 on a split."""
     import_tensorflow_quietly()
     from keras_transformer.train import evaluation
-    from keras_transformer.train.strategy import check_one_worker
+    from keras_transformer.train.cluster import check_one_worker
 
     check_one_worker("evaluate")
     corpus = open_corpus(options)
@@ -308,9 +296,8 @@ def _description(found: ForeignModel) -> str:
 def average(options: argparse.Namespace) -> None:
     """Average the last checkpoints of a run."""
     check_free(options.output)
-    import_tensorflow_quietly()
     from keras_transformer.train import averaging
-    from keras_transformer.train.strategy import check_one_worker
+    from keras_transformer.train.cluster import check_one_worker
 
     check_one_worker("average")
     run = kt.train.TrainingRun.open(options.run)

@@ -248,10 +248,9 @@ for command in json.loads(sys.argv[1]):
 print(json.dumps(found))
 """
 NEEDING_THE_EXTRA = (
-    "prepare embedded --output x",
-    "train embedded --output x",
+    "prepare embedded --output y",
+    "train embedded --output y",
     "evaluate x --data embedded",
-    "average x --output y",
     "translate x",
     "score x",
     "export x --output y",

@@ -7,7 +7,7 @@ from run_fixtures import model, run, tokenizer  # noqa: F401
 from keras_transformer import BeamSearch, Tokenizer
 from keras_transformer.inference.run_folder import step_of
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.averaging import average
+from keras_transformer.train.averaging import average, choose_checkpoints
 from keras_transformer.train.training_run import TrainingRun
 
 
@@ -29,6 +29,12 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
         np.testing.assert_allclose(ours, 2.5 * theirs, rtol=1e-6)
 
 
+def checkpoints_at(run, *steps):
+    for step in steps:
+        (run.path / "checkpoints" / f"step-{step:08d}.weights.h5").touch()
+    return run
+
+
 @pytest.mark.parametrize(
     ("last", "message"),
     [
@@ -37,53 +43,31 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
         (3, "2 checkpoints. Received: last=3"),
     ],
 )
-def test_a_number_of_checkpoints_that_is_invalid(
-    run, model, tmp_path, last, message
-):
-    for step in (1, 2):
-        run.save_checkpoint(model, step, max_to_keep=5)
-    with pytest.raises(InputError, match=message):
-        average(run, tmp_path / "averaged", last)
-    assert not (tmp_path / "averaged").exists()
-
-
-def test_by_default_as_many_as_training_keeps(run, model, tmp_path, capsys):
-    for step in range(12, 19):
-        run.save_checkpoint(model, step, max_to_keep=7)
-    names = average(run, tmp_path / "averaged").recipe["averaged"]
-    assert names == [path.name for path in run.checkpoints()[-3:]]
-    assert capsys.readouterr().err == ""
-
-
-def test_by_default_all_checkpoints_of_a_run_with_another_recipe(
-    run, model, tmp_path
-):
-    for step in (12, 13):
-        run.save_checkpoint(model, step, max_to_keep=7)
-    averaged = average(run.with_recipe({}), tmp_path / "averaged")
-    assert len(averaged.recipe["averaged"]) == 2
-
-
-def test_fewer_checkpoints_than_training_keeps_are_averaged(
-    run, model, tmp_path, capsys
-):
+def test_a_number_of_checkpoints_that_is_invalid(run, last, message):
     with pytest.raises(InputError, match="no checkpoint yet"):
-        average(run, tmp_path / "averaged")
-    run.save_checkpoint(model, 1_000, max_to_keep=3)
-    average(run, tmp_path / "one")
+        choose_checkpoints(run, 1)
+    with pytest.raises(InputError, match=message):
+        choose_checkpoints(checkpoints_at(run, 1, 2), last)
+
+
+def test_by_default_as_many_as_training_keeps(run, capsys):
+    checkpoints_at(run, *range(12, 19))
+    assert choose_checkpoints(run) == run.checkpoints()[-3:]
+    assert capsys.readouterr().err == ""
+    # All of a run with another recipe.
+    chosen = choose_checkpoints(run.with_recipe({}))
+    assert chosen == run.checkpoints()
+
+
+def test_fewer_checkpoints_than_training_keeps_are_averaged(run, capsys):
+    assert len(choose_checkpoints(checkpoints_at(run, 1_000))) == 1
     assert "a single checkpoint" in capsys.readouterr().err
-    run.save_checkpoint(model, 1_500, max_to_keep=3)
-    averaged = average(run, tmp_path / "two")
-    assert len(averaged.recipe["averaged"]) == 2
+    assert len(choose_checkpoints(checkpoints_at(run, 1_500))) == 2
     assert capsys.readouterr().err == ""  # 1,000 ends the second third
 
 
-def test_checkpoints_from_before_the_last_third_are_reported(
-    run, model, tmp_path, capsys
-):
-    for step in (999, 1_500):
-        run.save_checkpoint(model, step, max_to_keep=3)
-    average(run, tmp_path / "averaged")
+def test_checkpoints_from_before_the_last_third_are_reported(run, capsys):
+    choose_checkpoints(checkpoints_at(run, 999, 1_500))
     warning = capsys.readouterr().err
     assert "the checkpoint of step 999" in warning
     assert "last third of the 1,500 steps" in warning
@@ -115,12 +99,10 @@ def test_an_average_that_was_interrupted_can_be_repeated(
     average(run, tmp_path / "averaged", last=1)
     averaged = TrainingRun.open(tmp_path / "averaged")
     assert [step_of(path) for path in averaged.checkpoints()] == [2]
-    assert averaged.load_model()
 
 
 @pytest.mark.parametrize("name", ["tokenizer.model", "checkpoints/a.h5"])
-def test_other_files_are_not_overwritten(run, model, tmp_path, name):
-    run.save_checkpoint(model, 1, max_to_keep=5)
+def test_other_files_are_not_overwritten(run, tmp_path, name):
     file = tmp_path / "averaged" / name
     file.parent.mkdir(parents=True)
     file.write_text("mine")
@@ -144,13 +126,12 @@ def test_a_checkpoint_of_another_run_is_refused(
 
 def test_long_names(run, model, tmp_path):
     run.save_checkpoint(model, 1, max_to_keep=5)
-    assert average(run, tmp_path / ("a" * 255), last=1).load_model()
+    assert average(run, tmp_path / ("a" * 255), last=1).checkpoints()
     with pytest.raises(InputError, match="at most 255 bytes. Received: .*ää$"):
         average(run, tmp_path / "new" / ("ä" * 128), last=1)
     assert not (tmp_path / "new").exists()
 
 
-def test_a_run_is_not_overwritten(run, model):
-    run.save_checkpoint(model, 1, max_to_keep=5)
+def test_a_run_is_not_overwritten(run):
     with pytest.raises(InputError, match="already contains a run"):
         average(run, run.path, last=1)

@@ -10,7 +10,7 @@ import pytest
 
 from keras_transformer.cli.commands import argument_parser
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.cluster import make_tf_config
+from keras_transformer.train.cluster import check_one_worker, make_tf_config
 from keras_transformer.train.strategy import open_strategy
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
@@ -109,6 +109,50 @@ def test_what_is_refused(environment, cluster, values, message):
     environment(values)
     with pytest.raises(InputError, match=message):
         make_tf_config(cluster)
+
+
+TASK = {"type": "worker", "index": 0}
+WORKERS = {"worker": ["a:1", "b:1"]}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        [],
+        {},
+        {"cluster": 3, "task": TASK},
+        {"cluster": WORKERS},
+        {"cluster": {"worker": "a:1"}, "task": TASK},
+        {"cluster": {**WORKERS, "chief": ["c:1", "d:1"]}, "task": TASK},
+        {"cluster": {**WORKERS, "ps": ["c:1"]}, "task": TASK},
+        {"cluster": WORKERS, "task": {"type": "chief", "index": 0}},
+        {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
+    ],
+)
+def test_an_invalid_tf_config_is_refused(environment, config):
+    text = json.dumps(config)
+    for invalid in (text, text[:-1]):
+        environment({"TF_CONFIG": invalid})
+        with pytest.raises(
+            InputError, match=f"Received: {re.escape(invalid)}$"
+        ):
+            make_tf_config("tf_config")
+
+
+def test_a_command_for_one_worker(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    check_one_worker("average")
+    config = {"cluster": WORKERS, "task": TASK}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(InputError, match="`average` .*TF_CONFIG with 2"):
+        check_one_worker("average")
+    config["cluster"] = {"worker": ["a:1"], "chief": ["c:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(InputError, match="`average` .*TF_CONFIG with 2"):
+        check_one_worker("average")
+    config["cluster"] = {"worker": ["a:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    check_one_worker("average")
 
 
 def test_a_cluster_is_of_several_machines():

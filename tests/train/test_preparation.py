@@ -62,7 +62,6 @@ def test_other_splits_are_copied(prepared, texts):
     assert opened.splits == ("train", "valid", "test")
     assert read(opened, "valid") == VALID
     assert read(opened, "test") == VALID[:1]
-    assert opened.sample("valid", 2, seed=1) == VALID
 
 
 def test_nothing_else_is_left(prepared):
@@ -215,7 +214,7 @@ def test_train_is_read_once(texts, tmp_path, monkeypatch):
 
     original = type(split).read
     monkeypatch.setattr(type(split), "read", counted)
-    Preparation(texts, 300, 24, None).write_once(tmp_path / "new")
+    Preparation(texts, 300, 24, None).write_beside(tmp_path / "run", "new")
     assert reads == [split.name]
 
 
@@ -223,12 +222,12 @@ def test_train_is_read_once(texts, tmp_path, monkeypatch):
 
 
 def test_what_is_prepared_is_found_again(texts, tmp_path, capsys, monkeypatch):
-    folder = tmp_path / "corpora" / "name"
+    folder = tmp_path / "prepared-corpora" / "name"
     preparation = Preparation(texts, 300, 24, None)
-    first = preparation.write_once(folder)
+    first = preparation.write_beside(tmp_path / "run", "name")
     assert "tokenizer: training with 300" in capsys.readouterr().out
     monkeypatch.setattr(Preparation, "write", lambda *_: 1 / 0)
-    second = preparation.write_once(folder)
+    second = preparation.write_beside(tmp_path / "run", "name")
     assert capsys.readouterr().out == f"prepared: {folder}\n"
     assert second.checksum == first.checksum
     assert second.text_splits == ()
@@ -257,7 +256,7 @@ def test_the_name_depends_on_the_content(texts, prepared, tmp_path):
 
 def test_the_second_of_two_processes_waits(texts, tmp_path, monkeypatch):
     """And takes what the first one has written."""
-    folder = tmp_path / "name"
+    folder = tmp_path / "prepared-corpora" / "name"
     started, go_on = threading.Event(), threading.Event()
     original = Preparation.write
 
@@ -271,7 +270,7 @@ def test_the_second_of_two_processes_waits(texts, tmp_path, monkeypatch):
 
     def prepare_it():
         preparation = Preparation(texts, 300, 24, None)
-        found.append(preparation.write_once(folder))
+        found.append(preparation.write_beside(tmp_path / "run", "name"))
 
     first = threading.Thread(target=prepare_it)
     first.start()
@@ -285,7 +284,7 @@ def test_the_second_of_two_processes_waits(texts, tmp_path, monkeypatch):
     for thread in (first, second):
         thread.join(60)
     assert found[0].checksum == found[1].checksum
-    assert list(tmp_path.iterdir()) == [folder]
+    assert list(folder.parent.iterdir()) == [folder]
 
 
 # === Failures ===
@@ -321,7 +320,7 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(preparation, "check_pairs", interrupt)
+        patched.setattr(encoding, "check_pairs", interrupt)
         prepare(texts, tmp_path / "new", 300, 24)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,5 +1,6 @@
 """What is checked before a run is started or resumed. Nothing is trained."""
 
+import collections
 import dataclasses
 import json
 import shutil
@@ -11,27 +12,32 @@ from digits import TINY
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.locks import locked
-from keras_transformer.train import resume
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.reading import Split
-from keras_transformer.train.resume import Job, default_values, open_run
+from keras_transformer.train.resume import RunOpener, TrainingData
+from keras_transformer.train.settings import choose_settings
 from keras_transformer.train.training_run import TrainingRun
 
 
-def job(corpus, output, **values):
-    """The job that `one_step_run` did, with other values."""
-    job_values = dict(
-        architecture=TINY, init_from=None, workers=1, keeps_architecture=False
-    )
-    preset = values.pop("preset", "tiny")
-    for name in job_values:
-        job_values[name] = values.pop(name, job_values[name])
+def opener(
+    corpus,
+    output,
+    preset="tiny",
+    architecture=TINY,
+    init_from=None,
+    workers=1,
+    **values,
+):
+    """Opens the run that `one_step_run` is, with other values."""
     recipe = digits.recipe(**{"steps": 2, "scored_sentences": 0, **values})
-    return Job(corpus, output, preset, recipe, **job_values)
+    settings = choose_settings(
+        corpus, output, preset, recipe, architecture, init_from
+    )
+    return RunOpener(settings, corpus, output, workers)
 
 
 def open_and_close(*arguments, **values):
-    with open_run(job(*arguments, **values)) as (run, _):
+    with opener(*arguments, **values).open() as (run, _):
         return run
 
 
@@ -147,7 +153,7 @@ def test_init_from_keeps_the_search(corpus, run, tmp_path):
 
 def test_init_from_keeps_the_architecture(corpus, run, tmp_path):
     """Whatever the preset is, unless one is given."""
-    keeps = dict(init_from=run.path, keeps_architecture=True)
+    keeps = dict(init_from=run.path, preset=None)
     free = dict(dropout=0.3, attention_window=4)
     new = open_and_close(
         corpus, tmp_path / "new", architecture=free, max_length=20, **keeps
@@ -164,40 +170,6 @@ def test_init_from_keeps_the_architecture(corpus, run, tmp_path):
         open_and_close(
             corpus, tmp_path / "x", architecture=dict(num_layers=2), **keeps
         )
-
-
-def test_the_preset_and_its_values_by_default(corpus, run, tmp_path):
-    def values(preset=None, init_from=None, output=tmp_path / "new"):
-        return default_values(corpus, output, preset, init_from)
-
-    assert values() == ("small", {})
-    assert values("base", run.path) == ("base", {})
-    sizes = dict(vocab_size=300, max_length=24)
-    assert values(None, run.path) == ("tiny", sizes)
-    assert values(None, tmp_path / "gone", run.path) == ("tiny", sizes)
-
-
-def test_an_imported_model_is_trained_at_a_low_learning_rate(
-    corpus, run, tmp_path
-):
-    def values(init_from, output=tmp_path / "new"):
-        return default_values(corpus, output, None, init_from)
-
-    imported = run.with_recipe({"preset": None, "imported_from": "Marian"})
-    preset, low = values(imported.path)
-    assert (preset, low["max_length"], low["steps"]) == (None, 24, 2_000)
-    assert (low["warmup_steps"], low["learning_rate_scale"]) == (100, 0.02)
-    first = open_and_close(
-        *(corpus, tmp_path / "first"),
-        **dict(preset=None, init_from=run.path, keeps_architecture=True),
-    )
-    assert "imported_from" not in first.recipe  # it has a curve
-    for init_from, output in (
-        (first.path, tmp_path / "second"),
-        # When the first is resumed.
-        (tmp_path / "gone", first.path),
-    ):
-        assert values(init_from, output) == (None, low)
 
 
 # === The prepared corpus ===
@@ -230,9 +202,9 @@ def test_what_was_prepared_may_be_removed_but_not_changed(
     ids.write_bytes(content[:-4000] + content[-4000:][::-1])
     with pytest.raises(InputError, match="must have|were changed"):
         open_and_close(corpus, tmp_path / "other")
-    with open_run(job(corpus, run.path)) as (_, prepared):
+    with opener(corpus, run.path).open() as (_, data):
         with pytest.raises(InputError, match="must have|were changed"):
-            print(prepared.shards)
+            print(data.train.shards)
     assert not (tmp_path / "other").exists()
 
 
@@ -360,15 +332,46 @@ def test_a_run_of_another_version_is_refused(corpus, run):
 def test_a_run_that_another_process_started_meanwhile(
     corpus, tmp_path, monkeypatch
 ):
-    report = resume._report
+    report = RunOpener._report
     started = []
 
     def start_another(*arguments):
-        monkeypatch.setattr(resume, "_report", report)
+        monkeypatch.setattr(RunOpener, "_report", report)
         started.append(open_and_close(corpus, tmp_path / "run"))
         report(*arguments)
 
-    monkeypatch.setattr(resume, "_report", start_another)
+    monkeypatch.setattr(RunOpener, "_report", start_another)
     with pytest.raises(InputError, match="already contains a run"):
         open_and_close(corpus, tmp_path / "run")
     assert TrainingRun.open(tmp_path / "run").id == started[0].id
+
+
+# === The sample of valid that is scored ===
+
+
+def sampled_numbers(count, seed):
+    pairs = [(f"{i}", f"{i}.") for i in range(20)]
+    sample = TrainingData(None, pairs).sample_valid(count, seed)
+    assert all(target == f"{source}." for source, target in sample)
+    return [int(source) for source, _ in sample]
+
+
+def test_the_sample_depends_on_the_seed_alone():
+    assert sampled_numbers(8, seed=1) == [0, 5, 8, 11, 12, 13, 18, 19]
+    assert sampled_numbers(8, seed=2) != sampled_numbers(8, seed=1)
+
+
+def test_the_sample_is_uniform():
+    """Each of 20 pairs is drawn 100 times of 400 on average."""
+    drawn = collections.Counter()
+    for seed in range(400):
+        sample = sampled_numbers(5, seed)
+        assert len(set(sample)) == 5 and sample == sorted(sample)
+        drawn.update(sample)
+    assert len(drawn) == 20
+    assert 65 < min(drawn.values()) <= max(drawn.values()) < 140
+
+
+@pytest.mark.parametrize("count, expected", [(0, 0), (20, 20), (21, 20)])
+def test_the_sample_of_none_or_all(count, expected):
+    assert sampled_numbers(count, 1) == list(range(expected))

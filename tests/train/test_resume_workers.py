@@ -1,20 +1,20 @@
 """What workers other than the chief take from its run."""
 
-import dataclasses
-
 import digits
 import numpy as np
 import pytest
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import resume
-from keras_transformer.train.resume import Job, open_run, open_shared_run
-from keras_transformer.train.strategy import open_strategy
+from keras_transformer.train.resume import RunOpener
+from keras_transformer.train.settings import choose_settings
+from keras_transformer.train.strategy import Worker, open_strategy
 
 
-def make_job(corpus, output, **values):
+def make_opener(corpus, output, **values):
     recipe = digits.recipe(scored_sentences=0, steps=3, **values)
-    return Job(corpus, output, "tiny", recipe, digits.TINY, None)
+    settings = choose_settings(corpus, output, "tiny", recipe, digits.TINY)
+    return RunOpener(settings, corpus, output)
 
 
 @pytest.fixture
@@ -26,11 +26,12 @@ def chief(corpus, tmp_path, monkeypatch):
         sent.extend(values)
         return np.array(values)
 
-    job = make_job(corpus, tmp_path / "run")
-    with monkeypatch.context() as patched, open_run(job) as opened:
+    opener = make_opener(corpus, tmp_path / "run")
+    with monkeypatch.context() as patched, opener.open() as opened:
         patched.setattr(resume, "broadcast_from_chief", send)
         strategy = open_strategy("single")
-        assert open_shared_run(strategy, job, *opened) == opened
+        found = opener.open_as_chief_did(strategy, Worker(0, 1), *opened)
+        assert found == opened
     monkeypatch.setattr(
         resume, "broadcast_from_chief", lambda *_: np.array(sent)
     )
@@ -38,8 +39,9 @@ def chief(corpus, tmp_path, monkeypatch):
 
 
 def open_on_another_worker(corpus, output, **values):
-    job = dataclasses.replace(make_job(corpus, output, **values), index=1)
-    return open_shared_run(open_strategy("single"), job, None, None)
+    return make_opener(corpus, output, **values).open_as_chief_did(
+        open_strategy("single"), Worker(1, 2), None, None
+    )
 
 
 def test_a_worker_reads_the_run_and_the_ids_of_the_chief(
@@ -48,11 +50,12 @@ def test_a_worker_reads_the_run_and_the_ids_of_the_chief(
     capsys.readouterr()
     # Paths may differ from machine to machine.
     (tmp_path / "mounted").symlink_to(tmp_path)
-    run, prepared = open_on_another_worker(corpus, tmp_path / "mounted" / "run")
+    run, data = open_on_another_worker(corpus, tmp_path / "mounted" / "run")
     assert run.id == chief[0].id
     assert run.tokenizer.model == chief[0].tokenizer.model
+    assert data.valid_texts == chief[1].valid_texts
     for ours, theirs in zip(
-        prepared.shards[0], chief[1].shards[0], strict=True
+        data.train.shards[0], chief[1].train.shards[0], strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
     assert "preparing" not in capsys.readouterr().out
@@ -66,7 +69,7 @@ def test_a_worker_with_other_settings_is_refused(chief, corpus, tmp_path):
 def test_a_worker_that_does_not_see_the_run_is_refused(chief, corpus, tmp_path):
     with pytest.raises(InputError, match="an output that all machines share"):
         open_on_another_worker(corpus, tmp_path / "elsewhere")
-    with open_run(make_job(corpus, tmp_path / "other")):
+    with make_opener(corpus, tmp_path / "other").open():
         pass
     with pytest.raises(InputError, match="is another folder"):
         open_on_another_worker(corpus, tmp_path / "other")

@@ -1,6 +1,5 @@
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from replicas import compiled_model, dataset
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.strategy import (
-    check_one_worker,
     open_strategy,
     worker,
 )
@@ -41,51 +39,6 @@ def test_a_cluster_of_one_worker(monkeypatch):
 def test_unknown_strategy():
     with pytest.raises(InputError, match="auto, single.*Received.*'tpu'"):
         open_strategy("tpu")
-
-
-TASK = {"type": "worker", "index": 0}
-WORKERS = {"worker": ["a:1", "b:1"]}
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        [],
-        {},
-        {"cluster": 3, "task": TASK},
-        {"cluster": WORKERS},
-        {"cluster": {"worker": "a:1"}, "task": TASK},
-        {"cluster": {**WORKERS, "chief": ["c:1", "d:1"]}, "task": TASK},
-        {"cluster": {**WORKERS, "ps": ["c:1"]}, "task": TASK},
-        {"cluster": WORKERS, "task": {"type": "chief", "index": 0}},
-        {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
-    ],
-)
-@pytest.mark.parametrize("name", ["auto", "multiworker"])
-def test_an_invalid_tf_config_is_refused(monkeypatch, name, config):
-    text = json.dumps(config)
-    monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(InputError, match=f"Received: {re.escape(text)}$"):
-        open_strategy(name)
-    monkeypatch.setenv("TF_CONFIG", text[:-1])
-    with pytest.raises(InputError, match="TF_CONFIG must be like"):
-        open_strategy(name)
-
-
-def test_a_command_for_one_worker(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    check_one_worker("average")
-    config = {"cluster": WORKERS, "task": TASK}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    with pytest.raises(InputError, match="`average` .*TF_CONFIG with 2"):
-        check_one_worker("average")
-    config["cluster"] = {"worker": ["a:1"], "chief": ["c:1"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    with pytest.raises(InputError, match="`average` .*TF_CONFIG with 2"):
-        check_one_worker("average")
-    config["cluster"] = {"worker": ["a:1"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    check_one_worker("average")
 
 
 def test_workers_without_tf_config(monkeypatch):

@@ -4,13 +4,13 @@ The formats are implemented in text_files.py, tfrecords.py, tfds.py and
 treebank.py.
 """
 
+import collections
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
-from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
 from keras_transformer.train.data.prepared import Prepared, is_prepared
 from keras_transformer.train.data.reading import SPLITS, Split
@@ -28,6 +28,7 @@ _FORMS = """\
 
 _DEMO_FOLDER = os.path.join(os.path.dirname(__file__), "demo")
 _DEMO_LANGUAGES = {"en", "de"}
+_READ_IN_A_SECOND = 2**25  # bytes
 
 
 class Corpus:
@@ -83,16 +84,18 @@ class Corpus:
         """Yields source and target of each pair; raises as `pairs` does."""
         return itertools.chain.from_iterable(self.pairs(split))
 
-    def sample(
-        self, split: str, count: int, seed: int
-    ) -> list[tuple[str, str]]:
-        """Returns pairs drawn at random without replacement, in file order.
+    def check_early(self, *splits: str) -> None:
+        """Raises InputError at faults that are found at once.
 
-        The split is read once. One with fewer than `count` pairs is returned
-        entirely. Raises as `pairs` does.
+        Plain text files of a moderate size are read; other splits, which take
+        longer or need TensorFlow, are not, nor those that there are not.
         """
-        drawn = sample(enumerate(self.pairs(split)), count, seed)
-        return [pair for _, pair in sorted(drawn)]
+        for split in splits:
+            pairs = self._splits.get(split)
+            if not isinstance(pairs, text_files.TextFiles):
+                continue
+            if sum(map(os.path.getsize, pairs.paths)) <= _READ_IN_A_SECOND:
+                collections.deque(pairs, maxlen=0)
 
     def digest(self, split: str) -> str:
         """Returns what identifies the pairs of a split and their order.

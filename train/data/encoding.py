@@ -21,6 +21,8 @@ BATCH = 1024
 # Ids of a shard, give or take a batch: 128 MiB with 2 bytes per id. Offsets
 # in a shard fit into int32.
 SHARD_IDS = 2**26
+# Of a new tokenizer: special tokens, bytes, and a character.
+_SMALLEST_VOCABULARY = 4 + 256 + 1
 
 
 class TokenShard(NamedTuple):
@@ -128,17 +130,11 @@ class PairEncoder:
         # Traced here, and not in several threads at once.
         self._tokenize = tokenize.get_concrete_function()
 
-    def shards(
-        self, pairs: "Iterable | tf.data.Dataset"
-    ) -> Iterator[TokenShard]:
+    def shards(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[TokenShard]:
         """Yields the ids of the pairs that are kept, in their order.
 
         There is at least one shard, and only the last one is small.
         """
-        import tensorflow as tf
-
-        if isinstance(pairs, tf.data.Dataset):
-            pairs = pairs.as_numpy_iterator()
         ids, lengths, size, is_first = [], [], 0, True
         for new_ids, new_lengths in self._encode(pairs):
             ids.append(new_ids)
@@ -174,6 +170,35 @@ class PairEncoder:
         return ids.numpy().astype(self._dtype), lengths.numpy()
 
 
+class EncodedPairs(NamedTuple):
+    """Token ids of pairs in memory."""
+
+    shards: list[TokenShard]
+    statistics: Statistics
+
+
+def encode_pairs(
+    pairs: "Iterable[tuple[str, str]] | tf.data.Dataset",
+    tokenizer: Vocabulary,
+    max_length: int,
+    task: Task | None = None,
+) -> EncodedPairs:
+    """Tokenizes pairs, or a dataset of pairs of scalar strings.
+
+    Args:
+        pairs: Source and target texts.
+        tokenizer: The vocabulary of both sides.
+        max_length: Pairs with a longer side are dropped.
+        task: The task. Default: translation.
+    """
+    import tensorflow as tf
+
+    if isinstance(pairs, tf.data.Dataset):
+        pairs = pairs.as_numpy_iterator()
+    encoder = PairEncoder(tokenizer, max_length, task)
+    return EncodedPairs(list(encoder.shards(pairs)), encoder.statistics)
+
+
 def ids_dtype(tokenizer: Vocabulary) -> type:
     """Returns the type of the ids in a shard."""
     size = max(tokenizer.source.vocab_size, tokenizer.target.vocab_size)
@@ -194,6 +219,30 @@ def check_max_length(max_length: int) -> None:
         raise InputError(
             "max_length must be at least 2, one token and the end token. "
             f"Received: max_length={max_length}"
+        )
+
+
+def check_new_vocabulary(vocab_size: int) -> None:
+    """Raises InputError if no tokenizer can have so few tokens."""
+    if vocab_size < _SMALLEST_VOCABULARY:
+        raise InputError(
+            f"vocab_size must be at least {_SMALLEST_VOCABULARY}: 4 special "
+            "tokens, 256 bytes and a token for each character of the text. "
+            f"Received: vocab_size={vocab_size}"
+        )
+
+
+def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
+    """Raises InputError if a pair of `max_length` exceeds a worker's batch."""
+    check_max_length(max_length)
+    minimum = 2 * max_length * workers
+    if batch_tokens < minimum:
+        per_worker = f" for each of {workers} workers" if workers > 1 else ""
+        raise InputError(
+            "batch_tokens counts the tokens of source and target, so it must "
+            f"be at least 2 * max_length{per_worker} = {minimum}. Received: "
+            f"batch_tokens={batch_tokens}, max_length={max_length}. Raise "
+            "batch_tokens or lower max_length."
         )
 
 

@@ -7,20 +7,22 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
+
+if TYPE_CHECKING:
+    import keras
 
 FORMAT = 2
 
 
 def save_state(
-    run: Run, model: keras.Model, step: int, positions: np.ndarray
+    run: RunFolder, model: "keras.Model", step: int, positions: np.ndarray
 ) -> None:
     """Writes the state of a compiled model after an update atomically.
 
@@ -36,7 +38,7 @@ def save_state(
         np.savez(file, header=json.dumps(header), position=positions, **arrays)
 
 
-def load_state(run: Run, model: keras.Model) -> tuple[int, np.ndarray]:
+def load_state(run: RunFolder, model: "keras.Model") -> tuple[int, np.ndarray]:
     """Assigns what `save_state` wrote for this run; returns step, positions."""
     variables = model_variables(model)
     with _open_state(run.state_path) as (header, file):
@@ -50,12 +52,12 @@ def load_state(run: Run, model: keras.Model) -> tuple[int, np.ndarray]:
         values = [file[f"{i:06d}"] for i in range(len(names))]
         received = zip(names, (value.shape for value in values), strict=True)
         expected = ((name, tuple(v.shape)) for name, v in variables.items())
-        for found, wanted in itertools.zip_longest(received, expected):
-            if found != wanted:
+        for saved, needed in itertools.zip_longest(received, expected):
+            if saved != needed:
                 raise InputError(
                     "The training state must have the model's "
                     f"{len(variables)} variables. Received: {len(names)} "
-                    f"variables, {found} instead of {wanted}"
+                    f"variables, {saved} instead of {needed}"
                 )
         for name, value in zip(names, values, strict=True):
             variables[name].assign(value)
@@ -91,7 +93,7 @@ def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
         ) from error
 
 
-def model_variables(model: keras.Model) -> dict[str, keras.Variable]:
+def model_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:
     """Returns weights, dropout seeds and the optimizer's variables by name.
 
     The names are the same in every process.

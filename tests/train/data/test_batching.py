@@ -15,8 +15,10 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data import batching
 from keras_transformer.train.data.batching import (
-    BatchStream,
+    BatchOrder,
+    PairIds,
     evaluation_batches,
+    make_batches,
     training_batches,
 )
 from keras_transformer.train.data.encoding import check_pairs
@@ -44,23 +46,29 @@ def small_pools(monkeypatch):
     monkeypatch.setattr(batching, "_POOL_IDS", 70 * MAX_LENGTH)
 
 
-def make_stream(shards=SHARDS, seed=1, **arguments):
-    return BatchStream(
-        shards, ids.tokenizer(), seed=seed, **{**SIZES, **arguments}
-    )
+def make_order(shards=SHARDS, seed=1, **arguments):
+    return BatchOrder(shards, seed=seed, **SIZES, **arguments)
 
 
-def read_pass(stream, number=0):
+def batches_of(order, start=(0, 0), shards=SHARDS):
+    pairs = PairIds(shards, ids.tokenizer(), MAX_LENGTH)
+    return make_batches(pairs, order, start)
+
+
+def read_pass(order, number=0, **arguments):
     """Returns the batches of a pass as (source, target, labels)."""
-    count = int(stream._count_batches(number).sum())
+    count = int(order.count_batches(number).sum())
     return [
         [rows.numpy().tolist() for rows in (*inputs.values(), labels)]
-        for inputs, labels in stream.dataset.take(count)
+        for inputs, labels in batches_of(order, (number, 0), **arguments).take(
+            count
+        )
     ]
 
 
-def take(stream, count):
-    return [labels.numpy().tolist() for _, labels in stream.dataset.take(count)]
+def take(order, count, *start):
+    batches = batches_of(order, *start).take(count)
+    return [labels.numpy().tolist() for _, labels in batches]
 
 
 def numbers(batches):
@@ -81,7 +89,7 @@ def test_layout_and_budget():
         ids.number_of(source): (source, target) for source, target in PAIRS
     }
     smaller = 0
-    batches = read_pass(make_stream())
+    batches = read_pass(make_order())
     for batch in batches:
         longest = 0
         for source, target, labels in zip(*batch, strict=True):
@@ -113,9 +121,7 @@ def test_sources_may_have_no_end_token(monkeypatch):
         ids.number_of(source): (pad(source), pad([*target, 3]))
         for source, target in PAIRS
     }
-    for sources, _, labels in read_pass(
-        BatchStream(SHARDS, tokenizer, seed=1, **SIZES)
-    ):
+    for sources, _, labels in read_pass(make_order()):
         for source, row in zip(sources, labels, strict=True):
             assert (pad(source), pad(row)) == expected[ids.number_of(source)]
 
@@ -124,28 +130,27 @@ def test_sources_may_have_no_end_token(monkeypatch):
 
 
 def test_every_pass_has_every_pair_once(small_pools):
-    first = numbers(read_pass(make_stream()))
-    second = numbers(read_pass(make_stream(start=(1, 0)), 1))
+    first = numbers(read_pass(make_order()))
+    second = numbers(read_pass(make_order(), 1))
     assert sorted(first) == sorted(second) == list(range(15, 300))
     assert first != second
 
 
 def test_the_seed_alone_determines_the_batches(small_pools):
     """Another order would change the rest of a run that is resumed."""
-    stream = make_stream()
-    expected = take(stream, 50)
+    expected = take(make_order(), 50)
     tf.random.set_seed(1)
-    assert take(make_stream(), 50) == expected
-    assert take(make_stream(seed=2), 50) != expected
+    assert take(make_order(), 50) == expected
+    assert take(make_order(seed=2), 50) != expected
     found = [len(labels[0]) for labels in expected[:12]]
     assert found == [17, 17, 8, 10, 17, 8, 20, 14, 12, 20, 17, 10]
 
 
 def test_the_order_is_global():
     """Each pool is a sample of the whole file, and no pair follows another."""
-    stream = make_stream([ids.shard([ids.pair(n) for n in range(60_000)])])
-    stream._pool_size = 6_000
-    pools = [stream._draw(5, tf.constant(n, tf.int64)) for n in range(10)]
+    order = make_order([ids.shard([ids.pair(n) for n in range(60_000)])])
+    order._pool_size = 6_000
+    pools = [order._draw(5, tf.constant(n, tf.int64)) for n in range(10)]
     places = np.concatenate(pools) / 60_000
     assert np.unique(places).size == 60_000
     # Of independent numbers, the means have a deviation of 0.0037 and the
@@ -161,8 +166,8 @@ def test_the_order_is_global():
 def test_the_order_of_a_small_corpus_is_uniform():
     """Over many passes each pair is as often in each twelfth of a pass."""
     pairs, passes, parts = 1_200, 400, 12
-    stream = make_stream([ids.shard([ids.pair(n) for n in range(pairs)])])
-    draw = tf.function(stream._draw)
+    order = make_order([ids.shard([ids.pair(n) for n in range(pairs)])])
+    draw = tf.function(order._draw)
     found = np.zeros((pairs, parts))
     for number in range(passes):
         drawn = draw(tf.constant(number, tf.int64), tf.constant(0, tf.int64))
@@ -176,8 +181,8 @@ def test_the_order_of_a_small_corpus_is_uniform():
 
 def test_pairs_of_a_batch_are_not_neighbours():
     """Nor sorted: all pairs have one length, so that batches are arbitrary."""
-    stream = make_stream([ids.shard([ids.pair(n) for n in range(900)])])
-    ((batch, *_), *_) = read_pass(stream)
+    shards = [ids.shard([ids.pair(n) for n in range(900)])]
+    ((batch, *_), *_) = read_pass(make_order(shards), shards=shards)
     found = [ids.number_of(row) for row in batch]
     assert found != sorted(found)
     assert max(found) - min(found) > 300
@@ -185,8 +190,8 @@ def test_pairs_of_a_batch_are_not_neighbours():
 
 def test_pools_are_shuffled_differently(small_pools):
     """Five pools of pairs of the same lengths."""
-    pairs = [ids.pair(n, (2 + n % 17, 2)) for n in range(17 * 20)]
-    found = lengths(read_pass(make_stream([ids.shard(pairs)])))
+    shards = [ids.shard([ids.pair(n, (2 + n % 17, 2)) for n in range(17 * 20)])]
+    found = lengths(read_pass(make_order(shards), shards=shards))
     size = len(found) // 5
     pools = [found[i * size : (i + 1) * size] for i in range(5)]
     assert len({tuple(pool) for pool in pools}) == 5
@@ -195,43 +200,44 @@ def test_pools_are_shuffled_differently(small_pools):
 # === Positions ===
 
 
-def test_a_stream_resumes_at_its_position(small_pools):
+def test_batches_resume_at_their_position(small_pools):
     """At the begin and the end of pools and passes, and within them."""
-    stream = make_stream(seed=0)
-    sizes = stream._count_batches(0)
+    order = make_order(seed=0)
+    sizes = order.count_batches(0)
     assert len(sizes) == 5
     size = int(sizes.sum())
-    expected = take(stream, size + 8)
+    expected = take(order, size + 8)
     assert expected[:8] != expected[size:]
-    assert stream.position(0) == (0, 0)
-    assert stream.position(size) == (0, size)
-    assert stream.position(size + 5) == (1, 5)
-    for done in (1, sizes[0] - 1, sizes[0], size, size + 3):
-        start = stream.position(int(done))
-        resumed = make_stream(seed=0, start=start)
-        assert take(resumed, 4) == expected[done : done + 4]
+    start = (0, 0)
+    ends = [order.advance(start, done) for done in (0, size, size + 5)]
+    assert ends == [(0, 0), (0, size), (1, 5)]
+    for done in map(int, (1, sizes[0] - 1, sizes[0], size, size + 3)):
+        position = order.advance(start, done)
+        assert take(order, 4, position) == expected[done : done + 4]
         for more in range(1, 5):
-            assert resumed.position(more) == stream.position(int(done) + more)
+            found = order.advance(position, more)
+            assert found == order.advance(start, done + more)
 
 
 def test_reading_starts_at_the_pool_of_the_position(small_pools):
-    stream = make_stream()
-    ends = np.cumsum(stream._count_batches(0)).tolist()
+    order = make_order()
+    ends = np.cumsum(order.count_batches(0)).tolist()
     for pool, (begin, end) in enumerate(
         zip([0, *ends[:-1]], ends, strict=True)
     ):
-        assert stream._seek(0, begin) == (pool, begin)
-        assert stream._seek(0, end - 1) == (pool, begin)
-    assert stream._seek(0, ends[-1]) == (5, ends[-1])
+        assert order.seek((0, begin)) == (pool, 0)
+        assert order.seek((0, end - 1)) == (pool, end - 1 - begin)
+    assert order.seek((0, ends[-1])) == (5, 0)
+    assert order.seek((2, 0)) == (10, 0)
     # As many batches as there are in each pool when its pairs are cut.
-    assert stream._count_batches(0).tolist() == batches_of_pools(stream)
+    assert order.count_batches(0).tolist() == batches_of_pools(order)
 
 
-def batches_of_pools(stream):
+def batches_of_pools(order):
     """Returns how many batches each pool has, from the longest pairs down."""
     counts = []
     for pool in range(5):
-        drawn = stream._draw(0, tf.constant(pool, tf.int64)).numpy()
+        drawn = order._draw(0, tf.constant(pool, tf.int64)).numpy()
         rest = [max(map(len, PAIRS[place])) + 1 for place in drawn]
         rest.sort(reverse=True)
         counts.append(0)
@@ -243,11 +249,11 @@ def batches_of_pools(stream):
 
 
 def test_a_start_behind_the_end_of_a_pass(small_pools):
-    size = int(make_stream()._count_batches(0).sum())
-    stream = make_stream(start=(0, size + 7))
-    assert take(stream, 3) == take(make_stream(start=(1, 7)), 3)
-    positions = [stream.position(n) for n in range(1, 4)]
-    assert positions == [(1, 8), (1, 9), (1, 10)]
+    order = make_order()
+    size = int(order.count_batches(0).sum())
+    start = (0, size + 7)
+    assert take(order, 3, start) == take(order, 3, (1, 7))
+    assert [order.advance(start, n) for n in (1, 2)] == [(1, 8), (1, 9)]
 
 
 # === Workers ===
@@ -256,20 +262,18 @@ def test_a_start_behind_the_end_of_a_pass(small_pools):
 def test_workers_share_the_pairs(small_pools):
     found = []
     for index in range(3):
-        stream = make_stream(worker_share=(index, 3))
-        own = numbers(read_pass(stream))
-        assert sorted(own) == list(range(15 + index, 300, 3))
-        found += own
-        resumed = make_stream(worker_share=(index, 3), start=(0, 9))
-        assert take(resumed, 3) == take(stream, 12)[9:]
+        order = make_order(worker_share=(index, 3))
+        own = read_pass(order)
+        assert sorted(numbers(own)) == list(range(15 + index, 300, 3))
+        found += numbers(own)
+    assert take(order, 3, (0, 9)) == [labels for _, _, labels in own[9:12]]
     assert sorted(found) == list(range(15, 300))
 
 
 def test_too_few_pairs():
-    assert (
-        len(take(make_stream([ids.shard(PAIRS[:2])], worker_share=(1, 2)), 3))
-        == 3
-    )
+    shards = [ids.shard(PAIRS[:2])]
+    batches = batches_of(make_order(shards, worker_share=(1, 2)), shards=shards)
+    assert len(list(batches.take(3))) == 3
     check_pairs(2, MAX_LENGTH, workers=2)
     with pytest.raises(InputError, match="Received: 2 pairs for 3 workers"):
         check_pairs(2, MAX_LENGTH, workers=3)
@@ -303,7 +307,6 @@ def test_batches_of_texts(tokenizer):
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():
         batches = training_batches(TEXTS, tokenizer, seed=1, **SIZES)
-    assert sorted(decode(batches.take(11), tokenizer)) != sorted(TEXTS)
     size = len(evaluation_batches(TEXTS, tokenizer, **SIZES))
     assert sorted(decode(batches.take(size), tokenizer)) == sorted(TEXTS)
     others = training_batches(as_dataset(TEXTS), tokenizer, seed=1, **SIZES)
@@ -371,13 +374,14 @@ _SCRIPT = """
 import sys
 from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.data.encoding import check_pairs
-from keras_transformer.train.data.batching import BatchStream
+from keras_transformer.train.data.batching import (
+    BatchOrder, PairIds, make_batches
+)
 
 prepared = Prepared.open(sys.argv[1])
-stream = BatchStream(
-    prepared.shards, prepared.tokenizer, batch_tokens=200, max_length=20, seed=1
-)
-iterator = iter(stream.dataset)
+order = BatchOrder(prepared.shards, batch_tokens=200, max_length=20, seed=1)
+pairs = PairIds(prepared.shards, prepared.tokenizer, 20)
+iterator = iter(make_batches(pairs, order))
 next(iterator)
 raise KeyError("an error")
 """

@@ -1,6 +1,4 @@
-"""Opening a corpus by name, its splits, samples and digests, wrong names."""
-
-import collections
+"""Opening a corpus by name, its splits and digests, wrong names."""
 
 import pytest
 from corpora import PAIRS, read, write_lines, write_sides
@@ -36,57 +34,6 @@ def test_embedded_has_two_languages(source, target):
 
 def test_a_string_is_a_name():
     assert len(read(open_corpus("embedded"), "valid")) == 500
-
-
-# === Samples ===
-
-
-@pytest.fixture
-def numbers(tmp_path):
-    """A corpus of 20 numbered pairs."""
-    return open_corpus(
-        write_sides(tmp_path, pairs=[(f"{i}", f"{i}.") for i in range(20)])
-    )
-
-
-def sampled_numbers(corpus, count, seed):
-    pairs = corpus.sample("train", count, seed)
-    assert all(target == f"{source}." for source, target in pairs)
-    return [int(source) for source, _ in pairs]
-
-
-def test_sample_has_different_pairs_in_file_order(numbers):
-    for seed in range(10):
-        sample = sampled_numbers(numbers, 8, seed)
-        assert len(sample) == len(set(sample)) == 8
-        assert sample == sorted(sample)
-
-
-def test_sample_depends_on_the_seed_alone(numbers):
-    sample = [0, 5, 8, 11, 12, 13, 18, 19]
-    assert sampled_numbers(numbers, 8, seed=1) == sample
-    assert sampled_numbers(numbers, 8, seed=2) != sample
-
-
-def test_sample_is_uniform(numbers):
-    """Each of 20 pairs is drawn 100 times of 400 on average."""
-    drawn = collections.Counter()
-    for seed in range(400):
-        drawn.update(sampled_numbers(numbers, 5, seed))
-    assert len(drawn) == 20
-    assert 65 < min(drawn.values()) <= max(drawn.values()) < 140
-
-
-@pytest.mark.parametrize("count, expected", [(0, 0), (20, 20), (21, 20)])
-def test_sample_of_none_or_all(numbers, count, expected):
-    assert sampled_numbers(numbers, count, 1) == list(range(expected))
-
-
-def test_sample_of_a_faulty_file(tmp_path):
-    source, target = write_sides(tmp_path)
-    (tmp_path / "train.de").write_bytes(b"a\nb\nc\nm\xfcde\n")
-    with pytest.raises(InputError, match=r"train\.de, line 4"):
-        open_corpus([source, target]).sample("train", 2, seed=1)
 
 
 # === Digests ===
@@ -156,7 +103,6 @@ def test_a_split_that_does_not_exist(tmp_path):
     for call in (
         corpus.pairs,
         corpus.digest,
-        lambda split: corpus.sample(split, 1, 1),
     ):
         with pytest.raises(InputError, match="splits train, test.*'valid'"):
             call("valid")

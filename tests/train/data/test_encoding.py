@@ -12,7 +12,11 @@ from ids import rows
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.encoding import PairEncoder, Statistics
+from keras_transformer.train.data.encoding import (
+    PairEncoder,
+    Statistics,
+    encode_pairs,
+)
 
 PAIRS = [
     (f"{i} {'dog ' * (i % 9)}", f"{i} {'Hund ' * (i * 5 % 13)}")
@@ -39,13 +43,12 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
     monkeypatch.setattr(encoding, "BATCH", 64)
     pairs = PAIRS[:100] + DROPPED + PAIRS[100:]
     expected = [library.encode(text) for pair in PAIRS for text in pair]
-    for given in (iter(pairs), as_dataset(pairs)):
-        encoder = PairEncoder(tokenizer, 20)
-        (shard,) = encoder.shards(given)
+    for texts in (iter(pairs), as_dataset(pairs)):
+        (shard,), statistics = encode_pairs(texts, tokenizer, 20)
         assert rows([shard]) == expected
         assert shard.ids.dtype == np.uint16
         assert shard.offsets.dtype == np.int32
-        assert encoder.statistics == Statistics(
+        assert statistics == Statistics(
             pairs=len(PAIRS),
             dropped_long=2,
             dropped_empty=3,

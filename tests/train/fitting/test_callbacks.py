@@ -1,19 +1,15 @@
 """The callbacks, most with a clock and a model of the test's own."""
 
-import dataclasses
 import io
 import os
 import signal
 import sys
 import types
 
-import digits
 import numpy as np
 import pytest
 
-from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import trainer
 from keras_transformer.train.fitting import callbacks
 from keras_transformer.train.fitting.callbacks import (
     CheckFinite,
@@ -22,8 +18,6 @@ from keras_transformer.train.fitting.callbacks import (
     Progress,
     StepCounter,
 )
-from keras_transformer.train.resume import Job
-from keras_transformer.train.trainer import train
 
 
 @pytest.fixture
@@ -269,35 +263,3 @@ def test_ctrl_c_that_a_shell_has_switched_off_stays_so(monkeypatch):
         checkpoints.on_train_end()
     finally:
         signal.signal(signal.SIGINT, handler)
-
-
-def test_all_callbacks_end_if_one_of_them_fails(
-    corpus, run, monkeypatch, capsys, ctrl_c
-):
-    handler = signal.getsignal(signal.SIGINT)
-
-    def fail(self, logs=None):
-        raise RuntimeError("of a callback")
-
-    def stop(self, batch, logs=None):
-        assert signal.getsignal(signal.SIGINT) != handler
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(callbacks.Progress, "on_train_end", fail)
-    monkeypatch.setattr(callbacks.CheckFinite, "on_train_batch_end", stop)
-    recipe = digits.recipe(steps=2, scored_sentences=0)
-    with pytest.raises(RuntimeError, match="of a callback"):
-        train(corpus, run.path, "tiny", recipe, architecture=digits.TINY)
-    assert signal.getsignal(signal.SIGINT) == handler
-    assert "resumes after step 1\n" in capsys.readouterr().out
-
-
-def test_outputs_are_scored_with_the_search_of_the_run(corpus, run):
-    search = BeamSearch(6, 1.0, 7, length_penalty="power")
-    own = dataclasses.replace(run, search=search)
-    recipe = digits.recipe(scored_sentences=5)
-    job = Job(corpus, run.path, "tiny", recipe, {}, None)
-    model, counter = run.load_model(), StepCounter(0, 1)
-    score, *_ = trainer._reports(model, job, own, counter, True)
-    greedy = BeamSearch(1, 1.0, 7, length_penalty="power")
-    assert score.translator.search == greedy

@@ -1,17 +1,15 @@
 """Training on a prepared corpus."""
 
 import digits
-import numpy as np
 import pytest
 from digits import TINY
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import resume, trainer
-from keras_transformer.train.data.batching import BatchStream
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.resume import Job, open_run
+from keras_transformer.train.resume import RunOpener
+from keras_transformer.train.settings import choose_settings
 
 
 @pytest.fixture(scope="module")
@@ -23,32 +21,10 @@ def prepared(corpus, tmp_path_factory):
 
 def open_and_close(corpus, output, init_from=None, workers=1, **values):
     recipe = digits.recipe(**values)
-    job = Job(corpus, output, "tiny", recipe, TINY, init_from, workers)
-    with open_run(job) as (run, _):
+    settings = choose_settings(corpus, output, "tiny", recipe, TINY, init_from)
+    settings.check(corpus)
+    with RunOpener(settings, corpus, output, workers).open() as (run, _):
         return run
-
-
-def test_the_batches_of_training_and_their_position(prepared, tmp_path):
-    """Each worker has its part of a batch."""
-    job = Job(
-        *(prepared, tmp_path, "tiny", digits.recipe(), TINY, None),
-        workers=2,
-        index=1,
-    )
-    ours = trainer._training_stream(job, prepared.prepared, [1, 3])
-    expected = BatchStream(
-        prepared.prepared.shards,
-        prepared.prepared.tokenizer,
-        batch_tokens=256,
-        max_length=24,
-        seed=1,
-        worker_share=(1, 2),
-        start=(1, 3),
-    )
-    pairs = zip(ours.dataset.take(4), expected.dataset, strict=False)
-    for (_, labels), (_, theirs) in pairs:
-        np.testing.assert_array_equal(labels, theirs)
-    assert ours.position(3) == (1, 6)
 
 
 def test_a_run_on_texts_has_the_same_ids(prepared, corpus, tmp_path, capsys):
@@ -89,17 +65,12 @@ def prepare_with_vocabulary(size, folder):
 
 def test_the_recipe_must_agree(prepared, tmp_path):
     with pytest.raises(InputError, match="vocab_size=300, max_length=23$"):
-        recipe = digits.recipe(max_length=23)
-        trainer.train(prepared, tmp_path / "run", "tiny", recipe)
+        open_and_close(prepared, tmp_path / "run", max_length=23)
     assert not (tmp_path / "run").exists()
 
 
-def test_the_default_recipe_agrees(prepared, tmp_path, monkeypatch):
-    jobs = []
-    monkeypatch.setattr(trainer, "_check", jobs.append)
-    monkeypatch.setattr(resume, "open_run", lambda job: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        trainer.train(prepared, tmp_path / "run", "tiny")
-    assert jobs[0].recipe == Recipe.from_preset(
+def test_the_default_recipe_agrees(prepared, tmp_path):
+    settings = choose_settings(prepared, tmp_path / "run", "tiny")
+    assert settings.recipe == Recipe.from_preset(
         "tiny", vocab_size=300, max_length=24
     )

@@ -1,0 +1,266 @@
+"""Compiles a model, gives it the state of its run, and fits it."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import optimizers
+from keras_transformer.config import TransformerConfig
+from keras_transformer.inference.translator import Translator
+from keras_transformer.losses import LabelSmoothedCrossEntropy
+from keras_transformer.metrics import TokenNLL
+from keras_transformer.model import Transformer
+from keras_transformer.train import strategy as strategies
+from keras_transformer.train.data import batching
+from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.encoding import check_budget
+from keras_transformer.train.fitting import callbacks, training_state
+from keras_transformer.train.fitting.training_log import CSVLog
+from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.resume import RunOpener, TrainingData
+from keras_transformer.train.settings import TrainingSettings
+from keras_transformer.train.strategy import Worker
+from keras_transformer.train.training_run import TrainingRun
+
+logger = logging.getLogger(__name__)
+
+
+def run_training(
+    settings: TrainingSettings,
+    corpus: Corpus,
+    output: Path,
+    strategy: tf.distribute.Strategy,
+) -> TrainingRun | None:
+    """Does what `train` does, with settings that are checked."""
+    recipe, worker = settings.recipe, strategies.worker(strategy)
+    check_budget(recipe.batch_tokens, recipe.max_length, worker.count)
+    keras.utils.set_random_seed(recipe.seed)
+    if recipe.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    logger.info(f"strategy: {strategies.describe(strategy)}")
+    opener = RunOpener(settings, corpus, output, worker.count)
+    with contextlib.ExitStack() as stack:
+        run = data = None
+        if worker.is_chief:
+            run, data = stack.enter_context(opener.open())
+            parameters = run.config.num_parameters
+            preset = settings.preset or "no preset"
+            logger.info(f"model: {preset}, {parameters:,} parameters")
+        if worker.count > 1:
+            run, data = opener.open_as_chief_did(strategy, worker, run, data)
+        model = compiled_model(run.config, recipe, strategy)
+        step, positions = _restore(model, run, settings.init_from, worker)
+        if step < recipe.steps:
+            position = tuple(positions[worker.index].tolist())
+            Fitting(model, run, recipe, data, worker).fit(step, position)
+        else:
+            logger.info(
+                f"training: all {recipe.steps:,} steps are done: the run is at "
+                f"step {step:,}"
+            )
+    return run if worker.is_chief else None
+
+
+def compiled_model(
+    config: TransformerConfig,
+    recipe: Recipe,
+    strategy: tf.distribute.Strategy,
+) -> Transformer:
+    """Returns a new model with the loss and the optimizer of a recipe."""
+    with strategy.scope():
+        # The training state refers to variables by name.
+        model = Transformer(config, dtype=recipe.dtype, name="transformer")
+        model.compile(
+            optimizers.adam(
+                config.d_model,
+                recipe.warmup_steps,
+                recipe.learning_rate_scale,
+                global_clipnorm=recipe.clip_norm,
+                name="adam",
+            ),
+            LabelSmoothedCrossEntropy(
+                recipe.label_smoothing, pad_id=config.pad_id
+            ),
+            metrics=[TokenNLL(pad_id=config.pad_id)],
+            gradient_accumulation_steps=recipe.gradient_accumulation_steps,
+        )
+    return model
+
+
+def _restore(
+    model: Transformer, run: TrainingRun, init_from: Path | None, worker: Worker
+) -> tuple[int, np.ndarray]:
+    """Gives the model of every worker the state of the chief's run.
+
+    Returns the updates so far, and the next batch of each worker's data.
+    """
+    step, positions = 0, np.zeros((worker.count, 2), np.int64)
+    is_resumed = run.state_path.exists()
+    if worker.is_chief and is_resumed:
+        step, positions = training_state.load_state(run, model)
+        logger.info(f"training: resumed after step {step:,}")
+    elif worker.is_chief and init_from is not None:
+        past = TrainingRun.open(init_from)
+        checkpoint = past.find_checkpoint()
+        # The weights alone: the optimizer starts again, with warm-up.
+        model.set_weights(past.load_model(checkpoint).get_weights())
+        logger.info(f"weights: {checkpoint}")
+    if worker.count > 1:
+        broadcast = functools.partial(
+            strategies.broadcast_from_chief, model.distribute_strategy
+        )
+        step, positions = int(broadcast(np.array(step))), broadcast(positions)
+        for variable in training_state.model_variables(model).values():
+            variable.assign(broadcast(variable.numpy()))
+    if worker.is_chief and not is_resumed:
+        # From now on there is a state to resume from.
+        training_state.save_state(run, model, step, positions)
+    return step, positions
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitting:
+    """Fits a compiled model to the data of its run."""
+
+    model: Transformer  # with the state of the run
+    run: TrainingRun  # which the chief alone writes
+    recipe: Recipe
+    data: TrainingData
+    worker: Worker
+
+    def fit(self, step: int, position: tuple[int, int]) -> None:
+        """Trains after a step, with the batches from a position on."""
+        recipe, strategy = self.recipe, self.model.distribute_strategy
+        order = self._training_order()
+        train = self.data.train
+        pairs = batching.PairIds(
+            train.shards, train.tokenizer, train.max_length
+        )
+        valid = self._validation_batches()
+        counter = callbacks.StepCounter(step, recipe.steps)
+
+        def next_position() -> tuple[int, int]:
+            return order.advance(position, counter.step - step)
+
+        def gather_positions() -> np.ndarray:
+            own = np.array(next_position())
+            return strategies.gather_from_workers(strategy, own)
+
+        log = CSVLog(self.run.log_path, step, self.worker.is_chief)
+        stopping = callbacks.EarlyStopping(recipe.patience, log)
+        checkpoints = callbacks.Checkpoints(
+            self.run if self.worker.is_chief else None,
+            recipe.max_to_keep,
+            counter,
+            gather_positions,
+        )
+        chain = [counter, callbacks.CheckFinite()]
+        if self.worker.is_chief:
+            chain += self._reports(counter, valid is not None)
+        chain += [log, stopping, checkpoints]
+        if valid is not None:
+            valid = strategies.distribute(valid, strategy, among_workers=True)
+        epochs = math.ceil(recipe.steps / recipe.steps_per_epoch)
+        with _ended_callbacks(chain, checkpoints):
+            # Twice if training was stopped in the middle of an epoch.
+            while counter.step < recipe.steps and not stopping.is_exhausted():
+                epoch, done = divmod(counter.step, recipe.steps_per_epoch)
+                batches = batching.make_batches(pairs, order, next_position())
+                self.model.fit(
+                    strategies.distribute(batches, strategy),
+                    validation_data=valid,
+                    steps_per_epoch=recipe.steps_per_epoch - done,
+                    initial_epoch=epoch,
+                    epochs=epoch + 1 if done else epochs,
+                    shuffle=False,  # the batches are shuffled
+                    verbose=0,  # `Progress` prints
+                    callbacks=chain,
+                )
+        if stopping.is_exhausted():
+            logger.info(
+                f"training: no better loss for {recipe.patience} epochs"
+            )
+
+    def _training_order(self) -> batching.BatchOrder:
+        """Returns the order of this worker's batches."""
+        return batching.BatchOrder(
+            self.data.train.shards,
+            self.recipe.batch_tokens // self.worker.count,
+            self.data.train.max_length,
+            self.recipe.seed,
+            (self.worker.index, self.worker.count),
+        )
+
+    def _validation_batches(self) -> tf.data.Dataset | None:
+        """Returns the validation batches; None if there are none."""
+        recipe, data = self.recipe, self.data
+        if not data.valid_texts or not data.valid.statistics.pairs:
+            return None
+        # As much memory as a part of a training batch needs.
+        part = recipe.batch_tokens // recipe.gradient_accumulation_steps
+        batch_tokens = max(part, 2 * recipe.max_length)
+        shards = data.valid.shards
+        order = batching.BatchOrder(shards, batch_tokens, recipe.max_length)
+        pairs = batching.PairIds(
+            shards, data.train.tokenizer, recipe.max_length
+        )
+        return batching.make_batches(pairs, order)
+
+    def _reports(
+        self, counter: callbacks.StepCounter, validates: bool
+    ) -> list[keras.callbacks.Callback]:
+        """Returns what scores, prints and plots, in this order."""
+        recipe, run = self.recipe, self.run
+        chain: list[keras.callbacks.Callback] = []
+        folder = run.path / "tensorboard"
+        if validates and recipe.scored_sentences:
+            greedy = dataclasses.replace(run.default_search, beam_size=1)
+            score = callbacks.ValidationScore(
+                Translator(
+                    self.model, run.tokenizer, greedy, task=self.data.train.task
+                ),
+                self.data.sample_valid(recipe.scored_sentences, recipe.seed),
+                run.recipe["target"],
+                folder / "samples" if recipe.tensorboard else None,
+            )
+            chain.append(score)
+        chain.append(callbacks.Progress(counter, run.task.watched_label))
+        if recipe.tensorboard:
+            chain.append(
+                keras.callbacks.TensorBoard(str(folder), write_graph=False)
+            )
+        return chain
+
+
+@contextlib.contextmanager
+def _ended_callbacks(
+    chain: list[keras.callbacks.Callback], checkpoints: callbacks.Checkpoints
+) -> Iterator[None]:
+    """Ends all callbacks if training is stopped, and says how to resume.
+
+    Keras does not end them, and a bar would stay open.
+    """
+    try:
+        yield
+    except BaseException as error:
+        expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
+        # The stack runs all, the last one first, even if one of them fails.
+        with contextlib.ExitStack() as stack:
+            if isinstance(error, expected):
+                stack.callback(
+                    logger.info,
+                    f"training: stopped at step {checkpoints.counter.step:,}; "
+                    "the same command resumes after step "
+                    f"{checkpoints.saved_step:,}",
+                )
+            for callback in reversed(chain):
+                stack.callback(callback.on_train_end)
+        raise

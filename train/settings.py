@@ -1,0 +1,239 @@
+"""The settings of a training: chosen, checked, and compared with a run's.
+
+Nothing here needs TensorFlow.
+"""
+
+import dataclasses
+import importlib.util
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.config import TransformerConfig
+from keras_transformer.inference.run_folder import RunFolder
+from keras_transformer.presets import PRESETS
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import Vocabulary
+from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.encoding import (
+    check_budget,
+    check_new_vocabulary,
+)
+from keras_transformer.train.fitting.training_state import load_step
+from keras_transformer.train.recipe import Recipe
+
+# What may differ when a run is resumed: its length, what it keeps, and where
+# its data are. Checksums tell whether they are the same data.
+_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard", "data"}
+
+# What differs from the small recipe for an architecture that is no preset's: a
+# model that another system has trained, or that was trained further. With a
+# width of 512 the learning rate rises to 9e-5, and falls.
+_FINE_TUNING = {
+    "steps": 2_000,
+    "steps_per_epoch": 200,
+    "warmup_steps": 100,
+    "learning_rate_scale": 0.02,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings:
+    """What is trained, how, and on which data, as a run records it."""
+
+    preset: str | None  # None: the architecture is of no preset
+    data: str  # name of the corpus
+    source: str | None  # language codes, if they are known
+    target: str | None
+    init_from: Path | None  # whose tokenizer and weights a new run starts with
+    recipe: Recipe
+    config: TransformerConfig  # its ids are not yet those of the tokenizer
+
+    def config_for(
+        self, ids: Vocabulary | TransformerConfig
+    ) -> TransformerConfig:
+        """Returns the architecture with the ids of a tokenizer or of a run."""
+        return dataclasses.replace(
+            self.config,
+            vocab_size=ids.vocab_size,
+            pad_id=ids.pad_id,
+            bos_id=ids.bos_id,
+            eos_id=ids.eos_id,
+        )
+
+    def recorded(self, config: TransformerConfig) -> dict[str, Any]:
+        """Returns the recipe that a run of an architecture records."""
+        values = dataclasses.asdict(self)
+        recipe = values.pop("recipe")
+        del values["config"]
+        if self.init_from is not None:
+            values["init_from"] = str(self.init_from.resolve())
+            recipe["vocab_size"] = config.vocab_size  # that of the tokenizer
+        return values | recipe
+
+    def has_steps_left(self, run: RunFolder) -> bool:
+        """Returns whether a run that is resumed has anything to train.
+
+        Raises:
+            InputError: If it was started with other settings, or its training
+                state is missing or damaged.
+        """
+        free, values = set(_MAY_CHANGE), self.recorded(run.config)
+        # The other run may have been moved, or removed since.
+        if self.init_from and values["init_from"] != run.recipe.get(
+            "init_from"
+        ):
+            past = RunFolder.read(self.init_from)
+            if past.id == run.statistics["init_from"]:
+                free.add("init_from")
+        refuse_differences(
+            f"{run.path} was started with other values. Choose another output, "
+            "use the same values, or remove it first.",
+            {**run.recipe, **run.config.to_dict()},
+            {**self.config_for(run.config).to_dict(), **values},
+            free,
+        )
+        if run.state_path.exists():
+            return load_step(run.state_path) < self.recipe.steps
+        if run.checkpoints():
+            raise InputError(
+                f"{run.path} cannot be resumed without its "
+                f"{run.state_path.name}. Train into another folder, perhaps "
+                "with --init-from this run."
+            )
+        return True
+
+    def check_init_from(self, past: RunFolder, corpus: Corpus) -> None:
+        """Raises InputError unless a new run can start from another one."""
+        check_same_task(past, corpus)
+        past.find_checkpoint()  # refuses a run that has none
+        free = {"dropout", "attention_window"}
+        if self.config.positional_encoding == "sinusoidal":
+            free.add("max_length")
+        refuse_differences(
+            f"{past.path} has another architecture, so that its weights do not "
+            "fit. Choose the same architecture.",
+            past.config.to_dict(),
+            self.config_for(past.config).to_dict(),
+            free,
+        )
+
+    def check(self, corpus: Corpus) -> None:
+        """Raises InputError for what would fail late, whatever the output."""
+        recipe = self.recipe
+        check_train_split(corpus)
+        has_valid = "valid" in corpus.splits
+        if recipe.patience is not None and not has_valid:
+            raise InputError(
+                "patience needs a split valid, whose loss it monitors. "
+                f"Received: patience={recipe.patience}, splits "
+                f"{', '.join(corpus.splits)}"
+            )
+        if corpus.prepared is not None:
+            corpus.prepared.check_recipe(recipe.vocab_size, recipe.max_length)
+        elif self.init_from is None:
+            check_new_vocabulary(recipe.vocab_size)
+        check_budget(recipe.batch_tokens, recipe.max_length)
+        if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
+            raise InputError(
+                "TensorBoard is not installed. Run "
+                'pip install "keras-transformer-nmt[tensorboard]"'
+            )
+        if recipe.scored_sentences and has_valid:
+            task = corpus.task
+            task.check_metrics(corpus.target, [task.watched_metric])
+
+
+def choose_settings(
+    corpus: Corpus,
+    output: Path,
+    preset: str | None = None,
+    recipe: Recipe | Mapping[str, Any] | None = None,
+    architecture: Mapping[str, Any] | None = None,
+    init_from: Path | None = None,
+) -> TrainingSettings:
+    """Returns the settings of a training; for arguments see `train`.
+
+    Without a preset they are those of the run to start from, whose
+    architecture is kept then. If that has no preset either, as an imported
+    model, the recipe is the small one at a low learning rate. A prepared
+    corpus fixes its own values.
+
+    Raises:
+        InputError: If a value is invalid, or `init_from` is no run.
+    """
+    architecture = architecture or {}
+    defaults: dict[str, Any] = {}
+    past = None
+    if preset is None and init_from is not None:
+        # A run that is resumed no longer needs the other run.
+        is_resumed = (output / "config.json").exists()
+        past = RunFolder.read(output if is_resumed else init_from)
+        preset = past.recipe.get("preset")
+        if preset not in PRESETS:
+            preset, defaults = None, dict(_FINE_TUNING)
+        defaults["vocab_size"] = past.config.vocab_size
+        defaults["max_length"] = past.config.max_length
+    elif preset is None:
+        preset = "small"
+    if corpus.prepared is not None:
+        defaults["vocab_size"] = corpus.prepared.tokenizer.vocab_size
+        defaults["max_length"] = corpus.prepared.max_length
+    if not isinstance(recipe, Recipe):
+        values = defaults | dict(recipe or {})
+        recipe = Recipe.from_preset(preset or "small", **values)
+    if past is not None:
+        config = dataclasses.replace(
+            past.config, max_length=recipe.max_length, **architecture
+        )
+    else:
+        config = TransformerConfig.from_preset(
+            preset,
+            vocab_size=recipe.vocab_size,
+            max_length=recipe.max_length,
+            **architecture,
+        )
+    return TrainingSettings(
+        preset=preset,
+        data=corpus.name,
+        source=corpus.source,
+        target=corpus.target,
+        init_from=init_from,
+        recipe=recipe,
+        config=config,
+    )
+
+
+def refuse_differences(
+    message: str,
+    expected: Mapping[str, Any],
+    received: Mapping[str, Any],
+    free: Collection[str] = (),
+) -> None:
+    """Raises InputError if values differ whose names are not `free`."""
+    differences = [
+        f"{name}={received.get(name)!r} instead of {expected.get(name)!r}"
+        for name in {**received, **expected}
+        if received.get(name) != expected.get(name) and name not in free
+    ]
+    if differences:
+        raise InputError(f"{message} Received: {'; '.join(differences)}")
+
+
+def check_train_split(corpus: Corpus) -> None:
+    """Raises InputError if there is nothing to train on."""
+    if "train" not in corpus.splits:
+        raise InputError(
+            f"Training needs a split train. Received: {corpus.name} with "
+            f"{', '.join(corpus.splits)}"
+        )
+
+
+def check_same_task(past: RunFolder, corpus: Corpus) -> None:
+    """Raises InputError if a run is for another task than a corpus."""
+    if past.task.name != corpus.task.name:
+        raise InputError(
+            "A run can only be started with the tokenizer of a run for the "
+            f"same task. Received: {past.path}, which is for {past.task.name}, "
+            f"and {corpus.name}, which is for {corpus.task.name}"
+        )
