@@ -52,15 +52,15 @@ normalizations are of pre-norm.
 
 def page() -> str:
     """Returns the page."""
-    layers, leaves = {}, {}
-    for name, style in STYLES.items():
-        layers[name] = style.layer
-        for leaf in ("kernel", "bias", "gamma", "beta"):
-            leaves.setdefault(leaf, {})[name] = getattr(style, leaf)
+    layers = {system: style["layer"] for system, style in STYLES.items()}
+    leaves = [
+        {"": leaf} | {system: style[leaf] for system, style in STYLES.items()}
+        for leaf in ("kernel", "bias", "gamma", "beta")
+    ]
     return _PAGE.format(
         layers=_table([layers]),
         parts=_table(PARTS),
-        leaves=_table([{"": leaf, **row} for leaf, row in leaves.items()]),
+        leaves=_table(leaves),
         others=_table(OTHERS),
     )
 

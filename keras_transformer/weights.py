@@ -9,7 +9,7 @@ A name is the path of a weight below its model:
 Kernels are `[inputs, outputs]`, embeddings `[V, d_model]`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -32,6 +32,7 @@ def assign(
     model: keras.Model,
     values: Mapping[str, Any],
     shown_names: Mapping[str, str] | None = None,
+    progress: Callable[[int], Any] = lambda count: None,
 ) -> None:
     """Assigns all weights of a model, or none.
 
@@ -40,6 +41,8 @@ def assign(
         values: An array of floats for every name of `named_weights`. Each is
             read twice, and not kept; one that is mapped is read in parts.
         shown_names: What messages call a weight. Default: its name.
+        progress: Called with 1 when a weight is checked, and when it is
+            assigned.
 
     Raises:
         InputError: If weights are missing, unknown, of another shape or no
@@ -50,19 +53,11 @@ def assign(
     problems = [
         f"{shown[name]}: missing" for name in weights if name not in values
     ]
-    for name, value in values.items():
-        if name not in weights:
-            problems.append(f"{shown[name]}: the model has no such weight")
-        elif np.shape(value) != tuple(weights[name].shape):
-            problems.append(
-                f"{shown[name]}: shape {list(np.shape(value))} instead of "
-                f"{list(weights[name].shape)}"
-            )
-        elif value.dtype.name not in _DTYPES:
-            problems.append(f"{shown[name]}: {value.dtype} instead of floats")
-        elif not all(np.isfinite(x).all() for _, x in _parts(values, name)):
-            problems.append(f"{shown[name]}: NaN or infinite values")
-        del value  # before the next one is read
+    for name in values:
+        problem = _find_problem(weights, values, name)
+        if problem:
+            problems.append(f"{shown[name]}: {problem}")
+        progress(1)
     if problems:
         raise InputError(
             "The values must be those of the model's weights. Received:\n"
@@ -70,10 +65,27 @@ def assign(
         )
     for name in values:
         if keras.backend.backend() == "tensorflow":
-            for start, part in _parts(values, name):
-                _assign_rows(weights[name], start, part)
+            for start, rows in _parts(values, name):
+                _assign_rows(weights[name], start, rows)
         else:
             weights[name].assign(values[name])
+        progress(1)
+
+
+def _find_problem(
+    weights: Mapping[str, keras.Variable], values: Mapping[str, Any], name: str
+) -> str | None:
+    if name not in weights:
+        return "the model has no such weight"
+    value, shape = values[name], list(weights[name].shape)
+    if list(np.shape(value)) != shape:
+        return f"shape {list(np.shape(value))} instead of {shape}"
+    if value.dtype.name not in _DTYPES:
+        return f"{value.dtype} instead of floats"
+    del value  # before it is read in parts
+    if not all(np.isfinite(rows).all() for _, rows in _parts(values, name)):
+        return "NaN or infinite values"
+    return None
 
 
 def _parts(
@@ -81,15 +93,15 @@ def _parts(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yields parts of an array in float32, and the first row of each.
 
-    What was read of a mapped array counts as memory until it is unmapped, so
-    it is mapped again for each part.
+    The parts of a mapped array that were read count as memory until it is
+    unmapped, so it is mapped again for each part.
     """
     value = values[name]
-    rows = max(1, _PART * len(value) // (4 * value.size))
-    for start in range(0, len(value), rows):
+    num_rows = max(1, _PART * len(value) // (4 * value.size))
+    for start in range(0, len(value), num_rows):
         if isinstance(value, np.memmap):
             value = values[name]
-        yield start, np.asarray(value[start : start + rows], "float32")
+        yield start, np.asarray(value[start : start + num_rows], "float32")
 
 
 def _assign_rows(variable: keras.Variable, start: int, rows: Any) -> None:

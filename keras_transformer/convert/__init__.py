@@ -1,11 +1,14 @@
 """Models of other systems: one file per format, and one table of names."""
 
-import importlib
 import os
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
+from keras_transformer.convert import (
+    from_hugging_face,
+    from_marian,
+    from_opennmt_tf,
+)
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import quiet_tensorflow_import
@@ -15,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "ForeignModel", "load", "read"]
 
-# Modules of this package. Each has `read`, and `MARKS`: names of files, one of
-# which every folder of the format has.
+# A module has `read`, and `FILES`: patterns of names of files, one of which
+# every folder of the format has.
 FORMATS = {
-    "huggingface": "from_hugging_face",
-    "marian": "from_marian",
-    "opennmt-tf": "from_opennmt_tf",
+    "huggingface": from_hugging_face,
+    "marian": from_marian,
+    "opennmt-tf": from_opennmt_tf,
 }
 
 
@@ -34,8 +37,8 @@ def load(
 
     Args:
         folder: The folder of the model.
-        format: A key of `FORMATS`. Default: recognised by the files.
-        target_language: As in `read`, such as `fra`.
+        format: As in `read`.
+        target_language: As in `read`.
         dtype: Of weights and computation, as in `Run.load_model`.
 
     Raises:
@@ -44,9 +47,9 @@ def load(
     with quiet_tensorflow_import():
         from keras_transformer.inference.translator import Translator
 
-    found = read(folder, format, target_language)
-    model = found.load_model(dtype)
-    return Translator(model, found.vocabulary, found.search)
+    foreign = read(folder, format, target_language)
+    model = foreign.load_model(dtype)
+    return Translator(model, foreign.vocabulary, foreign.search)
 
 
 def read(
@@ -72,27 +75,27 @@ def read(
         raise InputError(
             f"A model must be a folder that exists. Received: {folder}"
         )
-    return _module(folder, format).read(folder, target_language)
-
-
-def _module(folder: Path, format: str | None) -> ModuleType:
-    if format is not None and format not in FORMATS:
+    format = format or _recognize(folder)
+    if format not in FORMATS:
         raise InputError(
             f"format must be one of {', '.join(FORMATS)}. Received: {format}"
         )
-    modules = {
-        name: importlib.import_module(f"{__name__}.{module}")
-        for name, module in FORMATS.items()
-        if format in (None, name)
-    }
-    for module in modules.values():
-        if format or any(any(folder.glob(mark)) for mark in module.MARKS):
-            return module
-    marks = (
-        f"{name}: {' or '.join(module.MARKS)}"
-        for name, module in modules.items()
+    foreign = FORMATS[format].read(folder)
+    if target_language is not None:
+        foreign = foreign.translating_to(target_language)
+    return foreign
+
+
+def _recognize(folder: Path) -> str:
+    """Returns the format of a model, by its files."""
+    for format, module in FORMATS.items():
+        if any(any(folder.glob(pattern)) for pattern in module.FILES):
+            return format
+    files = "; ".join(
+        f"{format}: {' or '.join(module.FILES)}"
+        for format, module in FORMATS.items()
     )
     raise InputError(
-        f"{folder} must have the files of a known format "
-        f"({'; '.join(marks)}). Received: none of them"
+        f"{folder} must have the files of a known format ({files}). "
+        "Received: none of them"
     )

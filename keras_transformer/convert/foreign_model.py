@@ -1,33 +1,30 @@
 """A model of another system, and how its weights become ours."""
 
 import dataclasses
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+import functools
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.convert.tensor_files import LazyTensors
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.startup import quiet_tensorflow_import
-from keras_transformer.text import Vocabulary
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
-# What is added to the logit of what a model never writes. With logits from -20
-# to 20 its probability stays below e^-60, and -100 is exact in every dtype. A
-# loss with label smoothing e grows by 100 e / (V - 1) per such token; -1e4
-# would make that a hundred times as much.
+# What is added to the logit of a token that a model never writes. With logits
+# from -20 to 20 its probability stays below e^-60, and -100 is exact in every
+# dtype. A loss with label smoothing e grows by 100 e / (V - 1) per such token;
+# -1e4 would make that a hundred times as much.
 NEVER = -1e2
-# Fields of a configuration that say nothing of the kind of model.
+# Fields of a configuration that do not tell families of models apart.
 _NOT_DIFFERENCES = {
     *("vocab_size", "source_vocab_size", "pad_id", "bos_id", "eos_id"),
     *("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v"),
@@ -36,12 +33,12 @@ _NOT_DIFFERENCES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ForeignModel:
     """A model of another system, whose weights are read when they are needed.
 
     Args:
-        system: What the folder is, in words.
+        system: The system that it is from, in words.
         config: The architecture.
         vocabulary: Its texts and ids.
         search: The search that its files ask for.
@@ -52,15 +49,14 @@ class ForeignModel:
         convert: Returns a weight in our layout, given our name and the weight
             as it is there. Default: as it is.
         unused: Names of tensors that are no weights.
-        notes: What its files say and nothing here does, such as a setting of
-            another search.
+        notes: Settings in its files that nothing here follows.
     """
 
     system: str
     config: TransformerConfig
-    vocabulary: Vocabulary
+    vocabulary: LookupVocabulary
     search: BeamSearch
-    languages: tuple[str | None, str | None]
+    languages: tuple[str | None, str | None] = (None, None)
     file: Path
     tensors: Mapping[str, Any]
     names: Mapping[str, str]
@@ -68,21 +64,46 @@ class ForeignModel:
     unused: Collection[str] = ()
     notes: Sequence[str] = ()
 
+    def translating_to(self, language: str) -> "ForeignModel":
+        """Returns this model with the language of sources without a token.
+
+        Args:
+            language: Such as `fra` or `>>fra<<`.
+
+        Raises:
+            InputError: If the model cannot translate to it.
+        """
+        with name_file(self.file.parent):
+            vocabulary = self.vocabulary.translating_to(language)
+        languages = self.languages[0], language.strip("<>")
+        return dataclasses.replace(
+            self, vocabulary=vocabulary, languages=languages
+        )
+
     def load_model(self, dtype: str | None = None) -> "Transformer":
         """Returns the model with its weights, one of which is read at a time.
+
+        Args:
+            dtype: As in `Transformer`.
 
         Raises:
             InputError: If tensors are missing, left over or of another shape;
                 the message lists all of them.
         """
-        # What is refused before needs no TensorFlow.
+        # Models that are refused before need no TensorFlow.
         with quiet_tensorflow_import():
+            from tqdm import tqdm
+
             from keras_transformer.model import Transformer
             from keras_transformer.weights import assign
 
         model = Transformer(self.config, dtype=dtype)
+        values = self._converted_tensors()
         try:
-            assign(model, _ConvertedTensors(self), self.names)
+            with tqdm(
+                desc="Weights", total=2 * len(values), disable=None
+            ) as progress_bar:
+                assign(model, values, self.names, progress_bar.update)
         except InputError as error:
             raise InputError(
                 f"{self.file} must have the weights of the configuration "
@@ -90,6 +111,23 @@ class ForeignModel:
                 f"{error}"
             ) from error
         return model
+
+    def _converted_tensors(self) -> LazyTensors:
+        """Returns the weights by our names, and the rest by their own."""
+        tensors = self.tensors
+        known = {*self.names.values(), *self.unused}
+        readers = {
+            name: functools.partial(self._converted, name)
+            for name, stored_name in self.names.items()
+            if stored_name in tensors
+        }
+        for name in tensors:
+            if name not in known:
+                readers[name] = functools.partial(tensors.__getitem__, name)
+        return LazyTensors(readers)
+
+    def _converted(self, name: str) -> np.ndarray:
+        return self.convert(name, self.tensors[self.names[name]])
 
     def differences(self) -> dict[str, Any]:
         """Returns the values of the configuration that differ from the paper's.
@@ -104,26 +142,54 @@ class ForeignModel:
         }
 
 
-class _ConvertedTensors(Mapping):
-    """The weights by our names, and what is left over by its own name."""
+def imported_config(
+    settings: str | os.PathLike,
+    file: Path,
+    vocabulary: LookupVocabulary,
+    **values: Any,
+) -> TransformerConfig:
+    """Returns the architecture of a model.
 
-    def __init__(self, model: ForeignModel) -> None:
-        self._model = model
-        used = {*model.names.values(), *model.unused}
-        self._keys = [
-            name
-            for name, theirs in model.names.items()
-            if theirs in model.tensors
-        ] + [name for name in model.tensors if name not in used]
+    Args:
+        settings: What messages call the file that has the values.
+        file: The file of the weights, or what its files begin with.
+        vocabulary: The vocabulary, which has the sizes and the special ids.
+        **values: The other fields. Sizes of the decoder may be equal to those
+            of the encoder.
 
-    def __getitem__(self, name: str) -> Any:
-        model = self._model
-        if name not in model.names:
-            return model.tensors[name]
-        return model.convert(name, model.tensors[model.names[name]])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
+    Raises:
+        InputError: If a value is invalid, or the file is too small for so many
+            weights.
+    """
+    sizes = dict(
+        vocab_size=vocabulary.vocab_size,
+        source_vocab_size=vocabulary.source.vocab_size,
+    )
+    values |= sizes
+    for name, default in (
+        ("source_vocab_size", "vocab_size"),
+        ("decoder_layers", "num_layers"),
+        ("decoder_d_ff", "d_ff"),
+        ("decoder_heads", "num_heads"),
+    ):
+        if values.get(name) == values[default]:
+            values[name] = None
+    with name_file(settings):
+        config = TransformerConfig(
+            pad_id=vocabulary.pad_id,
+            bos_id=vocabulary.bos_id,
+            eos_id=vocabulary.eos_id,
+            **values,
+        )
+    num_bytes = sum(
+        path.stat().st_size
+        for path in file.parent.iterdir()
+        if path.name.startswith(file.name) and path.is_file()
+    )
+    # A weight has two bytes or more, but a row of padding may be added here.
+    if config.num_parameters > num_bytes:
+        raise InputError(
+            f"{file} must have the weights of the model that {settings} "
+            f"describes. Received: only {num_bytes:,} bytes. Download it again."
+        )
+    return config

@@ -7,45 +7,61 @@ tokenizer_config.json or special_tokens_map.json. No id and no size has a
 default here: those of transformers are not those of the published models.
 """
 
+import functools
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert.foreign_model import NEVER, ForeignModel
-from keras_transformer.convert.hugging_face_settings import (
-    CONFIG,
-    GENERATION,
-    TOKENIZER,
-    Settings,
+from keras_transformer.convert.foreign_model import (
+    NEVER,
+    ForeignModel,
+    imported_config,
 )
-from keras_transformer.convert.tensor_files import (
-    checked,
-    inside,
-    read_object,
-    read_tensors,
+from keras_transformer.convert.settings_file import (
+    SettingsFile,
+    read_json,
+    resolve_in_folder,
 )
-from keras_transformer.convert.weight_table import weight_names
+from keras_transformer.convert.tensor_files import read_tensors
+from keras_transformer.convert.weight_table import (
+    TIED_EMBEDDINGS,
+    weight_names,
+)
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.text.lookup_vocabulary import (
     LookupVocabulary,
     SpecialTokens,
+    check_ids,
 )
 
-MARKS = (CONFIG,)
+FILES = ("config.json",)
 
+CONFIG, GENERATION = "config.json", "generation_config.json"
+TOKENIZER = "tokenizer_config.json"
+
+# What configurations of 2020 may say, and the only value that transformers
+# still computes.
+_FIXED = {
+    "add_final_layer_norm": False,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "static_position_embeddings": True,
+}
 _ACTIVATIONS = {
     "relu": "relu",
     "swish": "swish",
     "silu": "swish",
     "gelu": "gelu",
 }
-# How a search may differ from ours, and what changes nothing.
-_DEFAULTS = {
+# Settings of the search in transformers that nothing here follows, with the
+# values that change nothing.
+_SEARCH_DEFAULTS = {
     "do_sample": False,
     "diversity_penalty": 0,
     "early_stopping": False,
@@ -65,8 +81,8 @@ _DEFAULTS = {
     "top_p": 1,
     "typical_p": 1,
 }
-# Fields that are read, or say nothing of translations.
-_UNDERSTOOD = re.compile(
+# Fields that are read, or do not change translations.
+_KNOWN = re.compile(
     "(bad_words_ids|(pad|bos|eos|decoder_start)_token_id|length_penalty"
     "|max_length|max_new_tokens|num_beams|renormalize_logits|use_cache"
     "|transformers_version|.*assistant.*|.*_lookbehind|disable_compile)$"
@@ -83,97 +99,128 @@ _SHARED, _SOURCE, _TARGET, _OUTPUT = (
 _POSITIONS = [
     f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")
 ]
-# Names that one matrix may have, by `tied_embeddings`.
-_ALIASES = {
-    "all": [(_SHARED, _SOURCE, _TARGET, _OUTPUT)],
-    "inputs": [(_SHARED, _SOURCE, _TARGET), (_OUTPUT,)],
-    "target": [(_SOURCE,), (_TARGET, _OUTPUT)],
-    "none": [(_SOURCE,), (_TARGET,), (_OUTPUT,)],
+# The names that each of our matrices may have, by `tied_embeddings`.
+_EMBEDDINGS = {
+    "all": {"embedding": (_SHARED, _SOURCE, _TARGET, _OUTPUT)},
+    "inputs": {
+        "embedding": (_SHARED, _SOURCE, _TARGET),
+        "output_embedding": (_OUTPUT,),
+    },
+    "target": {"embedding": (_SOURCE,), "target_embedding": (_TARGET, _OUTPUT)},
+    "none": {
+        "embedding": (_SOURCE,),
+        "target_embedding": (_TARGET,),
+        "output_embedding": (_OUTPUT,),
+    },
 }
 
 
-def read(folder: Path, target_language: str | None) -> ForeignModel:
+class _Settings(NamedTuple):
+    """The JSON files of a folder."""
+
+    config: SettingsFile
+    search: SettingsFile  # config.json if there is no generation_config.json
+    tokenizer: SettingsFile
+    added_tokens: dict[str, Any]
+
+
+def read(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
-    settings = Settings(folder)
-    vocabulary, languages = _read_vocabulary(settings, target_language)
-    config = _architecture(settings, vocabulary)
-    search, never, notes = _read_search(settings, config)
+    settings = _read_settings(folder)
+    vocabulary = _read_vocabulary(folder, settings)
     file = _find_weights(folder)
     tensors = read_tensors(file)
-    names, aliases = _find_names(config, tensors, file)
+    config = _read_config(settings.config, vocabulary, file)
+    search, never, notes = _read_search(settings, config)
+    names, duplicates = _find_names(config, tensors, file)
     return ForeignModel(
         system="Marian, in Hugging Face's files",
         config=config,
         vocabulary=vocabulary,
         search=search,
-        languages=languages,
+        languages=(
+            settings.tokenizer.get("source_lang", str, None),
+            settings.tokenizer.get("target_lang", str, None),
+        ),
         file=file,
         tensors=tensors,
         names=names,
-        convert=_converter(never),
-        unused=[*aliases, *_POSITIONS],
+        convert=functools.partial(_convert, never),
+        unused=[*duplicates, *_POSITIONS],
         notes=notes,
     )
 
 
-def _architecture(
-    settings: Settings, vocabulary: LookupVocabulary
+def _read_settings(folder: Path) -> _Settings:
+    config = _read_fields(folder, CONFIG)
+    if config.values.get("model_type") != "marian":
+        config.refuse("model_type", "'marian', as its translation models have")
+    config.check("architectures", ["MarianMTModel"])
+    for field, value in _FIXED.items():
+        config.check(field, value)
+    generation = _read_fields(folder, GENERATION)
+    return _Settings(
+        config,
+        generation if os.path.lexists(folder / GENERATION) else config,
+        _read_fields(folder, "special_tokens_map.json", TOKENIZER),
+        _read_optional(folder, "added_tokens.json"),
+    )
+
+
+def _read_fields(folder: Path, *names: str) -> SettingsFile:
+    """Returns the fields of files, without those that are null.
+
+    If several files have a field, the last one counts.
+    """
+    values = {}
+    for name in names:
+        values |= _read_optional(folder, name)
+    return SettingsFile(folder / names[-1], values).without_nulls()
+
+
+def _read_optional(folder: Path, name: str) -> dict[str, Any]:
+    # A link to nothing exists, too, and is refused.
+    exists = name == CONFIG or os.path.lexists(folder / name)
+    return read_json(folder, name) if exists else {}
+
+
+def _read_config(
+    config: SettingsFile, vocabulary: LookupVocabulary, file: Path
 ) -> TransformerConfig:
-    get = settings.get
-    function = get("activation_function", str)
-    if function not in _ACTIVATIONS:
-        expected = f"one of {', '.join(_ACTIVATIONS)}"
-        settings.refuse("activation_function", expected)
-    shares = get("share_encoder_decoder_embeddings", bool, True)
-    ties = get("tie_word_embeddings", bool, True)
-    tied = {
-        (True, True): "all",
-        (True, False): "inputs",
-        (False, True): "target",
-        (False, False): "none",
-    }[shares, ties]
-    source_size = size = get("vocab_size", int)
-    if not shares:
-        size = get("decoder_vocab_size", int, size)
-    for name, side, rows in (
-        ("vocab_size", vocabulary.source, source_size),
-        ("decoder_vocab_size", vocabulary, size),
-    ):
-        if side.vocab_size != rows:
-            raise InputError(
-                f"The vocabulary in {settings.folder} must have a piece for "
-                "each row of the embedding, which config.json says. Received: "
-                f"{side.vocab_size:,} pieces, {name}={rows:,}"
-            )
-
-    def of_decoder(name: str) -> int | None:
-        """The decoder's value, unless it is the encoder's."""
-        value = get(f"decoder_{name}", int)
-        return None if value == get(f"encoder_{name}", int) else value
-
-    return checked(
-        settings.folder / CONFIG,
-        TransformerConfig,
-        vocab_size=size,
-        source_vocab_size=None if source_size == size else source_size,
-        num_layers=get("encoder_layers", int),
-        decoder_layers=of_decoder("layers"),
-        d_model=get("d_model", int),
-        d_ff=get("encoder_ffn_dim", int),
-        decoder_d_ff=of_decoder("ffn_dim"),
-        num_heads=get("encoder_attention_heads", int),
-        decoder_heads=of_decoder("attention_heads"),
-        dropout=get("dropout", float),
-        max_length=get("max_position_embeddings", int),
-        pad_id=vocabulary.pad_id,
-        bos_id=vocabulary.bos_id,
-        eos_id=vocabulary.eos_id,
-        activation=_ACTIVATIONS[function],
+    activation = config.get("activation_function", str)
+    config.check("activation_function", *_ACTIVATIONS)
+    is_shared = config.get("share_encoder_decoder_embeddings", bool, True)
+    is_tied = config.get("tie_word_embeddings", bool, True)
+    source_size = size = config.get("vocab_size", int)
+    if not is_shared:
+        size = config.get("decoder_vocab_size", int, size)
+    pieces = vocabulary.source.vocab_size, vocabulary.vocab_size
+    if pieces != (source_size, size):
+        raise InputError(
+            f"The vocabularies in {file.parent} must have a piece for each row "
+            f"of the embeddings, as {CONFIG} says. Received: {pieces[0]:,} and "
+            f"{pieces[1]:,} pieces, vocab_size={source_size}, "
+            f"decoder_vocab_size={size}"
+        )
+    return imported_config(
+        config.name,
+        file,
+        vocabulary,
+        num_layers=config.get("encoder_layers", int),
+        decoder_layers=config.get("decoder_layers", int),
+        d_model=config.get("d_model", int),
+        d_ff=config.get("encoder_ffn_dim", int),
+        decoder_d_ff=config.get("decoder_ffn_dim", int),
+        num_heads=config.get("encoder_attention_heads", int),
+        decoder_heads=config.get("decoder_attention_heads", int),
+        dropout=config.get("dropout", float),
+        max_length=config.get("max_position_embeddings", int),
+        activation=_ACTIVATIONS[activation],
         layer_norm_epsilon=1e-5,
         attention_bias=True,
         output_bias=True,
-        tied_embeddings=tied,
-        embedding_scale=None if get("scale_embedding", bool) else 1.0,
+        tied_embeddings=TIED_EMBEDDINGS[is_shared, is_tied],
+        embedding_scale=None if config.get("scale_embedding", bool) else 1.0,
         position_layout="halves",
     )
 
@@ -181,100 +228,77 @@ def _architecture(
 # === Vocabulary ===
 
 
-def _read_vocabulary(
-    settings: Settings, target_language: str | None
-) -> tuple[LookupVocabulary, tuple[str | None, str | None]]:
-    folder = settings.folder
+def _read_vocabulary(folder: Path, settings: _Settings) -> LookupVocabulary:
     target_table = table = _read_table(folder, "vocab.json")
-    _add_tokens(settings, table)
-    if settings.get("separate_vocabs", bool, False, TOKENIZER):
+    _add_tokens(folder, settings, table)
+    if settings.tokenizer.get("separate_vocabs", bool, False):
         target_table = _read_table(folder, "target_vocab.json")
-    special = _special_tokens(settings, table)
-    source = inside(folder, "source.spm").read_bytes(), table
-    target = inside(folder, "target.spm").read_bytes(), target_table
-    try:
-        first = LookupVocabulary(*source, special=special)
-        vocabulary = LookupVocabulary(*target, first, special)
-        if target_language is not None:
-            vocabulary = vocabulary.translating_to(target_language)
-    except InputError as error:
-        raise InputError(
-            f"The tokenizer in {folder} cannot be used. {error}"
-        ) from error
-    source_lang, target_lang = (
-        settings.get(f"{side}_lang", str, None, TOKENIZER)
-        for side in ("source", "target")
-    )
-    if target_language is not None:
-        target_lang = target_language.strip("<>")
-    return vocabulary, (source_lang, target_lang)
-
-
-def _add_tokens(settings: Settings, table: dict[str, int]) -> None:
-    """Adds the pieces that were added later, beyond the table."""
-    name = "added_tokens_decoder"
-    added = {
-        (int(i) if i.isdecimal() else i): _text(token)
-        for i, token in settings.get(name, dict, {}, TOKENIZER).items()
-    }
-    if any(type(x) is not int for x in added) or not all(
-        isinstance(piece, str) for piece in added.values()
-    ):
-        settings.refuse(name, "tokens with text by ids", TOKENIZER)
-    for piece, i in settings.added.items():
-        if type(i) is not int:
-            raise InputError(
-                f"{settings.folder / 'added_tokens.json'} must have ids by "
-                f"token. Received: {piece}={i!r}"
-            )
-        added.setdefault(i, piece)
-    for i in sorted(added):
-        if i >= len(table):
-            table.setdefault(added[i], i)
+    special = _special_tokens(folder, settings, table)
+    source_model = resolve_in_folder(folder, "source.spm").read_bytes()
+    target_model = resolve_in_folder(folder, "target.spm").read_bytes()
+    with name_file(f"The tokenizer in {folder}"):
+        source = LookupVocabulary(source_model, table, special=special)
+        return LookupVocabulary(target_model, target_table, source, special)
 
 
 def _read_table(folder: Path, name: str) -> dict[str, int]:
-    table = read_object(folder, name)
-    ids = list(table.values())
-    if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
-        raise InputError(
-            f"{folder / name} must have the ids from 0 on, each once. "
-            f"Received: {len(ids):,} pieces with other ids"
-        )
+    table = read_json(folder, name)
+    check_ids(table, folder / name)
     return table
 
 
+def _add_tokens(
+    folder: Path, settings: _Settings, table: dict[str, int]
+) -> None:
+    """Adds the pieces that were added later, beyond the table."""
+    tokens = {}
+    decoder = settings.tokenizer.get("added_tokens_decoder", dict, {})
+    for number, token in decoder.items():
+        if not (number.isdecimal() and isinstance(_text(token), str)):
+            expected = "tokens with text by ids"
+            settings.tokenizer.refuse("added_tokens_decoder", expected)
+        tokens[int(number)] = _text(token)
+    for piece, i in settings.added_tokens.items():
+        if type(i) is not int:
+            raise InputError(
+                f"{folder / 'added_tokens.json'} must have ids by token. "
+                f"Received: {piece}={i!r}"
+            )
+        tokens.setdefault(i, piece)
+    for i in sorted(tokens):
+        if i >= len(table):
+            table.setdefault(tokens[i], i)
+
+
 def _special_tokens(
-    settings: Settings, table: Mapping[str, int]
+    folder: Path, settings: _Settings, table: Mapping[str, int]
 ) -> SpecialTokens:
     """Returns the pieces of the ids in config.json, compared with names."""
     pieces = {i: piece for piece, i in table.items()}
-    found = {}
-    for role in ("pad", "eos", "decoder_start"):
-        name = f"{role}_token_id"
-        i = settings.get(name, int)
+    special = {}
+    for role in ("pad_token", "eos_token", "decoder_start_token"):
+        field = f"{role}_id"
+        i = settings.config.get(field, int)
         if i not in pieces:
-            settings.refuse(name, "an id of vocab.json")
-        if settings.generation.get(name) not in (None, i):
-            settings.refuse(name, f"{i}, as in {CONFIG}", GENERATION)
-        found[f"{role}_token"] = pieces[i]
-        said = _text(settings.tokenizer.get(f"{role}_token"))
-        if said not in (None, pieces[i]):
+            settings.config.refuse(field, "an id of vocab.json")
+        settings.search.check(field, i)
+        special[role] = pieces[i]
+        text = _text(settings.tokenizer.values.get(role))
+        if text not in (None, pieces[i]):
             raise InputError(
-                f"{settings.folder} must have the same special tokens in all "
-                f"files. Received: {role}_token={said!r} of the tokenizer, "
-                f"{name}={i} in config.json, which is {pieces[i]!r} in "
-                "vocab.json"
+                f"{folder} must have the same special tokens in all files. "
+                f"Received: {role}={text!r} of the tokenizer, {field}={i} in "
+                f"config.json, which is {pieces[i]!r} in vocab.json"
             )
-    unknown = _text(settings.tokenizer.get("unk_token")) or "<unk>"
+    unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
     if not isinstance(unknown, str):
-        settings.refuse("unk_token", "a text", TOKENIZER)
+        settings.tokenizer.refuse("unk_token", "a text")
     return SpecialTokens(
-        **found, unk_token=unknown, source_eos_token=found["eos_token"]
+        **special, unk_token=unknown, source_eos_token=special["eos_token"]
     )
 
 
-def _text(token: Any) -> str | None:
+def _text(token: Any) -> Any:
     """A token may be an object with its text and how to find it."""
     return token.get("content") if isinstance(token, dict) else token
 
@@ -283,96 +307,84 @@ def _text(token: Any) -> str | None:
 
 
 def _read_search(
-    settings: Settings, config: TransformerConfig
+    settings: _Settings, config: TransformerConfig
 ) -> tuple[BeamSearch, list[int], list[str]]:
     """Returns the search, ids that are never written, and what is ignored."""
-    file = settings.search_file
-
-    def get(name: str, kind: type, default: Any) -> Any:
-        return settings.get(name, kind, default, file)
-
+    fields = settings.search
     never, notes = [config.pad_id], []
-    for ids in get("bad_words_ids", list, []):
+    for ids in fields.get("bad_words_ids", list, []):
         if not isinstance(ids, list) or not all(
             type(i) is int and 0 <= i < config.vocab_size for i in ids
         ):
-            settings.refuse("bad_words_ids", "lists of ids in a list", file)
+            fields.refuse("bad_words_ids", "lists of ids in a list")
         if len(ids) == 1:
             never += ids
         else:
             notes.append(f"bad_words_ids={ids}")
-    defaults = _DEFAULTS | {"forced_eos_token_id": config.eos_id}
-    values = settings.config if file == CONFIG else settings.generation
-    for name, value in values.items():
-        if name not in defaults:
-            # Of a field that nobody knows, false and 0 are no request.
-            is_noted = file == GENERATION and bool(value)
-            is_noted = is_noted and not _UNDERSTOOD.match(name)
+    defaults = _SEARCH_DEFAULTS | {"forced_eos_token_id": config.eos_id}
+    for field, value in fields.values.items():
+        if field in defaults:
+            is_followed = value in ([], defaults[field])
         else:
-            is_noted = value not in (None, [], defaults[name])
-        if is_noted:
-            notes.append(f"{name}={value}")
-    # Of transformers the first input counts, too.
-    longest = get("max_length", int, config.max_length) - 1
-    search = checked(
-        settings.folder / file,
-        BeamSearch,
-        beam_size=get("num_beams", int, 1),
-        alpha=get("length_penalty", float, 1.0),
+            # False and 0 ask for nothing, whatever the field is.
+            is_followed = not value or _KNOWN.match(field)
+            is_followed = is_followed or fields is settings.config
+        if not is_followed:
+            notes.append(f"{field}={value}")
+    # transformers counts the start token.
+    max_length = fields.get("max_length", int, config.max_length) - 1
+    values = dict(
+        beam_size=fields.get("num_beams", int, 1),
+        alpha=fields.get("length_penalty", float, 1.0),
         length_penalty="power",
-        extra_length=get("max_new_tokens", int, longest),
+        extra_length=fields.get("max_new_tokens", int, max_length),
         length_factor=0.0,
     )
-    return search, never, notes
+    with name_file(fields.name):
+        return BeamSearch(**values), never, notes
 
 
 # === Weights ===
 
 
 def _find_weights(folder: Path) -> Path:
-    there = {path.name for path in folder.iterdir()}
+    files = {path.name for path in folder.iterdir()}
     for name in _WEIGHTS:
-        if name in there:
-            return inside(folder, name)
-    parts = there.intersection(f"{name}.index.json" for name in _WEIGHTS)
-    raise InputError(
-        f"{folder} must have {' or '.join(_WEIGHTS)}. Received: "
-        + ("weights in several files" if parts else "none")
-        + ". Save them in one, with transformers: "
-        "model.save_pretrained(folder, max_shard_size='100GB')" * bool(parts)
-    )
+        if name in files:
+            return resolve_in_folder(folder, name)
+    expected = f"{folder} must have {' or '.join(_WEIGHTS)}. Received: "
+    if files.intersection(f"{name}.index.json" for name in _WEIGHTS):
+        raise InputError(
+            f"{expected}weights in several files. Save them in one, with "
+            "transformers: "
+            "model.save_pretrained(folder, max_shard_size='100GB')"
+        )
+    raise InputError(f"{expected}none")
 
 
 def _find_names(
     config: TransformerConfig, tensors: Mapping[str, np.ndarray], file: Path
 ) -> tuple[dict[str, str], list[str]]:
     """Returns the names of weights by ours, and further names of the same."""
-    names, aliases = weight_names(config, "hugging_face"), []
-    for group in _ALIASES[config.tied_embeddings]:
-        found = [name for name in group if name in tensors]
-        for other in found[1:]:
-            if not np.array_equal(tensors[found[0]], tensors[other]):
+    names, duplicates = weight_names(config, "hugging_face"), []
+    for matrix, aliases in _EMBEDDINGS[config.tied_embeddings].items():
+        first, *others = [x for x in aliases if x in tensors] or aliases[:1]
+        for name in others:
+            if not np.array_equal(tensors[first], tensors[name]):
                 raise InputError(
                     f"{file} must have the same values where config.json says "
                     "that embeddings are one matrix. Received: different "
-                    f"{found[0]} and {other}"
+                    f"{first} and {name}"
                 )
-        aliases += found[1:]
-        if found:
-            (ours,) = (name for name in names if names[name] in group)
-            names[ours] = found[0]
-    return names, aliases
+        names[f"{matrix}/embeddings"] = first
+        duplicates += others
+    return names, duplicates
 
 
-def _converter(
-    never: Collection[int],
-) -> Callable[[str, np.ndarray], np.ndarray]:
-    def convert(name: str, value: np.ndarray) -> np.ndarray:
-        if name.endswith("kernel"):
-            return value.T
-        if name.endswith("embedding/bias"):  # [1, V]
-            value = value.reshape(-1).copy()
-            value[[i for i in never if i < len(value)]] = NEVER
-        return value
-
-    return convert
+def _convert(never: Sequence[int], name: str, value: np.ndarray) -> np.ndarray:
+    if name.endswith("kernel"):
+        return value.T
+    if name.endswith("embedding/bias"):  # [1, V]
+        value = value.reshape(-1).copy()
+        value[[i for i in never if i < len(value)]] = NEVER
+    return value

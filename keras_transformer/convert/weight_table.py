@@ -1,12 +1,11 @@
 """What the weights of a model are called here, in the paper and elsewhere.
 
 One table for all converters: a row is a dense layer (kernel and bias) or a
-normalization (gamma and beta), a column a system. docs/weights.md is made of
+normalization (gamma and beta), a column a system. docs/weights.md is made from
 it.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from keras_transformer.config import TransformerConfig
 
@@ -44,31 +43,32 @@ decoder/final_norm/gamma     LayerNorm  -                                  decod
 decoder/final_norm/beta      LayerNorm  -                                  decoder_top_ln_bias     model/decoder/layer_norm/beta                        decoder/layer_norm/beta
 """  # noqa: E501
 
+# How names are put together. A name in a layer begins with `layer`, where {n}
+# counts from 1; then comes the part, and a leaf, which replaces its *.
+_STYLES = """
+system             layer                      kernel   bias   gamma    beta
+keras_transformer  {stack}/layer_{i}/         /kernel  /bias  /gamma   /beta
+hugging_face       model.{stack}.layers.{i}.  .weight  .bias  .weight  .bias
+marian             {stack}_l{n}_              W        b      scale    bias
+opennmt_tf         model/{stack}/layers/{i}/  /kernel  /bias  /gamma   /beta
+ctranslate2        {stack}/layer_{i}/         /weight  /bias  /gamma   /beta
+"""
 
-class Style(NamedTuple):
-    """How a system puts the names of the table together."""
-
-    layer: str  # what a name in a layer begins with; {n} counts from 1
-    kernel: str  # follows a part's name, or replaces its *
-    bias: str
-    gamma: str
-    beta: str
-
-
-STYLES = {
-    "keras_transformer": Style(
-        "{stack}/layer_{i}/", "/kernel", "/bias", "/gamma", "/beta"
-    ),
-    "hugging_face": Style(
-        "model.{stack}.layers.{i}.", ".weight", ".bias", ".weight", ".bias"
-    ),
-    "marian": Style("{stack}_l{n}_", "W", "b", "scale", "bias"),
-    "opennmt_tf": Style(
-        "model/{stack}/layers/{i}/", "/kernel", "/bias", "/gamma", "/beta"
-    ),
-    "ctranslate2": Style(
-        "{stack}/layer_{i}/", "/weight", "/bias", "/gamma", "/beta"
-    ),
+# The matrices that embed sources, embed targets and give the logits, by
+# `tied_embeddings`.
+MATRICES = {
+    "all": ("embedding", "embedding", "embedding"),
+    "inputs": ("embedding", "embedding", "output_embedding"),
+    "target": ("embedding", "target_embedding", "target_embedding"),
+    "none": ("embedding", "target_embedding", "output_embedding"),
+}
+# `tied_embeddings`, by whether sources and targets have one matrix, and whether
+# targets and logits have one.
+TIED_EMBEDDINGS = {
+    (True, True): "all",
+    (True, False): "inputs",
+    (False, True): "target",
+    (False, False): "none",
 }
 
 
@@ -79,6 +79,7 @@ def rows(table: str) -> list[dict[str, str]]:
 
 
 PARTS, OTHERS = rows(_PARTS), rows(_OTHERS)
+STYLES = {row["system"]: row for row in rows(_STYLES)}
 
 
 def weight_names(config: TransformerConfig, system: str) -> dict[str, str]:
@@ -93,29 +94,33 @@ def weight_names(config: TransformerConfig, system: str) -> dict[str, str]:
         tied, and the logits' bias, have the names that `named_weights` has
         for this architecture.
     """
-    names = {}
-    ours, style = STYLES["keras_transformer"], STYLES[system]
-    place = dict(
-        pre="_pre" if config.norm_first else "",
-        side="input" if config.norm_first else "output",
+    names = zip(
+        _layer_names(config, "keras_transformer"),
+        _layer_names(config, system),
+        strict=True,
     )
-    for stack, sizes in dict(
-        encoder=config.encoder, decoder=config.decoder
-    ).items():
+    return dict(names) | _other_names(config, system)
+
+
+def _layer_names(config: TransformerConfig, system: str) -> Iterator[str]:
+    """Yields the names of all weights in layers."""
+    style = STYLES[system]
+    pre = "_pre" if config.norm_first else ""
+    side = "input" if config.norm_first else "output"
+    for stack, sizes in (
+        ("encoder", config.encoder),
+        ("decoder", config.decoder),
+    ):
         for i in range(sizes.num_layers):
-            at = dict(stack=stack, i=i, n=i + 1)
             for part, leaf in _leaves(config, stack):
-                own = part["keras_transformer"] + getattr(ours, leaf)
-                names[ours.layer.format(**at) + own] = (
-                    style.layer + _joined(part[system], getattr(style, leaf))
-                ).format(**at, **place)
-    return names | _other_names(config, system)
+                name = style["layer"] + _joined(part[system], style[leaf])
+                yield name.format(stack=stack, i=i, n=i + 1, pre=pre, side=side)
 
 
 def _leaves(
     config: TransformerConfig, stack: str
 ) -> Iterator[tuple[Mapping[str, str], str]]:
-    """Yields each weight of a layer: its part, and a field of `Style`."""
+    """Yields the weights of a layer: a row of the table, and the leaf."""
     for part in PARTS:
         name = part["keras_transformer"]
         if stack == "encoder" and name.startswith("cross"):
@@ -133,24 +138,15 @@ def _joined(part: str, leaf: str) -> str:
 
 
 def _other_names(config: TransformerConfig, system: str) -> dict[str, str]:
-    tied = config.tied_embeddings
-    embeddings = {
-        "all": ("embedding",),
-        "inputs": ("embedding", "output_embedding"),
-        "target": ("embedding", "target_embedding"),
-        "none": ("embedding", "target_embedding", "output_embedding"),
-    }[tied]
-    wanted = {f"{name}/embeddings": f"{name}/embeddings" for name in embeddings}
-    if config.output_bias:
-        wanted["output_embedding/bias"] = f"{embeddings[-1]}/bias"
-    if config.norm_first:
-        wanted |= {
-            name: name
-            for row in OTHERS
-            if "final_norm" in (name := row["keras_transformer"])
-        }
-    return {
-        wanted[name]: row[system]
-        for row in OTHERS
-        if (name := row["keras_transformer"]) in wanted
-    }
+    matrices = MATRICES[config.tied_embeddings]
+    names = {}
+    for row in OTHERS:
+        name = row["keras_transformer"]
+        layer, _, leaf = name.rpartition("/")
+        if leaf == "bias" and config.output_bias:
+            names[f"{matrices[-1]}/bias"] = row[system]
+        elif layer in matrices and leaf == "embeddings":
+            names[name] = row[system]
+        elif layer.endswith("final_norm") and config.norm_first:
+            names[name] = row[system]
+    return names

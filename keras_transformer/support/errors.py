@@ -1,5 +1,9 @@
 """The exception for invalid user input."""
 
+import contextlib
+import os
+from collections.abc import Iterator
+
 
 class InputError(ValueError):
     """Raised for invalid input: a file, an option, a run folder.
@@ -8,3 +12,16 @@ class InputError(ValueError):
     what to do. The command line prints it without a traceback and exits with
     code 2. Any other exception is a bug of this package.
     """
+
+
+@contextlib.contextmanager
+def name_file(path: str | os.PathLike) -> Iterator[None]:
+    """Puts the name of a file before the message of an `InputError`.
+
+    Raises:
+        InputError: If the block raises one.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path} cannot be used. {error}") from error

@@ -1,6 +1,7 @@
 """SentencePiece models whose pieces get their ids from a table (Marian)."""
 
 import json
+import os
 import re
 import string
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,24 @@ def language_token(language: str) -> str:
     return f">>{language.strip('<>')}<<"
 
 
+def check_ids(table: Mapping[str, Any], name: str | os.PathLike) -> None:
+    """Checks that a table has all ids from 0 on, each once.
+
+    Args:
+        table: The ids of pieces.
+        name: What messages call it, such as the path of its file.
+
+    Raises:
+        InputError: If it has others.
+    """
+    ids = list(table.values())
+    if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
+        raise InputError(
+            f"{name} must have the ids from 0 on, each once. Received: "
+            f"{len(ids):,} pieces with other ids"
+        )
+
+
 class LookupVocabulary(Vocabulary):
     """A SentencePiece model that splits text, and a table of the pieces' ids.
 
@@ -63,15 +82,13 @@ class LookupVocabulary(Vocabulary):
         special: SpecialTokens = _DEFAULT,
     ) -> None:
         self._processor = load_processor(model)
-        ids = list(table.values())
-        are_ids = all(isinstance(i, int) for i in ids)
+        check_ids(table, "A table of pieces")
         names = dict.fromkeys(special[:5])
         missing = [name for name in names if name not in table]
-        if missing or not are_ids or sorted(ids) != [*range(len(ids))]:
+        if missing:
             raise InputError(
-                f"A table of pieces must have {', '.join(names)}, and all ids "
-                f"from 0 on. Received: {len(table)} pieces"
-                + (f", without {', '.join(missing)}" if missing else "")
+                f"A table of pieces must have {', '.join(names)}. Received: "
+                f"{len(table)} pieces, without {', '.join(missing)}"
             )
         self.model = model
         self.table = dict(table)

@@ -4,9 +4,7 @@ import json
 import shutil
 
 import marian_folder
-import marian_npz
 import numpy as np
-import opennmt_folder
 import pytest
 from commands import Chunks, check_refused, set_stdin
 
@@ -87,35 +85,6 @@ def test_the_run_of_an_import(imported, marian):
     weights = run.load_model().get_weights()
     for ours, theirs in zip(weights, expected.model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-@pytest.mark.parametrize("system", ["huggingface", "marian", "opennmt-tf"])
-def test_formats_are_recognised(run_cli, marian, monkeypatch, tmp_path, system):
-    folder = tmp_path / "model"
-    if system == "huggingface":
-        folder = marian
-    elif system == "marian":
-        marian_npz.write_random(folder)
-    else:
-        folder.mkdir()
-        rows = opennmt_folder.write_texts(folder)
-        weights = opennmt_folder.random_weights(rows)
-        opennmt_folder.write_checkpoint(folder / "ckpt-10", weights)
-        description = 'model = lambda: __import__("opennmt")'
-        (folder / "model_description.py").write_text(description)
-    modules = []
-
-    def read(self, *arguments):
-        modules.append(self)
-        raise kt.InputError("seen")
-
-    for name in kt.convert.FORMATS.values():
-        module = f"keras_transformer.convert.{name}"
-        monkeypatch.setattr(f"{module}.read", lambda *_, name=name: read(name))
-    result = run_cli("import", folder, "--output", tmp_path / "run")
-    check_refused(result, "seen")
-    assert modules == [kt.convert.FORMATS[system]]
-    assert not (tmp_path / "run").exists()
 
 
 # === What is refused, before TensorFlow is imported ===

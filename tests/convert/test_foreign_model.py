@@ -8,6 +8,7 @@ import pytest
 from helpers import randomise, to_numpy
 
 import keras_transformer as kt
+from keras_transformer import convert
 from keras_transformer.convert import ForeignModel
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.weights import named_weights
@@ -25,7 +26,7 @@ CONFIG = kt.TransformerConfig(
 KEY = "encoder/layer_0/self_attention/key/kernel"
 
 
-def convert(name, value):
+def transposed(name, value):
     """As Hugging Face: kernels are `[outputs, inputs]`."""
     return value.T if name.endswith("/kernel") else value
 
@@ -36,7 +37,7 @@ def foreign():
     randomise(model)
     names = weight_names(CONFIG, "hugging_face")
     tensors = {
-        names[name]: convert(name, to_numpy(value))
+        names[name]: transposed(name, to_numpy(value))
         for name, value in named_weights(model).items()
     }
     found = ForeignModel(
@@ -48,7 +49,7 @@ def foreign():
         file=Path("model.safetensors"),
         tensors={**tensors, "positions": np.zeros(3)},
         names=names,
-        convert=convert,
+        convert=transposed,
         unused=["positions"],
     )
     return found, model
@@ -89,3 +90,33 @@ def test_differences_from_the_paper(foreign):
         "activation": "swish",
         "layer_norm_epsilon": 1e-5,
     }
+
+
+@pytest.mark.parametrize(
+    ("file", "format"),
+    [
+        ("config.json", "huggingface"),
+        ("model.npz", "marian"),
+        ("best.decoder.yml", "marian"),
+        ("ckpt-10.index", "opennmt-tf"),
+        ("avg/ckpt-10.index", "opennmt-tf"),
+    ],
+)
+def test_formats_are_recognized(tmp_path, monkeypatch, file, format):
+    (tmp_path / "avg").mkdir()
+    (tmp_path / file).touch()
+    for name, module in convert.FORMATS.items():
+        monkeypatch.setattr(module, "read", lambda _, name=name: name)
+    assert convert.read(tmp_path) == format
+    for name in convert.FORMATS:
+        assert convert.read(tmp_path, name) == name
+
+
+def test_folders_without_a_model(tmp_path):
+    message = "known format .huggingface: config.json; marian: .*: none of them"
+    with pytest.raises(kt.InputError, match=message):
+        convert.read(tmp_path)
+    with pytest.raises(kt.InputError, match="format must be one of .*: t5"):
+        convert.read(tmp_path, "t5")
+    with pytest.raises(kt.InputError, match="a folder that exists"):
+        convert.read(tmp_path / "gone")

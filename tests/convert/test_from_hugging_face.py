@@ -12,6 +12,11 @@ from marian_folder import change, write_tensors
 
 import keras_transformer as kt
 from keras_transformer.convert.foreign_model import NEVER
+from keras_transformer.convert.from_hugging_face import (
+    CONFIG,
+    GENERATION,
+    TOKENIZER,
+)
 from keras_transformer.support.errors import InputError
 
 read = functools.partial(kt.convert.read, format="huggingface")
@@ -224,9 +229,13 @@ def test_tokens_that_were_added_later(folder, tensors):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model_type": "fsmt"}, "of Marian.*Received: model_type='fsmt'"),
+        ({"model_type": "fsmt"}, "'marian', .*Received: model_type='fsmt'"),
+        ({"model_type": ...}, "'model_type': 'marian'.*=None"),
         ({"architectures": ["T5Model"]}, r"architectures=\['T5Model'\]"),
-        ({"activation_function": "tanh"}, "one of relu, swish, silu, gelu"),
+        (
+            {"activation_function": "tanh"},
+            "'relu' or 'swish' or 'silu' or 'gelu'",
+        ),
         ({"activation_function": ...}, "activation_function=None"),
         ({"d_model": "8"}, "config.json must have 'd_model': .* type int"),
         ({"scale_embedding": 1}, "'scale_embedding': .* type bool"),
@@ -234,7 +243,9 @@ def test_tokens_that_were_added_later(folder, tensors):
         ({"encoder_layers": 0}, "config.json .*num_layers=0"),
         ({"encoder_attention_heads": 3}, "d_model must be divisible"),
         ({"normalize_before": True}, "normalize_before=True"),
-        ({"vocab_size": 9}, r"pieces, vocab_size=9"),
+        ({"vocab_size": 9}, "pieces, vocab_size=9"),
+        ({"encoder_layers": 10**9}, "model.safetensors must have the weights"),
+        ({"encoder_ffn_dim": 10**400}, "describes. Received: only .* bytes"),
         ({"pad_token_id": 10**6}, "'pad_token_id': an id of vocab.json"),
         ({"eos_token_id": 2}, "eos_token='</s>'.*eos_token_id=2.*'>>fra<<'"),
     ],
@@ -250,7 +261,7 @@ def test_configurations_that_are_refused(folder, fields, message):
     [
         ("config.json", "{", "config.json must be valid JSON"),
         ("config.json", "[" * 99_999, "config.json must be valid JSON"),
-        ("config.json", "[]", "must be a JSON object. Received: list"),
+        ("config.json", "[]", "config.json must have names with values"),
         ("generation_config.json", '{"num_beams": 0}', "n_config.*beam_size=0"),
         ("vocab.json", '{"a": 1}', "vocab.json must have the ids from 0 on"),
         ("vocab.json", '{"a": "0"}', "vocab.json must have the ids from 0 on"),
@@ -261,7 +272,7 @@ def test_configurations_that_are_refused(folder, fields, message):
             '{"unk_token": "[UNK]"}',
             "without .UNK",
         ),
-        ("model.safetensors", "", "model.safetensors must be a file of"),
+        ("model.safetensors", "", "model.safetensors must be a complete file"),
     ],
 )
 def test_files_that_are_refused(folder, name, content, message):
@@ -297,3 +308,76 @@ def test_all_wrong_tensors_are_listed(folder, tensors):
         read(folder).load_model()
     for words in ("layers.1.fc1.bias", "extra", "final_logits_bias"):
         assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "fields"),
+    [
+        (GENERATION, {"bad_words_ids": 5}),
+        (GENERATION, {"bad_words_ids": [5]}),
+        (GENERATION, {"bad_words_ids": [["5"]]}),
+        (GENERATION, {"bad_words_ids": [[-1]]}),
+        (GENERATION, {"bad_words_ids": [[10**6]]}),
+        (GENERATION, {"length_penalty": "x"}),
+        (GENERATION, {"max_length": "20"}),
+        (GENERATION, {"max_new_tokens": 2.5}),
+        (GENERATION, {"num_beams": True}),
+        (GENERATION, {"eos_token_id": [3]}),
+        (GENERATION, {"decoder_start_token_id": 3}),
+        (GENERATION, {"pad_token_id": 3}),
+        (TOKENIZER, {"added_tokens_decoder": {"x": {"content": "a"}}}),
+        (TOKENIZER, {"added_tokens_decoder": {"900": {"text": "a"}}}),
+        (TOKENIZER, {"unk_token": ["<unk>"]}),
+        (TOKENIZER, {"target_lang": 1}),
+    ],
+)
+def test_malformed_fields_are_refused_by_name(folder, file, fields):
+    change(folder, file, **fields)
+    (name,) = fields
+    with pytest.raises(InputError, match=f"{file} must have '{name}'"):
+        read(folder)
+
+
+def test_the_architecture_is_that_of_its_own_file(folder):
+    change(folder, GENERATION, d_model=8)
+    change(folder, CONFIG, d_model=...)
+    with pytest.raises(InputError, match="d_model=None"):
+        read(folder)
+
+
+def test_links_to_nothing_are_refused(folder):
+    (folder / GENERATION).unlink()
+    (folder / GENERATION).symlink_to("nothing")
+    with pytest.raises(InputError, match=f"must have the file {GENERATION}"):
+        read(folder)
+
+
+def test_what_no_search_here_does_is_noted(folder):
+    noted = dict(
+        suppress_tokens=[7],
+        sequence_bias=[[[7], 1.0]],
+        num_return_sequences=2,
+        forced_eos_token_id=7,
+        unheard_of="yes",
+    )
+    change(
+        folder,
+        GENERATION,
+        early_stopping=False,
+        bad_words_ids=None,
+        forced_bos_token_id=None,
+        temperature=1.0,
+        top_k=50,
+        use_cache=True,
+        output_scores=True,
+        return_dict_in_generate=True,
+        transformers_version="5.0",
+        _from_model_config=True,
+        renormalize_logits=True,
+        remove_invalid_values=False,
+        **noted,
+    )
+    found = read(folder).notes
+    assert found == [f"{name}={value}" for name, value in noted.items()]
+    change(folder, GENERATION, forced_eos_token_id=marian_folder.END)
+    assert len(read(folder).notes) == len(noted) - 1

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from pathlib import Path
 
 import numpy as np
 import numpy_reference as reference
@@ -15,6 +16,8 @@ from opennmt_folder import (
 
 import keras_transformer as kt
 from keras_transformer import convert
+from keras_transformer.convert import from_opennmt_tf
+from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.support.errors import InputError
 
 SOURCE = np.array([[5, 9, 3, 7, 11, 0], [7, 4, 8, 300, 12, 2]], "int32")
@@ -107,15 +110,12 @@ def test_logits(tmp_path, variant):
     np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-def test_a_folder_translates(tmp_path):
-    write(tmp_path, params={"maximum_decoding_length": 7})
-    translator = convert.load(tmp_path, "opennmt-tf")
-    assert isinstance(translator("Maria buys a book."), str)
-    found = read(tmp_path)
+def test_what_a_folder_says(folder):
+    found = read(folder)
     assert (
         found.system == "OpenNMT-tf 2, ckpt-10, 4 heads (model_description.py)"
     )
-    assert found.search == kt.BeamSearch(4, 0.0, 7, 0.0)
+    assert found.search == kt.BeamSearch(2, 0.0, 250, 0.0)
     assert found.differences() == dict(
         norm_first=True,
         layer_norm_epsilon=1e-3,
@@ -140,11 +140,16 @@ def test_a_folder_translates(tmp_path):
     ],
 )
 def test_the_newest_checkpoint_is_read(tmp_path, steps, newest):
-    weights = random_weights(write_texts(tmp_path), width=128)
     for step in steps:
-        write_checkpoint(tmp_path / step, weights)
+        (tmp_path / step).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{step}.index").touch()
+    assert from_opennmt_tf._newest(tmp_path) == tmp_path / newest
+
+
+def test_heads_that_no_file_says(tmp_path):
+    weights = random_weights(write_texts(tmp_path), width=128, layers=(1, 1))
+    write_checkpoint(tmp_path / "ckpt-3", weights)
     found = read(tmp_path)
-    assert found.file == tmp_path / newest
     assert "2 heads (64 wide, since no file says otherwise)" in found.system
 
 
@@ -236,49 +241,38 @@ def test_heads_of_narrow_models_must_be_said(folder):
         read(folder)
 
 
-def renamed(old, new):
-    return lambda weights: {
-        name.replace(old, new): value for name, value in weights.items()
-    }
-
-
 @pytest.mark.parametrize(
-    "change, message",
+    "changes, message",
     [
         (
-            lambda weights: (
-                weights
-                | {
-                    "model/encoder/layers/0/self_attention/layer/"
-                    "relative_position_keys": np.zeros((3, 4), "f")
-                }
-            ),
-            "Received: .*/relative_position_keys$",
+            {"": "model/encoder/layers/0/self_attention/relative_position_k"},
+            "Received: .*/relative_position_k$",
         ),
         (
-            lambda weights: (
-                weights
-                | {"model/encoder/position_encoder/embedding": np.zeros((3, 4))}
-            ),
+            {"": "model/encoder/position_encoder/embedding"},
             "Received: model/encoder/position_encoder/embedding$",
         ),
         (
-            renamed("features_inputter/", "features_inputter/inputters/0/"),
+            {"features_inputter/": "features_inputter/inputters/0/"},
             "Received: no .*features_inputter/embedding, .*/inputters/0/",
         ),
         (
-            renamed("encoder/layers/0/", "encoder/cell/cells/0/"),
+            {"encoder/layers/0/": "encoder/cell/cells/0/"},
             "one source and sinusoidal positions.*Received: no .*/encoder/"
             "layers/0/ffn/layer/inner/kernel",
         ),
-        (renamed("model/", "transformer/"), "Received: no model/examples_inp"),
+        ({"model/": "transformer/"}, "Received: no model/examples_inp"),
     ],
 )
-def test_other_architectures_are_refused(folder, change, message):
-    weights = random_weights((9, 9), layers=(1, 1))
-    write_checkpoint(folder / "ckpt-20", change(weights))
-    with pytest.raises(InputError, match=message):
-        read(folder)
+def test_other_architectures_are_refused(changes, message):
+    ((old, new),) = changes.items()
+    names = list(random_weights((9, 9), layers=(1, 1)))
+    if old:
+        names = [name.replace(old, new) for name in names]
+    else:
+        names.append(new)
+    with pytest.raises(InputError, match=f"ckpt-20 must have .*{message}"):
+        from_opennmt_tf._check_architecture(Path("ckpt-20"), names)
 
 
 def test_all_tensors_that_do_not_fit_are_listed(folder):
@@ -301,12 +295,16 @@ def test_damaged_checkpoints_are_refused(folder):
     index = folder / "ckpt-10.index"
     data = folder / "ckpt-10.data-00000-of-00001"
     complete = data.read_bytes()
-    data.write_bytes(complete[:5000])
-    with pytest.raises(InputError, match="ckpt-10 must be a complete checkpo"):
-        read(folder).load_model()
+    for length, message in (
+        (5000, "ckpt-10 must have the weights of the model .* only .* bytes"),
+        (50_000, "ckpt-10 must be a complete file"),
+    ):
+        data.write_bytes(complete[:length])
+        with pytest.raises(InputError, match=message):
+            read(folder).load_model()
     data.write_bytes(complete)
     index.write_bytes(index.read_bytes()[:100])
-    with pytest.raises(InputError, match="ckpt-10 must be a complete checkpo"):
+    with pytest.raises(InputError, match="ckpt-10 must be a complete file"):
         read(folder)
     index.unlink()
     with pytest.raises(InputError, match="must have a checkpoint, such as"):
@@ -325,6 +323,56 @@ def test_links_out_of_the_folder_are_refused(folder, whole):
         path.write_bytes(content)
 
 
-def test_a_target_language_is_refused(folder):
-    with pytest.raises(InputError, match="one target language, .*: fra"):
+def test_a_target_language_that_there_is_not(folder):
+    with pytest.raises(
+        InputError, match="source's vocabulary: none. Received: fra"
+    ):
         convert.read(folder, "opennmt-tf", target_language="fra")
+
+
+@pytest.mark.parametrize(
+    "files, message",
+    [
+        ({}, "one YAML file .* Received: no YAML file"),
+        ({"a.yml": "data: {}", "b.yaml": "data: {}"}, ": a.yml, b.yaml"),
+        ({"a.yml": "model_dir: run"}, "one YAML file .* Received: a.yml"),
+        ({"a.yml": "data: run"}, "a.yml, data, must have names with values"),
+        ({"a.yml": "data: {}\nparams: 3"}, "a.yml, params, must have names"),
+        ({"a.yml": "data: ["}, "a.yml must be YAML. Received: "),
+    ],
+)
+def test_settings_that_are_refused(tmp_path, files, message):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        from_opennmt_tf._read_settings(tmp_path)
+
+
+def test_search():
+    read_search = from_opennmt_tf._read_search
+    search = read_search(SettingsFile("a.yml", {}))
+    assert search == kt.BeamSearch(4, 0.0, 250, 0.0)
+    params = dict(
+        beam_width=2,
+        length_penalty=0.3,
+        maximum_decoding_length=9,
+        coverage_penalty=0,
+        minimum_decoding_length=None,
+    )
+    search = read_search(SettingsFile("a.yml", params))
+    assert search == kt.BeamSearch(2, 0.3, 9, 0.0)
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        (dict(coverage_penalty=0.2), "a.yml must have 'coverage_penalty': 0"),
+        (dict(minimum_decoding_length=3), "'minimum_decoding_length': 0"),
+        (dict(beam_width=0), "a.yml cannot be used. .*beam_size=0"),
+        (dict(beam_width=None), "a.yml must have 'beam_width'.*=None"),
+        (dict(length_penalty="x"), "a.yml must have 'length_penalty'.*='x'"),
+    ],
+)
+def test_searches_that_are_refused(params, message):
+    with pytest.raises(InputError, match=message):
+        from_opennmt_tf._read_search(SettingsFile("a.yml", params))

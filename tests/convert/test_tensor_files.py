@@ -5,11 +5,7 @@ import numpy as np
 import pytest
 from weight_files import write_safetensors
 
-from keras_transformer.convert.tensor_files import (
-    inside,
-    read_tensors,
-    read_yaml,
-)
+from keras_transformer.convert.tensor_files import read_tensors
 from keras_transformer.support.errors import InputError
 
 MATRIX = np.array([[1, 2, 3], [4, 5, 6]], "float32")
@@ -119,67 +115,7 @@ def test_compressed_arrays_are_refused(tmp_path):
     assert "compressed arrays" in problem(path)
 
 
-def test_aliases_in_yaml_are_refused(tmp_path):
-    path = tmp_path / "a.yml"
-    path.write_text("a: [1, 2]\n")
-    assert read_yaml(path) == {"a": [1, 2]} == read_yaml(b"a: [1, 2]", path)
-    path.write_text("a: &x [1]\nb: *x\n")
-    for content in (path, path.read_bytes()):
-        with pytest.raises(InputError, match="a.yml must be YAML. .*an alias"):
-            read_yaml(content, path)
-
-
 def test_without_the_package_the_message_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(InputError, match=r"nmt\[tensorflow\]"):
         read_tensors(path)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "secret").write_text("secret")
-    folder = tmp_path / "model"
-    (folder / "spm").mkdir(parents=True)
-    (folder / "spm" / "source.spm").write_text("pieces")
-    (folder / "link").symlink_to("spm/source.spm")
-    (folder / "outside").symlink_to("../secret")
-    (folder / "dangling").symlink_to("nothing")
-    (folder / "loop").symlink_to("loop")
-    return folder
-
-
-def test_files_inside_the_folder(folder, tmp_path):
-    linked = tmp_path / "linked"
-    linked.symlink_to(folder)
-    for name in ("spm/source.spm", "link", "spm/../link"):
-        for place in (folder, str(folder), linked):
-            assert inside(place, name).read_text() == "pieces"
-
-
-def test_files_outside_the_folder_are_refused(folder, tmp_path):
-    for name in ("outside", "../secret", str(tmp_path / "secret")):
-        with pytest.raises(InputError) as caught:
-            inside(folder, name)
-        assert name in str(caught.value)
-        assert f"Received: {tmp_path / 'secret'}" in str(caught.value)
-    for name in ("dangling", "loop", "nothing", "spm"):
-        with pytest.raises(InputError, match=f"must have the file {name}"):
-            inside(folder, name)
-
-
-def test_links_of_the_cache_of_hugging_face(tmp_path):
-    """Into the model's own part of it, and not into another model's."""
-    (tmp_path / "secret").write_text("secret")
-    cache = tmp_path / "models--owner--name"
-    folder = cache / "snapshots" / "abc"
-    for place in (folder, cache / "blobs", tmp_path / "models--owner--other"):
-        place.mkdir(parents=True)
-    (cache / "blobs" / "1a2b").write_text("blob")
-    (folder / "good").symlink_to("../../blobs/1a2b")
-    assert inside(folder, "good").read_text() == "blob"
-    (tmp_path / "models--owner--other" / "blob").write_text("other")
-    (folder / "bad").symlink_to("../../../models--owner--other/blob")
-    (folder / "worse").symlink_to("../../../secret")
-    for name in ("bad", "worse"):
-        with pytest.raises(InputError, match=f"{name} must be a file inside"):
-            inside(folder, name)

@@ -10,7 +10,8 @@ import numpy as np
 from keras_transformer.convert import torch_files
 
 KINDS = {
-    dtype.name: kind.split()[1] for kind, dtype in torch_files._DTYPES.items()
+    dtype.name: name.partition(".")[2]
+    for name, dtype in torch_files.DTYPES.items()
 }
 
 

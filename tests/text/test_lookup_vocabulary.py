@@ -178,13 +178,20 @@ def test_files(vocabulary, models, tmp_path, separate):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"<pad>": None}, {"a": 2}, {"a": 9}, {"</s>": None}, {"a": "3"}],
+    ("change", "message"),
+    [
+        ({"<pad>": "x"}, "ids from 0 on"),
+        ({"a": 2}, "ids from 0 on"),
+        ({"a": 9}, "ids from 0 on"),
+        ({"a": "3"}, "ids from 0 on"),
+        ({"a": True}, "ids from 0 on"),
+        ({"a": None, "b": 3, "</s>": None, "c": 2}, "without </s>"),
+    ],
 )
-def test_invalid_tables_are_refused(models, change):
+def test_invalid_tables_are_refused(models, change, message):
     table = {"<pad>": 0, "<unk>": 1, "</s>": 2, "a": 3} | change
     table = {name: i for name, i in table.items() if i is not None}
-    with pytest.raises(InputError, match="must have <pad>, <unk>, </s>"):
+    with pytest.raises(InputError, match=message):
         LookupVocabulary(models[0], table)
 
 

@@ -48,9 +48,9 @@ def test_every_type_and_view(save):
     torch.manual_seed(0)
     matrix = torch.randn(5, 7)
     state = {
-        kind.rpartition("torch ")[2]: torch.arange(6).reshape(2, 3).to(dtype)
+        kind.rpartition(".")[2]: torch.arange(6).reshape(2, 3).to(dtype)
         for kind, dtype in zip(
-            torch_files._DTYPES,
+            torch_files.DTYPES,
             (
                 *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
                 *(torch.int64, torch.int32, torch.int16, torch.int8),
@@ -85,11 +85,11 @@ def test_the_state_of_a_module(save):
 def test_other_objects_are_refused(save):
     module = torch.nn.Linear(2, 3)
     for state, expected in (
-        (module, "names '"),
-        ({"state": module.state_dict()}, "a dict instead of a tensor"),
+        (module, "names '|the operation NEWOBJ"),
+        ({"state": module.state_dict()}, "a dict, not a tensor"),
         ({"w": module.weight, "step": 3}, "'step': a int"),
         (torch.zeros(3), "instead of tensors by name"),
-        ({"w": torch.zeros(3) > 0}, "names 'torch BoolStorage'"),
+        ({"w": torch.zeros(3) > 0}, "names 'torch.BoolStorage'"),
         ({"w": torch.zeros(1).expand(99)}, "does not fit its storage"),
     ):
         with pytest.raises(InputError, match=expected):

@@ -1,45 +1,32 @@
-"""Settings of OpenNMT-tf: the search, and vocabularies of texts."""
-
-import json
+"""Vocabularies of OpenNMT-tf, and the settings that name them."""
 
 import pytest
 import yaml
 from marian_npz import pieces_model, pieces_of
-from opennmt_folder import write_settings, write_texts, write_vocabulary
+from opennmt_folder import write_texts, write_vocabulary
 
-import keras_transformer as kt
-from keras_transformer.convert.opennmt_settings import (
-    Settings,
-    read_search,
-    read_vocabulary,
-)
+from keras_transformer.convert.opennmt_vocabulary import read_vocabulary
+from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.support.errors import InputError
 
 TEXT = "Maria buys a book ẞ."
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory):
-    return write_texts(tmp_path_factory.mktemp("rows"))
+@pytest.fixture
+def rows(tmp_path):
+    return write_texts(tmp_path)
 
 
 @pytest.fixture
 def vocabulary(tmp_path, rows):
     """A function that reads the folder, of which `data` has other values."""
-    write_texts(tmp_path)
-    data = Settings.open(tmp_path).data
+    settings = yaml.safe_load((tmp_path / "data.yml").read_text("utf-8"))
 
     def read(rows=rows, ends_sources=False, **values):
-        write_settings(tmp_path, {**data, **values}, {})
-        config = kt.TransformerConfig(
-            vocab_size=rows[1],
-            source_vocab_size=rows[0],
-            tied_embeddings="none",
-            bos_id=1,
-            eos_id=2,
+        data = SettingsFile("data.yml, data,", settings["data"] | values)
+        return read_vocabulary(
+            tmp_path, data.without_nulls(), rows, ends_sources
         )
-        settings = Settings.open(tmp_path)
-        return read_vocabulary(settings, config, ends_sources)
 
     return read
 
@@ -86,7 +73,7 @@ def test_ids(vocabulary, rows):
 )
 def test_marks_of_sequences(vocabulary, values, ends):
     if ends is None:
-        with pytest.raises(InputError, match="sequence_controls must mark"):
+        with pytest.raises(InputError, match="sequence_controls"):
             vocabulary(**values)
     else:
         found = vocabulary(ends_sources=True, **values)
@@ -130,14 +117,14 @@ def test_tokenizations_of_pieces(vocabulary, tmp_path, tokenization):
     ],
 )
 def test_other_tokenizations_are_refused(vocabulary, tokenization):
-    message = "data.yml: data.source_tokenization must be SentencePiece alone"
+    message = "must have 'source_tokenization': SentencePiece alone"
     with pytest.raises(InputError, match=message):
         vocabulary(source_tokenization=tokenization)
 
 
 def test_texts_that_were_split_before(vocabulary, tmp_path):
     nothing = dict(source_tokenization=None, target_tokenization=None)
-    message = r"one \*.model or \*.spm in .*: .'source.model', 'target.model'"
+    message = r"'source_tokenization', or .*: source.model, target.model"
     with pytest.raises(InputError, match=message):
         vocabulary(**nothing)
     (tmp_path / "target.model").unlink()
@@ -192,7 +179,7 @@ def test_vocabularies_that_do_not_fit(vocabulary, tmp_path, change, message):
 
 @pytest.mark.parametrize("value", [None, 5, ["source.vocab"]])
 def test_a_vocabulary_is_one_file(vocabulary, value):
-    message = "data.source_vocabulary must name a file. Received: "
+    message = "data.yml, data, must have '(source_)?vocabulary': .* type str"
     with pytest.raises(InputError, match=message):
         vocabulary(source_vocabulary=value)
 
@@ -208,63 +195,3 @@ def test_a_damaged_model_is_named(vocabulary, tmp_path):
     (tmp_path / "source.model").write_bytes(b"pieces")
     with pytest.raises(InputError, match="source.model cannot be used"):
         vocabulary()
-
-
-@pytest.mark.parametrize(
-    "files, message",
-    [
-        ({}, "one YAML file .* Received: no YAML file"),
-        ({"a.yml": "data: {}", "b.yaml": "data: {}"}, ": a.yml, b.yaml"),
-        ({"a.yml": "model_dir: run"}, "one YAML file .* Received: a.yml"),
-        ({"a.yml": "data: run"}, "one YAML file .* Received: a.yml"),
-        ({"a.yml": "data: {}\nparams: 3"}, "one YAML file .* Received: a.yml"),
-        ({"a.yml": "data: ["}, "a.yml must be YAML. Received: "),
-        ({"a.yml": "[" * 5000}, "a.yml must be YAML. Received: "),
-        ({"a.yml": "data: &x {}\nparams: *x"}, "a.yml must .*: an alias"),
-        # No objects of Python.
-        ({"a.yml": "data: !!python/name:os.system"}, "a.yml must be YAML"),
-    ],
-)
-def test_settings_that_are_refused(tmp_path, files, message):
-    for name, content in files.items():
-        (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=message):
-        Settings.open(tmp_path)
-
-
-def settings_with(folder, **params):
-    (folder / "a.yml").write_text(json.dumps({"data": {}, "params": params}))
-    return Settings.open(folder)
-
-
-def test_search(tmp_path):
-    search = read_search(settings_with(tmp_path))
-    assert search == kt.BeamSearch(4, 0.0, 250, 0.0)
-    settings = settings_with(
-        tmp_path,
-        beam_width=2,
-        length_penalty=0.3,
-        maximum_decoding_length=9,
-        coverage_penalty=0,
-    )
-    assert read_search(settings) == kt.BeamSearch(2, 0.3, 9, 0.0)
-
-
-@pytest.mark.parametrize(
-    "params, message",
-    [
-        (
-            dict(coverage_penalty=0.2),
-            "params.coverage_penalty must be 0 or .*2",
-        ),
-        (
-            dict(minimum_decoding_length=3),
-            "params.minimum_decoding_length must",
-        ),
-        (dict(beam_width=0), "a.yml: params must have a beam_width, .*=0"),
-        (dict(length_penalty="x"), "params must have a beam_width, .*'x'"),
-    ],
-)
-def test_searches_that_are_refused(tmp_path, params, message):
-    with pytest.raises(InputError, match=message):
-        read_search(settings_with(tmp_path, **params))

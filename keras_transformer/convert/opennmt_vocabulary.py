@@ -1,0 +1,157 @@
+"""Vocabularies of OpenNMT-tf: lists of tokens, and SentencePiece models.
+
+The section `data` of the settings names them. Wherever they were, the folder
+has files of the same names.
+"""
+
+from pathlib import Path, PurePath
+
+from keras_transformer.convert.settings_file import (
+    SettingsFile,
+    read_yaml,
+    resolve_in_folder,
+)
+from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.text.lookup_vocabulary import (
+    LookupVocabulary,
+    SpecialTokens,
+)
+from keras_transformer.text.vocabulary import load_processor
+
+# The first lines of a vocabulary, and so the ids 0, 1 and 2.
+_PAD, _START, _END = _FIRST = ["<blank>", "<s>", "</s>"]
+_UNKNOWN = "<unk>"
+
+# What tokenizations may say. Only training samples how texts are split, and
+# pieces of SentencePiece have spacers anyway.
+_PLAIN = {"mode", "sp_model_path", "sp_nbest_size", "sp_alpha"}
+_PLAIN |= {"spacer_annotate"}
+
+
+def read_vocabulary(
+    folder: Path, data: SettingsFile, rows: tuple[int, int], ends_sources: bool
+) -> LookupVocabulary:
+    """Returns the vocabularies, which must fit the embeddings.
+
+    Args:
+        folder: The folder of the files.
+        data: The section of the settings.
+        rows: The rows of the embeddings of sources and of targets.
+        ends_sources: Whether sources have an end token, unless the settings
+            say it.
+
+    Raises:
+        InputError: If the files are missing or invalid, or do not fit.
+    """
+    source_marks = data.get(
+        _field(data, "source", "sequence_controls"), dict, {}
+    )
+    target_marks = data.get(
+        _field(data, "target", "sequence_controls"), dict, {}
+    )
+    source_marks = source_marks or {"end": ends_sources}
+    target_marks = target_marks or {"start": True, "end": True}
+    has_both = target_marks.get("start") and target_marks.get("end")
+    if source_marks.get("start") or not has_both:
+        raise InputError(
+            f"{data.name} must have sequence_controls that mark start and end "
+            "of targets, and no start of sources. Received: "
+            f"source={source_marks}, target={target_marks}"
+        )
+    source_end = _END if source_marks.get("end") else _PAD
+    special = SpecialTokens(_PAD, _UNKNOWN, _END, _START, source_end)
+    source = LookupVocabulary(
+        *_read_pieces(folder, data, "source", rows[0]), special=special
+    )
+    target = _read_pieces(folder, data, "target", rows[1])
+    return LookupVocabulary(*target, source, special)
+
+
+def _field(data: SettingsFile, side: str, name: str) -> str:
+    """Returns the field of one side, unless there is only that of both."""
+    field = f"{side}_{name}"
+    return name if name in data.values and field not in data.values else field
+
+
+def _resolve(folder: Path, path: str) -> Path:
+    return resolve_in_folder(folder, PurePath(path).name)
+
+
+def _read_pieces(
+    folder: Path, data: SettingsFile, side: str, rows: int
+) -> tuple[bytes, dict[str, int]]:
+    """Returns the SentencePiece model of a side, and the ids of its pieces."""
+    name = data.get(_field(data, side, "vocabulary"), str)
+    table = _read_table(_resolve(folder, name), rows)
+    path = _model_path(folder, data, side)
+    model = path.read_bytes()
+    with name_file(path):
+        processor = load_processor(model)
+    known = sum(processor.PieceToId(x) != processor.unk_id() for x in table)
+    # A model may know half of a joint vocabulary.
+    if known < len(table) / 4:
+        raise InputError(
+            f"{path} must be the model whose pieces {name} has. Received: one "
+            f"that knows {known} of its {len(table)} tokens"
+        )
+    return model, table
+
+
+def _read_table(path: Path, rows: int) -> dict[str, int]:
+    """Returns the ids of a vocabulary. The unknown token is not in the file."""
+    try:
+        # A piece may contain other ends of lines.
+        lines = path.read_bytes().decode().split("\n")
+    except ValueError as error:
+        raise InputError(f"{path} must be UTF-8. Received: {error}") from error
+    tokens = [line.removesuffix("\r") for line in lines]
+    if not tokens[-1]:
+        tokens.pop()
+    tokens.append(_UNKNOWN)
+    table = {token: i for i, token in enumerate(tokens)}
+    repeated = [token for i, token in enumerate(tokens) if table[token] != i]
+    if repeated or len(tokens) != rows or tokens[:3] != _FIRST:
+        raise InputError(
+            f"{path} must have {rows - 1} different tokens, one a line, as "
+            f"the checkpoint has rows without {_UNKNOWN}, and begin with "
+            f"{', '.join(_FIRST)}. Received: {len(tokens) - 1} tokens, "
+            f"{tokens[:3]} first, {repeated[:3]} more than once"
+        )
+    return table
+
+
+def _model_path(folder: Path, data: SettingsFile, side: str) -> Path:
+    """Returns the path of the SentencePiece model of a side."""
+    field = _field(data, side, "tokenization")
+    tokenization = data.values.get(field)
+    if tokenization is None:
+        # Training read texts that were split before.
+        models = sorted([*folder.glob("*.model"), *folder.glob("*.spm")])
+        if len(models) == 1:
+            return resolve_in_folder(folder, models[0].name)
+        names = ", ".join(path.name for path in models)
+        raise InputError(
+            f"{data.name} must have {field!r}, or the folder one file *.model "
+            f"or *.spm. Received: {names or 'none'}"
+        )
+    if isinstance(tokenization, str):
+        file = _resolve(folder, tokenization)
+        tokenization = read_yaml(file.read_bytes(), file)
+    tokenizer, options, path = "OpenNMTTokenizer", tokenization, None
+    if isinstance(options, dict) and "type" in options:
+        tokenizer, options = options["type"], options.get("params")
+    if isinstance(options, dict):
+        used = {name for name, value in options.items() if value}
+        if tokenizer == "SentencePieceTokenizer":
+            path = options.get("model")
+        elif options.get("mode") == "none" and used <= _PLAIN:
+            path = options.get("sp_model_path")
+    if not isinstance(path, str):
+        raise InputError(
+            f"{data.name} must have {field!r}: SentencePiece alone, which is a "
+            "SentencePieceTokenizer with a model, or an OpenNMTTokenizer with "
+            "mode none and sp_model_path. Moses, BPE, case_markup and joiners "
+            "cannot run in a graph of TensorFlow. Received: "
+            f"{tokenization!r:.300}"
+        )
+    return _resolve(folder, path)
