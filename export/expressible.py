@@ -1,4 +1,4 @@
-"""What other systems compute: models that their configuration describes."""
+"""Checks that another system computes a model: its configuration says all."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -53,7 +53,7 @@ def check_expressible(
             continue
         received = type(part).__name__
         if not is_own and expected is not Dense:
-            received += f" in place of {expected.__name__}"
+            received += f" instead of {expected.__name__}"
         raise InputError(
             f"{system} computes only what the configuration says: no layers "
             "that are subclasses, are quantized or have LoRA. Export a "

@@ -8,8 +8,9 @@ Letters: B = batch, S = source length, K = hypotheses of a source, H = heads,
 w = width of a head, V = vocabulary, C = candidates of a hypothesis.
 """
 
+import dataclasses
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -24,24 +25,19 @@ from keras_transformer.support.errors import InputError
 
 Tensors = dict[str, tf.Tensor]  # by name
 
+_MASK: dict[str, list] = {"mask": [None, 1, None, None]}
 
+
+@dataclasses.dataclass
 class IndexedRows:
-    """What `Rows` does, by indices that are inputs of the graph.
+    """Converts shapes as `Rows` does, by indices that are inputs of the graph.
 
     Layers are called with rows of two dimensions, `[N, n]`.
-
-    Args:
-        num_heads: H.
-        to_heads: `[B, H, K]`, the row of each head among `[B*K*H, w]`.
-        to_joint: `[B*K*H]`, the inverse. Memory is not joined.
     """
 
-    def __init__(
-        self, num_heads: int, to_heads: tf.Tensor, to_joint: tf.Tensor | None
-    ) -> None:
-        self._num_heads = num_heads
-        self._to_heads = to_heads
-        self._to_joint = to_joint
+    num_heads: int
+    to_heads: tf.Tensor  # [B, H, K], the row of each head among [B*K*H, w]
+    to_joint: tf.Tensor | None  # [B*K*H], the inverse; memory is not joined
 
     def of_hypotheses(self, x: tf.Tensor) -> tf.Tensor:
         return x
@@ -51,14 +47,14 @@ class IndexedRows:
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
         """`[N, H*w]` -> `[B, H, K, w]`."""
-        rows = tf.reshape(x, [-1, x.shape[-1] // self._num_heads])
-        return tf.gather(rows, self._to_heads)
+        rows = tf.reshape(x, [-1, x.shape[-1] // self.num_heads])
+        return tf.gather(rows, self.to_heads)
 
     def join(self, x: tf.Tensor) -> tf.Tensor:
         """`[B, H, K, w]` -> `[N, H*w]`."""
         rows = tf.reshape(x, [-1, x.shape[-1]])
-        width = self._num_heads * x.shape[-1]
-        return tf.reshape(tf.gather(rows, self._to_joint), [-1, width])
+        width = self.num_heads * x.shape[-1]
+        return tf.reshape(tf.gather(rows, self.to_joint), [-1, width])
 
 
 class LiteRTGraphs(tf.Module):
@@ -80,7 +76,7 @@ class LiteRTGraphs(tf.Module):
         self._models = models
         self._max_length = max_length
         self._num_candidates = num_candidates
-        # What a SavedModel contains is found through attributes.
+        # A SavedModel contains what it finds through attributes.
         self.variables_of_models = [
             weight.value for model in models for weight in model.weights
         ]
@@ -94,13 +90,11 @@ class LiteRTGraphs(tf.Module):
         """
         for model in self._models:
             _check_not_overridden(model)
-        encode, decode_step = (
-            tf.function(function, autograph=False)
-            for function in (self._encode, self._decode_step)
-        )
+        encode = tf.function(self._encode, autograph=False)
+        step = tf.function(self._decode_step, autograph=False)
         return {
             "encode": encode.get_concrete_function(self._encode_inputs()),
-            "decode_step": decode_step.get_concrete_function(
+            "decode_step": step.get_concrete_function(
                 self._decode_step_inputs()
             ),
         }
@@ -108,33 +102,27 @@ class LiteRTGraphs(tf.Module):
     def _encode_inputs(self) -> dict[str, tf.TensorSpec]:
         of_encoders = {m.config.encoder.num_heads for m in self._models}
         of_decoders = {m.config.decoder.num_heads for m in self._models}
-        return {
-            **_specs(tf.int32, ids=[None], positions=[None]),
-            **_index_specs(of_encoders | of_decoders, joined=of_encoders),
-            **_specs(tf.float32, mask=[None, 1, None, None]),
-        }
+        shapes: dict[str, list] = {"ids": [None], "positions": [None]}
+        shapes |= {f"heads_{n}": [None, n, None] for n in of_encoders}
+        shapes |= {f"joint_{n}": [None] for n in of_encoders}
+        shapes |= {f"heads_{n}": [None, n, None] for n in of_decoders}
+        return _specs(tf.int32, shapes) | _specs(tf.float32, _MASK)
 
     def _decode_step_inputs(self) -> dict[str, tf.TensorSpec]:
-        num_heads = {m.config.decoder.num_heads for m in self._models}
-        pairs: dict[str, list] = {}
+        shapes: dict[str, list] = {"ids": [None], "position": [1]}
+        shapes["forced_ids"] = [None, 1]
+        pairs: dict[str, list] = {"memory_mask": [None, 1, 1, None]}
         for n, attention in enumerate(_attentions(*self._models)):
             heads = attention.num_heads
+            shapes |= {f"heads_{heads}": [None, heads, None]}
+            shapes |= {f"joint_{heads}": [None]}
             for name, projection in (
                 (f"keys_{n}", attention.key_projection),
                 (f"values_{n}", attention.value_projection),
             ):
                 shape = [None, heads, None, projection.units // heads]
                 pairs[name] = pairs[f"memory_{name}"] = shape
-        return {
-            **_specs(tf.int32, ids=[None], position=[1], forced_ids=[None, 1]),
-            **_index_specs(num_heads, joined=num_heads),
-            **_specs(
-                tf.float32,
-                mask=[None, 1, None, None],
-                memory_mask=[None, 1, 1, None],
-                **pairs,
-            ),
-        }
+        return _specs(tf.int32, shapes) | _specs(tf.float32, _MASK | pairs)
 
     def _encode(self, inputs: Tensors) -> Tensors:
         pairs: list[parts.Pair] = []
@@ -191,18 +179,17 @@ def _memory(
     """Returns keys and values of the encoded sources for each layer."""
     rows = _rows(model.config.encoder.num_heads, inputs)
     memory_rows = _rows(model.config.decoder.num_heads, inputs)
-    encoder = model.encoder
+    norm = model.encoder.final_norm
     # Weights are prepared here, once, instead of in the graph.
     with tf.init_scope():
         embed = parts.EmbeddingStep(
             model.embedding, model.source_positions, max_length, rows, "float32"
         )
         layers = [
-            parts.LayerStep(layer, rows, "float32") for layer in encoder.layers
+            parts.LayerStep(layer, rows, "float32")
+            for layer in model.encoder.layers
         ]
-        normalize = encoder.final_norm and parts.prepare_normalization(
-            encoder.final_norm
-        )
+        normalize = norm and parts.prepare_normalization(norm)
         projections = [
             parts.MemoryProjection(attention, memory_rows, "float32")
             for attention in _attentions(model)
@@ -210,17 +197,14 @@ def _memory(
     _check_plain(layers)
     x = embed(inputs["ids"], inputs["positions"])
     for layer in layers:
-        x = _encode_layer(layer, x, inputs["mask"])
+        x, _ = _call(layer, x, [], [inputs["mask"]])
     if normalize:
         x = normalize(x)
     return [project(x) for project in projections]
 
 
 def _next_logits(
-    model: Transformer,
-    inputs: Tensors,
-    numbers: Sequence[int],
-    max_length: int,
+    model: Transformer, inputs: Tensors, numbers: Sequence[int], max_length: int
 ) -> tuple[tf.Tensor, list[parts.Pair]]:
     """Returns logits `[B*K, V]`, and the new keys and values of each layer.
 
@@ -230,33 +214,25 @@ def _next_logits(
     with tf.init_scope():
         decoder = StepDecoder(model, max_length, None, rows=rows)
     _check_plain(decoder.layers)
-    past, memory = (
-        [(inputs[f"{x}keys_{n}"], inputs[f"{x}values_{n}"]) for n in numbers]
-        for x in ("", "memory_")
-    )
     x, new = decoder.embed(inputs["ids"], inputs["position"]), []
-    for layer, *pairs in zip(decoder.layers, past, memory, strict=True):
-        x, new_pair = _decode_layer(layer, x, *pairs, inputs)
+    for layer, n in zip(decoder.layers, numbers, strict=True):
+        past, memory = (
+            (inputs[f"{prefix}keys_{n}"], inputs[f"{prefix}values_{n}"])
+            for prefix in ("", "memory_")
+        )
+        masks = [inputs["mask"], None]
+        memory = memory, inputs["memory_mask"]
+        x, new_pair = _call(layer, x, [past], masks, *memory)
         new.append(new_pair)
     return decoder.logits(x), new
 
 
-def _encode_layer(
-    layer: parts.LayerStep, x: tf.Tensor, mask: tf.Tensor
-) -> tf.Tensor:
-    def attend_to_self(x: tf.Tensor) -> tf.Tensor:
-        query, *pair = layer.self_attention.project(x)
-        return layer.self_attention.attend(query, [pair], [mask])
-
-    return layer(x, attend_to_self)
-
-
-def _decode_layer(
+def _call(
     layer: parts.LayerStep,
     x: tf.Tensor,
-    past: parts.Pair,
-    memory: parts.Pair,
-    inputs: Tensors,
+    past: list[parts.Pair],
+    masks: list[Any],
+    *memory: Any,
 ) -> tuple[tf.Tensor, parts.Pair]:
     """Returns the output of a layer, and its new keys and values."""
     new: list[tf.Tensor] = []  # of the last call of the sub-layer
@@ -264,11 +240,9 @@ def _decode_layer(
     def attend_to_self(x: tf.Tensor) -> tf.Tensor:
         query, *pair = layer.self_attention.project(x)
         new[:] = pair
-        masks = [inputs["mask"], None]
-        return layer.self_attention.attend(query, [past, pair], masks)
+        return layer.self_attention.attend(query, [*past, pair], masks)
 
-    x = layer(x, attend_to_self, memory, inputs["memory_mask"])
-    return x, tuple(new)
+    return layer(x, attend_to_self, *memory), tuple(new)
 
 
 def _rows(num_heads: int, inputs: Tensors) -> IndexedRows:
@@ -283,19 +257,13 @@ def _attentions(*models: Transformer) -> list[Any]:
     return [x.cross_attention for m in models for x in m.decoder.layers]
 
 
-def _specs(dtype: tf.DType, **shapes: list) -> dict[str, tf.TensorSpec]:
+def _specs(
+    dtype: tf.DType, shapes: dict[str, list]
+) -> dict[str, tf.TensorSpec]:
     return {
         name: tf.TensorSpec(shape, dtype, name)
         for name, shape in shapes.items()
     }
-
-
-def _index_specs(
-    split: Collection[int], joined: Collection[int]
-) -> dict[str, tf.TensorSpec]:
-    """Returns the indices of heads, by the numbers of heads."""
-    shapes: dict[str, list] = {f"heads_{n}": [None, n, None] for n in split}
-    return _specs(tf.int32, **shapes, **{f"joint_{n}": [None] for n in joined})
 
 
 def _named(prefix: str, pairs: Sequence[parts.Pair]) -> Tensors:

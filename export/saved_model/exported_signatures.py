@@ -3,7 +3,7 @@
 Letters: B = batch, n = translations returned, K = beam size or number of
 samples.
 
-A parser returns `trees` in place of `translations`; where there are
+A parser returns `trees` instead of `translations`; where there are
 `source_truncated` and `at_length_limit`, except `translate_nbest`, `repaired`
 too. It has no `translate_prefix`, `score` and `detokenize`.
 """
@@ -90,12 +90,12 @@ class Signatures(tf.Module):
         self._n = translator.num_translations
         self._task = translator.task
         self._search = translator.search
-        # What a SavedModel contains is found through attributes.
+        # A SavedModel contains what it finds through attributes.
         self.variables_of_models = [
             w.value for model in translator.models for w in model.weights
         ]
-        sides = (self._vocabulary.source, self._vocabulary.target)
-        self.vocabulary_ops = [side.ops for side in sides]
+        vocabulary = self._vocabulary
+        self.vocabulary_ops = [vocabulary.source.ops, vocabulary.target.ops]
 
     @property
     def names(self) -> list[str]:
@@ -147,10 +147,12 @@ class Signatures(tf.Module):
         settings = self._with_options("sample", Sampling, options)
         return self._translate(settings, settings.num_samples, text)
 
-    def _with_options(self, name: str, kind: type, options: tuple) -> Search:
-        names = (spec.name for spec in SIGNATURES[name][1:])
-        given = dict(zip(names, options, strict=True))
-        return dataclasses.replace(converted(self._search, kind), **given)
+    def _with_options(
+        self, signature: str, of_class: type, options: tuple
+    ) -> Search:
+        names = (spec.name for spec in SIGNATURES[signature][1:])
+        values = dict(zip(names, options, strict=True))
+        return dataclasses.replace(converted(self._search, of_class), **values)
 
     def _translate(
         self, settings: Search, count: int | tf.Tensor, *strings: tf.Tensor
@@ -161,10 +163,10 @@ class Signatures(tf.Module):
             if prefix is not None:
                 prefix = self._pipeline.target_ids(prefix)
             source = self._pipeline.source_ids(text)
-            found, _ = self._pipeline.translate(
+            translation, _ = self._pipeline.translate(
                 text, count, settings, source, prefix
             )
-            return self._task.columns(found)
+            return self._task.columns(translation)
 
         with tf.control_dependencies(_checked(settings)):
             rows = self._rows(tf.identity(settings.num_hypotheses))
@@ -175,10 +177,10 @@ class Signatures(tf.Module):
 
         def translate(text: tf.Tensor) -> Tensors:
             source = self._pipeline.source_ids(text)
-            found, result = self._pipeline.translate(
+            translation, result = self._pipeline.translate(
                 text, count, self._search, source
             )
-            columns = self._task.columns(found)
+            columns = self._task.columns(translation)
             columns.pop("repaired", None)
             pieces = self._vocabulary.target.joined_pieces(result.ids)
             return {**columns, "lengths": result.lengths, "pieces": pieces}
@@ -209,10 +211,10 @@ class Signatures(tf.Module):
     def _attention(self, text: tf.Tensor) -> Tensors:
         pipeline = self._pipeline
         source, _, _ = pipeline.with_end(pipeline.source_ids(text))
-        found = pipeline.search(source, self._search)
+        result = pipeline.search(source, self._search)
         # The search may take more steps than its best hypothesis has tokens.
-        longest = tf.reduce_max(found.lengths[:, 0])
-        best = found.ids[:, 0, : tf.maximum(longest, 0)]
+        longest = tf.reduce_max(result.lengths[:, 0])
+        best = result.ids[:, 0, : tf.maximum(longest, 0)]
         target = pipeline.decoder_input(best)
         scores = pipeline.models[0].attention_scores(source, target)
         return {
@@ -266,9 +268,9 @@ class Signatures(tf.Module):
         )
 
         def body(i: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
-            found = call(*(x[i * rows : (i + 1) * rows] for x in tensors))
+            outputs = call(*(x[i * rows : (i + 1) * rows] for x in tensors))
             return i + 1, tf.nest.map_structure(
-                lambda array, x: array.write(i, x), arrays, found
+                lambda array, x: array.write(i, x), arrays, outputs
             )
 
         _, arrays = tf.while_loop(lambda i, _: i < count, body, (0, arrays))

@@ -1,4 +1,4 @@
-"""What TensorFlow Serving needs beside a model: warm-up requests, settings.
+"""Warm-up requests and settings, which TensorFlow Serving needs for a model.
 
 The model is `NAME/VERSION`, such as `models/en-de/1`. Warm-up requests are
 part of the model; the files of `templates` are written to `NAME`.
@@ -75,7 +75,7 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
         "output": "trees" if "trees" in outputs else "translations",
     }
     of_texts = sorted(
-        key for key, one in signatures.items() if list(one.inputs) == ["text"]
+        key for key, x in signatures.items() if list(x.inputs) == ["text"]
     )
     (path / WARMUP_FILE).parent.mkdir(exist_ok=True)
     written = []

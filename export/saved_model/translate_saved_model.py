@@ -31,12 +31,12 @@ def main() -> None:
     rows = []
     for text in request["texts"]:
         outputs = translate(text=tf.constant([text]))
-        # What the program's `Translation` has. Only trees may be repaired.
+        # The fields of the program's `Translation`. Only trees may be repaired.
         names = ["trees" if "trees" in outputs else "translations", "scores"]
         names += ["source_truncated", "at_length_limit"]
         names += ["repaired"] if "repaired" in outputs else []
         rows.append([outputs[name].numpy().tolist()[0] for name in names])
-    # What a server does not have must not have helped.
+    # Fail if packages were imported that TensorFlow Serving does not have.
     for name in ("keras_transformer", "sentencepiece"):
         if name in sys.modules:
             sys.exit(f"The SavedModel must not depend on {name}.")

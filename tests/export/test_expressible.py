@@ -41,7 +41,7 @@ class OtherFeedForward(kt.layers.FeedForward):
 def test_subclasses(tokenizer, tmp_path):
     config = kt.TransformerConfig(vocab_size=tokenizer.vocab_size, **SMALL)
     model = kt.Transformer(config, feed_forward_class=OtherFeedForward)
-    message = "layer_0/feed_forward, OtherFeedForward in place of FeedForward"
+    message = "layer_0/feed_forward, OtherFeedForward instead of FeedForward"
     refused(kt.Translator(model, tokenizer), tmp_path, message)
 
 
