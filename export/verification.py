@@ -47,8 +47,7 @@ def check_scores(
         score(sources, targets),
         strict=True,
     ):
-        # A mean per token, as the perplexity is.
-        difference = abs(np.log(theirs.perplexity / ours.perplexity))
+        difference = abs(theirs.log_prob - ours.log_prob) / ours.num_tokens
         if not difference <= tolerance:
             raise RuntimeError(
                 "The exported model must give the probabilities of the model, "

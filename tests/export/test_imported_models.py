@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from random_models import imported_translator as imported
-from translation_fixtures import save_unverified
 
 import keras_transformer as kt
 from keras_transformer import convert
-from keras_transformer.export.saved_model.exported_signatures import SIGNATURES
+from keras_transformer.export.saved_model.exported_signatures import (
+    SIGNATURES,
+    Signatures,
+)
 from keras_transformer.litert import LiteRTTranslator
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
@@ -44,6 +46,7 @@ def check(translator, found, scored):
     assert abs(first.score - other.score) > 1e-3
 
 
+@pytest.mark.slow  # tests/export/litert/test_graph.py has a faster one
 def test_litert(translator, tmp_path):
     path = kt.export.save_litert(translator, tmp_path / "model")
     loaded = LiteRTTranslator.open(path)
@@ -52,21 +55,17 @@ def test_litert(translator, tmp_path):
     check(translator, found, [one.score for one in scores])
 
 
-def test_saved_model(translator, tmp_path):
-    path = save_unverified(
-        translator,
-        tmp_path / "1",
-        include=["serving_default", "score", "attention"],
+def test_signatures(translator):
+    """As they are saved; the slow tests load them."""
+    signatures = Signatures(translator).make(
+        ["serving_default", "score", "tokenize"]
     )
-    signatures = tf.saved_model.load(path).signatures
-    outputs = signatures["serving_default"](text=tf.constant(TEXTS))
+    outputs = signatures["serving_default"](tf.constant(TEXTS))
     found = [text.decode() for text in outputs["translations"].numpy()[:, 0]]
     assert found == translator(TEXTS)
-    scored = signatures["score"](
-        text=tf.constant(TEXTS[:3]), translation=tf.constant(SCORED)
-    )
+    scored = signatures["score"](tf.constant(TEXTS[:3]), tf.constant(SCORED))
     check(translator, translator.translate(TEXTS), scored["scores"].numpy())
-    pieces = signatures["attention"](text=tf.constant(["dog"]))["source_pieces"]
+    pieces = signatures["tokenize"](tf.constant(["dog"]))["pieces"]
     assert pieces.numpy()[0].decode().startswith(">>deu<< ")
 
 

@@ -136,9 +136,8 @@ def test_configurations(tokenizer, tmp_path, fields):
     assert_greedy(translator, load(folder), [*TEXTS, TEXTS[0] * 9])
 
 
-@pytest.mark.parametrize("language", [">>deu<<", None])
-def test_separate_vocabularies(tokenizer, tmp_path, language):
-    vocabulary = table_vocabulary(tokenizer, True, language_token=language)
+def test_separate_vocabularies(tokenizer, tmp_path):
+    vocabulary = table_vocabulary(tokenizer, separate=True)
     translator = random_translator(
         vocabulary, tied_embeddings="target", norm_first=True
     )
@@ -154,6 +153,15 @@ def test_separate_vocabularies(tokenizer, tmp_path, language):
     text = (folder / "README.md").read_text("utf-8")
     assert "source gets its end token from" in text
     assert '[">>deu<<", *row] for row in pieces]  # one of 2 languages' in text
+
+
+def test_the_readme_adds_a_language(tokenizer):
+    several = table_vocabulary(tokenizer, language_token=None)
+    line = (
+        '\npieces = [[">>deu<<", *row] for row in pieces]  # one of 2 languages'
+    )
+    assert writer._add_language(several) == line
+    assert writer._add_language(tokenizer) == ""
 
 
 def test_sources_without_an_end_token(tokenizer, tmp_path):

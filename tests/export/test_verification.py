@@ -18,7 +18,7 @@ from keras_transformer.support.errors import InputError
 
 @dataclasses.dataclass
 class FakeTranslator:
-    """Scores a text by its length; translates it into capital letters."""
+    """Scores a source by its length; translates it into capital letters."""
 
     tokenizer: object
     computes_in: str = "float32"
@@ -33,8 +33,8 @@ class FakeTranslator:
     def score(self, sources, targets):
         self.scored += zip(sources, targets, strict=True)
         return [
-            Score(0.0, 0.0, math.exp(len(source) / len(target) + self.error), 1)
-            for source, target in zip(sources, targets, strict=True)
+            Score(0.0, -len(source) - 7 * self.error, 0.0, 7)
+            for source in sources
         ]
 
     def translate(self, text):

@@ -7,7 +7,10 @@ from helpers import randomise
 import keras_transformer as kt
 from keras_transformer.export import save_litert
 from keras_transformer.litert import LiteRTTranslator
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
+from keras_transformer.text.lookup_vocabulary import (
+    LookupVocabulary,
+    SpecialTokens,
+)
 
 TEXTS = [
     "The good house sleeps.",
@@ -95,7 +98,7 @@ def test_more_configurations(tokenizer, tmp_path, fields):
 
 
 def test_separate_vocabularies(tokenizer, tmp_path):
-    """One of them of a prime size, which has no blocks."""
+    """One has a prime size, so no blocks; nothing ends a source."""
     pieces = tokenizer.pieces(range(4, tokenizer.vocab_size))
     special = ["<pad>", "</s>", "<unk>"]
     names = ([*pieces, ">>deu<<"], pieces[::-1][:304])
@@ -103,8 +106,9 @@ def test_separate_vocabularies(tokenizer, tmp_path):
         {piece: i for i, piece in enumerate([*special, *rest])}
         for rest in names
     ]
-    source, target = (LookupVocabulary(tokenizer.model, x) for x in tables)
-    vocabulary = LookupVocabulary(target.model, target.table, source)
+    tokens = SpecialTokens(source_eos_token="<pad>", language_token=">>deu<<")
+    source = LookupVocabulary(tokenizer.model, tables[0], special=tokens)
+    vocabulary = LookupVocabulary(tokenizer.model, tables[1], source, tokens)
     assert vocabulary.vocab_size == 307
     model = random_model(vocabulary, tied_embeddings="none")
     check(model, vocabulary, tmp_path / "model", alpha=0.0)

@@ -99,16 +99,6 @@ def test_a_translator_that_samples(model, tokenizer, converted, tmp_path):
     assert found("dog") == "Hund"
 
 
-def test_a_larger_beam(model, tokenizer, tmp_path):
-    search = kt.BeamSearch(beam_size=6)
-    translator = kt.Translator(model, tokenizer, search, num_translations=6)
-    found = LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
-    text = "The red dog sleeps."
-    ours, theirs = found.translate(text), translator.translate(text)
-    assert ours.texts == theirs.texts
-    np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)
-
-
 # === What is refused ===
 
 
@@ -201,12 +191,13 @@ class OtherFeedForward(kt.layers.FeedForward):
         return super().call(x, *arguments, **options) + 0.1 * tf.tanh(x)
 
 
-def test_a_feed_forward_of_another_class(tokenizer, tmp_path):
+def test_a_larger_beam_and_a_feed_forward_of_another_class(tokenizer, tmp_path):
     model = small_model(tokenizer, feed_forward_class=OtherFeedForward)
-    translator = kt.Translator(model, tokenizer, num_translations=2)
+    translator = kt.Translator(model, tokenizer, kt.BeamSearch(6), 6)
     found = LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
+    assert found.metadata["largest_beam_size"] == 6
     ours, theirs = found.translate("dog"), translator.translate("dog")
-    assert ours.texts == theirs.texts
+    assert ours.texts == theirs.texts and len(ours.texts) == 6
     np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)
 
 

@@ -164,14 +164,7 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
 
 
-def translate_here(path, texts):
-    """Translates without a new process, which takes seconds."""
-    translate = tf.saved_model.load(path).signatures["serving_default"]
-    outputs = translate(text=tf.constant(texts))
-    return translations({k: v.numpy() for k, v in outputs.items()})
-
-
-def test_a_model_with_a_window(model, tokenizer, pairs, tmp_path, monkeypatch):
+def test_a_model_with_a_window(model, tokenizer, pairs):
     config = dataclasses.replace(model.config, attention_window=3)
     restricted = kt.Transformer(config)
     restricted.set_weights(model.get_weights())
@@ -179,11 +172,10 @@ def test_a_model_with_a_window(model, tokenizer, pairs, tmp_path, monkeypatch):
     texts = list(pairs)[:4]
     expected = translator.translate(texts)
     assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
-
-    monkeypatch.setattr(
-        to_saved_model, "translate_in_subprocess", translate_here
-    )
-    save(translator, tmp_path / "1", texts, include=["serving_default"])
+    signatures = Signatures(translator).make(["serving_default"])
+    outputs = signatures["serving_default"](tf.constant(texts))
+    outputs = {name: value.numpy() for name, value in outputs.items()}
+    assert_same(translations(outputs), expected)
 
 
 # === The same translations, whoever loads it ===
