@@ -12,10 +12,10 @@ Paired bootstrap: Koehn (2004), "Statistical Significance Tests for Machine
 Translation Evaluation".
 """
 
-import argparse
 import dataclasses
 import json
 import statistics
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,13 +26,14 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 import keras_transformer as kt
-from keras_transformer.cli.arguments import given_values
-from keras_transformer.cli.options import (
-    CORPUS,
-    PRESET_NAMES,
-    field_flags,
-    flag,
-    flags,
+from keras_transformer.cli import terminal
+from keras_transformer.cli.command_line import make_app, run_app
+from keras_transformer.cli.flags import (
+    CorpusFlag,
+    PositiveInteger,
+    SourceFlag,
+    TargetFlag,
+    flags_of,
 )
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
@@ -260,60 +261,74 @@ def _over_seeds(values: Iterable[float | None]) -> str:
     return f"{statistics.mean(known):.2f} ± {statistics.stdev(known):.2f}"
 
 
-def main() -> None:
-    """Runs what is missing, and writes the table after every seed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    flags(
-        CORPUS,
-        flag("--output PATH", "folder", type=Path, required=True),
-        flag("--preset NAME", PRESET_NAMES, default="tiny"),
-        flag("--rows NAME", "beside base (default: all)", nargs="+"),
-        flag("--seeds N", "runs per row", default=3),
-        field_flags(Recipe, without=("seed",)),
-    )(parser)
-    options = parser.parse_args()
-    recipe = make_recipe(options.preset, **given_values(options, Recipe))
-    corpus = kt.train.open_corpus(options.data, options.source, options.target)
-    rows = scaled_rows(options.preset, recipe)
-    chosen = {row.name for row in rows}
-    if options.rows:
-        if unknown := set(options.rows) - chosen:
-            parser.error(f"rows are {sorted(chosen)}. Received: {unknown}")
-        chosen = {"base", *options.rows}
-    settings = {"preset": options.preset, "data": corpus.name}
+def main(
+    data: CorpusFlag,
+    *,
+    output: Path,
+    source: SourceFlag = None,
+    target: TargetFlag = None,
+    preset: str = "tiny",
+    rows: list[str] | None = None,
+    seeds: PositiveInteger = 3,
+    recipe: flags_of(Recipe, "Recipe", without=("seed",)) = None,
+) -> None:
+    """Run what is missing, and write the table after every seed.
+
+    Args:
+        data: The corpus, as `train` takes it.
+        output: Folder.
+        source: Language code of the source.
+        target: Language code of the target.
+        preset: The preset that stands for base.
+        rows: Rows beside base (default: all).
+        seeds: Runs per row.
+        recipe: Values that differ from those of the preset.
+    """
+    recipe = make_recipe(preset, **(recipe or {}))
+    corpus = kt.train.open_corpus(data, source, target)
+    all_rows = scaled_rows(preset, recipe)
+    chosen = {row.name for row in all_rows}
+    if rows:
+        if unknown := set(rows) - chosen:
+            raise InputError(f"rows are {sorted(chosen)}. Received: {unknown}")
+        chosen = {"base", *rows}
+    settings = {"preset": preset, "data": corpus.name}
     settings |= dataclasses.asdict(recipe)
-    file = options.output / "settings.json"
-    options.output.mkdir(parents=True, exist_ok=True)
+    file = output / "settings.json"
+    output.mkdir(parents=True, exist_ok=True)
     if file.exists() and json.loads(file.read_text("utf-8")) != settings:
-        parser.error(f"{options.output} has runs with other settings")
+        raise InputError(f"{output} has runs with other settings")
     write_json(file, settings)
     failed = []
-    for seed in range(1, options.seeds + 1):
-        for row in rows:
+    for seed in range(1, seeds + 1):
+        for row in all_rows:
             if row.name not in chosen:
                 continue
-            print(f"\n== {row.name}, seed {seed} of {options.seeds}")
-            path = options.output / row.name / f"seed-{seed}"
+            print(f"\n== {row.name}, seed {seed} of {seeds}")
+            path = output / row.name / f"seed-{seed}"
             seeded = dataclasses.replace(recipe, seed=seed)
             try:
-                run_row(corpus, path, options.preset, row, seeded)
+                run_row(corpus, path, preset, row, seeded)
             except (InputError, tf.errors.ResourceExhaustedError) as error:
                 if row.name == "base":
                     raise
                 failed.append(f"\nFailed: {row.name}, seed {seed}: {error}\n")
-        text = f"# Table 3 with {options.preset} instead of base\n"
+        text = f"# Table 3 with {preset} instead of base\n"
         for split in _splits(corpus):
             references = [target for _, target in corpus.pairs(split)]
-            outputs = read_outputs(options.output, rows, split)
+            outputs = read_outputs(output, all_rows, split)
             text += f"\n## {split}, {len(references):,} sentences\n\n"
-            text += table(rows, outputs, references, corpus.target)
+            text += table(all_rows, outputs, references, corpus.target)
         text += _NOTES + "".join(failed)
-        with atomic_write(options.output / "table3.md") as partial:
+        with atomic_write(output / "table3.md") as partial:
             partial.write_text(text, "utf-8")
     print(f"\n{text}")
     if failed:
         raise SystemExit("Some rows failed; the same command tries them again.")
 
 
+app = make_app("table3.py", __doc__.splitlines()[0])
+app.default(main)
+
 if __name__ == "__main__":
-    main()
+    sys.exit(terminal.run(lambda: run_app(app, sys.argv[1:])))

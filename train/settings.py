@@ -131,8 +131,6 @@ class TrainingSettings:
             )
         if corpus.prepared is not None:
             corpus.prepared.check_recipe(recipe.vocab_size, recipe.max_length)
-        elif self.init_from is None:
-            check_new_vocabulary(recipe.vocab_size)
         check_budget(recipe.batch_tokens, recipe.max_length)
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
             raise InputError(
@@ -182,6 +180,8 @@ def choose_settings(
     if not isinstance(recipe, Recipe):
         values = defaults | dict(recipe or {})
         recipe = Recipe.from_preset(preset or "small", **values)
+    if corpus.prepared is None and init_from is None:
+        check_new_vocabulary(recipe.vocab_size)
     if past is not None:
         config = dataclasses.replace(
             past.config, max_length=recipe.max_length, **architecture

@@ -21,8 +21,12 @@ from keras_transformer.decoding.settings import (
     Search,
     converted,
 )
+from keras_transformer.export.saved_model.saved_model_options import (
+    SIGNATURE_INPUTS,
+    check_signatures,
+    signature_names,
+)
 from keras_transformer.inference.translator import Translator
-from keras_transformer.support.errors import InputError
 
 # A larger batch is decoded in slices, so that the float32 values over the
 # vocabulary, of which there are a few copies, take this much memory each.
@@ -31,41 +35,13 @@ _LARGEST = 2**24  # values: 64 MiB
 Tensors = dict[str, tf.Tensor]  # by name
 
 
-def _inputs(*strings: str, **scalars: tf.DType) -> list[tf.TensorSpec]:
-    return [
-        *(tf.TensorSpec([None], tf.string, name) for name in strings),
-        *(tf.TensorSpec([], dtype, name) for name, dtype in scalars.items()),
-    ]
-
-
-# The inputs of each signature, and what it returns. Strings are tensors `[B]`,
-# numbers are scalars. Pieces are joined by spaces.
 SIGNATURES = {
-    "serving_default": _inputs("text"),  # n translations
-    "translate_nbest": _inputs("text"),  # all K, with lengths and pieces
-    "greedy": _inputs("text"),  # one translation, found with beam size 1
-    "translate_prefix": _inputs("text", "prefix"),  # that begin with it
-    "translate_with_options": _inputs(  # K translations
-        "text",
-        beam_size=tf.int32,
-        alpha=tf.float32,
-        extra_length=tf.int32,
-        length_factor=tf.float32,
-    ),
-    "sample": _inputs(  # K samples
-        "text",
-        temperature=tf.float32,
-        top_k=tf.int32,
-        top_p=tf.float32,
-        seed=tf.int64,
-        num_samples=tf.int32,
-    ),
-    "score": _inputs("text", "translation"),  # log-probabilities, perplexity
-    "attention": _inputs("text"),  # pieces and cross-attention
-    "tokenize": _inputs("text"),  # pieces and ids
-    "detokenize": _inputs("pieces"),  # texts
+    name: [
+        tf.TensorSpec([None] if dtype == "string" else [], dtype, input_name)
+        for input_name, dtype in inputs.items()
+    ]
+    for name, inputs in SIGNATURE_INPUTS.items()
 }
-_OF_TEXT_TARGETS = ("translate_prefix", "score", "detokenize")
 
 
 def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
@@ -100,21 +76,11 @@ class Signatures(tf.Module):
     @property
     def names(self) -> list[str]:
         """Names of the signatures that the task has."""
-        return [
-            name
-            for name in SIGNATURES
-            if self._task.targets_are_text or name not in _OF_TEXT_TARGETS
-        ]
+        return signature_names(self._task)
 
     def make(self, names: Collection[str]) -> dict[str, Any]:
         """Returns functions by name."""
-        unknown = sorted(set(names) - set(self.names))
-        if unknown or "serving_default" not in names:
-            raise InputError(
-                "The signatures must contain serving_default, and may contain "
-                f"any of {', '.join(self.names)}. Received: "
-                f"{', '.join(names) or 'none'}"
-            )
+        check_signatures(names, self._task)
         return {
             name: tf.function(
                 getattr(self, f"_{name}"), SIGNATURES[name], autograph=False

@@ -5,16 +5,15 @@ part of the model; the files of `templates` are written to `NAME`.
 """
 
 import itertools
-import re
 from pathlib import Path
 
 import tensorflow as tf
 
+from keras_transformer.export.saved_model.saved_model_options import check_kit
 from keras_transformer.export.saved_model.serving_operations import (
     read_meta_graph,
 )
 from keras_transformer.export.writing import fill_template
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
 IMAGE = "tensorflow/serving:2.20.0"
@@ -25,22 +24,6 @@ _WORDS = "I am a student and I read a book in the old house . "
 _WARMUP_TEXTS = ("Yes.", _WORDS, _WORDS * 3, _WORDS * 7)
 _WARMUP_BATCHES = (1, 8)
 _FILES = ("batching.config", "monitoring.config", "compose.yaml", "README.md")
-
-
-def check_kit(path: str | Path) -> None:
-    """Checks, before a model is written, that a kit can be."""
-    name = Path(path).resolve().parent.name
-    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
-        raise InputError(
-            "The name of a model, which is part of its URL, must consist of "
-            f"letters, digits, '.', '_' and '-'. Received: {name!r}"
-        )
-    if not Path(path).name.isdecimal():
-        raise InputError(
-            "TensorFlow Serving loads models from folders that are named by a "
-            f"version number, such as models/en-de/1. Received: {path}"
-        )
-    import keras_transformer.export.client  # noqa: F401  names the package
 
 
 def write_kit(path: str | Path, cores: int) -> list[Path]:

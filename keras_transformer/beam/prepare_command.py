@@ -49,8 +49,8 @@ def prepare(
     vocab_size: _Size = None,
     max_length: _Size = None,
     max_ratio: float | None = None,
-    language_columns: flags.Flag = False,
-    deduplicate: flags.Flag = False,
+    language_columns: bool = False,
+    deduplicate: bool = False,
 ) -> None:
     """Prepare a large corpus for training, as `keras-transformer prepare` does.
 

@@ -34,9 +34,9 @@ def translate(
     model: str,
     output: str,
     lines_per_shard: flags.PositiveInteger = 10_000,
-    gzip: flags.Flag = False,
+    gzip: bool = False,
     threads: flags.PositiveInteger = 1,
-    share_model: flags.Flag = False,
+    share_model: bool = False,
 ) -> None:
     """Translate the lines of many files with a SavedModel or a LiteRT model.
 

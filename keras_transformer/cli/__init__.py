@@ -1,5 +1,41 @@
 """The command line: `keras-transformer COMMAND`."""
 
-from keras_transformer.cli.commands import main
+import os
+import sys
+import traceback
+from collections.abc import Sequence
 
-__all__ = ["main"]
+from keras_transformer.cli import terminal
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import explain_missing_packages
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code; see `terminal.run`.
+
+    Raises:
+        SystemExit: After SIGTERM, with code 143.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = terminal.run(lambda: _run(words))
+    except Exception:
+        if not os.environ.get("TF_CONFIG"):
+            raise
+        traceback.print_exc()
+        code = 1
+    if code and os.environ.get("TF_CONFIG"):  # also set by --cluster
+        # At exit TensorFlow waits, for minutes, for workers that have stopped;
+        # a supervisor is to restart this one at once.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run(words: Sequence[str]) -> None:
+    with explain_missing_packages(InputError):
+        from keras_transformer.cli.command_line import run_app
+        from keras_transformer.cli.commands import app
+
+        run_app(app, words)

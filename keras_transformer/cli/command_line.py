@@ -13,7 +13,7 @@ from cyclopts.exceptions import UnknownCommandError
 from cyclopts.help import DefaultFormatter
 
 from keras_transformer.cli import terminal
-from keras_transformer.cli.flags import RARE, Flag
+from keras_transformer.cli.flags import RARE
 from keras_transformer.support.errors import InputError
 
 # What other programs call it, and what to use here. A hint is given if the
@@ -37,7 +37,8 @@ _FLAG_HINTS = {
     "--resume": ["the same command again, which resumes"],
     "--save-dir": ["--output"],
 }
-_GENERAL = Group("Every command", sort_key=9)
+# The flags that every command has, and those without a command.
+GENERAL = Group("General", sort_key=9)
 
 
 class ShortHelp(DefaultFormatter):
@@ -57,8 +58,10 @@ def make_app(name: str, description: str) -> App:
         name=name,
         help=description,
         version_flags=[],
-        default_parameter=Parameter(negative=(), consume_multiple=1),
-        group_commands=_GENERAL,
+        default_parameter=Parameter(
+            negative=(), consume_multiple=1, show_default=_default_text
+        ),
+        group_commands=GENERAL,
         suppress_keyboard_interrupt=False,
     )
 
@@ -67,15 +70,14 @@ def make_app(name: str, description: str) -> App:
         *tokens: Annotated[
             str, Parameter(show=False, allow_leading_hyphen=True)
         ],
-        config: Annotated[Path | None, Parameter(group=_GENERAL)] = None,
-        quiet: Annotated[Flag, Parameter(group=_GENERAL)] = False,
-        help_all: Annotated[Flag, Parameter(group=_GENERAL)] = False,
+        config: Annotated[Path | None, Parameter(group=GENERAL)] = None,
+        quiet: Annotated[bool, Parameter(group=GENERAL)] = False,
+        help_all: Annotated[bool, Parameter(group=GENERAL)] = False,
     ) -> None:
         """Run a command.
 
         Args:
-            config: YAML file with values of flags that are not given, as in
-                `steps: 100`.
+            config: YAML file with the values of flags that are not given.
             quiet: Show no progress bars.
             help_all: Show all flags and exit.
         """
@@ -99,6 +101,11 @@ def make_app(name: str, description: str) -> App:
         _call(app, tokens)
 
     return app
+
+
+def _default_text(value: Any) -> str | None:
+    is_nothing = value is None or value is False or value == ""
+    return None if is_nothing else str(value)
 
 
 def run_app(app: App, arguments: Sequence[str]) -> None:
@@ -145,39 +152,26 @@ def _read_config(path: Path) -> Dict:
 
 
 def _explain(error: CycloptsError) -> str:
-    """Returns the message of cyclopts, or a better one with a hint."""
+    """Returns the message of cyclopts, or one with a better hint."""
     error.verbose = False
     if isinstance(error, UnknownCommandError):
         word = error.unused_tokens[0]
         if word in _COMMAND_HINTS:
-            return (
-                f"There is no command {word}. Did you mean "
-                f"{_COMMAND_HINTS[word]}?"
-            )
-    if isinstance(error, UnknownOptionError):
-        known = [
-            name for flag in error.argument_collection for name in flag.names
-        ]
-        return _explain_flag(error.token, known)
-    return str(error)
-
-
-def _explain_flag(token: Any, known: Sequence[str]) -> str:
-    """Returns a message for a flag that a command does not have."""
-    word = token.keyword or token.value
-    is_of_file = token.source not in ("", "cli")
-    name = word.partition("=")[0]
-    if is_of_file:
-        name = "--" + name.strip("[]").replace("_", "-")
-    if name in _FLAG_HINTS:
+            hint = _COMMAND_HINTS[word]
+            return f"There is no command {word}. Did you mean {hint}?"
+    if not isinstance(error, UnknownOptionError):
+        return str(error)
+    known = [name for flag in error.argument_collection for name in flag.names]
+    word = (error.token.keyword or error.token.value).partition("=")[0]
+    message = f"There is no flag {word}"
+    if word.startswith("["):  # a name in a file
+        word = "--" + word.strip("[]").replace("_", "-")
+        message = f"There is no flag {word}, which {error.token.source} has"
+    hints = difflib.get_close_matches(word, known, 1)
+    if word in _FLAG_HINTS:
         hints = [
             hint
-            for hint in _FLAG_HINTS[name]
+            for hint in _FLAG_HINTS[word]
             if set(re.findall(r"--[\w-]+", hint)) <= set(known)
         ]
-    else:
-        hints = difflib.get_close_matches(name, known, 1)
-    message = f"There is no flag {name}"
-    if is_of_file:
-        message += f", which {token.source} has"
     return f"{message}. Did you mean {hints[0]}?" if hints else f"{message}."

@@ -1,96 +1,56 @@
-"""The commands of `keras-transformer`.
+"""The commands of `keras-transformer`, in the groups of its help.
 
 A command imports TensorFlow when it needs it, so that mistakes, `--help`,
-`presets` and what uses LiteRT answer at once, and without the extra
-`tensorflow`.
+`presets` and what uses LiteRT answer at once.
 """
 
-import os
-import sys
-import traceback
-from collections.abc import Sequence
+from cyclopts import App, Group
 
 from keras_transformer.cli import (
     demo,
-    inference,
+    exporting,
     plot,
-    terminal,
     training,
     translating,
+    versions,
 )
-from keras_transformer.cli.arguments import check_given, with_flags
-from keras_transformer.cli.options import add_commands
-from keras_transformer.cli.parser import CommandParser
-from keras_transformer.cli.versions import ShowVersions
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.cli.command_line import make_app
 
+_INSPECT = Group("Inspect", sort_key=4)
+_COMMANDS = {
+    Group("Train", sort_key=1): [
+        training.prepare,
+        training.train,
+        training.config,
+        training.average,
+        training.import_,
+    ],
+    Group("Use", sort_key=2): [
+        translating.translate,
+        translating.score,
+        translating.evaluate,
+    ],
+    Group("Serve and export", sort_key=3): [exporting.serve, exporting.export],
+    _INSPECT: [training.presets, demo.demo],
+}
 
-def argument_parser() -> CommandParser:
-    """Returns the parser; the option `command` is the function to call."""
-    parser = CommandParser(
-        prog="keras-transformer",
-        description='"Attention Is All You Need": train, evaluate, translate, '
-        "export.",
-    )
-    parser.add_argument("--version", action=ShowVersions)
-    add_commands(
-        parser,
-        "COMMAND",
-        groups={
-            "train": (
-                training.prepare,
-                training.train,
-                training.average,
-                training.import_,
-            ),
-            "use": (
-                translating.translate,
-                translating.score,
-                training.evaluate,
-            ),
-            "serve and export": (inference.serve, inference.export),
-            "look": (plot.plot, training.presets, demo.demo),
-        },
-    )
-    parser.finish()
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code; see `terminal.run`.
-
-    `argparse` raises SystemExit after `--help` and for invalid options, and
-    SIGTERM with code 143.
-    """
-    if arguments is None:
-        arguments = sys.argv[1:]
-    try:
-        code = terminal.run(lambda: _run(arguments))
-    except Exception:
-        if not os.environ.get("TF_CONFIG"):
-            raise
-        traceback.print_exc()
-        code = 1
-    if code and os.environ.get("TF_CONFIG"):  # also set by --cluster
-        # At exit TensorFlow waits, for minutes, for workers that have stopped;
-        # a supervisor is to restart this one at once.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code
-
-
-def _run(arguments: Sequence[str]) -> None:
-    terminal.check_arguments(arguments)
-    with explain_missing_packages(InputError):
-        options = argument_parser().parse_args(arguments)
-        name = options.command.__name__
-        if name in ("evaluate", "translate"):
-            # On CPU they translate a batch per core at the same time instead.
-            os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-        try:
-            check_given(options)
-            options.command(options)
-        except InputError as error:
-            raise InputError(with_flags(str(error), options)) from error
+app: App = make_app(
+    "keras-transformer",
+    '"Attention Is All You Need": train, evaluate, translate, export.',
+)
+for group, commands in _COMMANDS.items():
+    for place, command in enumerate(commands):
+        app.command(command, group=group, sort_key=place)
+plots = App(
+    name="plot",
+    help="Show a training, attention, masks, a search.",
+    group=_INSPECT,
+    group_commands=Group("Commands", sort_key=1),
+)
+for place, command in enumerate(
+    (plot.curve, plot.attention, plot.masks, plot.trace)
+):
+    plots.command(command, sort_key=place)
+app.command(plots)
+app.command(versions.print_versions, name="--version")
+app.register_install_completion_command()

@@ -1,32 +1,28 @@
 """`demo`: trains, evaluates, exports and translates on the bundled corpus."""
 
-import argparse
 import itertools
 from pathlib import Path
 
 import keras_transformer as kt
-from keras_transformer.cli.options import command, flag
+from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
 
 _PRESET = "tiny"
 _SENTENCE = "I am a student"
 
 
-@command(
-    flag(
-        "--output FOLDER",
-        "folder of the run (default: the first of runs/demo, runs/demo-2, ... "
-        "that does not exist)",
-    ),
-)
-def demo(options: argparse.Namespace) -> None:
-    """Train, evaluate, export and translate in a few minutes."""
+def demo(*, output: Path | None = None) -> None:
+    """Train, evaluate, export and translate in a few minutes.
+
+    Args:
+        output: Folder of the run (default: the first of runs/demo,
+            runs/demo-2, ... that does not exist).
+    """
+    output = output or _free_folder()
+    check_free(output)
     import_tensorflow_quietly()
-    from keras_transformer.support.files import check_free
     from keras_transformer.train import evaluation
 
-    output = options.output or _free_folder()
-    check_free(output)
     corpus = kt.train.open_corpus(["embedded"])
     recipe = kt.train.Recipe.from_preset(
         _PRESET, max_length=32, steps_per_epoch=250

@@ -8,15 +8,26 @@ import re
 import typing
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from cyclopts import Group, Parameter, Token
 from cyclopts.validators import Number
 
-from keras_transformer.decoding.settings import BeamSearch, Sampling
+from keras_transformer.decoding.settings import (
+    BeamSearch,
+    Sampling,
+    Search,
+    converted,
+)
+from keras_transformer.inference.model_folder import ModelFolder
+from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.presets import PRESETS
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import SEED
-from keras_transformer.tasks import ParsingTask
+from keras_transformer.tasks import ParsingTask, Task
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.base import BaseTranslator
 
 # Ends the titles of groups that `--help-all` shows and `--help` does not.
 RARE = ", rarely needed"
@@ -31,7 +42,6 @@ def read_integer(type_: Any, tokens: Sequence[Token]) -> int:
 
 
 _FITS_A_TENSOR = Number(lt=2**31)
-Flag = Annotated[bool, Parameter(show_default=False)]
 Integer = Annotated[
     int, Parameter(converter=read_integer, validator=_FITS_A_TENSOR)
 ]
@@ -123,35 +133,27 @@ def _search_default(field: dataclasses.Field) -> str:
 
 # === Flags that several commands have ===
 
-_FORMS = (
-    "a folder of {train,valid,test}.LANGUAGE, of TFRecord files or, for "
-    "parsing, of {train,valid,test}.mrg; two text files; a .tsv file; "
-    "tfds:NAME/CONFIG; a folder that `prepare` wrote; or embedded, the bundled "
-    "corpus."
-)
 _RUN = "Folder that `train`, `average` or `import` wrote"
 _EXPORT = ", or that of a SavedModel or an export for LiteRT"
 _AVERAGED = (
-    "; the probabilities of several runs with the same tokenizer are averaged"
+    "; the probabilities of several runs with the same tokenizer are averaged."
 )
-_DATA = Group("Data", sort_key=2)
+_DATA = (
+    "A folder of {train,valid,test}.LANGUAGE, of TFRecord files or, for "
+    "parsing, of {train,valid,test}.mrg; two text files; a .tsv file; "
+    "tfds:NAME/CONFIG; a folder that `prepare` wrote; or embedded, the bundled "
+    "corpus"
+)
 _MODEL = Group("Model", sort_key=3)
 _RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 
 RunFlag = Annotated[Path, Parameter(help=f"{_RUN}.")]
-RunsFlag = Annotated[list[Path], Parameter(help=f"{_RUN}{_AVERAGED}.")]
-ModelsFlag = Annotated[
-    list[Path], Parameter(help=f"{_RUN}{_EXPORT}{_AVERAGED}.")
-]
-CorpusFlag = Annotated[list[str], Parameter(help=f"The corpus: {_FORMS}")]
-# The texts that a run is measured on, or shown with.
-DataFlag = Annotated[
+RunsFlag = Annotated[list[Path], Parameter(help=_RUN + _AVERAGED)]
+ModelsFlag = Annotated[list[Path], Parameter(help=_RUN + _EXPORT + _AVERAGED)]
+CorpusFlag = Annotated[list[str], Parameter(help=f"{_DATA}.")]
+RunCorpusFlag = Annotated[
     list[str] | None,
-    Parameter(
-        help=f"The corpus: {_FORMS}",
-        show_default="what the run was trained on",
-        group=_DATA,
-    ),
+    Parameter(help=f"{_DATA} (default: what the run was trained on)."),
 ]
 SourceFlag = Annotated[
     str | None, Parameter(help="Language code of the source, e.g. en.")
@@ -167,36 +169,6 @@ TargetLanguageFlag = Annotated[
         group=_RARE_MODEL,
     ),
 ]
-PRESET_NAMES = "tiny, small, base, big, parsing-wsj; `presets` lists all."
-
-
-@Parameter(name="*", group=_MODEL)
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointFlags:
-    """The weights of a run, and the language that they translate to.
-
-    Args:
-        checkpoint: A step, best (by validation score) or last.
-    """
-
-    checkpoint: Annotated[str | None, Parameter(show_default="last")] = None
-    target_language: TargetLanguageFlag = None
-
-
-@Parameter(name="*", group=_MODEL)
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelFlags(CheckpointFlags):
-    """What a run is opened with.
-
-    Args:
-        dtype: Type of weights and computation; the 16-bit types take half the
-            space.
-    """
-
-    dtype: Annotated[
-        Literal["float32", "bfloat16", "float16"] | None,
-        Parameter(show_default="float32"),
-    ] = None
 
 
 SearchFlags = flags_of(
@@ -206,10 +178,112 @@ SearchFlags = flags_of(
     common=("beam_size", "alpha"),
     default_of=_search_default,
 )
-SamplingFlags = flags_of(
-    Sampling,
-    "Sampling",
-    5,
-    without=BeamSearch.__dataclass_fields__,
-    common=("temperature", "top_k", "top_p"),
-)
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """What runs are opened with.
+
+    Args:
+        checkpoint: A step, best (by validation score) or last (default: last).
+    """
+
+    checkpoint: str | None = None
+    target_language: TargetLanguageFlag = None
+    search: SearchFlags = None
+
+    def choose_search(self, folder: ModelFolder) -> Search | None:
+        """Returns the search of flags; None if there are no such flags.
+
+        Args:
+            folder: The model; its search has the values that are not given.
+
+        Raises:
+            InputError: If a value is invalid, or flags contradict each other.
+        """
+        if not self.search:
+            return None
+        default = folder.default_search or BeamSearch()
+        return dataclasses.replace(default, **self.search)
+
+    def open(
+        self,
+        runs: Sequence[Path],
+        num_translations: int = 1,
+        dtype: str | None = None,
+        task: Task | None = None,
+    ) -> "BaseTranslator":
+        """Calls `open_translator`, with the search of the flags."""
+        return open_translator(
+            runs,
+            search=self.choose_search(read_folder(runs[0])),
+            num_translations=num_translations,
+            checkpoint=self.checkpoint,
+            dtype=dtype,
+            target_language=self.target_language,
+            task=task,
+        )
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFlags(RunFlags):
+    """What runs, or an export, are opened with.
+
+    Args:
+        dtype: Type of weights and computation; the 16-bit types take half the
+            space (default: float32).
+    """
+
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreFlags(ModelFlags):
+    """What is opened to score: of the search, the score counts alone."""
+
+    search: flags_of(
+        BeamSearch,
+        "Search",
+        4,
+        names=("alpha", "length_penalty"),
+        default_of=_search_default,
+    ) = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SamplingFlags(ModelFlags):
+    """What is opened to translate: with beam search, or with sampling.
+
+    Args:
+        sample: Draw translations at random, instead of beam search.
+    """
+
+    sample: Annotated[bool, Parameter(group=Group("Sampling", sort_key=5))] = (
+        False
+    )
+    sampling: flags_of(
+        Sampling,
+        "Sampling",
+        5,
+        without=BeamSearch.__dataclass_fields__,
+        common=("temperature", "top_k", "top_p"),
+    ) = None
+
+    def choose_search(self, folder: ModelFolder) -> Search | None:
+        if not self.sample:
+            if self.sampling:
+                given = ", ".join(f"{k}={v}" for k, v in self.sampling.items())
+                raise InputError(
+                    f"Options of sampling need --sample. Received: {given}"
+                )
+            return super().choose_search(folder)
+        values = {**(self.search or {}), **(self.sampling or {})}
+        if "beam_size" in values:
+            raise InputError(
+                "--sample cannot be combined with options of beam search. "
+                f"Received: beam_size={values['beam_size']}"
+            )
+        default = converted(folder.default_search or BeamSearch(), Sampling)
+        return dataclasses.replace(default, **values)

@@ -1,161 +1,152 @@
-"""`plot WHAT`: curves, attention, masks, searches."""
+"""`plot WHAT`: a training, the attention, masks, or a search."""
 
-import argparse
+from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
 
 import keras_transformer as kt
-from keras_transformer.cli.arguments import open_runs
-from keras_transformer.cli.options import (
-    MODEL,
-    RUN,
-    SEARCH,
-    add_commands,
-    command,
-    flag,
+from keras_transformer.cli.flags import (
+    ModelFlags,
+    PositiveInteger,
+    RunFlag,
 )
+from keras_transformer.cli.training import check_trained
+from keras_transformer.inference.opening import read_run
 from keras_transformer.plotting.figure_style import FIGURE_SUFFIXES
+from keras_transformer.plotting.heat_maps import check_layer
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_write
+from keras_transformer.support.files import (
+    atomic_write,
+    check_creatable,
+    check_output,
+)
 from keras_transformer.support.startup import import_tensorflow_quietly
 
-_TEXT = flag("text", "the source", metavar="TEXT")
-_PICTURE = flag(
-    "--output FILE",
-    "picture to write, .png, .svg or .pdf; one that exists is replaced",
-    required=True,
-)
+if TYPE_CHECKING:
+    from keras_transformer.inference.base import BaseTranslator
 
-# What no training has written, by a field of its recipe.
-_UNTRAINED = {
-    "averaged": "The mean of checkpoints",
-    "imported_from": "An imported model",
-}
+SourceArgument = Annotated[
+    str, Parameter(help="The source.", allow_leading_hyphen=True)
+]
+FigureFlag = Annotated[
+    Path,
+    Parameter(
+        help="Picture to write, .png, .svg or .pdf; one that exists is "
+        "replaced."
+    ),
+]
 
 
-@command(RUN, _PICTURE, suffixes=FIGURE_SUFFIXES)
-def curve(options: argparse.Namespace) -> None:
+def curve(run: RunFlag, *, output: FigureFlag) -> None:
     """The training of a run."""
+    _check_file(output, FIGURE_SUFFIXES)
+    folder = read_run(run)
+    check_trained(folder)
     import_tensorflow_quietly()
     from keras_transformer.train.fitting.training_log import read_log
 
-    run = kt.Run.open(options.run)
-    for name, model in _UNTRAINED.items():
-        if name in run.recipe:
-            raise InputError(
-                f"{model} has no curve. Plot a run that was trained. Received: "
-                f"{run.path}"
-            )
-    rows = read_log(run.log_path)
-    label = run.task.watched_label
-    figure = kt.plotting.training_figure(rows, run.path.name, label)
-    kt.plotting.save_figure(figure, options.output)
-    print(f"{len(rows):,} epochs are plotted in {options.output}")
+    rows = read_log(folder.log_path)
+    figure = kt.plotting.training_figure(
+        rows, folder.path.name, folder.task.watched_label
+    )
+    kt.plotting.save_figure(figure, output)
+    print(f"Wrote {output} with {len(rows):,} epochs")
 
 
-@command(
-    MODEL,
-    _TEXT,
-    flag(
-        "--output FILE",
-        "a page with all layers, .html, or .png, .svg or .pdf",
-        required=True,
-    ),
-    flag(
-        "--kind",
-        "which attention a picture shows (default: cross)",
-        choices=("encoder", "decoder", "cross"),
-    ),
-    flag(
-        "--layer N",
-        "layer that a picture shows, counted from 1 (default: the last)",
-    ),
-    SEARCH,
-    suffixes=(".html", *FIGURE_SUFFIXES),
-)
-def attention(options: argparse.Namespace) -> None:
-    """The attention during a translation."""
-    is_page = Path(options.output).suffix.lower() == ".html"
-    if is_page and (options.kind, options.layer) != (None, None):
+def attention(
+    run: RunFlag,
+    text: SourceArgument,
+    *,
+    output: Path,
+    kind: Literal["encoder", "decoder", "cross"] | None = None,
+    layer: PositiveInteger | None = None,
+    model: ModelFlags = ModelFlags(),
+) -> None:
+    """The attention during a translation.
+
+    Args:
+        output: A page with all layers, .html, or a picture, .png, .svg or
+            .pdf; one that exists is replaced.
+        kind: Which attention a picture shows (default: cross).
+        layer: Layer that a picture shows, counted from 1 (default: the last).
+    """
+    _check_file(output, (".html", *FIGURE_SUFFIXES))
+    is_page = output.suffix.lower() == ".html"
+    if is_page and (kind, layer) != (None, None):
         raise InputError(
             "A page shows all kinds and layers. Leave out --kind and --layer. "
-            f"Received: --output {options.output}"
+            f"Received: --output {output}"
         )
-    found = open_runs(options).attention(options.text)
+    kind = kind or "cross"
+    config = read_run(run).config
+    stack = config.encoder if kind == "encoder" else config.decoder
+    check_layer(layer, stack.num_layers)
+    result = _open(run, model).attention(text)
     if is_page:
-        with atomic_write(options.output) as partial:
-            partial.write_text(kt.plotting.attention_page(found), "utf-8")
+        with atomic_write(output) as partial:
+            partial.write_text(kt.plotting.attention_page(result), "utf-8")
     else:
-        kind = options.kind or "cross"
-        figure = kt.plotting.translation_figure(found, kind, options.layer)
-        kt.plotting.save_figure(
-            figure, options.output, title=found.source, description=found.output
-        )
-    print(f"the attention is shown in {options.output}")
+        figure = kt.plotting.translation_figure(result, kind, layer)
+        kt.plotting.save_figure(figure, output, result.source, result.output)
+    print(f"Wrote {output}")
 
 
-@command(
-    MODEL,
-    _TEXT,
-    flag(
-        "--padding N",
-        "padding after the tokens, as in a batch with longer texts",
-        default=2,
-    ),
-    _PICTURE,
-    SEARCH,
-    suffixes=FIGURE_SUFFIXES,
-)
-def masks(options: argparse.Namespace) -> None:
-    """What a translation's tokens may attend to."""
-    translator = open_runs(options)
-    found = translator.attention(options.text)
+def masks(
+    run: RunFlag,
+    text: SourceArgument,
+    *,
+    output: FigureFlag,
+    padding: PositiveInteger = 2,
+    model: ModelFlags = ModelFlags(),
+) -> None:
+    """What a translation's tokens may attend to.
+
+    Args:
+        padding: Padding after the tokens, as in a batch with longer texts.
+    """
+    _check_file(output, FIGURE_SUFFIXES)
+    window = read_run(run).config.attention_window
+    result = _open(run, model).attention(text)
     figure = kt.plotting.masks_figure(
-        found.source_tokens,
-        found.target_tokens,
-        options.padding,
-        translator.model.config.attention_window,
+        result.source_tokens, result.target_tokens, padding, window
     )
-    kt.plotting.save_figure(
-        figure, options.output, title=found.source, description=found.output
-    )
-    print(f"the masks are shown in {options.output}")
+    kt.plotting.save_figure(figure, output, result.source, result.output)
+    print(f"Wrote {output}")
 
 
-@command(
-    MODEL,
-    _TEXT,
-    flag(
-        "--output FILE",
-        "file to write, .html or .txt (default: print it)",
-    ),
-    flag(
-        "--tokens N",
-        "most probable tokens shown for each hypothesis",
-        default=5,
-    ),
-    SEARCH,
-    suffixes=(".html", ".txt"),
-)
-def trace(options: argparse.Namespace) -> None:
-    """A search, step by step."""
-    found = kt.trace(open_runs(options), options.text, options.tokens)
-    if options.output is None:
-        print(found, end="")
+def trace(
+    run: RunFlag,
+    text: SourceArgument,
+    *,
+    output: Path | None = None,
+    tokens: PositiveInteger = 5,
+    model: ModelFlags = ModelFlags(),
+) -> None:
+    """A search, step by step.
+
+    Args:
+        output: File to write, .html or .txt; one that exists is replaced
+            (default: standard output).
+        tokens: Most probable tokens shown for each hypothesis.
+    """
+    if output is not None:
+        _check_file(output, (".html", ".txt"))
+    translator = _open(run, model)
+    result = kt.trace(translator, text, tokens)
+    if output is None:
+        print(result, end="")
     else:
-        found.save(options.output)
-        print(f"the search is shown in {options.output}")
+        result.save(output)
+        print(f"Wrote {output}")
 
 
-@command(
-    lambda parser: add_commands(
-        parser,
-        "WHAT",
-        curve,
-        attention,
-        masks,
-        trace,
-    )
-)
-def plot(options: argparse.Namespace) -> None:
-    """Show a training, attention, masks, a search."""
-    # Never called: a subcommand is required.
+def _check_file(path: Path, suffixes: Collection[str]) -> None:
+    check_creatable(path)
+    check_output(path, suffixes)
+
+
+def _open(run: Path, model: ModelFlags) -> "BaseTranslator":
+    read_run(run)  # refuses an export
+    return model.open([run], dtype=model.dtype)

@@ -7,10 +7,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO, TextIO
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_write, check_new
+from keras_transformer.support.files import (
+    atomic_write,
+    check_creatable,
+    check_new,
+)
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -86,7 +91,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def written(path: str | None) -> Iterator[TextIO]:
+def open_output(path: Path | None) -> Iterator[TextIO]:
     """Yields standard output, or a new file, which is written atomically.
 
     If the block raises InputError, it has what was written before.
@@ -95,7 +100,7 @@ def written(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     check_new(path)
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     problem = None
     with atomic_write(path) as partial:
         with open(partial, "w", encoding="utf-8", newline="") as stream:
@@ -110,19 +115,7 @@ def written(path: str | None) -> Iterator[TextIO]:
         raise InputError(message) from problem
 
 
-def read_text(path: str) -> str:
-    """Returns the text of a file, which must be UTF-8."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        try:
-            return file.read()
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{path} must be UTF-8. Received: {error.reason} at byte "
-                f"{error.start + 1}"
-            ) from error
-
-
-def read_lines(paths: Sequence[str] | None = None) -> Iterator[list[str]]:
+def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
     """Yields the lines of files, or of standard input as soon as they arrive.
 
     A list has all complete lines that could be read without waiting for more,
@@ -130,7 +123,7 @@ def read_lines(paths: Sequence[str] | None = None) -> Iterator[list[str]]:
     """
     for path in paths or ():
         with open(path, "rb") as file:
-            yield from _decoded_lines(file, path)
+            yield from _decoded_lines(file, str(path))
     if paths:
         return
     if sys.stdin is None:
@@ -139,6 +132,69 @@ def read_lines(paths: Sequence[str] | None = None) -> Iterator[list[str]]:
             "`< FILE`, a pipe or a terminal."
         )
     yield from _decoded_lines(sys.stdin.buffer, "Standard input")
+
+
+def check_streams(inputs: Sequence[Path] | None, output: Path | None) -> None:
+    """Checks the names of --input and --output."""
+    for path in inputs or ():
+        if path.is_dir():
+            raise InputError(
+                f"--input must be a text file. Received: {path}, a folder"
+            )
+        if not path.exists():
+            raise InputError(f"No such file: --input {path}")
+    if output is not None:
+        check_creatable(output)
+        check_new(output)
+
+
+def count_lines(
+    inputs: Sequence[Path] | None,
+    check: Callable[[list[str], int], Any] | None = None,
+) -> int | None:
+    """Reads files to the end, to find what is wrong before they are used.
+
+    Args:
+        inputs: As in `read_lines`.
+        check: Is called with the lines, in lists, and the number of the first
+            line of each list.
+
+    Returns:
+        The number of lines; None if they can be read only once, as those of
+        standard input and of pipes.
+
+    Raises:
+        InputError: If a line is not UTF-8, or `check` raises it.
+    """
+    if not inputs or not all(path.is_file() for path in inputs):
+        return None
+    total = 0
+    for lines in read_lines(inputs):
+        if check is not None:
+            check(lines, total + 1)
+        total += len(lines)
+    return total
+
+
+@contextlib.contextmanager
+def progress(
+    unit: str, total: int | None = None, of_input: bool = False
+) -> Iterator[Any]:
+    """Yields a bar of tqdm on standard error, which only a terminal shows.
+
+    Args:
+        unit: What it counts.
+        total: What it counts to, if that is known.
+        of_input: Whether it counts lines of standard input, which has a
+            prompt instead if it is a terminal.
+    """
+    from tqdm import tqdm
+
+    has_prompt = of_input and sys.stdin is not None and sys.stdin.isatty()
+    with tqdm(
+        total=total, unit=unit, leave=False, disable=has_prompt or None
+    ) as bar:
+        yield bar
 
 
 def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:

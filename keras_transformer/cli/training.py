@@ -1,36 +1,32 @@
-"""The commands that make and measure runs."""
+"""The commands that make runs, and describe them."""
 
-import argparse
 import shlex
-import shutil
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
 
 import keras_transformer as kt
-from keras_transformer.cli.arguments import (
-    given_values,
-    is_run,
-    open_corpus,
-    open_translator,
-)
-from keras_transformer.cli.options import (
-    CORPUS,
-    DATA,
-    MODELS_OR_EXPORT,
-    PRESET_NAMES,
-    RUN,
-    SEARCH,
-    TARGET_LANGUAGE,
-    command,
-    field_flags,
-    flag,
+from keras_transformer.cli import terminal
+from keras_transformer.cli.flags import (
+    RARE,
+    CorpusFlag,
+    PositiveInteger,
+    RunFlag,
+    SourceFlag,
+    TargetFlag,
+    TargetLanguageFlag,
+    flags_of,
+    small_default,
 )
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS, ForeignModel
-from keras_transformer.inference.run_folder import step_of
+from keras_transformer.inference.opening import read_run
+from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_free
+from keras_transformer.support.files import check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
-from keras_transformer.tasks import TASKS
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -38,100 +34,115 @@ from keras_transformer.train.recipe import Recipe
 _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
     Recipe.__dataclass_fields__
 )
-
-
-@command(
-    CORPUS,
-    flag("--output DIR", "folder to write", required=True),
-    flag("--preset NAME", PRESET_NAMES, default="small"),
-    flag(
-        "--init-from RUN",
-        "use the tokenizer of this run, as `train --init-from` needs",
-    ),
-    field_flags(Recipe, ("vocab_size", "max_length")),
+SizeFlags = flags_of(
+    Recipe,
+    "Sizes",
+    4,
+    names=("vocab_size", "max_length"),
+    default_of=small_default,
 )
-def prepare(options: argparse.Namespace) -> None:
-    """Tokenize a large corpus for training."""
-    values = given_values(options, Recipe)
-    if options.init_from is not None and "vocab_size" in values:
+RecipeFlags = flags_of(
+    Recipe,
+    "Training hyper-parameters",
+    4,
+    common=("vocab_size", "steps", "batch_tokens", "max_length", "dtype"),
+    default_of=small_default,
+)
+ArchitectureFlags = flags_of(
+    TransformerConfig,
+    "Architecture",
+    5,
+    without=_OTHER_FIELDS,
+    common=("num_layers", "d_model"),
+    default_of=small_default,
+)
+_DEVICES = Group("Devices" + RARE, sort_key=6)
+
+
+def prepare(
+    data: CorpusFlag,
+    *,
+    output: Path,
+    source: SourceFlag = None,
+    target: TargetFlag = None,
+    preset: str = "small",
+    init_from: Path | None = None,
+    sizes: SizeFlags = None,
+) -> None:
+    """Tokenize a large corpus for training.
+
+    Args:
+        output: New folder to write.
+        preset: Preset whose sizes to use; `presets` lists all.
+        init_from: Run whose tokenizer to use, as `train --init-from` needs.
+    """
+    values = sizes or {}
+    if init_from is not None and "vocab_size" in values:
         raise InputError(
-            "--vocab-size is for a new tokenizer, and --init-from takes that "
-            "of a run. Leave out one of them. Received: --vocab-size "
-            f"{values['vocab_size']}, --init-from {options.init_from}"
+            "A vocabulary size is for a new tokenizer, and --init-from takes "
+            "that of a run. Leave out one of them. Received: "
+            f"vocab_size={values['vocab_size']}, init_from={init_from}"
         )
-    recipe = Recipe.from_preset(options.preset, **values)
+    recipe = Recipe.from_preset(preset, **values)
     from keras_transformer.train import preparation
 
     prepared = preparation.prepare(
-        open_corpus(options),
-        options.output,
+        kt.train.open_corpus(data, source, target),
+        output,
         recipe.vocab_size,
         recipe.max_length,
-        options.init_from,
+        init_from,
     )
-    start = f"--preset {options.preset}"
-    if options.init_from is not None:
-        start = f"--init-from {shlex.quote(options.init_from)}"
+    start = f"--preset {preset}"
+    if init_from is not None:
+        start = f"--init-from {shlex.quote(str(init_from))}"
     print(
         f"\nThe corpus is in {prepared.path}. Next:\n"
-        f"  keras-transformer train {shlex.quote(options.output)} "
-        f"{start} --output runs/mine"
+        f"  keras-transformer train {shlex.quote(str(output))} {start} "
+        "--output runs/mine"
     )
 
 
-@command(
-    CORPUS,
-    flag("--output RUN", "folder of the run", required=True),
-    flag(
-        "--preset NAME",
-        f"{PRESET_NAMES} (default: small; with --init-from that of the run)",
-    ),
-    flag(
-        "--strategy",
-        "devices to train on",
-        is_rare=True,
-        choices=("auto", "single", "mirrored", "multiworker"),
-        default="auto",
-    ),
-    flag(
-        "--cluster",
-        "where the addresses of the workers come from (default: TF_CONFIG, if "
-        "set)",
-        is_rare=True,
-        choices=("tf_config", "slurm", "kubernetes"),
-    ),
-    flag(
-        "--init-from RUN",
-        "start with the tokenizer and the newest weights of this run",
-    ),
-    field_flags(
-        Recipe,
-        title="training hyper-parameters",
-        common=("vocab_size", "steps", "batch_tokens", "max_length", "dtype"),
-    ),
-    field_flags(
-        TransformerConfig,
-        without=_OTHER_FIELDS,
-        title="architecture",
-        common=("num_layers", "d_model"),
-    ),
-)
-def train(options: argparse.Namespace) -> None:
-    """Train on a parallel corpus."""
-    values = given_values(options, Recipe)
-    architecture = given_values(options, TransformerConfig)
-    # vocab_size and max_length are values of the recipe.
-    architecture = {k: v for k, v in architecture.items() if k not in values}
-    corpus = open_corpus(options)
+def train(
+    data: CorpusFlag,
+    *,
+    output: Path,
+    source: SourceFlag = None,
+    target: TargetFlag = None,
+    preset: str | None = None,
+    init_from: Path | None = None,
+    recipe: RecipeFlags = None,
+    architecture: ArchitectureFlags = None,
+    strategy: Annotated[
+        Literal["auto", "single", "mirrored", "multiworker"],
+        Parameter(group=_DEVICES),
+    ] = "auto",
+    cluster: Annotated[
+        Literal["tf_config", "slurm", "kubernetes"] | None,
+        Parameter(group=_DEVICES),
+    ] = None,
+) -> None:
+    """Train on a parallel corpus.
+
+    Args:
+        output: Folder of the run.
+        preset: tiny, small, base, big or another of `presets` (default: small,
+            as below; with --init-from that of the run).
+        init_from: Run whose tokenizer and newest weights to start with.
+        strategy: Devices to train on.
+        cluster: Where the addresses of the workers come from (default:
+            TF_CONFIG, if set).
+    """
+    corpus = kt.train.open_corpus(data, source, target)
     run = kt.train.train(
         corpus,
-        options.output,
-        options.preset,
-        values,
+        output,
+        preset,
+        recipe,
         architecture=architecture,
-        strategy=options.strategy,
-        cluster=options.cluster,
-        init_from=options.init_from,
+        strategy=strategy,
+        cluster=cluster,
+        init_from=init_from,
     )
     if run is None:  # only the chief of several workers reports
         return
@@ -145,96 +156,102 @@ def train(options: argparse.Namespace) -> None:
     )
 
 
-@command(
-    MODELS_OR_EXPORT,
-    DATA,
-    flag("--split", "split to measure", default="test"),
-    flag(
-        "--metric NAME",
-        "; ".join(
-            f"of {task.name}, some of {', '.join(task.metrics)} (default: "
-            f"{', '.join(task.default_metrics)})"
-            for task in TASKS.values()
-        ),
-        nargs="+",
-    ),
-    SEARCH,
-)
-def evaluate(options: argparse.Namespace) -> None:
-    """Measure BLEU or F1 on a split."""
-    import_tensorflow_quietly()
-    from keras_transformer.train import evaluation
-    from keras_transformer.train.cluster import check_one_worker
+def config(run: RunFlag, *, output: Path | None = None) -> None:
+    """Write the flags of a training, as a file for `train --config`.
 
-    check_one_worker("evaluate")
-    corpus = open_corpus(options)
-    translator = open_translator(options)
-    checkpoints = translator.checkpoints
-    # Training may replace them meanwhile.
-    steps = [step_of(checkpoint) for _, checkpoint in checkpoints]
-    print(f"decoding {options.split} of {corpus.name}")
-    results, hypotheses = evaluation.evaluate(
-        translator,
-        corpus,
-        options.split,
-        corpus.target,
-        translator.recommended_workers,
-        options.metric,
-    )
-    if len(checkpoints) != 1:
-        print(evaluation.describe(results))
-        kind = "an ensemble" if checkpoints else "an export"
-        print(f"not recorded: the results of {kind}")
-        return
-    ((run, checkpoint),), (step,) = checkpoints, steps
-    results.update(evaluation.training_cost(run, step))
-    if options.target_language is not None:
-        results["target_language"] = options.target_language
-    # Before they are recorded, so that a full disk does not lose them.
-    print(evaluation.describe(results))
-    path = evaluation.record(run, checkpoint, step, results, hypotheses)
-    print(f"recorded in {path}")
+    Args:
+        output: New file to write (default: standard output).
+    """
+    import yaml
+
+    terminal.check_streams(None, output)
+    values = training_flags(read_run(run))
+    name = "FILE" if output is None else shlex.quote(str(output))
+    with terminal.open_output(output) as stream:
+        stream.write(
+            f"# keras-transformer train --config {name} --output NEW_RUN\n"
+        )
+        yaml.safe_dump(values, stream, sort_keys=False, allow_unicode=True)
 
 
-@command(
-    flag("folder", "folder of a model of another system", metavar="FOLDER"),
-    flag("--output RUN", "folder of the run", required=True),
-    flag(
-        "--format",
-        "system that wrote it (default: recognised by its files)",
-        choices=tuple(FORMATS),
-    ),
-    TARGET_LANGUAGE,
-)
-def import_(options: argparse.Namespace) -> None:
-    """Turn a model of another system into a run."""
-    # What is refused so far needs no TensorFlow.
-    check_free(options.output)
-    if is_run(options.folder):
+def training_flags(folder: RunFolder) -> dict[str, Any]:
+    """Returns the flags of `train` that make a run like this one.
+
+    Raises:
+        InputError: If the run is not from a training.
+    """
+    check_trained(folder)
+    values = {"data": folder.training_data()}
+    for name in ("source", "target", "preset", "init_from"):
+        values[name] = folder.recipe.get(name)
+    for name in Recipe.__dataclass_fields__:
+        values[name] = folder.recipe.get(name)
+    own, base = folder.config.to_dict(), {}
+    if values["preset"] is not None:
+        base = TransformerConfig.from_preset(values["preset"]).to_dict()
+    for name, value in own.items():
+        # By default both are d_model / num_heads.
+        follows = name in ("d_k", "d_v") and all(
+            x and x[name] * x["num_heads"] == x["d_model"] for x in (own, base)
+        )
+        if not (name in _OTHER_FIELDS or follows or value == base.get(name)):
+            values[name] = value
+    return {
+        name.replace("_", "-"): value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def check_trained(folder: RunFolder) -> None:
+    """Raises InputError if a run is not from a training, by its recipe."""
+    for name, description in (
+        ("averaged", "the mean of checkpoints"),
+        ("imported_from", "an imported model"),
+    ):
+        if name in folder.recipe:
+            raise InputError(
+                "This needs a run that was trained. Received: "
+                f"{folder.path}, which is {description}"
+            )
+
+
+def import_(
+    folder: Path,
+    *,
+    output: Path,
+    format: Annotated[str | None, Parameter(choices=tuple(FORMATS))] = None,
+    target_language: TargetLanguageFlag = None,
+) -> None:
+    """Turn a model of another system into a run.
+
+    Args:
+        folder: Folder of a model of another system.
+        output: Folder of the run.
+        format: System that wrote it (default: recognised by its files).
+    """
+    check_free(output)
+    file = folder / "config.json"
+    values = read_json(file) if file.is_file() else None
+    if isinstance(values, dict) and "recipe" in values:
         raise InputError(
             "The command reads models of other systems. Received: "
-            f"{options.folder}, which is a run already: use it as it is"
+            f"{folder}, which is a run already: use it as it is"
         )
-    found = kt.convert.read(
-        options.folder, options.format, options.target_language
-    )
-    print(_description(found))
+    foreign = kt.convert.read(folder, format, target_language)
+    print(_describe(foreign))
     import_tensorflow_quietly()
-    model = found.load_model("float32")
-    source, target = found.languages
+    model = foreign.load_model("float32")
+    source, target = foreign.languages
     recipe = dict(preset=None, source=source, target=target)
-    try:
-        run = kt.train.TrainingRun.create(
-            options.output,
-            found.config,
-            {**recipe, "imported_from": found.system},
-            found.vocabulary,
-            model=model,
-            search=found.search,
-        )
-    except BaseException:
-        shutil.rmtree(options.output, ignore_errors=True)
-        raise
+    run = kt.train.TrainingRun.create(
+        output,
+        foreign.config,
+        {**recipe, "imported_from": foreign.system},
+        foreign.vocabulary,
+        model=model,
+        search=foreign.search,
+    )
     languages = f"--source {source or 'LANGUAGE'} "
     languages += f"--target {target or 'LANGUAGE'}"
     print(
@@ -247,25 +264,26 @@ def import_(options: argparse.Namespace) -> None:
     )
 
 
-def _description(found: ForeignModel) -> str:
+def _describe(foreign: ForeignModel) -> str:
     """Returns what a model is, and what is special about it."""
-    config, vocabulary = found.config, found.vocabulary
+    config, vocabulary = foreign.config, foreign.vocabulary
     sides = dict(encoder=config.encoder, decoder=config.decoder)
-    search = found.search
+    search = foreign.search
     factor, extra = search.length_factor, search.extra_length
     limits = {f"{factor:g} per source token": factor, f"{extra} tokens": extra}
     limit = " and ".join(text for text, number in limits.items() if number)
     differences = ", ".join(
-        f"{name} {value}" for name, value in found.differences().items()
+        f"{name} {value}" for name, value in foreign.differences().items()
     )
     rows = {
-        "model": f"{found.system}, {config.num_parameters:,} parameters",
+        "model": f"{foreign.system}, {config.num_parameters:,} parameters",
         **{
-            name: f"{sizes.num_layers} layers, {sizes.num_heads} heads, d_ff "
-            f"{sizes.d_ff:,}, d_model {config.d_model:,}"
+            name: f"{sizes.num_layers} layer{'s' * (sizes.num_layers > 1)}, "
+            f"{sizes.num_heads} heads, d_ff {sizes.d_ff:,}, "
+            f"d_model {config.d_model:,}"
             for name, sizes in sides.items()
         },
-        "languages": " to ".join(one or "unknown" for one in found.languages),
+        "languages": " to ".join(x or "unknown" for x in foreign.languages),
         "vocabulary": f"{vocabulary.source.vocab_size:,} pieces of sources, "
         f"{vocabulary.vocab_size:,} of targets",
         "search": f"beam {search.beam_size}, score log P / {search.formula}, "
@@ -273,7 +291,7 @@ def _description(found: ForeignModel) -> str:
         "not the paper's": differences or "nothing",
     }
     lines = [f"{name + ':':<17} {value}" for name, value in rows.items()]
-    lines += [f"{'not followed:':<17} {note}" for note in found.notes]
+    lines += [f"{'not followed:':<17} {note}" for note in foreign.notes]
     tokens = getattr(vocabulary, "languages", [])
     if len(tokens) > 1 and vocabulary.special.language_token is None:
         lines.append(
@@ -284,32 +302,29 @@ def _description(found: ForeignModel) -> str:
     return "\n".join(lines)
 
 
-@command(
-    RUN,
-    flag("--output RUN", "folder of the new run", required=True),
-    flag(
-        "--last N",
-        "number of checkpoints (default: as many as training keeps, 5 for "
-        "base and 20 for big)",
-    ),
-)
-def average(options: argparse.Namespace) -> None:
-    """Average the last checkpoints of a run."""
-    check_free(options.output)
+def average(
+    run: RunFlag, *, output: Path, last: PositiveInteger | None = None
+) -> None:
+    """Average the last checkpoints of a run.
+
+    Args:
+        output: Folder of the new run.
+        last: Number of checkpoints (default: as many as training keeps, 5 for
+            base and 20 for big).
+    """
+    read_run(run)  # refuses an export
     from keras_transformer.train import averaging
     from keras_transformer.train.cluster import check_one_worker
 
     check_one_worker("average")
-    run = kt.train.TrainingRun.open(options.run)
-    mean = averaging.average(run, options.output, options.last)
+    mean = averaging.average(kt.train.TrainingRun.open(run), output, last)
     print(f"{mean.path} holds the mean of")
     for name in mean.recipe["averaged"]:
         print(f"  {name}")
     print(f"\nNext:\n  keras-transformer evaluate {mean.path}")
 
 
-@command()
-def presets(options: argparse.Namespace) -> None:
+def presets() -> None:
     """List the presets and their parameters."""
     print(
         f"{'preset':<19} {'parameters':>12} {'vocabulary':>11} {'batch':>7} "

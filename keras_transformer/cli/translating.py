@@ -1,285 +1,371 @@
-"""The commands that answer line by line."""
+"""The commands that use a model on texts: translate, score, evaluate."""
 
-import argparse
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TextIO
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 import keras_transformer as kt
 from keras_transformer.cli import terminal
-from keras_transformer.cli.arguments import open_translator
-from keras_transformer.cli.options import (
-    MODELS_OR_EXPORT,
-    N_BEST,
-    SEARCH,
-    command,
-    field_flags,
-    flag,
-    flags,
+from keras_transformer.cli.flags import (
+    ModelFlags,
+    ModelsFlag,
+    PositiveInteger,
+    RunCorpusFlag,
+    SamplingFlags,
+    ScoreFlags,
+    SourceFlag,
+    TargetFlag,
 )
-from keras_transformer.decoding.settings import BeamSearch, Sampling
+from keras_transformer.inference.model_folder import ModelFolder
+from keras_transformer.inference.opening import read_folder
+from keras_transformer.inference.run_folder import step_of
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.tasks import ParsingTask, Task
+from keras_transformer.train.data.corpus import Corpus
 
 if TYPE_CHECKING:
     from keras_transformer.inference.base import BaseTranslator
-    from keras_transformer.inference.records import Score, Translation
+    from keras_transformer.inference.records import Translation
 
 _SHOWN = 10  # lines in a message
-_TREES = ("tokenized", "one_line")
 
 
-def _streams(text: str) -> tuple:
-    """Returns the flags of what is read and written."""
-    return (
-        flag("--input FILE", f"{text} (default: standard input)", nargs="+"),
-        flag("--output FILE", "new file to write (default: standard output)"),
-    )
-
-
-@command(
-    MODELS_OR_EXPORT,
-    flags(
-        *_streams("text files"),
-        N_BEST,
-        flag(
-            "--split-sentences",
-            "translate every sentence of a line by itself",
-        ),
-        flag(
-            "--prefix TEXT",
-            "what every translation must begin with",
-            default="",
-        ),
-        title="input and output",
-    ),
-    SEARCH,
-    flags(
-        flag(
-            "--sample", "draw translations at random, in place of beam search"
-        ),
-        field_flags(
-            Sampling,
-            without=BeamSearch.__dataclass_fields__,
-            common=("temperature", "top_k", "top_p"),
-        ),
-        title="sampling",
-    ),
-    flags(
-        flag(
-            "--tokenized",
-            "the words of a line are separated by spaces already, as in the "
-            "Penn Treebank",
-        ),
-        flag("--one-line", "print each tree in one line"),
-        title="trees, of runs that parse",
-    ),
-)
-def translate(options: argparse.Namespace) -> None:
-    """Translate or parse text line by line."""
-    if options.split_sentences:
-        names = ("n_best", "prefix", *_TREES)
-        _refuse_flags(options, names, "for lines of text")
-    translator = open_translator(options)
-    if translator.task.targets_are_text:
-        _refuse_flags(options, _TREES, "for a run that parses")
-    else:
-        names = ("split_sentences",)
-        _refuse_flags(options, names, "for a run that translates")
-    has_lines = not options.split_sentences
-    outputs = _Outputs(translator, options.prefix, has_lines)
-    with terminal.written(options.output) as stream, outputs.reported():
-        for lines in terminal.read_lines(options.input):
-            if options.split_sentences:
-                print(outputs.document("\n".join(lines)), file=stream)
-                continue
-            for number, found in outputs.of(lines):
-                if translator.task.targets_are_text:
-                    _print_text(options, number, found, stream)
-                else:
-                    _print_tree(options, number, found, stream)
-
-
-def _refuse_flags(
-    options: argparse.Namespace, names: tuple[str, ...], purpose: str
+def translate(
+    runs: ModelsFlag,
+    *,
+    input: list[Path] | None = None,
+    output: Path | None = None,
+    n_best: PositiveInteger | None = None,
+    split_sentences: bool = False,
+    prefix: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
+    tokenized: bool = False,
+    one_line: bool = False,
+    model: SamplingFlags = SamplingFlags(),
 ) -> None:
-    for name in names:
-        if getattr(options, name):
+    """Translate or parse text line by line.
+
+    Args:
+        input: Text files (default: standard input).
+        output: New file to write (default: standard output).
+        n_best: Print the N best outputs of each line, each in one line as line
+            number, score and output, separated by tabs (default: 1, its text
+            alone).
+        split_sentences: Translate every sentence of a line by itself.
+        prefix: What every translation must begin with.
+        tokenized: For runs that parse: the words of a line are separated by
+            spaces already, as in the Penn Treebank.
+        one_line: For runs that parse: print each tree in one line.
+    """
+    terminal.check_streams(input, output)
+    folder = _read_first(runs)
+    if folder.task.targets_are_text:
+        _refuse("a run that parses", tokenized=tokenized, one_line=one_line)
+    else:
+        _refuse("a run that translates", split_sentences=split_sentences)
+    if split_sentences:
+        _refuse("lines of text", n_best=n_best, prefix=prefix)
+    total = terminal.count_lines(input)
+    task = ParsingTask(split_words=False) if tokenized else None
+    translator = model.open(runs, n_best or 1, model.dtype, task)
+    workers = translator.recommended_workers
+    problems = _Problems(translator, "sentence" if split_sentences else "line")
+    number = 0
+    with (
+        terminal.open_output(output) as stream,
+        problems.reported(),
+        terminal.progress(problems.unit, total, of_input=input is None) as bar,
+    ):
+        for lines in terminal.read_lines(input):
+            if split_sentences:
+                document = translator.translate_document(
+                    "\n".join(lines), workers=workers, progress=bar.update
+                )
+                by_sentence = document.translations
+                problems.note(map(_shorten, by_sentence), by_sentence.values())
+                texts = [document.text + "\n"]
+            else:
+                translations = translator.translate(
+                    lines,
+                    workers=workers,
+                    prefixes=[prefix] * len(lines),
+                    progress=bar.update,
+                )
+                numbers = range(number + 1, number + len(lines) + 1)
+                problems.note(numbers, translations)
+                texts = [
+                    _as_text(*pair, translator.task, n_best, one_line)
+                    for pair in zip(numbers, translations, strict=True)
+                ]
+                number += len(lines)
+            bar.clear()
+            stream.writelines(texts)
+            bar.refresh()
+
+
+def _read_first(runs: Sequence[Path]) -> ModelFolder:
+    """Reads the first folder; refuses a text instead of another one."""
+    # TensorFlow reads it when it is imported. On CPU a batch per core is
+    # computed at the same time instead.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+    folder = read_folder(runs[0])
+    for path in runs[1:]:
+        if not os.path.exists(path):
             raise InputError(
-                f"--{name.replace('_', '-')} is {purpose}. Leave it out."
+                f"{str(path)!r} is no folder of a run. Texts come from --input "
+                f"or standard input: echo {shlex.quote(str(path))} | "
+                f"keras-transformer translate {runs[0]}"
             )
+    return folder
 
 
-class _Outputs:
-    """Translates lines, and remembers those where something is wrong.
+def _refuse(purpose: str, **flags: Any) -> None:
+    for name, value in flags.items():
+        if value:
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"{flag} is for {purpose}. Leave it out.")
 
-    Sentences, which are not lines, are remembered by how they begin.
+
+class _Problems:
+    """The inputs with whose output something may be wrong.
+
+    Args:
+        translator: What translates them.
+        unit: What an input is: "line" or "sentence".
     """
 
-    def __init__(
-        self,
-        translator: "BaseTranslator",
-        prefix: str,
-        has_lines: bool,
+    def __init__(self, translator: "BaseTranslator", unit: str) -> None:
+        self.unit = unit
+        self._task, self._limit = translator.task, translator.max_length
+        self._truncated: list[str] = []
+        self._incomplete: list[str] = []
+        self._repaired: list[str] = []
+
+    def note(
+        self, names: Iterable[Any], translations: Iterable["Translation"]
     ) -> None:
-        self._translator = translator
-        self._prefix = prefix
-        self._count = 0
-        self._has_lines = has_lines
-        tokens, hint = (
-            ("tokens", "--extra-length, --length-factor")
-            if translator.task.targets_are_text
-            else ("symbols", "--extra-length")
-        )
-        self._truncated = "truncated, to all that the model reads"
-        self._incomplete = f"perhaps incomplete, as long as it may be ({hint})"
-        if limit := translator.max_length:
-            self._truncated = (
-                f"truncated at {limit - 1} tokens, which is all that the model "
-                "reads"
-            )
-            self._incomplete = (
-                f"perhaps incomplete, with as many {tokens} as there may be, "
-                f"{limit} or fewer ({hint})"
-            )
-        self._repaired = "repaired, because the model wrote no tree over them"
-        self._problems: dict[str, list[str]] = {}
-
-    def of(self, lines: list[str]) -> "Iterator[tuple[int, Translation]]":
-        """Yields number and output of each of the next lines."""
-        translations = self._translator.translate(
-            lines,
-            workers=self._translator.recommended_workers,
-            prefixes=[self._prefix] * len(lines),
-        )
-        for translation in translations:
-            self._count += 1
-            self._note_problems(translation, str(self._count))
-            yield self._count, translation
-
-    def document(self, text: str) -> str:
-        """Returns the translation of a text of several sentences."""
-        document = self._translator.translate_document(
-            text, workers=self._translator.recommended_workers
-        )
-        for sentence, translation in document.translations.items():
-            self._note_problems(translation, _beginning(sentence))
-        return document.text
-
-    def _note_problems(self, translation: "Translation", name: str) -> None:
-        if translation.source_truncated:
-            self._note(self._truncated, name)
-        if translation.at_length_limit:
-            self._note(self._incomplete, name)
-        elif translation.repaired:
-            self._note(self._repaired, name)
+        """Notes the problems of the next outputs, whose inputs have names."""
+        for name, translation in zip(names, translations, strict=True):
+            if translation.source_truncated:
+                self._truncated.append(str(name))
+            if translation.at_length_limit:
+                self._incomplete.append(str(name))
+            elif translation.repaired:
+                self._repaired.append(str(name))
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """Reports after the block, in one line, what may be wrong."""
+        """Reports the problems after the block, in one line."""
         try:
             yield
         finally:
-            if self._problems:
-                terminal.report(
-                    "; ".join(
-                        f"{self._listed(names)}: {problem}"
-                        for problem, names in self._problems.items()
-                    )
-                )
+            problems = [
+                f"{self._list(names)}: {problem}"
+                for problem, names in self._by_problem().items()
+                if names
+            ]
+            if problems:
+                terminal.report("; ".join(problems))
 
-    def _note(self, problem: str, name: str) -> None:
-        self._problems.setdefault(problem, []).append(name)
+    def _by_problem(self) -> dict[str, list[str]]:
+        tokens, flags = "symbols", "--extra-length"
+        if self._task.targets_are_text:
+            tokens, flags = "tokens", "--extra-length, --length-factor"
+        cut, most = "to all that the model reads", "as long as it may be"
+        if self._limit:
+            cut = (
+                f"at {self._limit - 1} tokens, which is all that the model "
+                "reads"
+            )
+            most = (
+                f"with as many {tokens} as there may be, {self._limit} or fewer"
+            )
+        return {
+            f"truncated {cut}": self._truncated,
+            f"perhaps incomplete, {most} ({flags})": self._incomplete,
+            "repaired, because the model wrote no tree over them": (
+                self._repaired
+            ),
+        }
 
-    def _listed(self, names: list[str]) -> str:
-        unit = "line" if self._has_lines else "sentence"
-        text = f"{unit}{'s' * (len(names) > 1)} {', '.join(names[:_SHOWN])}"
+    def _list(self, names: list[str]) -> str:
+        text = f"{self.unit}{'s' * (len(names) > 1)} "
+        text += ", ".join(names[:_SHOWN])
         more = len(names) - _SHOWN
         return f"{text} and {more:,} more" if more > 0 else text
 
 
-def _beginning(text: str) -> str:
+def _shorten(text: str) -> str:
     return f'"{text}"' if len(text) <= 40 else f'"{text[:39]}…"'
 
 
-def _in_one_line(text: str) -> str:
-    return " ".join(text.splitlines())  # a model may spell line ends
-
-
-def _print_text(
-    options: argparse.Namespace,
+def _as_text(
     number: int,
-    found: "Translation",
-    stream: TextIO,
-) -> None:
-    texts = list(map(_in_one_line, found.texts))
-    if options.n_best is None:
-        print(texts[0], file=stream)
-    else:
-        _print_n_best(number, found.scores, texts, stream)
-
-
-def _print_tree(
-    options: argparse.Namespace,
-    number: int,
-    found: "Translation",
-    stream: TextIO,
-) -> None:
-    text = found.texts[0]
+    translation: "Translation",
+    task: Task,
+    n_best: int | None,
+    one_line: bool,
+) -> str:
+    """Returns what is printed of the outputs for a line."""
+    texts = translation.texts
+    if task.targets_are_text:  # a model may spell line ends
+        texts = [" ".join(text.splitlines()) for text in texts]
+    if n_best is not None:
+        return "".join(
+            f"{number}\t{score:.4f}\t{text}\n"
+            for score, text in zip(translation.scores, texts, strict=True)
+        )
     # An empty line has no tree.
-    tree = kt.parsing.Tree.from_string(text) if text else None
-    if options.n_best is not None:
-        _print_n_best(number, found.scores, found.texts, stream)
-    elif tree is None or options.one_line:
-        print(text, file=stream)
-    else:
-        print(f"{kt.parsing.pretty(tree)}\n", file=stream)
+    if task.targets_are_text or one_line or not texts[0]:
+        return f"{texts[0]}\n"
+    return f"{kt.parsing.pretty(kt.parsing.Tree.from_string(texts[0]))}\n\n"
 
 
-def _print_n_best(
-    number: int,
-    scores: list[float],
-    texts: list[str],
-    stream: TextIO,
+def score(
+    runs: ModelsFlag,
+    *,
+    input: list[Path] | None = None,
+    output: Path | None = None,
+    model: ScoreFlags = ScoreFlags(),
 ) -> None:
-    for score, text in zip(scores, texts, strict=True):
-        print(f"{number}\t{score:.4f}\t{text}", file=stream)
+    """Score given translations.
 
-
-@command(
-    MODELS_OR_EXPORT,
-    flags(
-        *_streams("files of source, tab and translation on each line"),
-        title="input and output",
-    ),
-    field_flags(BeamSearch, ("alpha", "length_penalty"), title="search"),
-)
-def score(options: argparse.Namespace) -> None:
-    """Score given translations."""
-    translator = open_translator(options)
+    Args:
+        input: Files of source, tab and translation on each line (default:
+            standard input).
+        output: New file to write (default: standard output).
+    """
+    terminal.check_streams(input, output)
+    _read_first(runs)
+    total = terminal.count_lines(input, _read_pairs)
+    translator = model.open(runs, dtype=model.dtype)
     start = 1
-    with terminal.written(options.output) as stream:
-        for lines in terminal.read_lines(options.input):
-            for found in _scores(translator, lines, start):
-                print(f"{found.score:.4f}\t{found.perplexity:.4f}", file=stream)
+    with (
+        terminal.open_output(output) as stream,
+        terminal.progress("line", total, of_input=input is None) as bar,
+    ):
+        for lines in terminal.read_lines(input):
+            for text in _scores(translator, lines, start, bar.update):
+                bar.clear()
+                stream.write(text)
+            bar.refresh()
             start += len(lines)
 
 
-def _scores(
-    translator: "BaseTranslator", lines: list[str], start: int
-) -> "Iterator[Score]":
-    """Yields the scores of lines, those before an invalid one first."""
+def _read_pairs(lines: Sequence[str], start: int) -> list[list[str]]:
+    """Returns source and translation of lines, the first of number `start`."""
     pairs = [line.split("\t") for line in lines]
+    for number, pair in enumerate(pairs, start):
+        if len(pair) != 2:
+            raise InputError(
+                "Each line must be a source, a tab and its translation. "
+                f"Received: {len(pair) - 1} tabs in line {number}"
+            )
+    return pairs
+
+
+def _scores(
+    translator: "BaseTranslator",
+    lines: Sequence[str],
+    start: int,
+    progress: Callable[[int], Any],
+) -> Iterator[str]:
+    """Yields the scores of lines, those before an invalid one first."""
     try:
-        for pair in pairs:
-            if len(pair) != 2:
-                raise InputError(
-                    "Each line must be a source, a tab and its translation. "
-                    f"Received: {len(pair) - 1} tabs at index 0"
-                )
-        yield from translator.score(*map(list, zip(*pairs, strict=True)))
+        pairs = zip(*_read_pairs(lines, start), strict=True)
+        scores = translator.score(*map(list, pairs), progress=progress)
     except InputError as error:
         if len(lines) == 1:
             message = str(error).replace("at index 0", f"in line {start}")
             raise InputError(message) from error
         for number, line in enumerate(lines, start):
-            yield from _scores(translator, [line], number)
+            yield from _scores(translator, [line], number, progress)
+        return
+    for result in scores:
+        yield f"{result.score:.4f}\t{result.perplexity:.4f}\n"
+
+
+def evaluate(
+    runs: ModelsFlag,
+    *,
+    data: RunCorpusFlag = None,
+    source: SourceFlag = None,
+    target: TargetFlag = None,
+    split: str = "test",
+    metric: list[str] | None = None,
+    model: ModelFlags = ModelFlags(),
+) -> None:
+    """Measure BLEU or F1 on a split.
+
+    Args:
+        split: Split to measure.
+        metric: Of translation: bleu, chrf, tokenized_bleu, ter (default: all
+            but ter); of parsing: f1, precision, recall, unlabelled_f1,
+            complete_match, tag_accuracy (default: all).
+    """
+    folder = _read_first(runs)
+    corpus = _open_corpus(folder, data, source, target)
+    if metric is not None:
+        folder.task.check_metrics(corpus.target, metric)
+    corpus.pairs(split)  # refuses a split that is not there
+    corpus.check_early(split)
+    translator = model.open(runs, dtype=model.dtype)
+    import_tensorflow_quietly()
+    from keras_transformer.train import evaluation
+    from keras_transformer.train.cluster import check_one_worker
+
+    check_one_worker("evaluate")
+    checkpoints = translator.checkpoints
+    # Training may replace them meanwhile.
+    steps = [step_of(checkpoint) for _, checkpoint in checkpoints]
+    print(f"decoding {split} of {corpus.name}")
+    with terminal.progress("sentence") as bar:
+        results, hypotheses = evaluation.evaluate(
+            translator,
+            corpus,
+            split,
+            corpus.target,
+            translator.recommended_workers,
+            metric,
+            progress=bar.update,
+        )
+    if len(checkpoints) != 1:
+        print(evaluation.describe(results))
+        models = "an ensemble" if checkpoints else "an export"
+        print(f"not recorded: the results of {models}")
+        return
+    ((run, checkpoint),), (step,) = checkpoints, steps
+    results.update(evaluation.training_cost(run, step))
+    if model.target_language is not None:
+        results["target_language"] = model.target_language
+    # Before they are recorded, so that a full disk does not lose them.
+    print(evaluation.describe(results))
+    path = evaluation.record(run, checkpoint, step, results, hypotheses)
+    print(f"recorded in {path}")
+
+
+def _open_corpus(
+    folder: ModelFolder,
+    data: list[str] | None,
+    source: str | None,
+    target: str | None,
+) -> Corpus:
+    """Opens the data, by default those that a run was trained on.
+
+    Their languages are those that the run translates, by its recipe.
+    """
+    trained = folder.languages
+    languages = source or trained[0], target or trained[1]
+    # Other systems may have other codes for the same languages.
+    is_imported = "imported_from" in folder.recipe
+    if None not in trained and not is_imported and languages != trained:
+        raise InputError(
+            f"{folder.path} translates from {trained[0]} to {trained[1]}. "
+            f"Received: source={languages[0]!r}, target={languages[1]!r}"
+        )
+    return kt.train.open_corpus(data or folder.training_data(), *languages)

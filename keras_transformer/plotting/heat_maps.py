@@ -64,11 +64,8 @@ def translation_figure(
             f"kind must be one of {', '.join(kinds)}. Received: kind={kind!r}"
         )
     name, layers, rows, columns = kinds[kind]
+    check_layer(layer, len(layers))
     layer = len(layers) if layer is None else layer
-    if not 1 <= layer <= len(layers):
-        raise InputError(
-            f"The model has layers 1 to {len(layers)}. Received: layer={layer}"
-        )
     row_name = "output position, predicting the next token"
     if kind == "encoder":
         row_name = "source position"
@@ -80,6 +77,14 @@ def translation_figure(
         f"{name}, layer {layer}",
         (row_name, f"{column_name} position attended to"),
     )
+
+
+def check_layer(layer: int | None, num_layers: int) -> None:
+    """Raises InputError if there is no such layer; None is the last one."""
+    if layer is not None and not 1 <= layer <= num_layers:
+        raise InputError(
+            f"The model has layers 1 to {num_layers}. Received: layer={layer}"
+        )
 
 
 def attention_figure(

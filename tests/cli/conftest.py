@@ -1,26 +1,14 @@
 import contextlib
 import io
-import types
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
-from commands import Result, write_corpus
+from commands import Result, write_corpus, write_run
 from fake_translator import FakeTranslator
 
 from keras_transformer import cli
-from keras_transformer.cli import arguments, inference
-from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.records import Score, Translation
-from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.translator import (
-    TranslationAttention,
-    Translator,
-)
-from keras_transformer.support.files import write_json
-from keras_transformer.support.startup import available_cores
-from keras_transformer.tasks import TranslationTask
+from keras_transformer.inference.opening import check_folders, read_folder
 
 ENGLISH = "".join(f"the cat number {i} sleeps\n" for i in range(60))
 GERMAN = "".join(f"die Katze Nummer {i} schläft\n" for i in range(60))
@@ -36,10 +24,7 @@ def run_cli(capsys):
     """Runs a command in this process and returns its `Result`."""
 
     def run(*arguments):
-        try:
-            code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as error:
-            code = error.code
+        code = cli.main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Result(code, captured.out, captured.err)
 
@@ -77,116 +62,38 @@ def trained(tmp_path_factory):
     )
 
 
-class FakeRuns(FakeTranslator):
-    """Translates into upper case; stands for `Translator`."""
+@pytest.fixture
+def folder(tmp_path):
+    """A run that can be described, but not be opened."""
+    return write_run(tmp_path / "run")
 
-    languages = ("en", "de")
-    recommended_workers = available_cores()
 
-    def __init__(self, runs, checkpoint, search, num_translations, dtype, task):
-        super().__init__(num_translations, 32, search=search, dtype=dtype)
-        self.runs, self.checkpoint = runs, checkpoint
+class Opened(NamedTuple):
+    """A call of `open_translator`, and what it returned."""
 
-    def translate(self, texts, *, workers=None, prefixes=None, **_):
-        self.workers, self.prefixes = workers, prefixes
-        return [
-            Translation(
-                [f"{text.upper()}\n{i}" for i in range(self.num_translations)],
-                [-float(i) for i in range(self.num_translations)],
-                source_truncated=text == "long",
-                at_length_limit=text in ("long", "limit"),
-            )
-            for text in texts
-        ]
+    paths: list[Path]
+    options: dict[str, Any]
+    translator: FakeTranslator
 
-    def __call__(self, text):
-        return text.upper()
 
-    def attention(self, text):
-        source, target = text.split(), ["<s>", *text.upper().split()]
-        s, t = len(source), len(target)
-        return TranslationAttention(
-            text,
-            text.upper(),
-            source,
-            target,
-            source_words=[[i] for i in range(len(source))],
-            target_words=[[i] for i in range(len(target))],
-            encoder=[np.full((1, s, s), 1 / s)] * 2,
-            decoder=[np.full((1, t, t), 1 / t)] * 2,
-            cross=[np.full((1, t, s), 1 / s)] * 2,
+@pytest.fixture
+def opened(monkeypatch):
+    """Opens fakes instead of models, after the usual checks; lists them."""
+    calls = []
+
+    def open_translator(paths, **options):
+        folders = [read_folder(path) for path in paths]
+        check_folders(folders, **options)
+        fake = FakeTranslator(
+            options["num_translations"],
+            max_length=32,
+            task=options["task"] or folders[0].task,
+            search=options["search"],
         )
+        calls.append(Opened(paths, options, fake))
+        return fake
 
-
-@pytest.fixture
-def any_run(monkeypatch):
-    """Lets commands take the names of runs that do not exist."""
-    monkeypatch.setattr(arguments, "check_run", lambda *_: None)
-
-
-@pytest.fixture
-def fake_translators(monkeypatch, any_run):
-    """Replaces `Translator.open` and `Run.open`; holds the translators."""
-    opened = []
-
-    def open(*arguments):
-        opened.append(FakeRuns(*arguments))
-        return opened[-1]
-
-    monkeypatch.setattr(Translator, "open", open)
-    monkeypatch.setattr(inference, "_signatures", lambda translator: {})
     monkeypatch.setattr(
-        Run,
-        "open",
-        lambda path, language=None: types.SimpleNamespace(
-            path=path,
-            task=TranslationTask(),
-            default_search=BeamSearch(length_penalty="power"),
-        ),
+        "keras_transformer.cli.flags.open_translator", open_translator
     )
-    return opened
-
-
-class FakeLiteRT(FakeRuns):
-    """Stands for `LiteRTTranslator`."""
-
-    def __init__(self, path, search, num_translations):
-        super().__init__(None, None, search, num_translations, None, None)
-        self.path = path
-
-    def score(self, sources, targets):
-        return [Score(-1.0, -2.0, 1.5, 1) for _ in sources]
-
-
-@pytest.fixture
-def fake_exports(monkeypatch, any_run):
-    """Replaces `LiteRTTranslator.open`; holds the translators."""
-    translators = []
-
-    def open(path, search, num_translations=1):
-        translators.append(FakeLiteRT(path, search, num_translations))
-        return translators[-1]
-
-    monkeypatch.setattr("keras_transformer.litert.LiteRTTranslator.open", open)
-    monkeypatch.setattr(
-        "keras_transformer.litert.read_metadata",
-        lambda path: {"search": {"alpha": 0.5}},
-    )
-    return translators
-
-
-@pytest.fixture
-def saved(monkeypatch, tmp_path):
-    """A folder that looks like a SavedModel, which a fake opens."""
-    (tmp_path / "saved_model.pb").touch()
-    (tmp_path / "assets.extra").mkdir()
-    write_json(
-        tmp_path / "assets.extra" / "keras_transformer.json",
-        {"runs": [{"recipe": {"data": "embedded"}}]},
-    )
-    name = "keras_transformer.inference.saved_model.SavedModelTranslator.open"
-    monkeypatch.setattr(
-        name,
-        lambda path, n: FakeRuns(None, None, None, n, None, None),
-    )
-    return tmp_path
+    return calls

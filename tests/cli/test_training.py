@@ -1,37 +1,15 @@
-"""The commands that make a run."""
+"""The commands that make a run, and describe it."""
 
-import errno
 import json
-import shutil
 import types
 
 import pytest
-from commands import check_refused, write_corpus
+import yaml
+from commands import check_refused, write_corpus, write_run
 
 from keras_transformer import cli
-from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.presets import PRESETS
-from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import TranslationTask
-
-RESULTS = {
-    "task": "translation",
-    "split": "test",
-    "sentences": 3,
-    "truncated": 0,
-    "repaired": 0,
-    "bleu": 12.34,
-    "bleu_signature": "signature",
-    "chrf": 1.0,
-    "chrf_signature": "signature",
-    "tokenized_bleu": 1.0,
-    "perplexity": 2.0,
-    "perplexity_sentences": 3,
-    "beam_size": 4,
-    "alpha": 0.6,
-    "seconds": 0.1,
-}
-
 
 # === train ===
 
@@ -57,84 +35,71 @@ def test_train_writes_checkpoints_and_a_log(trained):
 
 
 @pytest.fixture
-def train_call(monkeypatch):
-    """Replaces the training; holds the arguments of the last call."""
-    call = {}
+def calls(monkeypatch):
+    """Replaces the training; holds the arguments of each call."""
+    calls = []
 
     def train(corpus, output, preset, recipe, **keywords):
-        call.update(corpus=corpus, output=output, preset=preset, recipe=recipe)
-        call.update(keywords)
+        call = dict(corpus=corpus, output=output, preset=preset, recipe=recipe)
+        calls.append(call | keywords)
         return types.SimpleNamespace(path=output, task=TranslationTask())
 
     monkeypatch.setattr("keras_transformer.train.train", train)
-    return call
+    return calls
 
 
-def test_train_passes_its_flags_on(run_cli, trained, train_call, any_run):
+def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
+    output = tmp_path / "new"
     code, *_ = run_cli(
-        *("train", trained.data, "--source", "de", "--target", "en"),
-        *("--output", "runs/x", "--preset", "tiny", "--strategy", "mirrored"),
-        *("--init-from", "runs/y", "--vocab-size", 300, "--max-length", 24),
-        *("--gradient-accumulation-steps", 2, "--clip-norm", 0.5),
-        *("--tensorboard", "--dtype", "mixed_bfloat16", "--max-to-keep", 2),
+        *("train", "embedded", "--source", "de", "--target", "en"),
+        *("--output", output, "--preset", "tiny", "--strategy", "mirrored"),
+        *("--cluster", "slurm", "--init-from", folder, "--vocab-size", 300),
+        *("--clip-norm", 0.5, "--tensorboard", "--dtype", "mixed_bfloat16"),
         *("--d-model", 64, "--d-k", 5, "--positional-encoding", "learned"),
     )
     assert code == 0
-    corpus = train_call["corpus"]
-    assert (corpus.source, corpus.target) == ("de", "en")
-    assert (train_call["output"], train_call["preset"]) == ("runs/x", "tiny")
-    assert train_call["init_from"] == "runs/y"
-    assert (train_call["strategy"], train_call["cluster"]) == ("mirrored", None)
-    assert train_call["recipe"] == dict(
-        vocab_size=300,
-        max_length=24,
-        gradient_accumulation_steps=2,
-        clip_norm=0.5,
-        tensorboard=True,
-        dtype="mixed_bfloat16",
-        max_to_keep=2,
+    (call,) = calls
+    corpus = call.pop("corpus")
+    assert (corpus.name, corpus.source, corpus.target) == (
+        *("embedded", "de", "en"),
     )
-    assert train_call["architecture"] == dict(
-        d_model=64, d_k=5, positional_encoding="learned"
+    assert call == dict(
+        output=output,
+        preset="tiny",
+        recipe=dict(
+            vocab_size=300,
+            clip_norm=0.5,
+            tensorboard=True,
+            dtype="mixed_bfloat16",
+        ),
+        architecture=dict(d_model=64, d_k=5, positional_encoding="learned"),
+        strategy="mirrored",
+        cluster="slurm",
+        init_from=folder,
     )
 
 
-def test_train_without_flags_is_the_preset_small(run_cli, trained, train_call):
-    arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
-    code, *_ = run_cli("train", trained.data, *arguments)
-    assert code == 0
-    assert train_call["preset"] is None
-    assert train_call["recipe"] == {}  # the defaults are those of `train`
-    assert train_call["architecture"] == {}
-    assert train_call["init_from"] is None
+def test_train_without_flags(run_cli, calls, tmp_path):
+    output = tmp_path / "new"
+    assert run_cli("train", "embedded", "--output", output).code == 0
+    del calls[0]["corpus"]
+    assert calls == [
+        dict(
+            output=output,
+            preset=None,
+            recipe=None,
+            architecture=None,
+            strategy="auto",
+            cluster=None,
+            init_from=None,
+        )
+    ]
 
 
-def test_train_is_silent_on_other_workers(run_cli, trained, monkeypatch):
+def test_train_is_silent_on_other_workers(run_cli, monkeypatch, tmp_path):
     monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: None)
-    arguments = ("--source", "en", "--target", "de", "--output", "runs/x")
-    result = run_cli("train", trained.data, *arguments)
+    result = run_cli("train", "embedded", "--output", tmp_path / "new")
     assert result == (0, "", "")
-
-
-def test_train_reports_all_invalid_values_before_it_starts(run_cli, tmp_path):
-    result = run_cli(
-        *("train", "embedded", "--output", tmp_path / "x"),
-        *("--steps", 0, "--label-smoothing", 1.5),
-    )
-    check_refused(
-        result,
-        "--steps must be a positive integer. Received: --steps 0",
-        "--label-smoothing must be",
-        "Received: --label-smoothing 1.5",
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_train_suggests_a_preset(run_cli):
-    result = run_cli("train", "embedded", "--output", "y", "--preset", "tny")
-    check_refused(
-        result, "no preset 'tny'", "'tiny'", "keras-transformer presets"
-    )
 
 
 def test_train_on_invalid_data_leaves_no_run(run_cli, tmp_path):
@@ -144,146 +109,62 @@ def test_train_on_invalid_data_leaves_no_run(run_cli, tmp_path):
     arguments = ("--source", "en", "--target", "de", "--preset", "tiny")
     result = run_cli("train", data, "--output", tmp_path / "run", *arguments)
     check_refused(result, "UTF-8", "train.de", "line 2")
-    assert not (tmp_path / "run" / "config.json").exists()
+    assert not (tmp_path / "run").exists()
 
 
-def test_the_backend_must_be_tensorflow(run_cli, any_run, monkeypatch):
+def test_the_backend_must_be_tensorflow(run_cli, folder, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
-    check_refused(run_cli("translate", "run"), "KERAS_BACKEND=jax")
+    check_refused(run_cli("translate", folder), "KERAS_BACKEND=jax")
 
 
-# === evaluate ===
+# === config ===
 
 
-def test_evaluate_measures_and_records(run_cli, trained):
-    code, out, _ = run_cli("evaluate", trained.run, "--data", trained.data)
-    assert code == 0
-    *_, results = json.loads((trained.run / "results.json").read_text())
-    assert results["split"] == "test"
-    assert results["sentences"] == 3
-    assert (results["step"], results["beam_size"]) == (2, 4)
-    assert {"bleu", "chrf", "tokenized_bleu"} < set(results)
-    assert "ter" not in results and results["dtype"] == "float32"
-    # Of the three, one is empty and one too long to have a perplexity.
-    assert results["perplexity_sentences"] == 1
-    assert f"{results['bleu']:.2f}  {results['bleu_signature']}" in out
-    assert out.startswith(f"decoding test of {trained.data}\n")
-    assert out.endswith(f"recorded in {trained.run / 'results.json'}\n")
-    lines = (trained.run / "translations-test.txt").read_text().splitlines()
-    assert len(lines) == 3
-    assert lines[1] == ""
-
-
-@pytest.fixture
-def evaluate_call(monkeypatch):
-    """Replaces the measurement; holds the arguments of the last call."""
-    call = {}
-
-    def evaluate(translator, corpus, split, target, workers, metrics):
-        call.update(translator=translator, corpus=corpus, metrics=metrics)
-        call.update(split=split, target=target, workers=workers)
-        return RESULTS, ["a", "b", "c"]
-
-    monkeypatch.setattr("keras_transformer.train.evaluation.evaluate", evaluate)
-    return call
-
-
-def test_evaluate_passes_its_flags_on(run_cli, trained, evaluate_call):
-    code, *_ = run_cli(
-        *("evaluate", trained.run, "--data", trained.data, "--split", "valid"),
-        *("--checkpoint", 1, "--beam-size", 2, "--alpha", 1),
-        *("--extra-length", 7, "--metric", "bleu", "ter"),
-        *("--dtype", "bfloat16"),
-    )
-    assert code == 0
-    assert evaluate_call["metrics"] == ["bleu", "ter"]
-    model = evaluate_call["translator"].model
-    assert model.dtype_policy.name == "bfloat16"
-    search = evaluate_call["translator"].search
-    assert (search.beam_size, search.alpha, search.extra_length) == (2, 1.0, 7)
-    assert (evaluate_call["split"], evaluate_call["target"]) == ("valid", "de")
-    assert evaluate_call["workers"] == available_cores()
-    *_, results = json.loads((trained.run / "results.json").read_text())
-    assert results["checkpoint"] == "step-00000001.weights.h5"
-    assert results["step"] == 1
-
-
-def test_evaluate_has_the_search_of_the_run(
-    run_cli, trained, evaluate_call, tmp_path
+def test_a_run_is_repeated_from_its_configuration(
+    run_cli, trained, calls, tmp_path
 ):
-    run = tmp_path / "run"
-    shutil.copytree(trained.run, run)
-    config = json.loads((run / "config.json").read_text())
-    config["search"] = {"beam_size": 6, "length_penalty": "power"}
-    (run / "config.json").write_text(json.dumps(config))
-    arguments = ("evaluate", run, "--data", trained.data, "--alpha", 1)
-    assert run_cli(*arguments).code == 0
-    search = BeamSearch(6, 1.0, length_penalty="power")
-    assert evaluate_call["translator"].search == search
+    file = tmp_path / "new" / "run.yaml"
+    assert run_cli("config", trained.run, "--output", file) == (0, "", "")
+    output = tmp_path / "repeated"
+    command = ("train", "--config", file, "--output", output)
+    assert run_cli(*command).code == 0
+    assert run_cli(*command, "--steps", 9, "--d-model", 8).code == 0
+    first, second = calls
+    settings = json.loads((trained.run / "config.json").read_text("utf-8"))
+    recorded = settings["recipe"]
+    assert first["corpus"].name == str(trained.data) == recorded["data"]
+    assert first["preset"] == "tiny"
+    assert first["recipe"] == {
+        name: recorded[name]
+        for name in recorded
+        if recorded[name] is not None
+        and name not in ("data", "source", "target", "preset")
+    }
+    changed = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2)
+    assert first["architecture"] == changed
+    assert second["recipe"] == first["recipe"] | {"steps": 9}
+    assert second["architecture"] == changed | {"d_model": 8}
 
 
-def test_evaluate_prints_results_that_it_cannot_record(
-    run_cli, trained, evaluate_call, monkeypatch
-):
-    def fail(*_):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr("keras_transformer.train.evaluation.write_json", fail)
-    result = run_cli("evaluate", trained.run, "--data", trained.data)
-    check_refused(result, "Permission denied")
-    assert "12.34  signature" in result.out
-
-
-@pytest.mark.parametrize(
-    ("flags", "received"),
-    [
-        (["--source", "de", "--target", "en"], "--source de, --target en"),
-        (["--target", "fr"], "--source en, --target fr"),
-        (["--source", "fr"], "--source fr, --target de"),
-    ],
-)
-def test_evaluate_refuses_other_languages(run_cli, trained, flags, received):
-    result = run_cli("evaluate", trained.run, *flags)
-    check_refused(result, f"{trained.run} translates from en to de", received)
-
-
-def test_an_unknown_checkpoint(run_cli, trained):
-    flags = ("--data", trained.data, "--checkpoint", 7)
-    result = run_cli("evaluate", trained.run, *flags)
-    check_refused(result, "1, 2, last", "--checkpoint 7")
-
-
-def test_evaluate_on_what_the_run_was_trained_on(
-    run_cli, trained, evaluate_call, tmp_path
-):
-    assert run_cli("evaluate", trained.run).code == 0
-    corpus = evaluate_call["corpus"]
-    assert corpus.name == str(trained.data)
-    assert (corpus.source, corpus.target) == ("en", "de")
-    run = shutil.copytree(trained.run, tmp_path / "run")
-    config = json.loads((run / "config.json").read_text())
-
-    def evaluated(data):
-        config["recipe"]["data"] = data
-        (run / "config.json").write_text(json.dumps(config))
-        return run_cli("evaluate", run, "--split", "train")
-
-    pair = f"{trained.data / 'train.en'} {trained.data / 'train.de'}"
-    assert evaluated(pair).code == 0
-    assert evaluate_call["corpus"].name == pair
-    check_refused(evaluated(None), f"{run} does not say", "--data")
-    check_refused(evaluated("go ne"), f"that {run} was trained", "go ne")
-
-
-def test_evaluate_measures_an_ensemble(
-    run_cli, trained, evaluate_call, tmp_path
-):
-    before = sorted(trained.run.iterdir())
-    runs = (trained.run, trained.run)
-    code, out, _ = run_cli("evaluate", *runs)
-    assert code == 0 and len(evaluate_call["translator"].models) == 2
-    assert out.endswith("not recorded: the results of an ensemble\n")
-    assert sorted(trained.run.iterdir()) == before
+def test_a_run_of_another_run_and_of_two_files(run_cli, tmp_path):
+    for name in ("a b.en", "a b.de"):
+        (tmp_path / name).touch()
+    files = [str(tmp_path / name) for name in ("a b.en", "a b.de")]
+    recipe = {"vocab_size": 300, "target": "no", "preset": None}
+    recipe |= {"data": " ".join(files), "init_from": "/x"}
+    # Older runs do not have all values.
+    run = write_run(tmp_path / "run", **recipe)
+    head, *lines = run_cli("config", run).out.splitlines()
+    assert head == "# keras-transformer train --config FILE --output NEW_RUN"
+    values = yaml.safe_load("\n".join(lines))
+    assert values["data"] == [
+        str(tmp_path / "a b.en"),
+        str(tmp_path / "a b.de"),
+    ]
+    assert values["init-from"] == "/x" and "preset" not in values
+    assert values["target"] == "no" and values["vocab-size"] == 300
+    # That of no preset is written out.
+    assert values["d-model"] == 128 and values["dropout"] == 0.1
 
 
 # === average ===
@@ -324,9 +205,3 @@ def test_main_reads_the_command_line(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["keras-transformer", "presets"])
     assert cli.main() == 0
     assert "C-d_ff-4096" in capsys.readouterr().out
-
-
-def test_a_command_is_required(run_cli):
-    result = run_cli()
-    assert result.code == 2
-    assert "arguments are required: COMMAND" in result.err

@@ -40,42 +40,38 @@ def test_train_names_the_next_commands_that_work(
 ):
     """A prepared corpus without other splits has no texts to evaluate on."""
     corpus = open_corpus([str(data)], "en", "de")
-    sizes = types.SimpleNamespace(vocab_size=300)
-    corpus.prepared = types.SimpleNamespace(tokenizer=sizes, max_length=23)
-    run = type("Run", (), {"path": "runs/x", "task": TranslationTask()})
+    corpus.prepared = types.SimpleNamespace()
+    run = types.SimpleNamespace(path="runs/x", task=TranslationTask())
     monkeypatch.setattr(
         "keras_transformer.train.open_corpus", lambda *_: corpus
     )
     monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: run)
-    arguments = ("train", data, "--output", "runs/x")
+    arguments = ("train", data, "--output", tmp_path / "new")
     assert "evaluate" not in run_cli(*arguments).out
     corpus.prepared = None
     assert "evaluate" in run_cli(*arguments).out
 
 
 def test_prepare_has_the_sizes_of_the_preset(
-    run_cli, data, monkeypatch, any_run
+    run_cli, folder, monkeypatch, tmp_path
 ):
     calls = []
 
     def prepare(corpus, output, *arguments):
         calls.append(arguments)
-        return type("Prepared", (), {"path": output})
+        return types.SimpleNamespace(path=output)
 
     monkeypatch.setattr("keras_transformer.train.preparation.prepare", prepare)
-    arguments = ("prepare", data, *LANGUAGES, "--output", "x")
+    arguments = ("prepare", "embedded", "--output", tmp_path / "new")
     assert run_cli(*arguments, "--preset", "base").code == 0
-    result = run_cli(*arguments, "--init-from", "runs/y")
-    assert "train x --init-from runs/y --output runs/mine\n" in result.out
+    result = run_cli(*arguments, "--init-from", folder)
+    start = f"train {tmp_path / 'new'} --init-from {folder}"
+    assert f"{start} --output runs/mine\n" in result.out
     recipes = [Recipe.from_preset(name) for name in ("base", "small")]
     sizes = [(r.vocab_size, r.max_length) for r in recipes]
-    assert calls == [(*sizes[0], None), (*sizes[1], "runs/y")]
+    assert calls == [(*sizes[0], None), (*sizes[1], folder)]
     assert PRESETS["base"].vocab_size == sizes[0][0]
-    both = ("--init-from", "runs/y", "--vocab-size", 9)
-    check_refused(run_cli(*arguments, *both), "Leave out one", "9", "runs/y")
+    both = ("--init-from", folder, "--vocab-size", 9)
+    result = run_cli(*arguments, *both)
+    check_refused(result, "Leave out one", "vocab_size=9", str(folder))
     assert len(calls) == 2
-
-
-def test_prepare_overwrites_nothing(run_cli, data):
-    result = run_cli(*("prepare", data, *LANGUAGES, "--output", data))
-    check_refused(result, "already contains other files")

@@ -1,11 +1,11 @@
 """A parser from the command line: train, evaluate, parse."""
 
 import json
-import types
 
 import pytest
-from commands import Chunks, check_refused, set_stdin
+from commands import Chunks, check_refused, set_stdin, write_run
 from documents import blocks
+from fake_translator import FakeTranslator
 from generated_treebank import write_treebank
 
 import keras_transformer as kt
@@ -84,16 +84,11 @@ def test_parse_prints_trees(run_cli, trained, monkeypatch):
 TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]
 
 
-class FakeParser:
-    """Says that every line is a dog; stands for `Translator`."""
+class FakeParser(FakeTranslator):
+    """Says that every line is a dog."""
 
-    max_length = 32
-    recommended_workers = 1
-
-    def __init__(self, runs, checkpoint, search, num_translations, dtype, task):
-        self.task, self.num_translations = task, num_translations
-
-    def translate(self, texts, workers, prefixes):
+    def _translate_batch(self, rows, sources, prefixes, workers):
+        texts = [sources.texts[row] for row in rows]
         n = self.num_translations
         return [
             Translation(
@@ -108,26 +103,26 @@ class FakeParser:
 
 
 @pytest.fixture
-def fake_parsers(monkeypatch, any_run):
-    """Replaces `Translator.open`; holds the translators."""
-    opened = []
+def parser(tmp_path, monkeypatch):
+    """A run that parses, whose model is a fake, and the tasks it is given."""
+    folder = write_run(tmp_path / "run", task="parsing")
+    tasks = []
 
-    def open(*arguments):
-        opened.append(FakeParser(*arguments))
-        return opened[-1]
+    def open_translator(paths, *, num_translations, task, **_):
+        tasks.append(task)
+        return FakeParser(
+            num_translations, max_length=32, task=task or ParsingTask()
+        )
 
-    task = ParsingTask()
-    run = types.SimpleNamespace(
-        path="runs/x", task=task, default_search=task.search
-    )
-    monkeypatch.setattr(kt.Translator, "open", open)
-    monkeypatch.setattr(kt.Run, "open", lambda path, language=None: run)
+    name = "keras_transformer.cli.flags.open_translator"
+    monkeypatch.setattr(name, open_translator)
     set_stdin(monkeypatch, Chunks([b"dog\n\nlong\nodd\n"]))
-    return opened
+    return folder, tasks
 
 
-def test_formats_of_trees(run_cli, fake_parsers, monkeypatch):
-    code, out, err = run_cli("translate", "runs/x")
+def test_formats_of_trees(run_cli, parser, monkeypatch):
+    folder, tasks = parser
+    code, out, err = run_cli("translate", folder)
     tree = pretty(Tree.from_string(TREES[0]))
     assert (code, out) == (0, f"{tree}\n\n\n{tree}\n\n{tree}\n\n")
     assert err == (
@@ -135,21 +130,21 @@ def test_formats_of_trees(run_cli, fake_parsers, monkeypatch):
         "as there may be, 32 or fewer (--extra-length); line 4: repaired, "
         "because the model wrote no tree over them\n"
     )
-    assert fake_parsers[0].task.split_words
-
     set_stdin(monkeypatch, Chunks([b"dog\n\n"]))
-    _, out, _ = run_cli("translate", "runs/x", "--n-best", 2, "--tokenized")
+    _, out, _ = run_cli("translate", folder, "--n-best", 2, "--tokenized")
     assert out.splitlines() == [
         f"1\t-1.0000\t{TREES[0]}",
         f"1\t-2.5000\t{TREES[1]}",
         "2\t-1.0000\t",
         "2\t-2.5000\t",
     ]
-    assert not fake_parsers[1].task.split_words
+    set_stdin(monkeypatch, Chunks([b"dog\n\n"]))
+    assert run_cli("translate", folder, "--one-line").out == f"{TREES[0]}\n\n"
+    assert tasks[0] is None and not tasks[1].split_words
 
 
-def test_sentences_need_a_run_that_translates(run_cli, fake_parsers):
-    result = run_cli("translate", "runs/x", "--split-sentences")
+def test_sentences_need_a_run_that_translates(run_cli, parser):
+    result = run_cli("translate", parser[0], "--split-sentences")
     check_refused(result, "--split-sentences is for a run that translates")
 
 
@@ -168,9 +163,9 @@ def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
 def test_a_parser_has_no_prefixes_and_scores(trained):
     run, _ = trained
     parser = kt.Translator.open(run)
-    with pytest.raises(kt.InputError, match="prefix .* a model for parsing"):
+    with pytest.raises(kt.InputError, match="A prefix needs a model"):
         parser.translate("dog", prefixes="(TOP (S")
-    with pytest.raises(kt.InputError, match="score .* a model for parsing"):
+    with pytest.raises(kt.InputError, match="The score of a given output"):
         parser.score("dog", "(TOP (NN dog))")
 
 

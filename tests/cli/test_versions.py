@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer import __version__
-from keras_transformer.cli.commands import argument_parser
+from keras_transformer.cli import main
 
 
 @pytest.fixture
@@ -15,8 +15,7 @@ def printed_lines(capsys):
     """Returns the lines that `--version` prints."""
 
     def show():
-        with pytest.raises(SystemExit, match="0"):
-            argument_parser().parse_args(["--version"])
+        assert main(["--version"]) == 0
         return capsys.readouterr().out.splitlines()
 
     return show

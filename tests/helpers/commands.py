@@ -4,6 +4,9 @@ import io
 import sys
 from typing import NamedTuple
 
+from keras_transformer.config import TransformerConfig
+from keras_transformer.support.files import write_json
+
 
 class Result(NamedTuple):
     """What a command returned and printed."""
@@ -61,3 +64,43 @@ def check_refused(result, *words):
     for word in words:
         assert word in result.err[position:]
         position = result.err.index(word, position) + len(word)
+
+
+def parse(words):
+    """Returns the function and the arguments that a command line names.
+
+    Raises:
+        cyclopts.CycloptsError: If it is not accepted.
+    """
+    from keras_transformer.cli.commands import app
+
+    function, bound, _ = app.parse_args(
+        words, exit_on_error=False, print_error=False
+    )
+    return function, bound.arguments
+
+
+def write_run(
+    path,
+    checkpoints=(1, 2),
+    task="translation",
+    tokenizer="0" * 64,
+    **recipe,
+):
+    """Writes a run folder that can be described, but not be opened."""
+    (path / "checkpoints").mkdir(parents=True)
+    for step in checkpoints:
+        (path / f"checkpoints/step-{step:08d}.weights.h5").touch()
+    config = TransformerConfig.from_preset("tiny", vocab_size=300)
+    languages = {"source": "en", "target": "de"}
+    values = {
+        "format": 3,
+        "id": "0" * 32,
+        "task": task,
+        "model": config.to_dict(),
+        "recipe": {"data": "embedded", "preset": "tiny", **languages, **recipe},
+        "statistics": {},
+        "tokenizer": tokenizer,
+    }
+    write_json(path / "config.json", values)
+    return path

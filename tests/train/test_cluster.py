@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from commands import parse
 
-from keras_transformer.cli.commands import argument_parser
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.cluster import check_one_worker, make_tf_config
 from keras_transformer.train.strategy import open_strategy
@@ -172,8 +172,8 @@ def test_the_sbatch_file():
     (line,) = re.findall("srun .*", script.replace("\\\n", " "))
     words = shlex.split(line.partition("&&")[0])
     first = words.index("keras-transformer")
-    options = argument_parser().parse_args(words[first + 1 :])
-    assert options.cluster == "slurm"
+    _, arguments = parse(words[first + 1 :])
+    assert arguments["cluster"] == "slurm"
     assert "--kill-on-bad-exit=1" in words[:first]
 
 
@@ -200,8 +200,8 @@ def test_the_yaml_files():
         for container in containers(file):
             program, *arguments = container["args"]
             assert program == "keras-transformer"
-            options = argument_parser().parse_args(arguments)
-            found.setdefault(options.cluster, []).append(container)
+            _, arguments = parse(arguments)
+            found.setdefault(arguments["cluster"], []).append(container)
     assert [len(found["kubernetes"]), len(found["tf_config"])] == [1, 2]
     (job,) = jobset["spec"]["replicatedJobs"]
     count = job["template"]["spec"]["completions"]

@@ -27,7 +27,7 @@ def command(folder, *flags):
         f"--steps {STEPS} --steps-per-epoch 4 --scored-sentences 0 "
         "--deterministic"
     )
-    program = [sys.executable, "-m", "keras_transformer.cli"]
+    program = [sys.executable, "-m", "keras_transformer"]
     return [*program, *arguments.split(), *flags, "--output"]
 
 

@@ -1,4 +1,4 @@
-"""`python -m keras_transformer.cli` is the same as `keras-transformer`."""
+"""`python -m keras_transformer` is the same as `keras-transformer`."""
 
 import sys
 

@@ -1,0 +1,180 @@
+"""The commands that export and serve."""
+
+import itertools
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+import keras_transformer as kt
+from keras_transformer.cli import terminal
+from keras_transformer.cli.flags import (
+    Integer,
+    ModelFlags,
+    ModelsFlag,
+    PositiveInteger,
+    RunFlags,
+    RunsFlag,
+)
+from keras_transformer.export.dtypes import DTYPES
+from keras_transformer.export.saved_model.saved_model_options import (
+    check_kit,
+    check_signatures,
+)
+from keras_transformer.inference.opening import read_folder, read_run
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import check_creatable, check_new
+from keras_transformer.support.startup import available_cores
+
+_SYSTEMS = {
+    "saved-model": "TensorFlow",
+    "litert": "LiteRT",
+    "ctranslate2": "CTranslate2",
+    "argos": "Argos Translate",
+    "huggingface": "Hugging Face",
+}
+
+
+def export(
+    runs: RunsFlag,
+    *,
+    output: Path,
+    format: Annotated[str, Parameter(choices=tuple(DTYPES))] = "saved-model",
+    dtype: Annotated[
+        str | None,
+        Parameter(
+            choices=tuple(dict.fromkeys(itertools.chain(*DTYPES.values()))),
+            show_choices=False,
+            help="Type of the weights; of a SavedModel also of the computation "
+            "(default: float32). "
+            + "; ".join(f"{x}: {', '.join(y)}" for x, y in DTYPES.items())
+            + ".",
+        ),
+    ] = None,
+    n_best: PositiveInteger = 1,
+    signatures: list[str] | None = None,
+    serving_kit: bool = False,
+    model: RunFlags = RunFlags(),
+) -> None:
+    """Write a SavedModel, or a model for another system.
+
+    Args:
+        output: New folder, for a SavedModel with a number as its name:
+            exported/1.
+        format: What to write.
+        n_best: Translations returned per text.
+        signatures: Signatures of a SavedModel; serving_default is needed
+            (default: all).
+        serving_kit: Beside a SavedModel, write warm-up requests, settings and
+            instructions for TensorFlow Serving.
+    """
+    _check_format(runs, format, dtype, signatures, serving_kit)
+    check_new(output)
+    check_creatable(output)
+    folders = [read_run(path) for path in runs]
+    if signatures is not None:
+        check_signatures(signatures, folders[0].task)
+    if serving_kit:
+        check_kit(output)
+    translator = model.open(
+        runs, n_best, dtype if format == "saved-model" else None
+    )
+    if format == "saved-model" and not output.name.isdecimal():
+        terminal.report(
+            "warning: TensorFlow Serving only loads models from folders that "
+            f"are named by a version number, such as {output / '1'}"
+        )
+    print(f"exporting {', '.join(map(str, runs))}")
+    if format == "saved-model":
+        path = kt.export.save(translator, output, include=signatures)
+        print(
+            f"{path} holds a SavedModel, which was loaded in a new process and "
+            "translates as the run does"
+        )
+        if serving_kit:
+            for file in kt.export.write_kit(path, available_cores()):
+                print(f"wrote {file}")
+        return
+    save = {
+        "litert": kt.export.save_litert,
+        "ctranslate2": kt.export.save_ctranslate2,
+        "argos": kt.export.save_argos,
+        "huggingface": kt.export.save_huggingface,
+    }[format]
+    path = save(translator, output, dtype=dtype or "float32")
+    use = "The README.md in it says how to use it"
+    if format == "litert":
+        use = f"Next: keras-transformer translate {shlex.quote(str(output))}"
+    print(f"{path} holds a model for {_SYSTEMS[format]}. {use}")
+
+
+def _check_format(
+    runs: Sequence[Path],
+    format: str,
+    dtype: str | None,
+    signatures: Sequence[str] | None,
+    serving_kit: bool,
+) -> None:
+    """Refuses options that a format does not have."""
+    if dtype not in (None, *DTYPES[format]):
+        raise InputError(
+            f"The dtype of the format {format} must be one of "
+            f"{', '.join(DTYPES[format])}. Received: dtype={dtype}"
+        )
+    if format not in ("saved-model", "litert") and len(runs) > 1:
+        raise InputError(
+            f"{_SYSTEMS[format]} has no ensembles. Use the format litert or "
+            "saved-model, or give one run. Received: "
+            f"{', '.join(map(str, runs))}"
+        )
+    if format == "saved-model":
+        return
+    for name, value in (
+        ("--signatures", signatures),
+        ("--serving-kit", serving_kit),
+    ):
+        if value:
+            raise InputError(
+                f"{name} is for a SavedModel. Leave it out, or --format. "
+                f"Received: format={format}"
+            )
+
+
+def serve(
+    runs: ModelsFlag,
+    *,
+    host: str = "127.0.0.1",
+    port: Integer = 8000,
+    n_best: PositiveInteger = 1,
+    max_characters: PositiveInteger = 2_000,
+    model: ModelFlags = ModelFlags(),
+) -> None:
+    """Start a web page to try a model, and TensorFlow Serving's REST API.
+
+    Args:
+        host: Address to listen on; the default is this computer alone.
+        port: Port to listen on, 0 for any.
+        n_best: Outputs shown per text.
+        max_characters: Length of the longest text.
+    """
+    kt.serving.check_installed()
+    # It is part of addresses.
+    name = re.sub(r"[^\w.-]", "-", read_folder(runs[0]).name)
+    with kt.serving.listen(host, port) as listening:
+        translator = model.open(runs, n_best, model.dtype)
+        more = _signatures(translator) if translator.checkpoints else {}
+        kt.serving.serve(translator, name, listening, max_characters, more)
+
+
+def _signatures(translator: "kt.Translator") -> dict[str, Any]:
+    """Returns the signatures that an export of a run would have."""
+    from keras_transformer.export.saved_model.exported_signatures import (
+        Signatures,
+    )
+    from keras_transformer.inference.served_signatures import graph_signatures
+
+    module = Signatures(translator)
+    return graph_signatures(module.make(module.names))

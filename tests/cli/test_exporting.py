@@ -1,0 +1,104 @@
+"""The command that writes models for other programs."""
+
+import pytest
+from commands import write_run
+
+import keras_transformer as kt
+from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.support.startup import available_cores
+
+
+@pytest.fixture
+def saves(monkeypatch):
+    """Replaces the exports; holds the arguments of each call."""
+    calls = []
+    names = ("litert", "ctranslate2", "argos", "huggingface")
+    for name in ("save", *(f"save_{name}" for name in names)):
+
+        def save(translator, path, name=name, **options):
+            calls.append((name, translator, path, options))
+            return path
+
+        monkeypatch.setattr(kt.export, name, save)
+    return calls
+
+
+def test_export_passes_its_flags_on(run_cli, saves, opened, folder, tmp_path):
+    other = write_run(tmp_path / "other")
+    flags = "--beam-size 3 --n-best 2 --checkpoint 1 --dtype float16"
+    flags += " --signatures serving_default greedy"
+    output = tmp_path / "exported" / "1"
+    code, out, err = run_cli(
+        "export", folder, other, "--output", output, *flags.split()
+    )
+    assert (code, err) == (0, "")
+    ((paths, options, translator),) = opened
+    assert paths == [folder, other]
+    assert options == dict(
+        checkpoint="1",
+        dtype="float16",
+        num_translations=2,
+        search=BeamSearch(3),
+        target_language=None,
+        task=None,
+    )
+    include = dict(include=["serving_default", "greedy"])
+    assert saves == [("save", translator, output, include)]
+    start = f"exporting {folder}, {other}\n{output} holds a SavedModel"
+    assert out.startswith(start)
+
+
+def test_export_writes_all_signatures_and_no_kit_by_default(
+    run_cli, saves, opened, folder, monkeypatch, tmp_path
+):
+    kits = []
+
+    def write_kit(path, cores):
+        kits.append((path, cores))
+        return ["a", "b"]
+
+    monkeypatch.setattr(kt.export, "write_kit", write_kit)
+    output = tmp_path / "exported" / "1"
+    assert run_cli("export", folder, "--output", output).code == 0
+    assert saves[0][3] == {"include": None}  # all
+    assert kits == []
+    result = run_cli("export", folder, "--output", output, "--serving-kit")
+    assert kits == [(output, available_cores())]
+    assert result.out.endswith("wrote a\nwrote b\n")
+
+
+def test_export_warns_of_a_folder_that_is_not_a_version(
+    run_cli, saves, opened, folder, tmp_path
+):
+    output = tmp_path / "exported"
+    code, _, err = run_cli("export", folder, "--output", f"{output}/")
+    assert code == 0
+    assert err.startswith("keras-transformer: warning: TensorFlow Serving ")
+    assert err.endswith(f"version number, such as {output}/1\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "use"),
+    [
+        ("litert", "int8", "LiteRT. Next: keras-transformer translate OUTPUT"),
+        ("ctranslate2", "int8", "CTranslate2. The README.md in it says how"),
+        ("argos", "int8", "Argos Translate. The README.md in it says how"),
+        ("huggingface", "float16", "Hugging Face. The README.md in it says"),
+    ],
+)
+def test_other_formats(
+    run_cli, saves, opened, folder, name, dtype, use, tmp_path
+):
+    output = tmp_path / "en-de"
+    command = ["export", folder, "--output", output, "--format", name]
+    code, out, err = run_cli(*command)
+    assert (code, err) == (0, "")
+    start = f"exporting {folder}\n{output} holds a model for {use}"
+    assert out.startswith(start.replace("OUTPUT", str(output)))
+    assert run_cli(*command, "--dtype", dtype).code == 0
+    assert [(call[0], call[2:]) for call in saves] == [
+        (f"save_{name}", (output, {"dtype": "float32"})),
+        (f"save_{name}", (output, {"dtype": dtype})),
+    ]
+    # Whatever is written, the model is opened in float32.
+    assert [call.options["dtype"] for call in opened] == [None, None]

@@ -1,0 +1,143 @@
+"""The command that measures a model on a corpus."""
+
+import errno
+import json
+import re
+
+import pytest
+from commands import check_refused, write_run
+
+from keras_transformer.cli.translating import evaluate
+from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.tasks import TASKS
+
+RESULTS = {
+    "task": "translation",
+    "split": "test",
+    "sentences": 3,
+    "truncated": 0,
+    "repaired": 0,
+    "bleu": 12.34,
+    "bleu_signature": "signature",
+    "chrf": 1.0,
+    "chrf_signature": "signature",
+    "tokenized_bleu": 1.0,
+    "perplexity": 2.0,
+    "perplexity_sentences": 3,
+    "beam_size": 4,
+    "alpha": 0.6,
+    "seconds": 0.1,
+}
+
+
+def test_evaluate_measures_and_records(run_cli, trained):
+    code, out, _ = run_cli("evaluate", trained.run, "--data", trained.data)
+    assert code == 0
+    *_, results = json.loads((trained.run / "results.json").read_text())
+    assert results["split"] == "test"
+    assert results["sentences"] == 3
+    assert (results["step"], results["beam_size"]) == (2, 4)
+    assert {"bleu", "chrf", "tokenized_bleu"} < set(results)
+    assert "ter" not in results and results["dtype"] == "float32"
+    # Of the three, one is empty and one too long to have a perplexity.
+    assert results["perplexity_sentences"] == 1
+    assert f"{results['bleu']:.2f}  {results['bleu_signature']}" in out
+    assert out.startswith(f"decoding test of {trained.data}\n")
+    assert out.endswith(f"recorded in {trained.run / 'results.json'}\n")
+    lines = (trained.run / "translations-test.txt").read_text().splitlines()
+    assert len(lines) == 3
+    assert lines[1] == ""
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """Replaces the measurement; holds the arguments of the last call."""
+    call = {}
+
+    def evaluate(translator, corpus, split, target, workers, metrics, **_):
+        call.update(translator=translator, corpus=corpus, metrics=metrics)
+        call.update(split=split, target=target, workers=workers)
+        return dict(RESULTS), ["a", "b", "c"]
+
+    monkeypatch.setattr("keras_transformer.train.evaluation.evaluate", evaluate)
+    return call
+
+
+def test_evaluate_passes_its_flags_on(run_cli, trained, call):
+    code, *_ = run_cli(
+        *("evaluate", trained.run, "--data", trained.data, "--split", "valid"),
+        *("--checkpoint", 1, "--beam-size", 2, "--alpha", 1),
+        *("--extra-length", 7, "--metric", "bleu", "ter"),
+        *("--dtype", "bfloat16"),
+    )
+    assert code == 0
+    assert call["metrics"] == ["bleu", "ter"]
+    translator = call["translator"]
+    assert translator.model.dtype_policy.name == "bfloat16"
+    assert translator.search == BeamSearch(2, 1.0, 7)
+    assert (call["split"], call["target"]) == ("valid", "de")
+    assert call["workers"] == translator.recommended_workers
+    *_, results = json.loads((trained.run / "results.json").read_text())
+    assert results["checkpoint"] == "step-00000001.weights.h5"
+    assert results["step"] == 1
+
+
+def test_evaluate_prints_results_that_it_cannot_record(
+    run_cli, trained, call, monkeypatch
+):
+    def fail(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("keras_transformer.train.evaluation.write_json", fail)
+    result = run_cli("evaluate", trained.run, "--data", trained.data)
+    check_refused(result, "Permission denied")
+    assert "12.34  signature" in result.out
+
+
+def test_an_ensemble_and_an_export_are_not_recorded(run_cli, call, trained):
+    before = sorted(trained.run.iterdir())
+    code, out, _ = run_cli("evaluate", trained.run, trained.run)
+    assert code == 0 and len(call["translator"].models) == 2
+    assert out.endswith("not recorded: the results of an ensemble\n")
+    assert sorted(trained.run.iterdir()) == before
+
+
+def test_evaluate_on_what_the_run_was_trained_on(
+    run_cli, opened, call, tmp_path, trained
+):
+    pair = f"{trained.data / 'train.en'} {trained.data / 'train.de'}"
+    run = write_run(tmp_path / "run", data=pair)
+    assert run_cli("evaluate", run, "--split", "train").code == 0
+    assert call["corpus"].name == pair
+    assert (call["corpus"].source, call["corpus"].target) == ("en", "de")
+    other = write_run(tmp_path / "other", data="embedded")
+    assert run_cli("evaluate", other).code == 0
+    assert call["corpus"].name == "embedded"
+
+
+def test_a_language_that_was_translated_to_is_recorded(
+    run_cli, opened, call, folder, monkeypatch
+):
+    recorded = []
+    values = dict(
+        training_cost=lambda *_: {},
+        record=lambda *given: recorded.append(given[3]),
+    )
+    for name, value in values.items():
+        monkeypatch.setattr(f"keras_transformer.train.evaluation.{name}", value)
+    monkeypatch.setattr(
+        "keras_transformer.cli.translating.step_of", lambda checkpoint: 7
+    )
+    monkeypatch.setattr(
+        "fake_translator.FakeTranslator.checkpoints", [(folder, "step-7")]
+    )
+    assert run_cli("evaluate", folder).code == 0
+    assert run_cli("evaluate", folder, "--target-language", "fra").code == 0
+    languages = [results.get("target_language") for results in recorded]
+    assert languages == [None, "fra"]
+
+
+def test_the_help_lists_all_metrics():
+    for task in TASKS.values():
+        for metric in task.metrics:
+            assert re.search(rf"\b{metric}\b", evaluate.__doc__)
