@@ -14,7 +14,6 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator, check_hypothesis
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
 from keras_transformer.plotting.trace_text import trace_text
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.files import atomic_write, check_output
 
@@ -152,7 +151,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     Raises:
         InputError: If there is not exactly one text, it has no tokens or more
             than the model reads, `num_tokens` is not a positive integer, or
-            the translator samples.
+            the translator is not of a run or samples.
 
     Example:
 
@@ -161,11 +160,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     ```
     """
     check_values(POSITIVE_INTEGER, num_tokens=num_tokens)
-    if not isinstance(translator.search, BeamSearch):
-        raise InputError(
-            "A trace shows a greedy search and a beam search. Received: "
-            f"search={translator.search}"
-        )
+    translator.check_can("trace")
     ids, text = translator.encode_one_source(text, "A search is traced")
     ids, _, _ = translator.pipeline.with_end(ids)
     pieces = translator.tokenizer.source.pieces(ids[0].numpy())

@@ -1,7 +1,6 @@
 """The addresses of the page to try a model with."""
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import pydantic
@@ -9,15 +8,14 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.records import Translation
 from keras_transformer.plotting.html_pages import attention_page, render_page
-from keras_transformer.serving.served_model import (
+from keras_transformer.serving.refusals import (
     BYTES_PER_CHARACTER,
-    Model,
     read_body,
 )
 from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import Task
 
 _TEXTS_OF_A_DOCUMENT = 100  # of the longest length, as documents are longer
 _BYTES_AROUND = 2**10  # names, brackets and spaces around a text
@@ -32,11 +30,11 @@ class TextBody(pydantic.BaseModel):
 
 
 @router.get("/", response_class=HTMLResponse)
-def show_page(model: Model) -> str:
+def show_page(request: Request) -> str:
     """Returns the page."""
-    translator = model.translator
+    name, translator = request.app.state.name, request.app.state.translator
     data = {
-        "name": model.name,
+        "name": name,
         "output": translator.task.output,
         "languages": translator.languages,
         "example": translator.example,
@@ -44,48 +42,53 @@ def show_page(model: Model) -> str:
         "has_attention": translator.can("attention"),
         "has_documents": translator.task.targets_are_text,
     }
-    return render_page(__package__, "serve.html", f"Try {model.name}", data)
+    return render_page(__package__, "serve.html", f"Try {name}", data)
 
 
 @router.get("/trace", response_class=HTMLResponse)
-def show_trace(model: Model, text: str, hypothesis: int = 0) -> str:
+def show_trace(request: Request, text: str, hypothesis: int = 0) -> str:
     """Returns the page of a text's search."""
-    model.check_text(text)
-    model.translator.check_can("trace")
+    translator = request.app.state.translator
+    _check_length(text, request.app.state.max_characters)
+    translator.check_can("trace")
+    # It imports TensorFlow, which those that cannot trace do not need.
     from keras_transformer.plotting.tracing import trace
 
-    return trace(model.translator, text).to_html(hypothesis)
+    return trace(translator, text).to_html(hypothesis)
 
 
 @router.get("/attention", response_class=HTMLResponse)
-def show_attention(model: Model, text: str, hypothesis: int = 0) -> str:
+def show_attention(request: Request, text: str, hypothesis: int = 0) -> str:
     """Returns the page of the attention during a translation."""
-    model.check_text(text)
-    model.translator.check_can("attention")
-    return attention_page(model.translator.attention(text, hypothesis))
+    translator = request.app.state.translator
+    _check_length(text, request.app.state.max_characters)
+    translator.check_can("attention")
+    return attention_page(translator.attention(text, hypothesis))
 
 
 @router.post("/translate")
-async def translate(model: Model, request: Request) -> dict[str, Any]:
+async def translate(request: Request) -> dict[str, Any]:
     """Returns a text's translation, and the outputs of its sentences."""
-    most_bytes = model.max_characters * BYTES_PER_CHARACTER + _BYTES_AROUND
+    state = request.app.state
+    most_bytes = state.max_characters * BYTES_PER_CHARACTER + _BYTES_AROUND
     content = await read_body(request, most_bytes)
     text = TextBody.model_validate_json(content).text
-    model.check_text(text)
+    _check_length(text, state.max_characters)
     document = await run_in_threadpool(
-        model.translator.translate_document, text
+        state.translator.translate_document, text
     )
     sentences = [
-        {"source": source, **_columns(model.translator, translation)}
-        for source, translation in document.translations.items()
+        {"source": sentence, **_columns(state.translator.task, translation)}
+        for sentence, translation in document.translations.items()
     ]
     return {"text": document.text, "sentences": sentences}
 
 
 @router.post("/document", response_class=PlainTextResponse)
-async def translate_document(model: Model, request: Request) -> Any:
+async def translate_file(request: Request) -> PlainTextResponse:
     """Returns the translation of a text file."""
-    most_characters = model.max_characters * _TEXTS_OF_A_DOCUMENT
+    state = request.app.state
+    most_characters = state.max_characters * _TEXTS_OF_A_DOCUMENT
     content = await read_body(request, 4 * most_characters)
     try:
         text = content.decode("utf-8-sig")
@@ -94,29 +97,31 @@ async def translate_document(model: Model, request: Request) -> Any:
             f"A document must be in UTF-8. Received: {error}"
         ) from error
     document = await run_in_threadpool(
-        model.translator.translate_document, text
+        state.translator.translate_document, text
     )
-    incomplete = _count_incomplete(document.translations.values())
+    num_incomplete = sum(
+        translation.source_truncated or translation.at_length_limit
+        for translation in document.translations.values()
+    )
     headers = {
-        "Incomplete-Sentences": str(incomplete),
+        "Incomplete-Sentences": str(num_incomplete),
         "X-Content-Type-Options": "nosniff",
     }
     return PlainTextResponse(document.text, headers=headers)
 
 
-def _count_incomplete(translations: Iterable[Translation]) -> int:
-    return sum(
-        translation.source_truncated or translation.at_length_limit
-        for translation in translations
-    )
+def _check_length(text: str, max_characters: int) -> None:
+    if len(text) > max_characters:
+        raise InputError(
+            f"A text may have at most {max_characters:,} characters. "
+            f"Received: {len(text):,}"
+        )
 
 
-def _columns(
-    translator: BaseTranslator, translation: Translation
-) -> dict[str, Any]:
+def _columns(task: Task, translation: Translation) -> dict[str, Any]:
     """Returns a translation by names, without the slots that are empty."""
     count = sum(score > -math.inf for score in translation.scores)
-    return translator.task.columns(
+    return task.columns(
         translation._replace(
             texts=translation.texts[:count], scores=translation.scores[:count]
         )

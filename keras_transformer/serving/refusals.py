@@ -1,4 +1,4 @@
-"""Answers to requests that are refused: JSON with one message."""
+"""Requests that are refused; the answer is JSON with a message."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -7,14 +7,39 @@ from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
 
 from keras_transformer.support.errors import InputError
+
+BYTES_PER_CHARACTER = 12  # at most, in JSON: two escapes of UTF-16
 
 _QUERY = (
     "The address must have a text, and may have a number as hypothesis: "
     "?text=...&hypothesis=0."
 )
 _BODY = 'A request must be {"text": "..."}.'
+
+
+async def read_body(request: Request, most_bytes: int) -> bytes:
+    """Returns the body of a request.
+
+    Raises:
+        HTTPException: If it is larger.
+        InputError: If the client leaves before its end.
+    """
+    content = bytearray()
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > most_bytes:
+                raise HTTPException(
+                    413,
+                    f"A request may have at most {most_bytes:,} bytes. "
+                    "Received: more",
+                )
+    except ClientDisconnect as error:  # nobody reads the answer
+        raise InputError("The request is incomplete.") from error
+    return bytes(content)
 
 
 def _refuse(status: int, message: str) -> JSONResponse:
@@ -40,13 +65,13 @@ async def _refuse_invalid(
 async def _refuse_address(
     request: Request, error: HTTPException
 ) -> JSONResponse:
-    model = request.app.state.model
-    path = f"/v1/models/{model.name}"
+    state = request.app.state
+    path = f"/v1/models/{state.name}"
     return _refuse(
         error.status_code,
         "This server answers GET /, /trace, /attention, "
         f"{path} and {path}/metadata, and POST /translate, /document and "
-        f"{path}:predict; {path}/versions/{model.translator.version} is the "
+        f"{path}:predict; {path}/versions/{state.translator.version} is the "
         f"same model as {path}. Received: {request.method} {request.url.path}",
     )
 
@@ -69,12 +94,12 @@ async def refuse_other_sites(
     request: Request, answer: Callable[[Request], Awaitable[Response]]
 ) -> Response:
     """Refuses what a browser requests for the page of another site."""
-    problem = _find_other_site(request, request.app.state.model.hosts)
-    return _refuse(403, problem) if problem else await answer(request)
+    reason = _reason_to_refuse(request, request.app.state.hosts)
+    return _refuse(403, reason) if reason else await answer(request)
 
 
-def _find_other_site(request: Request, hosts: tuple[str, ...]) -> str | None:
-    """Returns why a request may come from the page of another site."""
+def _reason_to_refuse(request: Request, hosts: tuple[str, ...]) -> str | None:
+    """Returns why a request may come from the page of another site, or None."""
     host = request.headers.get("host", "")
     names = "|".join(
         re.escape(f"[{name}]" if ":" in name else name) for name in hosts

@@ -9,15 +9,11 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from keras_transformer.serving.refusals import BYTES_PER_CHARACTER, read_body
 from keras_transformer.serving.rest_json import (
     MOST_TEXTS,
     describe_signature,
     predict_json,
-)
-from keras_transformer.serving.served_model import (
-    BYTES_PER_CHARACTER,
-    Model,
-    read_body,
 )
 
 _BYTES_AROUND = 2**16  # names, brackets and spaces around the texts
@@ -26,10 +22,10 @@ router = APIRouter()  # below /v1/models/NAME
 
 
 @router.get("")
-def show_status(model: Model) -> dict[str, Any]:
+def show_status(request: Request) -> dict[str, Any]:
     """Returns the status of the model."""
     status = {
-        "version": str(model.translator.version),
+        "version": str(request.app.state.translator.version),
         "state": "AVAILABLE",
         "status": {"error_code": "OK", "error_message": ""},
     }
@@ -37,35 +33,36 @@ def show_status(model: Model) -> dict[str, Any]:
 
 
 @router.get("/metadata")
-def show_metadata(model: Model) -> dict[str, Any]:
+def show_metadata(request: Request) -> dict[str, Any]:
     """Returns the signatures; all graphs are traced, which takes seconds."""
+    state = request.app.state
     signatures = {
         name: describe_signature(name, signature)
-        for name, signature in model.signatures.items()
+        for name, signature in state.signatures.items()
     }
     return {
         "model_spec": {
-            "name": model.name,
+            "name": state.name,
             "signature_name": "",
-            "version": str(model.translator.version),
+            "version": str(state.translator.version),
         },
         "metadata": {"signature_def": {"signature_def": signatures}},
     }
 
 
 @router.post(":predict")
-async def predict(model: Model, request: Request) -> Response:
+async def predict(request: Request) -> Response:
     """Returns the outputs of a signature.
 
     As TensorFlow Serving, it reads the body as JSON whatever its type is.
     """
-    texts = 2 * MOST_TEXTS  # a signature has up to two inputs of texts
-    characters = texts * model.max_characters
-    most_bytes = characters * BYTES_PER_CHARACTER + _BYTES_AROUND
+    state = request.app.state
+    # A signature has up to two inputs of texts.
+    most_characters = 2 * MOST_TEXTS * state.max_characters
+    content = await read_body(
+        request, most_characters * BYTES_PER_CHARACTER + _BYTES_AROUND
+    )
     answer = await run_in_threadpool(
-        predict_json,
-        await read_body(request, most_bytes),
-        model.signatures,
-        model.max_characters,
+        predict_json, content, state.signatures, state.max_characters
     )
     return Response(answer, media_type="application/json")

@@ -64,7 +64,8 @@ def make_app(
         max_characters: Length of the longest text that is accepted; that of a
             document is a hundred times as long.
         hosts: Names that requests may use for this computer, or `()` for any.
-        signatures: More than the translator has: those that an export would.
+        signatures: Further ones, such as those that an export of a run would
+            have.
 
     Raises:
         InputError: If `max_characters` is not a positive integer, or FastAPI
@@ -74,22 +75,21 @@ def make_app(
     from fastapi import FastAPI
 
     from keras_transformer.serving import page_routes, refusals, rest_routes
-    from keras_transformer.serving.served_model import ServedModel
 
     check_values(POSITIVE_INTEGER, max_characters=max_characters)
-    signatures = {**(signatures or {}), **translator_signatures(translator)}
     app = FastAPI(
         title=name,
         openapi_url=None,
         exception_handlers=refusals.EXCEPTION_HANDLERS,
     )
-    app.state.model = ServedModel(
-        translator,
-        name,
-        signatures,
-        max_characters,
-        hosts,
-    )
+    app.state.translator = translator
+    app.state.name = name
+    app.state.signatures = {
+        **(signatures or {}),
+        **translator_signatures(translator),
+    }
+    app.state.max_characters = max_characters
+    app.state.hosts = hosts
     app.middleware("http")(refusals.refuse_other_sites)
     app.include_router(page_routes.router)
     model = f"/v1/models/{name}"
@@ -120,7 +120,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:  # a name that DNS cannot have
         raise InputError(
             f"Cannot listen on {host}, port {port}. Choose another --port or "
-            f"--host. Received: {getattr(error, 'strerror', None) or error}"
+            f"--host. Received: {error}"
         ) from error
 
 
@@ -143,7 +143,7 @@ def serve(
     host, port = listening.getsockname()[:2]
     hosts = tuple(dict.fromkeys((*_LOOPBACK_NAMES, host)))
     if not ipaddress.ip_address(host).is_loopback:
-        hosts = ()  # whatever names this computer has
+        hosts = ()  # any name: those of this computer are not known
         logger.info("The page has no password: the whole network can use it.")
     app = make_app(translator, name, max_characters, hosts, signatures)
     import uvicorn

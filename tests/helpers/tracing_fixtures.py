@@ -42,6 +42,9 @@ class TableTranslator:
             output_text=self._output_text,
         )
 
+    def check_can(self, capability):
+        assert capability == "trace"
+
     def compiled(self, key, function, signature):
         return tf.function(function, input_signature=signature)
 

@@ -141,7 +141,7 @@ def test_what_cannot_be_traced(translator):
     sampler = kt.Translator(
         translator.model, translator.tokenizer, kt.Sampling()
     )
-    with pytest.raises(kt.InputError, match=r"Received: search=Sampling\("):
+    with pytest.raises(kt.InputError, match="a run that uses beam search"):
         trace(sampler, "dog")
 
 

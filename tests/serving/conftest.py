@@ -21,24 +21,14 @@ def address(several):
 
 
 @pytest.fixture(scope="session")
-def without_model(several):
-    """Makes translators without attention, as exports are."""
-
-    def make(languages, example=None):
-        source, target = languages
-        run = {"source": source, "target": target, "example": example}
-        return FakeTranslator(
-            several.num_translations,
-            search=several.search,
-            capabilities=frozenset(),
-            translate=several.translate,
-            metadata={"runs": [run]},
-        )
-
-    return make
+def exported_translator():
+    """A translator with as little as an export for LiteRT has."""
+    return FakeTranslator(
+        num_translations=3, max_length=4, capabilities=frozenset({"prefixes"})
+    )
 
 
 @pytest.fixture(scope="session")
-def runtime(without_model):
-    with served(without_model((None, None))) as address:
+def address_of_export(exported_translator):
+    with served(exported_translator) as address:
         yield address

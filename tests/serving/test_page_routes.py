@@ -2,11 +2,11 @@
 
 import json
 import math
-import types
 import urllib.parse
 import urllib.request
 
 import pytest
+from fake_translator import FakeTranslator
 from web_server import error_of, fetch, predict, served
 
 from keras_transformer.inference.records import Translation
@@ -60,9 +60,8 @@ def test_a_text_without_letters_is_returned(address):
 
 
 def test_slots_that_the_search_left_empty_are_not_shown():
-    fake = types.SimpleNamespace(task=TranslationTask())
     found = Translation(("a", ""), (-1.0, -math.inf), False, False)
-    columns = page_routes._columns(fake, found)
+    columns = page_routes._columns(TranslationTask(), found)
     assert columns["translations"] == ("a",) and columns["scores"] == (-1.0,)
 
 
@@ -118,25 +117,37 @@ def test_documents_that_are_refused(address, content, status, message):
 
 
 @pytest.mark.parametrize(
-    ("known", "languages", "example"),
+    ("run", "languages", "example"),
     [
-        ((("de", "en"), "Ein Hund."), '["de", "en"]', '"Ein Hund."'),
-        ((("eo", None),), '["eo", null]', "null"),
+        (
+            {"source": "de", "target": "en", "example": "Ein Hund."},
+            '["de", "en"]',
+            '"Ein Hund."',
+        ),
+        ({"source": "eo"}, '["eo", null]', "null"),
     ],
 )
-def test_languages_and_an_example(without_model, known, languages, example):
-    with served(without_model(*known)) as address:
+def test_languages_and_an_example(run, languages, example):
+    with served(FakeTranslator(metadata={"runs": [run]})) as address:
         page = fetch(address)[1]
     assert f'"languages": {languages}, "example": {example}' in page
 
 
-def test_an_export_has_no_pages_of_a_text(address, runtime):
-    body = {"instances": ["dog", "cat"]}
-    assert predict(runtime, body) == predict(address, body)
-    for server, shown in ((address, "true"), (runtime, "false")):
+def test_an_export_has_no_pages_of_a_text(address, address_of_export):
+    for server, shown in ((address, "true"), (address_of_export, "false")):
         page = fetch(server)[1]
         assert f'"has_trace": {shown}, "has_attention": {shown}' in page
     for path in ("trace", "attention"):
-        status, found = fetch(f"{runtime}/{path}?text=dog")
+        status, answer = fetch(f"{address_of_export}/{path}?text=dog")
         assert status == 400
-        assert "Received: " in json.loads(found)["error"]
+        assert "needs a run" in json.loads(answer)["error"]
+
+
+def test_an_export_has_two_signatures(address_of_export):
+    _, answer = predict(address_of_export, {"instances": ["dog", "cat"]})
+    found = [row["translations"] for row in answer["predictions"]]
+    assert found == [["DOG"] * 3, ["CAT"] * 3]
+    inputs = {"text": "dog", "prefix": "A "}
+    body = {"signature_name": "translate_prefix", "instances": [inputs]}
+    _, answer = predict(address_of_export, body)
+    assert answer["predictions"][0]["translations"] == ["A DOG"] * 3
