@@ -6,15 +6,17 @@ with `model/` on CTranslate2, and joins the pieces with the same SentencePiece
 model, which returns pieces of another one as they are.
 """
 
-import datetime
 import os
-import re
 import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_transformer.export.argos_package import (
+    check_package,
+    package_metadata,
+)
 from keras_transformer.export.to_ctranslate2 import (
     POSITIONS,
     check_model,
@@ -32,19 +34,6 @@ from keras_transformer.support.files import (
 )
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.vocabulary import load_processor
-
-# What the programs call a language; others by their codes.
-_LANGUAGES = """
-ar Arabic, bg Bulgarian, ca Catalan, cs Czech, da Danish, de German, el Greek,
-en English, es Spanish, et Estonian, fi Finnish, fr French, he Hebrew,
-hi Hindi, hu Hungarian, id Indonesian, it Italian, ja Japanese, ko Korean,
-lt Lithuanian, lv Latvian, nl Dutch, pl Polish, pt Portuguese, ro Romanian,
-ru Russian, sk Slovak, sl Slovenian, sv Swedish, tr Turkish, uk Ukrainian,
-vi Vietnamese, zh Chinese
-"""
-_NAMES = dict(entry.split() for entry in _LANGUAGES.split(","))
-_CODE = re.compile("[A-Za-z]{2,3}([_-][A-Za-z0-9]+)*")  # such as en, pt_BR
-_ARGOS_VERSION = "1.9.0"  # the oldest one that the format is for
 
 
 def save_argos(
@@ -85,14 +74,10 @@ def save_argos(
     with explain_missing_packages():
         import ctranslate2
     path = Path(path)
-    if path.suffix != ".argosmodel":
-        raise InputError(
-            "A package for Argos Translate is a file whose name ends in "
-            f".argosmodel. Received: {path}"
-        )
+    source, target = translator.languages
+    check_package(path, source, target)
     check_new(path)
     check_dtype("argos", dtype)
-    source, target = _languages(translator)
     check_supported(translator)
     _check_usable(translator)
     tokenizer = translator.tokenizer
@@ -101,20 +86,8 @@ def save_argos(
         (folder / "model").mkdir()
         write_model(translator, dtype, folder / "model")
         (folder / "sentencepiece.model").write_bytes(tokenizer.source.model)
-        write_json(
-            folder / "metadata.json",
-            {
-                # No version of the packages that Argos Translate downloads
-                # is as high: they never replace this one.
-                "package_version": f"{datetime.date.today():%Y.%m.%d}",
-                "argos_version": _ARGOS_VERSION,
-                "from_code": source,
-                "from_name": _NAMES.get(source, source),
-                "to_code": target,
-                "to_name": _NAMES.get(target, target),
-                "type": "translate",
-            },
-        )
+        package = package_metadata(source, target)
+        write_json(folder / "metadata.json", package)
         return {}
 
     name = f"keras-transformer-{source}_{target}"
@@ -136,18 +109,6 @@ def save_argos(
             for part in sorted(folder.rglob("*")):
                 package.write(part, part.relative_to(temporary))
     return path
-
-
-def _languages(translator: Translator) -> tuple[str, str]:
-    """Returns the codes of the source and the target language."""
-    source, target = translator.languages
-    if not all(code and _CODE.fullmatch(code) for code in (source, target)):
-        raise InputError(
-            "Argos Translate chooses a model by two language codes, such as en "
-            f"and de. Received: source={source!r}, target={target!r}. Train or "
-            "import the model with --source and --target."
-        )
-    return source, target
 
 
 def _check_usable(translator: Translator) -> None:

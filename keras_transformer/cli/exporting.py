@@ -19,6 +19,7 @@ from keras_transformer.cli.flags import (
     RunFlags,
     RunsFlag,
 )
+from keras_transformer.export.argos_package import check_package
 from keras_transformer.export.dtypes import DTYPES
 from keras_transformer.export.saved_model.saved_model_options import (
     check_kit,
@@ -63,7 +64,7 @@ def export(
 
     Args:
         output: New folder, for a SavedModel with a number as its name:
-            exported/1.
+            exported/1. For Argos Translate a file: en-de.argosmodel.
         format: What to write.
         n_best: Translations returned per text.
         signatures: Signatures of a SavedModel; serving_default is needed
@@ -79,6 +80,8 @@ def export(
         check_signatures(signatures, folders[0].task)
     if serving_kit:
         check_kit(output)
+    if format == "argos":
+        check_package(output, *folders[0].languages)
     translator = model.open(
         runs, n_best, dtype if format == "saved-model" else None
     )

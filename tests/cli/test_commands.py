@@ -220,6 +220,7 @@ MISTAKES = {
     "export x --output y --format litert --signatures a": "is for a SavedModel",
     "export x x --output y --format ctranslate2": "CTranslate2 has no ensemble",
     "export x x --output y --format argos": "Translate has no ensembles",
+    "export x --output y --format argos": "name ends in .argosmodel. Received",
     "export x x --output y --format huggingface": "Face has no ensembles",
     "import missing --output y": "missing",
     "import x --output y": "which is a run already",

@@ -89,7 +89,7 @@ def test_export_warns_of_a_folder_that_is_not_a_version(
 def test_other_formats(
     run_cli, saves, opened, folder, name, dtype, use, tmp_path
 ):
-    output = tmp_path / "en-de"
+    output = tmp_path / ("a.argosmodel" if name == "argos" else "en-de")
     command = ["export", folder, "--output", output, "--format", name]
     code, out, err = run_cli(*command)
     assert (code, err) == (0, "")
