@@ -47,7 +47,7 @@ class ForeignModel:
         tensors: Its weights by their names there.
         names: These names by ours.
         convert: Returns a weight in our layout, given our name and the weight
-            as it is there. Default: as it is.
+            as it is there.
         unused: Names of tensors that are no weights.
         notes: Settings in its files that nothing here follows.
     """
@@ -60,7 +60,7 @@ class ForeignModel:
     file: Path
     tensors: Mapping[str, Any]
     names: Mapping[str, str]
-    convert: Callable[[str, np.ndarray], np.ndarray] = lambda name, x: x
+    convert: Callable[[str, np.ndarray], np.ndarray]
     unused: Collection[str] = ()
     notes: Sequence[str] = ()
 
@@ -146,41 +146,39 @@ def imported_config(
     settings: str | os.PathLike,
     file: Path,
     vocabulary: LookupVocabulary,
-    **values: Any,
+    **fields: Any,
 ) -> TransformerConfig:
     """Returns the architecture of a model.
 
     Args:
-        settings: What messages call the file that has the values.
-        file: The file of the weights, or what its files begin with.
-        vocabulary: The vocabulary, which has the sizes and the special ids.
-        **values: The other fields. Sizes of the decoder may be equal to those
+        settings: What messages call the file that describes the model.
+        file: The file of the weights, or what the names of its files begin
+            with.
+        vocabulary: The vocabulary, whose sizes and special ids it has.
+        **fields: The other fields. Sizes of the decoder may be equal to those
             of the encoder.
 
     Raises:
-        InputError: If a value is invalid, or the file is too small for so many
+        InputError: If a field is invalid, or the file is too small for so many
             weights.
     """
-    sizes = dict(
+    fields |= dict(
         vocab_size=vocabulary.vocab_size,
         source_vocab_size=vocabulary.source.vocab_size,
+        pad_id=vocabulary.pad_id,
+        bos_id=vocabulary.bos_id,
+        eos_id=vocabulary.eos_id,
     )
-    values |= sizes
     for name, default in (
         ("source_vocab_size", "vocab_size"),
         ("decoder_layers", "num_layers"),
         ("decoder_d_ff", "d_ff"),
         ("decoder_heads", "num_heads"),
     ):
-        if values.get(name) == values[default]:
-            values[name] = None
+        if fields.get(name) == fields[default]:
+            fields[name] = None
     with name_file(settings):
-        config = TransformerConfig(
-            pad_id=vocabulary.pad_id,
-            bos_id=vocabulary.bos_id,
-            eos_id=vocabulary.eos_id,
-            **values,
-        )
+        config = TransformerConfig(**fields)
     num_bytes = sum(
         path.stat().st_size
         for path in file.parent.iterdir()

@@ -17,28 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert.foreign_model import (
-    NEVER,
-    ForeignModel,
-    imported_config,
-)
-from keras_transformer.convert.settings_file import (
-    SettingsFile,
-    read_json,
-    resolve_in_folder,
-)
+from keras_transformer.convert import foreign_model, settings_file, weight_table
+from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import read_tensors
-from keras_transformer.convert.weight_table import (
-    TIED_EMBEDDINGS,
-    weight_names,
-)
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.text.lookup_vocabulary import (
-    LookupVocabulary,
-    SpecialTokens,
-    check_ids,
-)
+from keras_transformer.text import lookup_vocabulary
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
 FILES = ("config.json",)
 
@@ -53,12 +39,7 @@ _FIXED = {
     "normalize_embedding": False,
     "static_position_embeddings": True,
 }
-_ACTIVATIONS = {
-    "relu": "relu",
-    "swish": "swish",
-    "silu": "swish",
-    "gelu": "gelu",
-}
+_ACTIVATIONS = ("relu", "swish", "silu", "gelu")  # silu is swish
 # Settings of the search in transformers that nothing here follows, with the
 # values that change nothing.
 _SEARCH_DEFAULTS = {
@@ -89,30 +70,19 @@ _KNOWN = re.compile(
     "|_|output_|return_dict|cache_"
 )
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-_SHARED, _SOURCE, _TARGET, _OUTPUT = (
-    "model.shared.weight",
+# The matrices that embed sources, embed targets and give the logits, and the
+# name of one that does the first two.
+_EMBEDDINGS = (
     "model.encoder.embed_tokens.weight",
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
 )
+_SHARED = "model.shared.weight"
 # Tables of the sinusoids, which are computed.
-_POSITIONS = [
-    f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")
-]
-# The names that each of our matrices may have, by `tied_embeddings`.
-_EMBEDDINGS = {
-    "all": {"embedding": (_SHARED, _SOURCE, _TARGET, _OUTPUT)},
-    "inputs": {
-        "embedding": (_SHARED, _SOURCE, _TARGET),
-        "output_embedding": (_OUTPUT,),
-    },
-    "target": {"embedding": (_SOURCE,), "target_embedding": (_TARGET, _OUTPUT)},
-    "none": {
-        "embedding": (_SOURCE,),
-        "target_embedding": (_TARGET,),
-        "output_embedding": (_OUTPUT,),
-    },
-}
+_POSITIONS = (
+    "model.encoder.embed_positions.weight",
+    "model.decoder.embed_positions.weight",
+)
 
 
 class _Settings(NamedTuple):
@@ -181,7 +151,7 @@ def _read_fields(folder: Path, *names: str) -> SettingsFile:
 def _read_optional(folder: Path, name: str) -> dict[str, Any]:
     # A link to nothing exists, too, and is refused.
     exists = name == CONFIG or os.path.lexists(folder / name)
-    return read_json(folder, name) if exists else {}
+    return settings_file.read_json(folder, name) if exists else {}
 
 
 def _read_config(
@@ -202,7 +172,7 @@ def _read_config(
             f"{pieces[1]:,} pieces, vocab_size={source_size}, "
             f"decoder_vocab_size={size}"
         )
-    return imported_config(
+    return foreign_model.imported_config(
         config.name,
         file,
         vocabulary,
@@ -215,11 +185,11 @@ def _read_config(
         decoder_heads=config.get("decoder_attention_heads", int),
         dropout=config.get("dropout", float),
         max_length=config.get("max_position_embeddings", int),
-        activation=_ACTIVATIONS[activation],
+        activation=activation.replace("silu", "swish"),
         layer_norm_epsilon=1e-5,
         attention_bias=True,
         output_bias=True,
-        tied_embeddings=TIED_EMBEDDINGS[is_shared, is_tied],
+        tied_embeddings=weight_table.TIED_EMBEDDINGS[is_shared, is_tied],
         embedding_scale=None if config.get("scale_embedding", bool) else 1.0,
         position_layout="halves",
     )
@@ -234,16 +204,20 @@ def _read_vocabulary(folder: Path, settings: _Settings) -> LookupVocabulary:
     if settings.tokenizer.get("separate_vocabs", bool, False):
         target_table = _read_table(folder, "target_vocab.json")
     special = _special_tokens(folder, settings, table)
-    source_model = resolve_in_folder(folder, "source.spm").read_bytes()
-    target_model = resolve_in_folder(folder, "target.spm").read_bytes()
+    source_model = settings_file.resolve_in_folder(
+        folder, "source.spm"
+    ).read_bytes()
+    target_model = settings_file.resolve_in_folder(
+        folder, "target.spm"
+    ).read_bytes()
     with name_file(f"The tokenizer in {folder}"):
         source = LookupVocabulary(source_model, table, special=special)
         return LookupVocabulary(target_model, target_table, source, special)
 
 
 def _read_table(folder: Path, name: str) -> dict[str, int]:
-    table = read_json(folder, name)
-    check_ids(table, folder / name)
+    table = settings_file.read_json(folder, name)
+    lookup_vocabulary.check_ids(table, folder / name)
     return table
 
 
@@ -272,7 +246,7 @@ def _add_tokens(
 
 def _special_tokens(
     folder: Path, settings: _Settings, table: Mapping[str, int]
-) -> SpecialTokens:
+) -> lookup_vocabulary.SpecialTokens:
     """Returns the pieces of the ids in config.json, compared with names."""
     pieces = {i: piece for piece, i in table.items()}
     special = {}
@@ -293,7 +267,7 @@ def _special_tokens(
     unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
     if not isinstance(unknown, str):
         settings.tokenizer.refuse("unk_token", "a text")
-    return SpecialTokens(
+    return lookup_vocabulary.SpecialTokens(
         **special, unk_token=unknown, source_eos_token=special["eos_token"]
     )
 
@@ -351,7 +325,7 @@ def _find_weights(folder: Path) -> Path:
     files = {path.name for path in folder.iterdir()}
     for name in _WEIGHTS:
         if name in files:
-            return resolve_in_folder(folder, name)
+            return settings_file.resolve_in_folder(folder, name)
     expected = f"{folder} must have {' or '.join(_WEIGHTS)}. Received: "
     if files.intersection(f"{name}.index.json" for name in _WEIGHTS):
         raise InputError(
@@ -366,8 +340,14 @@ def _find_names(
     config: TransformerConfig, tensors: Mapping[str, np.ndarray], file: Path
 ) -> tuple[dict[str, str], list[str]]:
     """Returns the names of weights by ours, and further names of the same."""
-    names, duplicates = weight_names(config, "hugging_face"), []
-    for matrix, aliases in _EMBEDDINGS[config.tied_embeddings].items():
+    names, duplicates = weight_table.weight_names(config, "hugging_face"), []
+    matrices = weight_table.MATRICES[config.tied_embeddings]
+    for matrix in dict.fromkeys(matrices):
+        aliases = [
+            x for x, y in zip(_EMBEDDINGS, matrices, strict=True) if y == matrix
+        ]
+        if matrices[:2] == (matrix, matrix):
+            aliases.insert(0, _SHARED)
         first, *others = [x for x in aliases if x in tensors] or aliases[:1]
         for name in others:
             if not np.array_equal(tensors[first], tensors[name]):
@@ -386,5 +366,5 @@ def _convert(never: Sequence[int], name: str, value: np.ndarray) -> np.ndarray:
         return value.T
     if name.endswith("embedding/bias"):  # [1, V]
         value = value.reshape(-1).copy()
-        value[[i for i in never if i < len(value)]] = NEVER
+        value[[i for i in never if i < len(value)]] = foreign_model.NEVER
     return value

@@ -10,30 +10,26 @@ of zeros that is put into the embeddings, the pad row, which is never written.
 """
 
 import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert import foreign_model, marian_vocabulary
+from keras_transformer.convert import (
+    foreign_model,
+    settings_file,
+    weight_table,
+)
 from keras_transformer.convert.foreign_model import ForeignModel
-from keras_transformer.convert.settings_file import (
-    SettingsFile,
-    read_yaml,
-    resolve_in_folder,
-)
+from keras_transformer.convert.settings_file import SettingsFile, read_yaml
 from keras_transformer.convert.tensor_files import read_tensors
-from keras_transformer.convert.weight_table import (
-    TIED_EMBEDDINGS,
-    weight_names,
-)
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.text.lookup_vocabulary import (
-    LookupVocabulary,
-    SpecialTokens,
-)
+from keras_transformer.text import lookup_vocabulary
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
+from keras_transformer.text.vocabulary import load_processor
 
 FILES = ("*.npz", "*decoder.yml")
 
@@ -102,6 +98,13 @@ _EMBEDDINGS = {
     ),
 }
 
+# Characters that pieces may have and YAML may not, and stand-ins for them that
+# no text has.
+_CHARACTERS = "\x7f\x85\u2028\u2029"
+_STAND_INS = "\U0001fffe\U0002fffe\U0003fffe\U0004fffe"
+_HIDE = str.maketrans(_CHARACTERS, _STAND_INS)
+_SHOW = str.maketrans(_STAND_INS, _CHARACTERS)
+
 
 def read(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
@@ -109,21 +112,21 @@ def read(folder: Path) -> ForeignModel:
     models = _file_names(decoder, "models")
     if len(models) != 1:
         decoder.refuse("models", "one file, for an ensemble is several models")
-    file = resolve_in_folder(folder, models[0])
+    file = settings_file.resolve_in_folder(folder, models[0])
     tensors = read_tensors(file)
     options = _read_options(tensors, file)
     vocabulary = _read_vocabulary(folder, decoder, options)
     config = _read_config(options, vocabulary, file)
-    names = weight_names(config, "marian")
+    names = weight_table.weight_names(config, "marian")
     for name, aliases in _EMBEDDINGS.items():
         for alias in aliases:
             if name in names and alias in tensors:
                 names[name] = alias
                 break
+    # Without the date: v1.12.42 b7be0e964 2025-05-24 22:34:42 -0700.
+    version = options.get("version", str, "").partition(" 2")[0]
     return ForeignModel(
-        system=f"Marian {options.get('version', str, '')}".split(" 2")[
-            0
-        ].strip(),
+        system=f"Marian {version}".strip(),
         config=config,
         vocabulary=vocabulary,
         search=_read_search(decoder),
@@ -149,7 +152,7 @@ def _read_decoder(folder: Path) -> SettingsFile:
             "that names model and vocabularies. Received: "
             f"{', '.join(names) or 'none'}"
         )
-    path = resolve_in_folder(folder, names[0])
+    path = settings_file.resolve_in_folder(folder, names[0])
     return SettingsFile(path, read_yaml(path.read_bytes(), path))
 
 
@@ -207,7 +210,7 @@ def _read_config(
         activation=options.get("transformer-ffn-activation", str, "swish"),
         attention_bias=True,
         output_bias=True,
-        tied_embeddings=TIED_EMBEDDINGS[is_shared, is_tied],
+        tied_embeddings=weight_table.TIED_EMBEDDINGS[is_shared, is_tied],
         position_layout="halves",
         position_endpoint=True,
     )
@@ -255,7 +258,7 @@ def _read_vocabulary(
     vocabulary = None
     for model, table, end, unknown in sides:
         table = {piece: i + (i >= pad_id) for piece, i in table.items()}
-        special = SpecialTokens(
+        special = lookup_vocabulary.SpecialTokens(
             pad_token=pad,
             unk_token=unknown,
             eos_token=end,
@@ -273,14 +276,50 @@ def _read_side(
     folder: Path, name: str, model_name: str, decoder: SettingsFile
 ) -> tuple[bytes, dict[str, int], str, str]:
     """Returns SentencePiece model, ids of pieces, end token and <unk>."""
-    file = resolve_in_folder(folder, name)
+    file = settings_file.resolve_in_folder(folder, name)
     if name.endswith(".spm"):
         model = file.read_bytes()
-        return model, *marian_vocabulary.read_pieces(model, file)
+        return model, *_read_pieces(model, file)
     if name.endswith((".yml", ".yaml")):
-        model = resolve_in_folder(folder, model_name).read_bytes()
-        return model, marian_vocabulary.read_table(file), "</s>", "<unk>"
+        model = settings_file.resolve_in_folder(folder, model_name).read_bytes()
+        return model, _read_table(file), "</s>", "<unk>"
     decoder.refuse("vocabs", "files .yml or .spm; .fsv has factors")
+
+
+def _read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
+    """Returns the ids of a SentencePiece model, its end token and <unk>."""
+    with name_file(file):
+        processor = load_processor(model)
+    pieces = [processor.id_to_piece(i) for i in range(len(processor))]
+    has_bytes = any(map(processor.is_byte, range(len(pieces))))
+    if processor.eos_id() < 0 or has_bytes:
+        raise InputError(
+            f"{file} must be a SentencePiece model with an end token and "
+            "without byte_fallback. Received: another"
+        )
+    table = {piece: i for i, piece in enumerate(pieces)}
+    return table, pieces[processor.eos_id()], pieces[processor.unk_id()]
+
+
+def _read_table(file: Path) -> dict[str, int]:
+    """Reads a YAML file with the id of each piece, as Marian writes it.
+
+    Raises:
+        InputError: If the file has anything else, or not all ids from 0 on.
+    """
+    try:
+        text = file.read_bytes().decode("utf-8").translate(_HIDE)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} must be UTF-8. Received: {error}") from error
+    entries = SettingsFile(file, read_yaml(text, file, as_texts=True))
+    table = {}
+    for key, number in entries.values.items():
+        piece = key.translate(_SHOW)
+        if not (isinstance(number, str) and re.fullmatch("[0-9]{1,9}", number)):
+            entries.refuse(piece, "an id")
+        table[piece] = int(number)
+    lookup_vocabulary.check_ids(table, file)
+    return table
 
 
 # === Weights ===

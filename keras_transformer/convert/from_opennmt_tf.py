@@ -14,21 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert.foreign_model import (
-    ForeignModel,
-    imported_config,
-)
+from keras_transformer.convert import foreign_model, settings_file, weight_table
+from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.opennmt_vocabulary import read_vocabulary
-from keras_transformer.convert.settings_file import (
-    SettingsFile,
-    read_yaml,
-    resolve_in_folder,
-)
+from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import LazyTensors, explain_damage
-from keras_transformer.convert.weight_table import (
-    TIED_EMBEDDINGS,
-    weight_names,
-)
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.text.lookup_vocabulary import LookupVocabulary
@@ -78,20 +68,26 @@ def read(folder: Path) -> ForeignModel:
     file = _newest(folder)
     tensors, shapes = _read_checkpoint(file)
     _check_architecture(file, shapes)
-    description = _read_description(folder)
-    heads, reason = _num_heads(file, description, shapes[_SOURCE][1])
     data, params = _read_settings(folder)
-    rows = shapes[_SOURCE][0], shapes.get(_TARGET, shapes[_SOURCE])[0]
-    vocabulary = read_vocabulary(folder, data, rows, description.ends_sources)
-    config = _config(file, shapes, vocabulary, heads, description.activation)
+    source_rows, d_model = shapes[_SOURCE]
+    description = _read_description(folder, d_model)
+    vocabulary = read_vocabulary(
+        folder,
+        data,
+        source_rows=source_rows,
+        target_rows=shapes.get(_TARGET, shapes[_SOURCE])[0],
+        ends_sources=description.ends_sources,
+    )
+    config = _read_config(file, shapes, vocabulary, description)
     return ForeignModel(
-        system=f"OpenNMT-tf 2, {file.name}, {heads} heads ({reason})",
+        system=f"OpenNMT-tf 2, {file.name}, {description.num_heads} heads "
+        f"({description.reason})",
         config=config,
         vocabulary=vocabulary,
         search=_read_search(params),
         file=file,
         tensors=tensors,
-        names=weight_names(config, "opennmt_tf"),
+        names=weight_table.weight_names(config, "opennmt_tf"),
         convert=_convert,
     )
 
@@ -114,7 +110,9 @@ def _newest(folder: Path) -> Path:
         )
     *_, index = max(checkpoints)
     for path in index.parent.glob(f"{index.stem}.*"):
-        resolve_in_folder(folder, path.relative_to(folder).as_posix())
+        settings_file.resolve_in_folder(
+            folder, path.relative_to(folder).as_posix()
+        )
     return index.with_suffix("")
 
 
@@ -154,38 +152,40 @@ def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
         )
 
 
-def _config(
+def _read_config(
     file: Path,
     shapes: Mapping[str, list[int]],
     vocabulary: LookupVocabulary,
-    heads: int,
-    activation: str,
+    description: "_Description",
 ) -> TransformerConfig:
-    def num_layers(start: str) -> int:
-        return len({x.split("/")[3] for x in shapes if x.startswith(start)})
-
-    is_shared = _TARGET not in shapes
-    is_tied = f"{_OUTPUT}/kernel" not in shapes
-    return imported_config(
+    is_shared, is_tied = (
+        _TARGET not in shapes,
+        f"{_OUTPUT}/kernel" not in shapes,
+    )
+    return foreign_model.imported_config(
         file,
         file,
         vocabulary,
-        num_layers=num_layers(_ENCODER),
-        decoder_layers=num_layers(_DECODER),
+        num_layers=_count_layers(shapes, _ENCODER),
+        decoder_layers=_count_layers(shapes, _DECODER),
         d_model=shapes[_SOURCE][1],
         d_ff=shapes[_ENCODER + _INNER][-1],
-        num_heads=heads,
+        num_heads=description.num_heads,
         max_length=512,  # of a computed table: no file says it
-        activation=activation,
+        activation=description.activation,
         norm_first="model/encoder/layer_norm/gamma" in shapes,
         layer_norm_epsilon=1e-3,
         attention_bias=_ENCODER + _QUERY_BIAS in shapes,
         output_bias=f"{_OUTPUT}/bias" in shapes,
-        tied_embeddings=TIED_EMBEDDINGS[is_shared, is_tied],
+        tied_embeddings=weight_table.TIED_EMBEDDINGS[is_shared, is_tied],
         position_layout="halves",
         position_endpoint=True,
         position_offset=1,
     )
+
+
+def _count_layers(shapes: Mapping[str, list[int]], start: str) -> int:
+    return len({x.split("/")[3] for x in shapes if x.startswith(start)})
 
 
 def _convert(name: str, value: np.ndarray) -> np.ndarray:
@@ -197,31 +197,39 @@ def _convert(name: str, value: np.ndarray) -> np.ndarray:
 
 
 class _Description(NamedTuple):
-    """What model_description.py says that no shape does."""
+    """What no shape says."""
 
-    num_heads: int | None = None
-    activation: str = "relu"
-    ends_sources: bool = False
+    num_heads: int
+    reason: str  # where the number of heads is from
+    activation: str
+    ends_sources: bool
 
 
-def _read_description(folder: Path) -> _Description:
+def _read_description(folder: Path, d_model: int) -> _Description:
     """Reads model_description.py, which is never executed."""
-    path = folder / "model_description.py"
-    if not path.exists():
-        return _Description()
-    path = resolve_in_folder(folder, path.name)
-    text = path.read_bytes().decode(errors="replace")
+    path, text = folder / "model_description.py", ""
+    heads, reason = d_model // 64, "64 wide, since no file says otherwise"
+    if d_model < 128:
+        heads, reason = 0, "no file, and narrow models have others"
+    if path.exists():
+        path = settings_file.resolve_in_folder(folder, path.name)
+        text = path.read_bytes().decode(errors="replace")
+        heads, reason = 0, path.name
     words = set(re.findall(r"\w+", text))
-    heads = [_HEADS[word] for word in words & _HEADS.keys()]
-    if "Transformer" in words:
-        heads = []
+    if "Transformer" not in words:
+        heads = max([heads, *(_HEADS[x] for x in words & _HEADS.keys())])
+    heads = _argument(path, text, "num_heads", _NUM_HEADS, heads)
+    activation = _argument(path, text, "ffn_activation", _ACTIVATIONS, "relu")
     _argument(path, text, "position_encoder_class", _POSITIONS, None)
-    return _Description(
-        _argument(path, text, "num_heads", _NUM_HEADS, max(heads, default=0)),
-        _argument(path, text, "ffn_activation", _ACTIVATIONS, "relu"),
-        # So `--auto_config` trains them.
-        bool(words & {"ScalingNmtEnDe", "ScalingNmtEnFr"}),
-    )
+    if not heads or d_model % heads:
+        raise InputError(
+            f"{path} must have heads that divide the width {d_model}. "
+            f"Received: {heads or 'none'} ({reason}). Write "
+            "`Transformer(num_heads=8)`, with their number, into the file"
+        )
+    # So `--auto_config` trains them.
+    ends_sources = not words.isdisjoint({"ScalingNmtEnDe", "ScalingNmtEnFr"})
+    return _Description(heads, reason, activation, ends_sources)
 
 
 def _argument(
@@ -239,25 +247,6 @@ def _argument(
     )
 
 
-def _num_heads(
-    file: Path, description: _Description, d_model: int
-) -> tuple[int, str]:
-    """Returns the number of heads, and where it is from."""
-    heads, reason = description.num_heads, "model_description.py"
-    if heads is None:
-        heads, reason = d_model // 64, "64 wide, since no file says otherwise"
-        if d_model < 128:
-            heads, reason = 0, "no file, and narrow models have others"
-    if not heads or d_model % heads:
-        raise InputError(
-            f"{file} must have heads that divide its width {d_model}. "
-            f"Received: {heads or 'none'} ({reason}). Write "
-            "`Transformer(num_heads=8)`, with their number, into "
-            "model_description.py in the folder"
-        )
-    return heads, reason
-
-
 # === Settings ===
 
 
@@ -266,8 +255,10 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
     paths = sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")])
     sections = []
     for path in paths:
-        content = resolve_in_folder(folder, path.name).read_bytes()
-        values = read_yaml(content, path)
+        content = settings_file.resolve_in_folder(
+            folder, path.name
+        ).read_bytes()
+        values = settings_file.read_yaml(content, path)
         if isinstance(values, dict) and "data" in values:
             data = SettingsFile(f"{path}, data,", values["data"])
             params = values.get("params") or {}

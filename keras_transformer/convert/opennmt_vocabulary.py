@@ -6,16 +6,11 @@ has files of the same names.
 
 from pathlib import Path, PurePath
 
-from keras_transformer.convert.settings_file import (
-    SettingsFile,
-    read_yaml,
-    resolve_in_folder,
-)
+from keras_transformer.convert import settings_file
+from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.text.lookup_vocabulary import (
-    LookupVocabulary,
-    SpecialTokens,
-)
+from keras_transformer.text import lookup_vocabulary
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 from keras_transformer.text.vocabulary import load_processor
 
 # The first lines of a vocabulary, and so the ids 0, 1 and 2.
@@ -29,41 +24,45 @@ _PLAIN |= {"spacer_annotate"}
 
 
 def read_vocabulary(
-    folder: Path, data: SettingsFile, rows: tuple[int, int], ends_sources: bool
+    folder: Path,
+    data: SettingsFile,
+    *,
+    source_rows: int,
+    target_rows: int,
+    ends_sources: bool,
 ) -> LookupVocabulary:
     """Returns the vocabularies, which must fit the embeddings.
 
     Args:
         folder: The folder of the files.
         data: The section of the settings.
-        rows: The rows of the embeddings of sources and of targets.
+        source_rows: Rows of the embedding of sources.
+        target_rows: Rows of the embedding of targets.
         ends_sources: Whether sources have an end token, unless the settings
             say it.
 
     Raises:
         InputError: If the files are missing or invalid, or do not fit.
     """
-    source_marks = data.get(
-        _field(data, "source", "sequence_controls"), dict, {}
-    )
-    target_marks = data.get(
-        _field(data, "target", "sequence_controls"), dict, {}
-    )
+    name = "sequence_controls"
+    source_marks = data.get(_field(data, "source", name), dict, {})
+    target_marks = data.get(_field(data, "target", name), dict, {})
     source_marks = source_marks or {"end": ends_sources}
     target_marks = target_marks or {"start": True, "end": True}
     has_both = target_marks.get("start") and target_marks.get("end")
     if source_marks.get("start") or not has_both:
         raise InputError(
-            f"{data.name} must have sequence_controls that mark start and end "
-            "of targets, and no start of sources. Received: "
-            f"source={source_marks}, target={target_marks}"
+            f"{data.name} must have {name} that mark start and end of targets, "
+            f"and no start of sources. Received: source={source_marks}, "
+            f"target={target_marks}"
         )
-    source_end = _END if source_marks.get("end") else _PAD
-    special = SpecialTokens(_PAD, _UNKNOWN, _END, _START, source_end)
-    source = LookupVocabulary(
-        *_read_pieces(folder, data, "source", rows[0]), special=special
+    special = lookup_vocabulary.SpecialTokens(
+        _PAD, _UNKNOWN, _END, _START, _END if source_marks.get("end") else _PAD
     )
-    target = _read_pieces(folder, data, "target", rows[1])
+    source = LookupVocabulary(
+        *_read_pieces(folder, data, "source", source_rows), special=special
+    )
+    target = _read_pieces(folder, data, "target", target_rows)
     return LookupVocabulary(*target, source, special)
 
 
@@ -74,7 +73,7 @@ def _field(data: SettingsFile, side: str, name: str) -> str:
 
 
 def _resolve(folder: Path, path: str) -> Path:
-    return resolve_in_folder(folder, PurePath(path).name)
+    return settings_file.resolve_in_folder(folder, PurePath(path).name)
 
 
 def _read_pieces(
@@ -128,7 +127,7 @@ def _model_path(folder: Path, data: SettingsFile, side: str) -> Path:
         # Training read texts that were split before.
         models = sorted([*folder.glob("*.model"), *folder.glob("*.spm")])
         if len(models) == 1:
-            return resolve_in_folder(folder, models[0].name)
+            return settings_file.resolve_in_folder(folder, models[0].name)
         names = ", ".join(path.name for path in models)
         raise InputError(
             f"{data.name} must have {field!r}, or the folder one file *.model "
@@ -136,7 +135,7 @@ def _model_path(folder: Path, data: SettingsFile, side: str) -> Path:
         )
     if isinstance(tokenization, str):
         file = _resolve(folder, tokenization)
-        tokenization = read_yaml(file.read_bytes(), file)
+        tokenization = settings_file.read_yaml(file.read_bytes(), file)
     tokenizer, options, path = "OpenNMTTokenizer", tokenization, None
     if isinstance(options, dict) and "type" in options:
         tokenizer, options = options["type"], options.get("params")

@@ -58,105 +58,6 @@ _MAX_TUPLES = 10_000
 Readers = dict[str, Callable[[], np.ndarray]]
 
 
-class _StandIn:
-    """Stands for an object of a pickle, which must not change it."""
-
-    def __setstate__(self, state: Any) -> None:
-        raise ValueError("a pickle that changes its objects")
-
-
-class _Global(_StandIn):
-    """Stands for a class or a function."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, *arguments: Any) -> Any:
-        match self.name, arguments:
-            case "collections.OrderedDict", ():
-                return _StateDict()
-            case "torch._utils._rebuild_parameter", (_Tensor() as tensor, *_):
-                return tensor
-            case (
-                "torch._utils._rebuild_tensor_v2",
-                (
-                    _Storage() as storage,
-                    offset,
-                    tuple(shape),
-                    tuple(strides),
-                    *_,
-                ),
-            ):
-                return _Tensor(storage, offset, shape, strides)
-        raise ValueError(f"a pickle with wrong arguments of {self.name!r}")
-
-
-class _StateDict(dict):
-    """Stands for a dictionary of tensors."""
-
-    def __setstate__(self, state: Any) -> None:
-        """Ignores the versions of modules."""
-
-
-@dataclasses.dataclass
-class _Storage(_StandIn):
-    """Numbers in a file. Several tensors may be views of them."""
-
-    file: Path
-    dtype: np.dtype
-    size: int
-    position: int = 0  # of the first byte; set when the pickle was read
-
-    @property
-    def num_bytes(self) -> int:
-        return self.size * self.dtype.itemsize
-
-
-@dataclasses.dataclass
-class _Tensor(_StandIn):
-    """A view of a storage; offset and strides count numbers, not bytes."""
-
-    storage: _Storage
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        """Checks that the tensor lies in its storage."""
-        numbers = (self.offset, *self.shape, *self.strides)
-        if not (
-            len(self.shape) == len(self.strides) <= 32
-            and all(isinstance(x, int) and x >= 0 for x in numbers)
-        ):
-            raise ValueError("a tensor with a wrong offset, shape or strides")
-        # A stride of 0 would make large tensors of few numbers.
-        count = math.prod(self.shape)
-        end = self.offset + self.extent if count else 0
-        if max(count, end) > self.storage.size:
-            raise ValueError(
-                f"a tensor {list(self.shape)} that does not fit its storage "
-                f"of {self.storage.size} numbers"
-            )
-
-    @property
-    def extent(self) -> int:
-        """The numbers from the first of the tensor to its last."""
-        steps = zip(self.shape, self.strides, strict=True)
-        return 1 + sum((size - 1) * stride for size, stride in steps)
-
-    def read(self) -> np.ndarray:
-        """Returns the numbers, which are mapped."""
-        file, dtype = self.storage.file, self.storage.dtype
-        if 0 in self.shape:
-            return np.zeros(self.shape, dtype)
-        position = self.storage.position + self.offset * dtype.itemsize
-        numbers = np.memmap(file, dtype, "r", position, self.extent)
-        strides = [stride * dtype.itemsize for stride in self.strides]
-        return np.lib.stride_tricks.as_strided(
-            numbers, self.shape, strides, subok=True, writeable=False
-        )
-
-
 def read_zip(file: Path) -> Readers:
     """Returns functions that map the tensors of a zip archive, by name.
 
@@ -180,10 +81,9 @@ def read_zip(file: Path) -> Readers:
         state = _unpickle(content, file, storages)
         for key, storage in storages.items():
             entry = entries.get(f"{root}data/{key}")
-            if entry is None or entry.file_size != storage.num_bytes:
-                raise ValueError(
-                    f"no entry data/{key} of {storage.size} {storage.dtype}"
-                )
+            size, dtype = storage.size, storage.dtype
+            if entry is None or entry.file_size != size * dtype.itemsize:
+                raise ValueError(f"no entry data/{key} of {size} {dtype}")
             storage.position = _start(opened, entry)
     return _readers(state)
 
@@ -204,7 +104,6 @@ def read_legacy(file: Path) -> Readers:
         )
         if not (isinstance(system, dict) and system.get("little_endian")):
             raise ValueError("numbers that are not little-endian")
-        _check_strings(keys)
         if sorted(keys) != sorted(storages):
             raise ValueError("other storages than its tensors have")
         position = content.tell()
@@ -214,7 +113,7 @@ def read_legacy(file: Path) -> Readers:
             if size != storage.size:
                 raise ValueError(f"{size} numbers in storage {key}")
             storage.position = position + 8
-            position = storage.position + storage.num_bytes
+            position += 8 + size * storage.dtype.itemsize
         if position > len(content):
             raise ValueError("a file that ends before its numbers do")
     return _readers(state)
@@ -234,37 +133,97 @@ def _start(opened: BinaryIO, entry: zipfile.ZipInfo) -> int:
 def _readers(state: Any) -> Readers:
     if not isinstance(state, dict):
         raise ValueError(f"a {type(state).__name__} instead of tensors by name")
-    _check_strings(state)
     for name, value in state.items():
-        if not isinstance(value, _Tensor):
+        if not (isinstance(name, str) and isinstance(value, _Tensor)):
             type_name = type(value).__name__
             raise ValueError(f"{name!r:.80}: a {type_name}, not a tensor")
     return {name: tensor.read for name, tensor in state.items()}
 
 
-def _check_strings(names: Any) -> None:
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError("a pickle with names that are not strings")
-
-
 # === Pickles ===
 
 
-def _unpickle(content: Any, file: Path, storages: dict[str, _Storage]) -> Any:
-    """Returns what the next pickle has, and adds its storages to `storages`."""
-    start, num_tuples = content.tell(), 0
-    for operation, argument, position in pickletools.genops(content):
-        if operation.name not in _OPERATIONS:
-            raise ValueError(f"a pickle with the operation {operation.name}")
-        # `pickle` reserves memory for all places before this one.
-        if operation.name == "LONG_BINPUT" and argument > position:
-            raise ValueError(f"a pickle that remembers {argument} values")
-        num_tuples += operation.name.startswith("TUPLE")
-        if num_tuples > _MAX_TUPLES:
-            raise ValueError(f"a pickle with more than {_MAX_TUPLES} tuples")
-    length = content.tell() - start
-    content.seek(start)
-    return _TensorUnpickler(content.read(length), file, storages).load()
+class _StandIn:
+    """Stands for an object of a pickle, which must not change it."""
+
+    def __setstate__(self, state: Any) -> None:
+        raise ValueError("a pickle that changes its objects")
+
+
+class _Global(_StandIn):
+    """Stands for a class or a function."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *arguments: Any) -> Any:
+        match self.name, arguments:
+            case "collections.OrderedDict", ():
+                return _StateDict()
+            case "torch._utils._rebuild_parameter", (_Tensor() as tensor, *_):
+                return tensor
+            case "torch._utils._rebuild_tensor_v2", (_Storage(), *_):
+                return _Tensor(*arguments[:4])
+        raise ValueError(f"a pickle with wrong arguments of {self.name!r}")
+
+
+class _StateDict(dict):
+    """Stands for a dictionary of tensors."""
+
+    def __setstate__(self, state: Any) -> None:
+        """Ignores the versions of modules."""
+
+
+@dataclasses.dataclass
+class _Storage(_StandIn):
+    """Numbers in a file. Several tensors may be views of them."""
+
+    file: Path
+    dtype: np.dtype
+    size: int
+    position: int = 0  # of the first byte; set when the pickle was read
+
+
+@dataclasses.dataclass
+class _Tensor(_StandIn):
+    """A view of a storage; offset and strides count numbers, not bytes."""
+
+    storage: _Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Checks that the tensor lies in its storage."""
+        numbers = (self.offset, *self.shape, *self.strides)
+        if not (
+            len(self.shape) == len(self.strides) <= 32
+            and all(isinstance(x, int) and x >= 0 for x in numbers)
+        ):
+            raise ValueError("a tensor with a wrong offset, shape or strides")
+        # The numbers from the first of the tensor to its last.
+        steps = zip(self.shape, self.strides, strict=True)
+        self.extent = 1 + sum((size - 1) * stride for size, stride in steps)
+        # A stride of 0 would make large tensors of few numbers.
+        count = math.prod(self.shape)
+        end = self.offset + self.extent if count else 0
+        if max(count, end) > self.storage.size:
+            raise ValueError(
+                f"a tensor {list(self.shape)} that does not fit its storage "
+                f"of {self.storage.size} numbers"
+            )
+
+    def read(self) -> np.ndarray:
+        """Returns the numbers, which are mapped."""
+        file, dtype = self.storage.file, self.storage.dtype
+        if 0 in self.shape:
+            return np.zeros(self.shape, dtype)
+        position = self.storage.position + self.offset * dtype.itemsize
+        numbers = np.memmap(file, dtype, "r", position, self.extent)
+        strides = [stride * dtype.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(
+            numbers, self.shape, strides, subok=True, writeable=False
+        )
 
 
 class _TensorUnpickler(pickle.Unpickler):
@@ -299,3 +258,20 @@ class _TensorUnpickler(pickle.Unpickler):
                     raise ValueError("a storage of two types or sizes")
                 return self._storages[key]
         raise ValueError("a pickle with a reference to something unknown")
+
+
+def _unpickle(content: Any, file: Path, storages: dict[str, _Storage]) -> Any:
+    """Returns what the next pickle has, and adds its storages to `storages`."""
+    start, num_tuples = content.tell(), 0
+    for operation, argument, position in pickletools.genops(content):
+        if operation.name not in _OPERATIONS:
+            raise ValueError(f"a pickle with the operation {operation.name}")
+        # `pickle` reserves memory for all places before this one.
+        if operation.name == "LONG_BINPUT" and argument > position:
+            raise ValueError(f"a pickle that remembers {argument} values")
+        num_tuples += operation.name.startswith("TUPLE")
+        if num_tuples > _MAX_TUPLES:
+            raise ValueError(f"a pickle with more than {_MAX_TUPLES} tuples")
+    length = content.tell() - start
+    content.seek(start)
+    return _TensorUnpickler(content.read(length), file, storages).load()

@@ -13,7 +13,7 @@ from marian_npz import (
 
 from keras_transformer import convert
 from keras_transformer.convert.foreign_model import NEVER
-from keras_transformer.convert.marian_vocabulary import read_table
+from keras_transformer.convert.from_marian import _read_table
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.weights import named_weights
@@ -76,7 +76,7 @@ def test_what_a_folder_says(opus):
 
 
 def test_the_target_language(folder):
-    table = read_table(folder / "vocab.yml")
+    table = _read_table(folder / "vocab.yml")
     last = max(table, key=table.__getitem__)
     table[">>fra<<"] = table.pop(last)
     write_vocabulary(folder / "vocab.yml", table)
@@ -89,7 +89,7 @@ def test_the_target_language(folder):
 
 def test_the_pad_row_follows_the_pieces(opus):
     found = convert.read(opus, "marian")
-    table, stored = read_table(opus / "vocab.yml"), arrays(opus)
+    table, stored = _read_table(opus / "vocab.yml"), arrays(opus)
     size = len(table)
     assert found.vocabulary.table == table | {"<pad>": size}
     assert (found.config.pad_id, found.config.bos_id) == (size, size)

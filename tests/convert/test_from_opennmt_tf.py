@@ -213,7 +213,7 @@ def folder(whole, tmp_path):
             "[Transformer(num_heads=4), Transformer(num_heads=2)]",
             "model_description.py must have num_heads once, .*: 2, 4",
         ),
-        ("Transformer(num_heads=3)", "heads that divide its width 16. .*: 3"),
+        ("Transformer(num_heads=3)", "heads that divide the width 16. .*: 3"),
         (
             "Transformer(ffn_activation=tf.nn.tanh)",
             "ffn_activation once, as one of tf.nn.relu, .*: tf.nn.tanh",
@@ -224,7 +224,7 @@ def folder(whole, tmp_path):
             "Transformer(position_encoder_class=None)",
             "position_encoder_class once, .*Received: None",
         ),
-        ("LuongAttention()", "heads that divide its width 16. Received: none "),
+        ("LuongAttention()", "heads that divide the width 16. Received: none "),
         ("models.Transformer(num_layers=3)", r"Received: none \(model_desc"),
         ("Transformer(None, None, 6, 16, 4)", r"Received: none \(model_desc"),
     ],

@@ -25,7 +25,11 @@ def vocabulary(tmp_path, rows):
     def read(rows=rows, ends_sources=False, **values):
         data = SettingsFile("data.yml, data,", settings["data"] | values)
         return read_vocabulary(
-            tmp_path, data.without_nulls(), rows, ends_sources
+            tmp_path,
+            data.without_nulls(),
+            source_rows=rows[0],
+            target_rows=rows[1],
+            ends_sources=ends_sources,
         )
 
     return read

@@ -1,14 +1,14 @@
 import pytest
 from marian_npz import pieces_model, write_vocabulary
 
-from keras_transformer.convert.marian_vocabulary import read_pieces, read_table
+from keras_transformer.convert.from_marian import _read_pieces, _read_table
 from keras_transformer.support.errors import InputError
 
 
 def table(tmp_path, text):
     path = tmp_path / "vocab.yml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_table(path)
+    return _read_table(path)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_pieces_that_marian_writes(tmp_path):
     pieces = ["</s>", "<unk>", *"'\":=~-?!#|>%@`&*[]{},.\\ab", "null", "▁"]
     words = {piece: i for i, piece in enumerate(pieces)}
     write_vocabulary(tmp_path / "vocab.yml", words)
-    assert read_table(tmp_path / "vocab.yml") == words
+    assert _read_table(tmp_path / "vocab.yml") == words
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_other_lines(tmp_path, text, received):
 
 def test_ids_of_a_sentencepiece_model(tmp_path):
     model = pieces_model("en", 300, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1)
-    found, end, unknown = read_pieces(model, tmp_path / "source.spm")
+    found, end, unknown = _read_pieces(model, tmp_path / "source.spm")
     assert (end, unknown) == ("</s>", "<unk>")
     assert (found[end], found[unknown]) == (0, 1)
     assert sorted(found.values()) == [*range(len(found))]
@@ -96,6 +96,6 @@ def test_ids_of_a_sentencepiece_model(tmp_path):
 def test_other_sentencepiece_models(tmp_path, options):
     model = pieces_model("en", 600, **options)
     with pytest.raises(InputError, match="source.spm must be .* end token"):
-        read_pieces(model, tmp_path / "source.spm")
+        _read_pieces(model, tmp_path / "source.spm")
     with pytest.raises(InputError, match="source.spm cannot be used"):
-        read_pieces(b"nothing", tmp_path / "source.spm")
+        _read_pieces(b"nothing", tmp_path / "source.spm")
