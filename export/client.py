@@ -150,7 +150,7 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
 
     @functools.cached_property
     def _default_outputs(self) -> Any:
-        """What the server says of the outputs of `serving_default`."""
+        """The outputs of `serving_default`, as the server describes them."""
         request = get_model_metadata_pb2.GetModelMetadataRequest()
         self._set_model(request, "serving_default")
         request.metadata_field.append("signature_def")
@@ -220,7 +220,7 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
             signature=request.model_spec.signature_name,
             attempts=attempts,
         )
-        # What follows in TensorFlow's messages is a path through the graph.
+        # The rest of TensorFlow's messages is a path through the graph.
         details = "\n".join((error.details() or "").splitlines()[:3])[:1000]
         return ServingError(
             f"{expected} Received: {code.name}, {details}", code

@@ -23,6 +23,7 @@ if keras.backend.backend() == "tensorflow":
     )
     from translation_fixtures import (  # noqa: F401
         exported,
+        litert_folder,
         model,
         pairs,
         tokenizer,

@@ -1,4 +1,4 @@
-"""What goes into a search and comes out of it, with TensorFlow or NumPy.
+"""Special ids, limits and results of a search, with TensorFlow or NumPy.
 
 Letters: B = batch, K = hypotheses of a sentence, t = tokens decoded.
 """

@@ -1,4 +1,4 @@
-"""Base class of translators, and what they return; no TensorFlow."""
+"""Base class of translators, without TensorFlow."""
 
 import abc
 import math
@@ -25,7 +25,7 @@ from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task
 from keras_transformer.text import read_texts, split_sentences
 
-# What only some translators can do, and what it needs.
+# Capabilities that only some translators have, and their requirements.
 CAPABILITIES = {
     "attention": "The attention of all layers needs a run.",
     "trace": "A trace of the search needs a run that uses beam search.",
@@ -67,12 +67,12 @@ class BaseTranslator(abc.ABC):
     workers: int = 1  # default of the argument
     max_batch_size: int = 128  # each text needs K rows of V log-probabilities
 
-    # === What a runtime provides ===
+    # === Provided by a runtime ===
 
     @property
     @abc.abstractmethod
     def description(self) -> str:
-        """What the translator is, for messages."""
+        """Names the translator in messages."""
 
     @property
     @abc.abstractmethod
@@ -131,7 +131,7 @@ class BaseTranslator(abc.ABC):
             self.check_can("split words")
         return self
 
-    # === What all translators do ===
+    # === The same for all translators ===
 
     def can(self, capability: str) -> bool:
         """Returns whether the translator has one of the `CAPABILITIES`."""
@@ -184,8 +184,8 @@ class BaseTranslator(abc.ABC):
                 Default: the attribute.
             workers: Batches translated at the same time. Default: the
                 attribute. For many texts, `recommended_workers` are faster.
-            prefixes: What each translation must begin with, one text per
-                text; "" for nothing.
+            prefixes: The beginning of each translation, one text per text;
+                "" for any.
             progress: Called after each batch with its number of texts.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Plain text of several sentences and lines: what is translated of it."""
+"""Splits plain text into the sentences to translate, and joins it again."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,9 +11,9 @@ _LIST_MARKS = re.compile(r"(?:[-*+•–>#]+[ \t]+)*")
 
 
 class SplitDocument:
-    """A text as sentences to translate, and what is kept around them.
+    """The sentences of a text, and the text around them.
 
-    What has no letters is kept, and so are whitespace and list marks.
+    Sentences without letters, whitespace and list marks are kept.
 
     Args:
         text: Any text.

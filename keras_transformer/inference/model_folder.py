@@ -1,4 +1,4 @@
-"""What folders with models say of themselves, read without TensorFlow."""
+"""Descriptions of folders with models, read without TensorFlow."""
 
 import abc
 import dataclasses
@@ -15,11 +15,11 @@ from keras_transformer.tasks import Task, find_task
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFolder:
-    """A folder with a model: a run, or what `export` wrote.
+    """A folder with a model: a run or an export.
 
     Args:
         path: The folder. Of a SavedModel, that of the newest version.
-        task: What the model is trained for.
+        task: The task that the model is trained for.
         recipe: How it was trained, as plain values; {} if it is not recorded.
         search: The beam search that is recorded, if any.
     """
@@ -65,9 +65,8 @@ class ModelFolder:
                 f"{self.path} does not say what it was trained on. Name the "
                 "data. Received: data=None"
             )
-        if name == "embedded" or name.startswith("tfds:"):
-            return [name]
-        if os.path.exists(name):
+        is_bundled = name == "embedded" or name.startswith("tfds:")
+        if is_bundled or os.path.exists(name):
             return [name]
         for space in re.finditer(" ", name):  # between two files
             pair = [name[: space.start()], name[space.end() :]]
@@ -84,12 +83,41 @@ class ExportFolder(ModelFolder, abc.ABC):
     """A folder that `keras-transformer export` wrote.
 
     Args:
-        metadata: What its `keras_transformer.json` has.
+        metadata: The values of its `keras_transformer.json`.
     """
 
     metadata: Mapping[str, Any]
     # The files that differ between any two exports.
     identifying_files: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def of_metadata(
+        cls, path: Path, metadata: Mapping[str, Any]
+    ) -> "ExportFolder":
+        """Returns the description of a folder with some metadata.
+
+        Raises:
+            InputError: If the runs, the task or the search are invalid.
+        """
+        runs, search = metadata.get("runs", []), metadata.get("search", {})
+        is_valid = isinstance(runs, list)
+        if not is_valid or not all(isinstance(run, dict) for run in runs):
+            raise InputError(
+                f"The metadata of {path} must have runs that are objects. "
+                f"Received: {runs!r:.100}"
+            )
+        run = first_run(metadata)
+        recipe = run.get("recipe")
+        is_beam_search = search and "temperature" not in search
+        return cls(
+            path=path,
+            metadata=metadata,
+            task=find_task(str(run.get("task", "translation"))),
+            recipe=recipe if isinstance(recipe, dict) else {},
+            search=BeamSearch.from_dict(search, str(path))
+            if is_beam_search
+            else None,
+        )
 
     @property
     def num_translations(self) -> int | None:
@@ -99,26 +127,14 @@ class ExportFolder(ModelFolder, abc.ABC):
     def check_settings(
         self, search: Search | None, num_translations: int | None
     ) -> None:
-        """Checks a search and a number of translations, if they are not None.
+        """Raises InputError unless the model was exported for some settings.
 
-        Raises:
-            InputError: If the model was not exported for them.
+        Args:
+            search: Settings of the search; None for its own.
+            num_translations: Translations per text; None for its own.
         """
 
 
 def first_run(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns what an export has recorded of its (first) run."""
-    for run in metadata.get("runs", ()):
-        return run if isinstance(run, dict) else {}
-    return {}
-
-
-def recorded_recipe(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the recipe of the run of an export."""
-    recipe = first_run(metadata).get("recipe")
-    return recipe if isinstance(recipe, dict) else {}
-
-
-def recorded_task(metadata: Mapping[str, Any]) -> Task:
-    """Returns the task of the run of an export, by default translation."""
-    return find_task(str(first_run(metadata).get("task", "translation")))
+    """Returns what is recorded of the (first) run of a model, or {}."""
+    return next(iter(metadata.get("runs", ())), {})

@@ -1,15 +1,13 @@
-"""Opens whatever has a model: runs, SavedModels, exports for LiteRT.
+"""Opens folders with models: runs, SavedModels, exports for LiteRT.
 
-What can be checked without TensorFlow is checked before it is imported.
+Mistakes that can be found without TensorFlow are found before it is imported.
 """
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer import litert
 from keras_transformer.decoding.settings import Search
-from keras_transformer.inference import saved_model
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.model_folder import ExportFolder, ModelFolder
 from keras_transformer.inference.run_folder import (
@@ -20,7 +18,9 @@ from keras_transformer.inference.run_folder import (
 from keras_transformer.inference.saved_model import (
     SavedModelFolder,
     SavedModelTranslator,
+    newest_version,
 )
+from keras_transformer.litert import METADATA_FILE
 from keras_transformer.litert.lite_folder import LiteRTFolder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import import_tensorflow_quietly
@@ -28,16 +28,15 @@ from keras_transformer.tasks import Task
 
 
 def read_folder(path: str | os.PathLike) -> ModelFolder:
-    """Returns what a folder with a model says of itself.
+    """Returns the description of a folder with a model.
 
     Raises:
         InputError: If it has no model, or its description is invalid.
     """
     path = Path(path)
-    if litert.is_export(path):
-        return LiteRTFolder.read(path)
-    if saved_model.is_export(path):
-        return SavedModelFolder.read(path)
+    export_class = _export_class(path)
+    if export_class is not None:
+        return export_class.read(path)
     if not (path / "config.json").is_file():
         problem = "has none" if path.is_dir() else "is not there"
         if path.is_file():
@@ -52,13 +51,12 @@ def read_folder(path: str | os.PathLike) -> ModelFolder:
 
 
 def read_run(path: str | os.PathLike) -> RunFolder:
-    """Returns what a run folder says of itself.
+    """Returns the description of a run folder.
 
     Raises:
         InputError: If the folder is not a run, or another version wrote it.
     """
-    path = Path(path)
-    if litert.is_export(path) or saved_model.is_export(path):
+    if _export_class(Path(path)) is not None:
         raise InputError(
             "This needs a run: exports work with translate, evaluate, score "
             f"and serve. Received: {path}, which is an export"
@@ -67,18 +65,25 @@ def read_run(path: str | os.PathLike) -> RunFolder:
 
 
 def read_export(path: str | os.PathLike) -> ExportFolder:
-    """Returns what a SavedModel or an export for LiteRT says of itself.
+    """Returns the description of a SavedModel or an export for LiteRT.
 
     Raises:
         InputError: If the folder is neither, or is damaged.
     """
-    path = Path(path)
-    if litert.is_export(path) or saved_model.is_export(path):
-        return read_folder(path)
-    raise InputError(
-        "The model must be a SavedModel or a folder for LiteRT, which "
-        f"`keras-transformer export` writes. Received: {path}"
-    )
+    export_class = _export_class(Path(path))
+    if export_class is None:
+        raise InputError(
+            "The model must be a SavedModel or a folder for LiteRT, which "
+            f"`keras-transformer export` writes. Received: {path}"
+        )
+    return export_class.read(path)
+
+
+def _export_class(path: Path) -> type[ExportFolder] | None:
+    """Returns the class that describes an export, None for another folder."""
+    if (path / METADATA_FILE).is_file():
+        return LiteRTFolder
+    return None if newest_version(path) is None else SavedModelFolder
 
 
 def check_folders(
@@ -179,9 +184,12 @@ def open_translator(
         target_language=target_language,
         task=task,
     )
+    count = 1 if num_translations is None else num_translations
     first = folders[0]
     if isinstance(first, LiteRTFolder):
-        return litert.LiteRTTranslator.open(
+        from keras_transformer.litert import LiteRTTranslator
+
+        return LiteRTTranslator.open(
             first.path, search, num_translations, threads
         )
     import_tensorflow_quietly()
@@ -193,7 +201,7 @@ def open_translator(
         [Run.open(folder.path, target_language) for folder in folders],
         checkpoint,
         search,
-        1 if num_translations is None else num_translations,
+        count,
         dtype or "float32",
         task,
     )

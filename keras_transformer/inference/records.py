@@ -1,7 +1,4 @@
-"""What translators take and return: texts, batches, records.
-
-Nothing here needs TensorFlow.
-"""
+"""Arguments, batches and records of translators, without TensorFlow."""
 
 import math
 from collections.abc import Iterable, Sequence

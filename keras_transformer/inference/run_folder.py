@@ -40,11 +40,11 @@ _KINDS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunFolder(ModelFolder):
-    """What a run folder says of itself.
+    """The description of a run folder, which its `config.json` has.
 
     Args:
         config: The architecture.
-        statistics: What is known of the training data.
+        statistics: Statistics of the training data.
         id: Random id that is recorded in the run's checkpoints.
         tokenizer_digest: The `digest` of its tokenizer.
     """
@@ -171,24 +171,24 @@ class RunFolder(ModelFolder):
         Raises:
             InputError: If there is no such checkpoint.
         """
-        found = self.checkpoints()
-        if not found:
+        checkpoints = self.checkpoints()
+        if not checkpoints:
             raise InputError(
                 f"{self.path} has no checkpoint yet: it is still training, or "
                 "was stopped before its first checkpoint. Wait, or start the "
                 "same command again."
             )
-        named = {str(step_of(path)): path for path in found}
+        by_name = {str(step_of(path)): path for path in checkpoints}
         if self.best_path.exists():
-            named["best"] = self.best_path
-        named["last"] = found[-1]
-        wanted = "last" if name is None else str(name)
-        if wanted not in named:
+            by_name["best"] = self.best_path
+        by_name["last"] = checkpoints[-1]
+        checkpoint = by_name.get("last" if name is None else str(name))
+        if checkpoint is None:
             raise InputError(
-                f"{self.path} has the checkpoints {', '.join(named)}. "
+                f"{self.path} has the checkpoints {', '.join(by_name)}. "
                 f"Received: checkpoint={name}"
             )
-        return named[wanted]
+        return checkpoint
 
     @property
     def step(self) -> int:
@@ -201,14 +201,6 @@ class Run(RunFolder):
     """A run folder, with its tokenizer.
 
     Args:
-        path: The folder.
-        task: What the model is trained for.
-        recipe: How it is trained, as plain values.
-        search: What this model is used with by default. None: the task's.
-        config: The architecture.
-        statistics: What is known of the training data.
-        id: Random id that is recorded in the run's checkpoints.
-        tokenizer_digest: The `digest` of the tokenizer.
         tokenizer: The tokenizer.
     """
 

@@ -1,18 +1,13 @@
-"""SavedModels: what they say of themselves, and their translator."""
+"""SavedModels: their folders, and their translator."""
 
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.model_folder import (
-    ExportFolder,
-    recorded_recipe,
-    recorded_task,
-)
+from keras_transformer.decoding.settings import Search
+from keras_transformer.inference.model_folder import ExportFolder
 from keras_transformer.inference.served_signatures import (
     Signature,
     SignatureTranslator,
@@ -35,11 +30,6 @@ _KINDS = {
 }
 
 
-def is_export(path: str | os.PathLike) -> bool:
-    """Returns whether a folder is a SavedModel, or has versions of one."""
-    return newest_version(Path(path)) is not None
-
-
 def newest_version(path: Path) -> Path | None:
     """Returns the folder that TensorFlow Serving would load."""
     if (path / _FILE).is_file():
@@ -52,48 +42,37 @@ def newest_version(path: Path) -> Path | None:
     return max(versions, key=lambda folder: int(folder.name), default=None)
 
 
-def read_metadata(path: Path) -> dict[str, Any]:
-    """Returns the `keras_transformer.json` of a SavedModel, or {}.
-
-    Raises:
-        InputError: If it is damaged.
-    """
-    file = newest_version(path) / _METADATA_FILE
-    if not file.exists():
-        return {}
-    metadata = read_json(file)
-    known = {name: _KINDS[name] for name in _KINDS if name in metadata}
-    check_kinds(file, metadata, known)
-    if not all(isinstance(run, dict) for run in metadata.get("runs", ())):
-        raise InputError(
-            f"{file} must have runs that are objects. Received: "
-            f"{metadata['runs']!r:.100}"
-        )
-    return metadata
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SavedModelFolder(ExportFolder):
-    """A SavedModel, by its metadata."""
+    """A SavedModel, by its metadata, of which any may be missing."""
 
     identifying_files = (_FILE, "variables/variables.index")
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "SavedModelFolder":
-        """Reads the metadata of a SavedModel, of the newest version if several.
+        """Reads the metadata of a SavedModel.
+
+        Args:
+            path: A folder that `keras-transformer export` wrote, or one with
+                several of them, named by their versions: the newest is read.
 
         Raises:
-            InputError: If the metadata are damaged.
+            InputError: If it is not such a folder, or the metadata are
+                damaged.
         """
         folder = newest_version(Path(path))
-        metadata = read_metadata(folder)
-        return cls(
-            path=folder,
-            metadata=metadata,
-            task=recorded_task(metadata),
-            recipe=recorded_recipe(metadata),
-            search=_recorded_search(metadata, folder),
-        )
+        if folder is None:
+            raise InputError(
+                f"A SavedModel is a folder with {_FILE}, which "
+                f"`keras-transformer export` writes. Received: {path}"
+            )
+        file = folder / _METADATA_FILE
+        metadata = read_json(file) if file.exists() else {}
+        kinds = _KINDS
+        if isinstance(metadata, dict):
+            kinds = {x: y for x, y in _KINDS.items() if x in metadata}
+        check_kinds(file, metadata, kinds)
+        return cls.of_metadata(folder, metadata)
 
     def check_settings(
         self, search: Search | None, num_translations: int | None
@@ -117,16 +96,6 @@ def _check_count(path: Path, count: int, exported: int) -> None:
         )
 
 
-def _recorded_search(
-    metadata: dict[str, Any], folder: Path
-) -> BeamSearch | None:
-    """Returns the beam search of an export, None if it is another search."""
-    search = metadata.get("search", {})
-    if "beam_size" not in search:
-        return None
-    return BeamSearch.from_dict(search, str(folder))
-
-
 class SavedModelTranslator(SignatureTranslator):
     """Translates text with a SavedModel that `export` wrote.
 
@@ -134,8 +103,7 @@ class SavedModelTranslator(SignatureTranslator):
     as TensorFlow Serving has them.
 
     Args:
-        path: The folder of the SavedModel.
-        metadata: Its `keras_transformer.json`; may be empty.
+        folder: The folder.
         signatures: Its signatures; `serving_default` is needed.
         num_translations: Translations returned per text, n, at most as many
             as the model was exported with, which is the default.
@@ -150,13 +118,16 @@ class SavedModelTranslator(SignatureTranslator):
 
     def __init__(
         self,
-        path: Path,
-        metadata: dict[str, Any],
+        folder: SavedModelFolder,
         signatures: dict[str, Signature],
         num_translations: int | None = None,
     ) -> None:
-        self.path = path
-        self.metadata = metadata
+        path = self.path = folder.path
+        self.search = folder.search
+        self.metadata = folder.metadata
+        self.dtype = folder.metadata.get("dtype")
+        self.max_length = folder.metadata.get("max_length")
+        self.version = int(path.name) if path.name.isdecimal() else 1
         self.own_signatures = signatures
         default = signatures.get("serving_default")
         outputs = default.outputs() if default else {}
@@ -174,10 +145,6 @@ class SavedModelTranslator(SignatureTranslator):
             num_translations = exported
         _check_count(path, num_translations, exported)
         self.num_translations = self._kept = num_translations
-        self.search = _recorded_search(metadata, path)
-        self.dtype = metadata.get("dtype")
-        self.max_length = metadata.get("max_length")
-        self.version = int(path.name) if path.name.isdecimal() else 1
 
     @classmethod
     def open(
@@ -186,8 +153,7 @@ class SavedModelTranslator(SignatureTranslator):
         """Returns the translator of a SavedModel.
 
         Args:
-            path: A folder that `keras-transformer export` wrote, or one with
-                several of them, named by their versions: the newest is used.
+            path: As in `SavedModelFolder.read`.
             num_translations: As of the class.
 
         Raises:
@@ -195,12 +161,7 @@ class SavedModelTranslator(SignatureTranslator):
                 returns fewer translations, or TensorFlow or tensorflow-text
                 is not installed.
         """
-        folder = newest_version(Path(path))
-        if folder is None:
-            raise InputError(
-                f"A SavedModel is a folder with {_FILE}, which "
-                f"`keras-transformer export` writes. Received: {path}"
-            )
+        folder = SavedModelFolder.read(path)
         try:
             import tensorflow as tf
             import tensorflow_text  # noqa: F401  registers the tokenizer's ops
@@ -209,16 +170,16 @@ class SavedModelTranslator(SignatureTranslator):
                 "A SavedModel needs TensorFlow and tensorflow-text. Install "
                 'them with: pip install "keras-transformer-nmt[tensorflow]"'
             ) from error
-        metadata = read_metadata(folder)
         try:
-            loaded = tf.saved_model.load(folder)
+            loaded = tf.saved_model.load(folder.path)
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise InputError(
-                f"{folder} must be a SavedModel. Received: {error!s:.200}. "
+                f"{folder.path} must be a SavedModel. Received: "
+                f"{error!s:.200}. "
                 "Export the run again."
             ) from error
         signatures = graph_signatures(loaded.signatures)
-        translator = cls(folder, metadata, signatures, num_translations)
+        translator = cls(folder, signatures, num_translations)
         translator._loaded = loaded  # the signatures do not own its variables
         return translator
 

@@ -65,16 +65,10 @@ def translator_signatures(
         translations = translator.translate(
             lists["text"], prefixes=lists.get("prefix")
         )
-        columns = task.columns(
-            Translation(
-                *(
-                    [getattr(record, field) for record in translations]
-                    for field in Translation._fields
-                )
-            )
-        )
+        columns = list(zip(*translations, strict=True))
+        columns = columns or [()] * len(Translation._fields)  # of no texts
         arrays = {}
-        for name, values in columns.items():
+        for name, values in task.columns(Translation(*columns)).items():
             dtype, shape = outputs[name]
             dtype = object if dtype == "string" else dtype
             shape = (len(translations), *shape[1:])
@@ -147,7 +141,7 @@ def _spec(tensor: Any) -> TensorSpec:
 class SignatureTranslator(BaseTranslator):
     """Base class of translators that call the signatures of an exported model.
 
-    A subclass provides `predict`, and what the model is.
+    A subclass provides `predict`, and describes the model.
     """
 
     # Translations of a text that are kept; None: all that the model returns.

@@ -30,7 +30,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 from keras_transformer.text import Vocabulary
 
-# What models and vocabularies that work together have in common.
+# Fields that models and vocabularies must share to work together.
 _SHARED_FIELDS = "vocab_size, pad_id, bos_id, eos_id, source_vocab_size"
 
 
@@ -43,7 +43,7 @@ class TextPipeline:
             They are decoded side by side, and their probabilities of the next
             token are averaged.
         vocabulary: The tokenizer of the models.
-        task: What they are trained for.
+        task: The task that they are trained for.
 
     Raises:
         InputError: If there is no model, or the models or the vocabulary do

@@ -65,7 +65,7 @@ class Translator(BaseTranslator):
         search: `BeamSearch` or `Sampling`. Default: the task's, the paper's
             `BeamSearch()` of translation.
         num_translations: n, at most the beam size or the number of samples.
-        task: What the model was trained for. Default: translation.
+        task: The task that the model was trained for. Default: translation.
 
     Raises:
         InputError: If the tokenizer does not fit the model, or n the search.
@@ -300,7 +300,7 @@ class Translator(BaseTranslator):
         with LoRA, after quantization or with another layer.
 
         Args:
-            key: What tells the function from others.
+            key: A name of the function that no other has.
             function: A function of tensors.
             signature: Their `tf.TensorSpec`s.
         """

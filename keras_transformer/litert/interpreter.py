@@ -19,7 +19,7 @@ from keras_transformer.support.startup import (
 with explain_missing_packages():
     from ai_edge_litert.interpreter import Interpreter
 
-# What is added to the scores of attention where there is nothing to attend to.
+# Added to the scores of attention where there is nothing to attend to.
 _MASKED = -1e9
 # R at first, and what is added at most when all positions are used. Resizing
 # takes as long as a step or two; unused room makes each step slower.

@@ -3,25 +3,16 @@
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.model_folder import (
-    ExportFolder,
-    recorded_recipe,
-    recorded_task,
-)
+from keras_transformer.inference.model_folder import ExportFolder
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    check_kinds,
-    read_json,
-    sha256_of,
-)
+from keras_transformer.support.files import check_kinds, read_json, sha256_of
 from keras_transformer.text import Vocabulary, open_vocabulary
 
 FORMAT = 1
-# The metadata that are read, and what they must be.
+# The metadata that are read, and their types.
 _KINDS = {
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
     **dict.fromkeys(("largest_beam_size", "num_translations"), int),
@@ -29,6 +20,11 @@ _KINDS = {
     "attention_window": (int, type(None)),
     "banned_ids": list,
     "search": dict,
+}
+# Files of other exports, whose metadata have the same name.
+_OTHER_SYSTEMS = {
+    "model.bin": "CTranslate2",
+    "model.safetensors": "Hugging Face",
 }
 
 
@@ -46,14 +42,32 @@ class LiteRTFolder(ExportFolder):
             InputError: If it was not exported for LiteRT, or by another
                 version.
         """
-        metadata = read_metadata(path)
-        return cls(
-            path=Path(path),
-            metadata=metadata,
-            task=recorded_task(metadata),
-            recipe=recorded_recipe(metadata),
-            search=default_search(metadata),
-        )
+        path = Path(path)
+        file = path / METADATA_FILE
+        try:
+            metadata = read_json(file)
+        except OSError as error:
+            raise _incomplete(error) from error
+        version = metadata.get("format") if isinstance(metadata, dict) else None
+        if version is None:
+            received = "another export"
+            for name, system in _OTHER_SYSTEMS.items():
+                if (path / name).exists():
+                    received = f"an export for {system}: its README.md says "
+                    received += "how to use it"
+            raise InputError(
+                f"{path} must be an export for LiteRT, which "
+                "`keras-transformer export --format litert` writes. Received: "
+                f"{received}"
+            )
+        if version != FORMAT:
+            raise InputError(
+                f"{path} must be a LiteRT model of format {FORMAT}. Received: "
+                f"format={version!r}. It was written by another version: use "
+                "that version, or export the model again."
+            )
+        check_kinds(file, metadata, _KINDS)
+        return cls.of_metadata(path, metadata)
 
     def check_settings(
         self, search: Search | None, num_translations: int | None
@@ -74,88 +88,40 @@ class LiteRTFolder(ExportFolder):
         if num_translations is not None:
             search.with_num_translations(num_translations)
 
+    def open_tokenizer(self) -> Vocabulary:
+        """Returns the vocabulary, after a check of all files.
 
-def open_tokenizer(folder: LiteRTFolder) -> Vocabulary:
-    """Returns the vocabulary of a folder, after a check of all its files.
+        Raises:
+            InputError: If a file is not there, damaged or of another export.
+        """
+        self._check_model()
+        tokenizer = open_vocabulary(self.path)
+        expected = self.metadata["tokenizer_sha256"]
+        if tokenizer.digest != expected:
+            raise InputError(
+                f"{', '.join(tokenizer.files())} in {self.path} must be the "
+                "tokenizer that the model was exported with, of SHA-256 "
+                f"{expected:.12}. Received: {tokenizer.digest:.12}. Export "
+                "the model again."
+            )
+        return tokenizer
 
-    Raises:
-        InputError: If a file is not there, damaged or of another export.
-    """
-    path, metadata = folder.path, folder.metadata
-    _check_model(path / MODEL_FILE, metadata["model_sha256"])
-    tokenizer = open_vocabulary(path)
-    if tokenizer.digest != metadata["tokenizer_sha256"]:
-        raise InputError(
-            f"{', '.join(tokenizer.files())} in {path} must be the tokenizer "
-            "that the model was exported with, of SHA-256 "
-            f"{metadata['tokenizer_sha256']!s:.12}. Received: "
-            f"{tokenizer.digest:.12}. Export the model again."
-        )
-    return tokenizer
-
-
-def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
-    """Returns what `keras_transformer.json` says of an exported model.
-
-    Raises:
-        InputError: If the folder was not exported for LiteRT, or by another
-            version.
-    """
-    file = Path(path) / METADATA_FILE
-    try:
-        metadata = read_json(file)
-    except OSError as error:
-        raise _incomplete(error) from error
-    found = metadata.get("format") if isinstance(metadata, dict) else None
-    if found is None:
-        kind = "another export"
-        files = {
-            "model.bin": "CTranslate2",
-            "model.safetensors": "Hugging Face",
-        }
-        for name, system in files.items():
-            if (Path(path) / name).exists():
-                kind = f"an export for {system}: its README.md says how to use "
-                kind += "it"
-        raise InputError(
-            f"{path} must be an export for LiteRT, which `keras-transformer "
-            f"export --format litert` writes. Received: {kind}"
-        )
-    if found != FORMAT:
-        raise InputError(
-            f"{path} must be a LiteRT model of format {FORMAT}. Received: "
-            f"format={found!r}. It was written by another version: use that "
-            "version, or export the model again."
-        )
-    check_kinds(file, metadata, _KINDS)
-    return metadata
-
-
-def default_search(metadata: dict[str, Any]) -> BeamSearch:
-    """Returns the search of an export.
-
-    Raises:
-        InputError: If the metadata have no valid search.
-    """
-    return BeamSearch.from_dict(metadata["search"], "an export")
-
-
-def _check_model(file: Path, expected: str) -> None:
-    """Raises InputError if a model is not the one that was exported.
-
-    LiteRT opens files with other bytes, and fails later or computes nonsense.
-    """
-    try:
-        with open(file, "rb") as content:
-            found = sha256_of(content)
-    except OSError as error:
-        raise _incomplete(error) from error
-    if found != expected:
-        raise InputError(
-            f"{file} must be the model that was exported, of SHA-256 "
-            f"{expected!s:.12}. Received: {found:.12}. It is damaged, or of "
-            "another export: copy the folder again, or export the model again."
-        )
+    def _check_model(self) -> None:
+        # LiteRT opens files with other bytes, and fails later or computes
+        # nonsense.
+        file, expected = self.path / MODEL_FILE, self.metadata["model_sha256"]
+        try:
+            with open(file, "rb") as content:
+                digest = sha256_of(content)
+        except OSError as error:
+            raise _incomplete(error) from error
+        if digest != expected:
+            raise InputError(
+                f"{file} must be the model that was exported, of SHA-256 "
+                f"{expected:.12}. Received: {digest:.12}. It is damaged, or of "
+                "another export: copy the folder again, or export the model "
+                "again."
+            )
 
 
 def _incomplete(error: OSError) -> InputError:

@@ -8,8 +8,6 @@ Letters: B = batch, K = beam size.
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,12 +23,11 @@ from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.records import EncodedTexts, Score, Translation
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.interpreter import LiteModel
-from keras_transformer.litert.lite_folder import LiteRTFolder, open_tokenizer
+from keras_transformer.litert.lite_folder import LiteRTFolder
 from keras_transformer.litert.model_pool import ModelPool
 from keras_transformer.litert.numpy_search import beam_search
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
-from keras_transformer.tasks import TranslationTask
 from keras_transformer.text import Vocabulary
 
 Ids = list[int]  # of a text, without start and end tokens
@@ -45,8 +42,7 @@ class LiteRTTranslator(BaseTranslator):
     open, one per worker.
 
     Args:
-        path: The folder.
-        metadata: Its `keras_transformer.json`.
+        folder: The folder.
         tokenizer: Its vocabulary.
         search: The settings of the search.
         num_translations: n, at most the beam size.
@@ -66,25 +62,26 @@ class LiteRTTranslator(BaseTranslator):
 
     def __init__(
         self,
-        path: Path,
-        metadata: dict[str, Any],
+        folder: LiteRTFolder,
         tokenizer: Vocabulary,
         search: BeamSearch,
         num_translations: int,
         threads: int,
     ) -> None:
-        self.path = path
-        self.metadata = metadata
+        metadata = self.metadata = folder.metadata
+        self.path = folder.path
+        self.task = folder.task
+        self.max_length = metadata["max_length"]
+        self.dtype = metadata["dtype"]
         self.tokenizer = tokenizer
         self.search = search
         self.num_translations = num_translations
-        self.task = TranslationTask()
-        self.max_length = metadata["max_length"]
-        self.dtype = metadata["dtype"]
         self._threads = threads
         self._ids = SpecialIds(*(metadata[x] for x in SpecialIds._fields))
         self._pool = ModelPool(
-            path / MODEL_FILE, self._ids.pad_id, metadata["attention_window"]
+            folder.path / MODEL_FILE,
+            self._ids.pad_id,
+            metadata["attention_window"],
         )
 
     @classmethod
@@ -113,7 +110,6 @@ class LiteRTTranslator(BaseTranslator):
         """
         folder = LiteRTFolder.read(path)
         folder.check_settings(search, num_translations)
-        tokenizer = open_tokenizer(folder)
         search = search or folder.search
         if num_translations is None:
             num_translations = min(folder.num_translations, search.beam_size)
@@ -121,14 +117,8 @@ class LiteRTTranslator(BaseTranslator):
         if threads is None:
             threads = available_cores()
         check_values(POSITIVE_INTEGER, threads=threads)
-        return cls(
-            folder.path,
-            folder.metadata,
-            tokenizer,
-            search,
-            num_translations,
-            threads,
-        )
+        tokenizer = folder.open_tokenizer()
+        return cls(folder, tokenizer, search, num_translations, threads)
 
     @property
     def description(self) -> str:
@@ -216,14 +206,14 @@ class LiteRTTranslator(BaseTranslator):
         if rows:
             end = self.tokenizer.source_eos_id
             memory = model.encode([[*sources[row], end] for row in rows])
-            found = beam_search(
+            searched = beam_search(
                 model.decoding(memory, self.search.beam_size),
                 limits[rows],
                 self.search,
                 self._ids,
                 [prefixes[row] for row in rows],
             )
-            for column, values in zip(result, found, strict=True):
+            for column, values in zip(result, searched, strict=True):
                 column[rows, ..., : values.shape[-1]] = values
         return result
 

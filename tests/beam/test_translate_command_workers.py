@@ -6,19 +6,13 @@ import sys
 import pytest
 from beam_workers import kill_a_worker
 
-from keras_transformer.export import save_litert
 from keras_transformer.litert import LiteRTTranslator
 
 LINES = 8_000
 
 
 @pytest.fixture(scope="module")
-def folder(translator, tmp_path_factory):
-    return save_litert(translator, tmp_path_factory.mktemp("models") / "en-de")
-
-
-@pytest.fixture(scope="module")
-def job(folder, pairs, tmp_path_factory):
+def job(litert_folder, pairs, tmp_path_factory):
     """Lines, few of them distinct, and the command that translates them."""
     sources = [*pairs, ""]
     lines = [sources[i * i % len(sources)] for i in range(LINES)]
@@ -26,7 +20,14 @@ def job(folder, pairs, tmp_path_factory):
     text = tmp_path_factory.mktemp("texts") / "lines.txt"
     text.write_text("".join(f"{line}\n" for line in lines))
     command = [sys.executable, "-m", "keras_transformer.beam", "translate"]
-    command += ["--input", text, "--model", folder, "--lines-per-shard", "200"]
+    command += [
+        "--input",
+        text,
+        "--model",
+        litert_folder,
+        "--lines-per-shard",
+        "200",
+    ]
     return lines, [*command, "--direct_num_workers", "2", "--output"]
 
 

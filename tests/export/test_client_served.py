@@ -1,4 +1,4 @@
-"""The client with a server in a process of its own, beside the translator."""
+"""Translators of exports, and the client with a server of its own."""
 
 import concurrent.futures
 import random
@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import serving_check
 import tensorflow as tf
+from tokenizer_texts import odd_texts
 
 from keras_transformer.export.client import Client, ServingError
+from keras_transformer.inference.opening import open_translator
 
 
 @pytest.fixture(scope="module")
@@ -42,16 +44,38 @@ def assert_same(found, expected):
         np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-4)
 
 
-def test_translates_as_the_translator(client, translator, pairs):
-    texts = mixed_texts(pairs, 200)
+@pytest.fixture(scope="module", params=["saved_model", "litert", "client"])
+def runtime(request, exported, litert_folder, client):
+    """Each translator of an export, as it is opened."""
+    if request.param == "client":
+        return client
+    paths = {"saved_model": exported, "litert": litert_folder}
+    return open_translator(paths[request.param])
+
+
+def test_all_translators_give_equal_records(runtime, translator, pairs):
+    texts = [*mixed_texts(pairs, 100), *odd_texts(20), " \n ", "dog"]
     expected = translator.translate(texts)
     assert any(t.source_truncated for t in expected)
-    found = client.translate(texts)
-    assert_same(found, expected)
+    assert_same(runtime.translate(texts, workers=2), expected)
+    assert_same([runtime.translate(b"dog")], expected[-1:])
+    assert runtime(["cat", "tree"]) == ["Katze", "Baum"]
+    assert runtime.num_translations == translator.num_translations
+    assert runtime.task.name == "translation"
+    for name in ("search", "max_length", "dtype"):
+        # A server does not say them.
+        known = getattr(translator, name) if runtime.version else None
+        assert getattr(runtime, name) == known
+    text = "  The red dog sleeps. The old cat sleeps!\n\n\t- tree\n1.\n"
+    ours = runtime.translate_document(text)
+    theirs = translator.translate_document(text)
+    assert ours.text == theirs.text
+    assert list(ours.translations) == list(theirs.translations)
+
+
+def test_a_client_knows_what_the_server_says(client):
     assert client.num_translations == 3
     assert client.task.name == "translation"
-    single = client.translate(texts[7].encode())
-    assert_same([single], expected[7:8])
 
 
 def test_several_threads_share_a_client(client, translator, pairs):
@@ -62,16 +86,6 @@ def test_several_threads_share_a_client(client, translator, pairs):
         answers = pool.map(lambda part: client.translate(texts[part]), parts)
         for part, found in zip(parts, answers, strict=True):
             assert_same(found, expected[part])
-
-
-def test_documents(client, translator, pairs):
-    document = "  The red dog sleeps. The old cat sleeps!\n\n\ttree\n"
-    (dog, cat, tree) = translator(
-        ["The red dog sleeps.", "The old cat sleeps!", "tree"]
-    )
-    assert dog == pairs["The red dog sleeps."]
-    found = client.translate_document(document)
-    assert found.text == f"  {dog} {cat}\n\n\t{tree}\n"
 
 
 def test_any_signature(client):

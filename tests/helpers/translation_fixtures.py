@@ -3,6 +3,8 @@
 `tests/conftest.py` imports them, so that all test files share one training.
 """
 
+import os
+
 import keras
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.export.saved_model import to_saved_model
+from keras_transformer.support.locks import locked
 from keras_transformer.train.data.reading import without_tuning
 
 ADJECTIVES = {"red": "rote", "small": "kleine", "old": "alte", "good": "gute"}
@@ -40,8 +43,7 @@ def tokenizer():
 
 
 @pytest.fixture(scope="session")
-def model(tokenizer):
-    keras.utils.set_random_seed(0)
+def model(tokenizer, tmp_path_factory):
     model = kt.Transformer(
         kt.TransformerConfig(
             vocab_size=tokenizer.vocab_size,
@@ -54,6 +56,38 @@ def model(tokenizer):
         ),
         dtype="float32",  # whatever policy an earlier test has set
     )
+
+    def train(path):
+        keras.utils.set_random_seed(0)
+        trained = kt.Transformer(model.config, dtype="float32")
+        fit(trained, tokenizer)
+        trained.save_weights(path)
+
+    model.load_weights(made_once(tmp_path_factory, "model.weights.h5", train))
+    return model
+
+
+def made_once(tmp_path_factory, name, make):
+    """Returns the path of a file or folder that one process makes for all.
+
+    Args:
+        tmp_path_factory: The fixture.
+        name: Its name, perhaps in folders.
+        make: Called with the path, unless another process has made it.
+    """
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # which all processes have
+    path = root / "made_once" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(root, wait=True, name=f"{path.name}.lock"):
+        if not path.exists():
+            make(path)
+    return path
+
+
+def fit(model, tokenizer):
+    """Trains a model until it has learned all pairs."""
     source = with_end(tokenizer, PAIRS)
     labels = with_end(tokenizer, PAIRS.values())
     target = np.pad(labels[:, :-1], [(0, 0), (1, 0)], constant_values=2)
@@ -66,7 +100,6 @@ def model(tokenizer):
     # 80 steps in one epoch: each epoch costs as much as several steps.
     batches = without_tuning(tf.data.Dataset.from_tensors(batch).repeat(80))
     model.fit(batches, shuffle=False, verbose=0)
-    return model
 
 
 def with_end(tokenizer, texts):
@@ -102,5 +135,21 @@ def exported(translator, tmp_path_factory):
 
     Three of the signatures: all of them take 20 seconds.
     """
-    folder = tmp_path_factory.mktemp("models") / "en-de" / "1"
-    return kt.export.save(translator, folder, include=EXPORTED)
+    return made_once(
+        tmp_path_factory,
+        "saved-model/en-de/1",
+        lambda path: kt.export.save(translator, path, include=EXPORTED),
+    )
+
+
+@pytest.fixture(scope="session")
+def litert_folder(translator, tmp_path_factory):
+    """The folder of the translator's export for LiteRT, in float32.
+
+    Tests must not change it.
+    """
+    return made_once(
+        tmp_path_factory,
+        "litert/English – Deutsch",
+        lambda path: kt.export.save_litert(translator, path),
+    )

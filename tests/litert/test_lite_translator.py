@@ -14,7 +14,7 @@ from hypothesis import Phase, example, given, settings
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
-from keras_transformer.litert import LiteRTTranslator, is_export
+from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 
 LONG = ("The red dog " * 4_167)[:50_000]
@@ -236,8 +236,3 @@ def test_searches_that_are_not_possible(folder, search, n, message):
 def test_invalid_numbers_of_threads(folder, count):
     with pytest.raises(InputError, match=f"Received: threads={count}"):
         LiteRTTranslator.open(folder, threads=count)
-
-
-def test_is_export(folder, tmp_path):
-    assert is_export(folder) and is_export(str(folder))
-    assert not is_export(tmp_path) and not is_export(tmp_path / "missing")

@@ -95,8 +95,7 @@ def test_float16(translator, pairs, tmp_path):
 
 
 @pytest.mark.slow
-def test_float32(translator, pairs, tmp_path):
-    folder = save_litert(translator, tmp_path / "model")
-    check_size(folder, translator, 4.05)
-    check_weights_are_stored_once(read_model(folder))
-    assert errors_per_token(folder, translator, pairs).max() < 1e-5
+def test_float32(translator, pairs, litert_folder):
+    check_size(litert_folder, translator, 4.05)
+    check_weights_are_stored_once(read_model(litert_folder))
+    assert errors_per_token(litert_folder, translator, pairs).max() < 1e-5
