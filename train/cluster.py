@@ -1,4 +1,4 @@
-"""Builds `TF_CONFIG` from the variables that a scheduler sets."""
+"""Finds the workers of a training, by the variables of their scheduler."""
 
 import json
 import os
@@ -14,12 +14,12 @@ _TF_CONFIG = (
 )
 
 
-def make_tf_config(cluster: str) -> str:
-    """Returns `TF_CONFIG` for this process of a cluster.
+def read_cluster(cluster: str) -> tuple[Sequence[str], int]:
+    """Returns the addresses of all workers, and the index of this one.
 
     Args:
-        cluster: `"tf_config"`: the environment variable, in which a `chief`,
-            as of Vertex AI, becomes the first worker. `"slurm"`: the
+        cluster: `"tf_config"`: those of the variable `TF_CONFIG`, in which a
+            `chief`, as of Vertex AI, becomes the first worker. `"slurm"`: the
             tasks of this `srun`. `"kubernetes"`: the pods of this indexed Job,
             by the variables that Kubernetes and Kubeflow's Trainer 2 set.
 
@@ -37,26 +37,19 @@ def make_tf_config(cluster: str) -> str:
             f"cluster must be one of {', '.join(read)}. Received: "
             f"cluster={cluster!r}"
         )
-    workers, index = read[cluster]()
-    task = {"type": "worker", "index": index}
-    return json.dumps({"cluster": {"worker": workers}, "task": task})
-
-
-def workers_of_tf_config() -> Sequence[str]:
-    """Returns the workers in `TF_CONFIG`, which is checked; [] without it."""
-    if not os.environ.get("TF_CONFIG"):
-        return []
-    return _read_tf_config()[0]
+    return read[cluster]()
 
 
 def check_one_worker(command: str) -> None:
     """Refuses several workers for a command that only one may run."""
-    count = len(workers_of_tf_config())
-    if count > 1:
+    if not os.environ.get("TF_CONFIG"):
+        return
+    workers, _ = _read_tf_config()
+    if len(workers) > 1:
         raise InputError(
             f"`{command}` runs on one machine; only `train` uses several. "
-            f"Received: TF_CONFIG with {count} workers. Start it on one of "
-            "them, without TF_CONFIG."
+            f"Received: TF_CONFIG with {len(workers)} workers. Start it on one "
+            "of them, without TF_CONFIG."
         )
 
 

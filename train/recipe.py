@@ -68,7 +68,7 @@ class Recipe:
         None,
     )
     max_to_keep: int = _positive(
-        "number of checkpoints to keep, beside the best by validation score", 5
+        "number of checkpoints to keep, besides the best by validation score", 5
     )
     patience: int | None = _positive(
         "epochs without a lower validation loss after which training stops; "

@@ -138,8 +138,8 @@ class RunOpener:
 
     def _read_data(self, run: TrainingRun) -> TrainingData:
         """Returns the data of a run; refuses a corpus that has changed."""
-        known = run.statistics
-        if "prepared" not in known:
+        recorded = run.statistics
+        if "prepared" not in recorded:
             raise InputError(
                 f"{run.path} was started by an earlier version, which trained "
                 "in another order. Finish it with that version, or train into "
@@ -149,10 +149,10 @@ class RunOpener:
             f"{run.path} was started with other data. Choose another output, "
             f"or use the same data. Checksums of {self.corpus.name} differ."
         )
-        refuse_differences(other_data, known["checksums"], self._checksums())
-        train = self._prepare(run.tokenizer, known["prepared"])
+        refuse_differences(other_data, recorded["checksums"], self._checksums())
+        train = self._prepare(run.tokenizer, recorded["prepared"])
         ids = {"ids": train.checksum}
-        refuse_differences(other_data, {"ids": known["ids"]}, ids)
+        refuse_differences(other_data, {"ids": recorded["ids"]}, ids)
         return TrainingData(train, self._read_valid())
 
     def _start(self) -> tuple[TrainingRun, TrainingData]:

@@ -22,11 +22,11 @@ from keras_transformer.train.data.encoding import (
 from keras_transformer.train.fitting.training_state import load_step
 from keras_transformer.train.recipe import Recipe
 
-# What may differ when a run is resumed: its length, what it keeps, and where
-# its data are. Checksums tell whether they are the same data.
+# Settings that may differ when a run is resumed: its length, how much it keeps,
+# and where its data are. Checksums tell whether they are the same data.
 _MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard", "data"}
 
-# What differs from the small recipe for an architecture that is no preset's: a
+# Differences from the small recipe for an architecture of no preset: that of a
 # model that another system has trained, or that was trained further. With a
 # width of 512 the learning rate rises to 9e-5, and falls.
 _FINE_TUNING = {

@@ -7,16 +7,14 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.cluster import (
-    make_tf_config,
-    workers_of_tf_config,
-)
+from keras_transformer.train.cluster import read_cluster
 
 logger = logging.getLogger(__name__)
 
@@ -54,31 +52,29 @@ def open_strategy(
             f"strategy must be one of {', '.join(STRATEGIES)}. Received: "
             f"strategy={name!r}"
         )
-    is_auto = name == "auto"
-    if name in ("auto", "multiworker"):
-        if cluster is None and (os.environ.get("TF_CONFIG") or not is_auto):
-            cluster = "tf_config"
-        if cluster is not None:
-            os.environ["TF_CONFIG"] = make_tf_config(cluster)
-    elif cluster is not None:
+    if name in ("single", "mirrored") and cluster is not None:
         raise InputError(
             "A cluster needs the strategy auto or multiworker. Received: "
             f"strategy={name!r}, cluster={cluster!r}"
         )
-    if name == "multiworker" or (is_auto and len(workers_of_tf_config()) > 1):
-        return _join_workers()
+    has_tf_config = name == "auto" and os.environ.get("TF_CONFIG")
+    if cluster or has_tf_config or name == "multiworker":
+        workers, index = read_cluster(cluster or "tf_config")
+        if name == "multiworker" or len(workers) > 1:
+            return _join_workers(workers, index)
     gpus = tf.config.list_logical_devices("GPU")
-    if name == "mirrored" or (is_auto and len(gpus) > 1):
+    if name == "mirrored" or (name == "auto" and len(gpus) > 1):
         devices = gpus or tf.config.list_logical_devices("CPU")
         return _mirrored(tuple(device.name for device in devices))
     return tf.distribute.get_strategy()
 
 
-def _join_workers() -> tf.distribute.Strategy:
-    """Returns the strategy of `TF_CONFIG` when all workers are connected."""
-    config = json.loads(os.environ["TF_CONFIG"])
-    workers = config["cluster"]["worker"]
-    own = workers.pop(config["task"]["index"])
+def _join_workers(workers: Sequence[str], index: int) -> tf.distribute.Strategy:
+    """Returns the strategy of all workers when they are connected."""
+    task = {"type": "worker", "index": index}
+    config = {"cluster": {"worker": workers}, "task": task}
+    os.environ["TF_CONFIG"] = json.dumps(config)
+    others = [*workers[:index], *workers[index + 1 :]]
     with contextlib.ExitStack() as stack:
         # Native code waits for the workers, and ignores Python's handlers.
         if threading.current_thread() is threading.main_thread():
@@ -86,14 +82,15 @@ def _join_workers() -> tf.distribute.Strategy:
             stack.callback(signal.signal, signal.SIGINT, interrupt)
             # Workers save together, not when one of them is terminated.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if workers:
-            logger.info(f"strategy: waiting for {', '.join(workers)}")
+        if others:
+            logger.info(f"strategy: waiting for {', '.join(others)}")
         try:
             return tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:
             raise InputError(
                 "Each worker of TF_CONFIG must be HOST:PORT, and the port of "
-                f"this one must be free. Received: {own} ({error.message})"
+                f"this one must be free. Received: {workers[index]} "
+                f"({error.message})"
             ) from error
 
 

@@ -107,11 +107,11 @@ class TrainingRun(Run):
         """
         path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
         self._save_weights(model, path, step)
-        found = self.checkpoints()
-        kept = [file for file in found if step_of(file) <= step][-max_to_keep:]
-        for file in found:
-            if file not in kept:
-                file.unlink()
+        checkpoints = self.checkpoints()
+        kept = [x for x in checkpoints if step_of(x) <= step][-max_to_keep:]
+        for checkpoint in checkpoints:
+            if checkpoint not in kept:
+                checkpoint.unlink()
         return path
 
     def save_best(self, model: "keras.Model", step: int, score: float) -> None:

@@ -10,7 +10,7 @@ import pytest
 from commands import parse
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.cluster import check_one_worker, make_tf_config
+from keras_transformer.train.cluster import check_one_worker, read_cluster
 from keras_transformer.train.strategy import open_strategy
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
@@ -80,10 +80,7 @@ def environment(monkeypatch):
 )
 def test_workers(environment, cluster, values, workers, index):
     environment(values)
-    assert json.loads(make_tf_config(cluster)) == {
-        "cluster": {"worker": workers},
-        "task": {"type": "worker", "index": index},
-    }
+    assert read_cluster(cluster) == (workers, index)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +105,7 @@ def test_workers(environment, cluster, values, workers, index):
 def test_what_is_refused(environment, cluster, values, message):
     environment(values)
     with pytest.raises(InputError, match=message):
-        make_tf_config(cluster)
+        read_cluster(cluster)
 
 
 TASK = {"type": "worker", "index": 0}
@@ -136,7 +133,7 @@ def test_an_invalid_tf_config_is_refused(environment, config):
         with pytest.raises(
             InputError, match=f"Received: {re.escape(invalid)}$"
         ):
-            make_tf_config("tf_config")
+            read_cluster("tf_config")
 
 
 def test_a_command_for_one_worker(monkeypatch):

@@ -18,17 +18,8 @@ import tensorflow as tf
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task
 from keras_transformer.text import Vocabulary
-from keras_transformer.train.data.encoding import (
-    TokenShard,
-    check_budget,
-    check_pairs,
-    encode_pairs,
-)
-from keras_transformer.train.data.pools import (
-    cut_pool,
-    make_batch,
-    padded_rows,
-)
+from keras_transformer.train.data import encoding, pools
+from keras_transformer.train.data.encoding import TokenShard
 from keras_transformer.train.data.reading import without_tuning
 
 # Size of the pools in which pairs are sorted by length: 32 MiB per side.
@@ -82,11 +73,11 @@ def training_batches(
         InputError: If a pair of `max_length` exceeds `batch_tokens`, or no
             pair is left.
     """
-    check_budget(batch_tokens, max_length)
-    shards, statistics = encode_pairs(pairs, tokenizer, max_length, task)
-    check_pairs(statistics.pairs, max_length)
-    order = BatchOrder(shards, batch_tokens, max_length, seed)
-    return make_batches(PairIds(shards, tokenizer, max_length), order)
+    encoding.check_budget(batch_tokens, max_length)
+    encoded = encoding.encode_pairs(pairs, tokenizer, max_length, task)
+    encoding.check_pairs(encoded.statistics.pairs, max_length)
+    order = BatchOrder(encoded.shards, batch_tokens, max_length, seed)
+    return make_batches(PairIds(encoded.shards, tokenizer, max_length), order)
 
 
 def evaluation_batches(
@@ -103,20 +94,24 @@ def evaluation_batches(
     batches. For arguments, result and errors see `training_batches`; no pair
     needs to be left.
     """
-    check_budget(batch_tokens, max_length)
-    shards, _ = encode_pairs(pairs, tokenizer, max_length, task)
+    encoding.check_budget(batch_tokens, max_length)
+    encoded = encoding.encode_pairs(pairs, tokenizer, max_length, task)
+    return one_pass(encoded.shards, tokenizer, batch_tokens, max_length)
+
+
+def one_pass(
+    shards: Sequence[TokenShard],
+    tokenizer: Vocabulary,
+    batch_tokens: int,
+    max_length: int,
+) -> tf.data.Dataset:
+    """Does what `evaluation_batches` does, with pairs that are encoded."""
     order = BatchOrder(shards, batch_tokens, max_length)
     return make_batches(PairIds(shards, tokenizer, max_length), order)
 
 
 class PairIds:
-    """The token ids of pairs, as tensors that a graph reads.
-
-    Args:
-        shards: The ids; no text is longer than `max_length`.
-        tokenizer: The vocabulary of both sides.
-        max_length: Maximum number of tokens in a text with its end token.
-    """
+    """The token ids of pairs without overlong texts, which a graph reads."""
 
     def __init__(
         self,
@@ -135,9 +130,9 @@ class PairIds:
 
         `places` are those of the pairs in all shards, `[P]`, ascending.
         """
+        tokenizer, sides = self.tokenizer, []
         bounds = tf.searchsorted(places, self._first_pairs)  # [shards + 1]
-        sides = []
-        end_ids = self.tokenizer.source_eos_id, self.tokenizer.eos_id
+        end_ids = tokenizer.source_eos_id, tokenizer.eos_id
         for side, eos_id in enumerate(end_ids):
             parts = []
             for number, (ids, offsets) in enumerate(self._shards):
@@ -149,8 +144,11 @@ class PairIds:
                 parts.append(tf.gather(texts, 2 * own + side))
             rows = tf.cast(tf.concat(parts, axis=0), tf.int32)
             rows = rows.with_row_splits_dtype(tf.int64)
-            pad_id = self.tokenizer.pad_id
-            sides.append(padded_rows(rows, pad_id, eos_id, self.max_length))
+            sides.append(
+                pools.padded_rows(
+                    rows, tokenizer.pad_id, eos_id, self.max_length
+                )
+            )
         return sides
 
 
@@ -159,23 +157,15 @@ class BatchOrder:
 
     A position in this order is `(pass, batches)`: the number of a pass,
     counted from 0, and how many of its batches are done.
-
-    Args:
-        shards: The pairs, of which only the lengths are read.
-        batch_tokens: As in `training_batches`, at least two of `max_length`.
-        max_length: As in `training_batches`.
-        seed: As in `training_batches`. None: one pass, which is not shuffled.
-        worker_share: Index and number of workers: this one has every n-th
-            pair.
     """
 
     def __init__(
         self,
-        shards: Sequence[TokenShard],
-        batch_tokens: int,
+        shards: Sequence[TokenShard],  # of which only the lengths are read
+        batch_tokens: int,  # at least two of `max_length`
         max_length: int,
-        seed: int | None = None,
-        worker_share: tuple[int, int] = (0, 1),
+        seed: int | None = None,  # None: one pass, which is not shuffled
+        worker_share: tuple[int, int] = (0, 1),  # (index, count of workers)
     ) -> None:
         self.batch_tokens = batch_tokens
         self.max_length = max_length
@@ -229,15 +219,10 @@ class BatchOrder:
         return self._counts[number]
 
     def pool(self, pool: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns the pairs of a pool and their batches.
+        """Returns the pairs of a pool, counted over all passes, and its cut.
 
-        Args:
-            pool: Number of the pool, counted over all passes.
-
-        Returns:
-            Places of the pairs in the corpus, `[P]`; and of `cut_pool` the
-            rows from the longest down, their padded lengths, and the batches,
-            these in random order.
+        The places of the pairs in the corpus, `[P]`; and what `cut_pool` does,
+        with the batches in random order.
         """
         number, pool = pool // self.num_pools, pool % self.num_pools
         places, longest_first, padded, cuts = self._cut(number, pool)
@@ -251,7 +236,8 @@ class BatchOrder:
         """Returns what `_draw` does, and how `cut_pool` cuts these pairs."""
         places = self._draw(number, pool)
         lengths = tf.cast(tf.gather(self._lengths, places), tf.int64)
-        return places, *cut_pool(lengths, self.batch_tokens, self.max_length)
+        cut = pools.cut_pool(lengths, self.batch_tokens, self.max_length)
+        return places, *cut
 
     def _draw(self, number: int | tf.Tensor, pool: tf.Tensor) -> tf.Tensor:
         """Returns the pairs of a pool as places among this worker's, `[P]`."""
@@ -321,7 +307,7 @@ def _batches_of_pool(
     def gather_batch(cut: tf.Tensor) -> tuple:
         chosen, length = rows[cut[0] : cut[1]], padded[cut[0]]
         sides = (tf.gather(x, chosen)[:, :length] for x in (source, labels))
-        return make_batch(*sides, tokenizer)
+        return pools.make_batch(*sides, tokenizer)
 
     return tf.data.Dataset.from_tensor_slices(cuts).map(gather_batch)
 

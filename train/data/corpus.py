@@ -38,8 +38,7 @@ class Corpus:
 
     Args:
         name: How the user refers to it: the `data` of `open_corpus`.
-        splits: The splits by name: `"train"`, `"valid"`, `"test"`, and any
-            others that a TFDS dataset has.
+        splits: The splits by name, such as `"train"`, `"valid"`, `"test"`.
         source: Language code of the source, or None if it is unknown.
         target: Language code of the target, or None.
         task: What the pairs are for. Default: translation.
@@ -135,7 +134,7 @@ def open_corpus(
         source: Language code of the source: the extension of the files in a
             folder, the feature of TFRecord files and of a TFDS dataset. Not
             needed otherwise.
-        target: Language code of the target, likewise.
+        target: Language code of the target, for the same forms of data.
 
     Raises:
         InputError: If `data` has none of these forms, or files, languages
@@ -170,11 +169,7 @@ def open_corpus(
         return _open_prepared(name, source, target)
     if os.path.isdir(name):
         return _open_folder(name, source, target)
-    if not os.path.exists(name):
-        raise InputError(
-            f"There is no file or folder of this name. Received: {name}. "
-            f"The data can be one of\n{_FORMS}"
-        )
+    _check_exists(name)
     if os.path.basename(name) in treebank.FILES:
         raise InputError(
             "A treebank is a folder with train.mrg, valid.mrg or test.mrg. "
@@ -190,19 +185,23 @@ def open_corpus(
     return Corpus(name, splits, source, target)
 
 
+def _check_exists(path: str) -> None:
+    if not os.path.exists(path):
+        raise InputError(
+            f"There is no file or folder of this name. Received: {path}. "
+            f"The data can be one of\n{_FORMS}"
+        )
+
+
 def _open_two_files(
     paths: Sequence[str], source: str | None, target: str | None
 ) -> Corpus:
     for path in paths:
+        _check_exists(path)
         if os.path.isdir(path):
             raise InputError(
                 "Two names must be the files of source and target. Received: "
                 f"{path}, which is a folder. The data can be one of\n{_FORMS}"
-            )
-        if not os.path.exists(path):
-            raise InputError(
-                f"There is no file of this name. Received: {path}. "
-                f"The data can be one of\n{_FORMS}"
             )
     name = " ".join(paths)
     suffixes = [os.path.splitext(path)[1].removeprefix(".") for path in paths]
@@ -249,11 +248,11 @@ def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     records = list(filter(tfrecords.FILE_NAME.fullmatch, names))
     others = sorted(set(names) - {*trees, *records})
     texts = [name for name in others if name.partition(".")[0] in SPLITS]
-    kinds = [kind[0] for kind in (texts, records, trees) if kind]
-    if len(kinds) > 1:
+    firsts = [names[0] for names in (texts, records, trees) if names]
+    if len(firsts) > 1:
         raise InputError(
             "A folder must have either text files, TFRecord files or a "
-            f"treebank. Received: {folder} with {' and '.join(kinds)}"
+            f"treebank. Received: {folder} with {' and '.join(firsts)}"
         )
     if trees:
         if source or target:

@@ -68,8 +68,8 @@ class Statistics:
         Args:
             lengths: Tokens of source, target, source, ..., without end tokens.
             max_length: Of a side, with the end token.
-            max_ratio: Of the longer side to the shorter one, likewise. Pairs
-                that are dropped for this reason alone are not counted.
+            max_ratio: Of the longer side to the shorter one, with end tokens.
+                Pairs that are dropped for this reason alone are not counted.
         """
         lengths = lengths.reshape(-1, 2) + 1
         shorter, longer = lengths.min(axis=1), lengths.max(axis=1)

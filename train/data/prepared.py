@@ -67,11 +67,12 @@ class Prepared(Split):
             raise InputError(
                 f"{file} is not valid JSON. Received: {error}. {_ADVICE}"
             ) from error
-        found = values.get("format") if isinstance(values, dict) else None
-        if found != FORMAT:
+        version = values.get("format") if isinstance(values, dict) else None
+        if version != FORMAT:
             raise InputError(
-                f"{file} must have format {FORMAT}. Received: format={found!r}."
-                " It was written by another version: prepare the corpus again."
+                f"{file} must have format {FORMAT}. Received: "
+                f"format={version!r}. It was written by another version: "
+                "prepare the corpus again."
             )
         tokenizer = open_vocabulary(path)
         try:
@@ -106,13 +107,12 @@ class Prepared(Split):
 
     def check_recipe(self, vocab_size: int, max_length: int) -> None:
         """Raises InputError if a recipe has other values."""
-        given = f"vocab_size={vocab_size}, max_length={max_length}"
-        size = self.tokenizer.vocab_size
-        fixed = f"vocab_size={size}, max_length={self.max_length}"
-        if given != fixed:
+        sizes = self.tokenizer.vocab_size, self.max_length
+        if (vocab_size, max_length) != sizes:
             raise InputError(
-                f"{self.path} was prepared with {fixed}, which is the default. "
-                f"Received: {given}"
+                f"{self.path} was prepared with vocab_size={sizes[0]}, "
+                f"max_length={sizes[1]}, which is the default. Received: "
+                f"vocab_size={vocab_size}, max_length={max_length}"
             )
 
     def splits(self) -> dict[str, Split]:

@@ -100,12 +100,14 @@ def open_folder(
     `names` are those of all its files that belong to a split.
     """
     languages = sorted({name.partition(".")[2] for name in names})
-    found = f"There are files for: {', '.join(languages) or 'no language'}"
+    content = f"The folder has files for: {', '.join(languages)}"
+    if not languages:
+        content = "The folder has no files train.LANGUAGE"
     if not source or not target:
         raise InputError(
             "A folder needs the language codes of source and target, the "
             f"extensions of its files. Received: {folder} with "
-            f"source={source!r}, target={target!r}. {found}"
+            f"source={source!r}, target={target!r}. {content}"
         )
     splits = {}
     for split in SPLITS:
@@ -117,12 +119,12 @@ def open_folder(
             (present,) = set(paths) - set(missing)
             raise InputError(
                 f"A split needs both sides. Received: {present} without "
-                f"{missing[0]}. {found}"
+                f"{missing[0]}. {content}"
             )
     if not splits:
         raise InputError(
             f"A folder must have train.{source} and train.{target}, or such "
-            f"files for valid or test. Received: {folder}. {found}"
+            f"files for valid or test. Received: {folder}. {content}"
         )
     return splits
 
@@ -138,11 +140,11 @@ def _raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
 def _read_lines(
     path: str, first_line: int = 1, offset: int = 0
 ) -> Iterator[str]:
-    """Yields the lines without CR and without a leading byte order mark."""
+    """Yields the lines without their ends and a leading byte order mark."""
     with open_file(path) as file:
         file.seek(offset)
         for number, line in enumerate(_raw_lines(file), start=first_line):
-            text = line.replace(b"\r", b"").removesuffix(b"\n")
+            text = line.rstrip(b"\r\n")
             if number == 1:
                 text = text.removeprefix(codecs.BOM_UTF8)
             try:

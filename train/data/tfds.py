@@ -39,10 +39,11 @@ class TFDSSplit(reading.Split):
 
     def digest(self) -> str:
         # The files, which have a version, may be in the cloud.
-        about = self.builder.info.full_name, self.split, self.features
-        found = self.builder.info.splits[self.split]
-        size = found.shard_lengths, found.num_bytes
-        return hashlib.sha256(repr((*about, *size)).encode()).hexdigest()
+        info = self.builder.info
+        split = info.splits[self.split]
+        name = info.full_name, self.split, self.features
+        content = repr((*name, split.shard_lengths, split.num_bytes))
+        return hashlib.sha256(content.encode()).hexdigest()
 
 
 def open_splits(

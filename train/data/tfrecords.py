@@ -79,11 +79,11 @@ def _check_numbered_files(paths: Sequence[str]) -> None:
     """Raises if a file of a series such as `-00000-of-00008` is missing."""
     matches = filter(None, map(_NUMBERED_NAME.fullmatch, paths))
     series = collections.Counter(match.groups("") for match in matches)
-    for (name, expected, suffix), found in series.items():
-        if found != int(expected):
+    for (name, expected, suffix), count in series.items():
+        if count != int(expected):
             raise InputError(
                 "Numbered TFRecord files must be complete. Received: "
-                f"{found} of {name}-*-of-{expected}{suffix}"
+                f"{count} of {name}-*-of-{expected}{suffix}"
             )
 
 
@@ -111,7 +111,8 @@ def _describe(features: Mapping[str, "tf.train.Feature"]) -> str:
     """Returns the features with the number and type of their values."""
     descriptions = []
     for name, feature in sorted(features.items()):
-        kind = feature.WhichOneof("kind") or "bytes_list"
-        size = len(getattr(feature, kind).value)
-        descriptions.append(f"{name} ({size} {kind.removesuffix('_list')})")
+        list_name = feature.WhichOneof("kind") or "bytes_list"
+        size = len(getattr(feature, list_name).value)
+        value_type = list_name.removesuffix("_list")
+        descriptions.append(f"{name} ({size} {value_type})")
     return ", ".join(descriptions) or "no features"

@@ -207,12 +207,12 @@ class Fitting:
         # As much memory as a part of a training batch needs.
         part = recipe.batch_tokens // recipe.gradient_accumulation_steps
         batch_tokens = max(part, 2 * recipe.max_length)
-        shards = data.valid.shards
-        order = batching.BatchOrder(shards, batch_tokens, recipe.max_length)
-        pairs = batching.PairIds(
-            shards, data.train.tokenizer, recipe.max_length
+        return batching.one_pass(
+            data.valid.shards,
+            data.train.tokenizer,
+            batch_tokens,
+            recipe.max_length,
         )
-        return batching.make_batches(pairs, order)
 
     def _reports(
         self, counter: callbacks.StepCounter, validates: bool

@@ -9,6 +9,7 @@ from corpora import (
     write_sides,
 )
 
+from keras_transformer import Tokenizer
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 
@@ -79,9 +80,13 @@ def test_empty_lines_are_lines(tmp_path):
 
 
 def test_carriage_return_inside_a_line(tmp_path):
+    """It is white space; tokenizers read it as a space."""
     path = tmp_path / "a.tsv"
-    path.write_bytes(b"o\rne\teins\n")
-    assert_contains(open_corpus([str(path)]), "train", [("one", "eins")])
+    path.write_bytes(b"a\rcat\teine\rKatze\r\n")
+    pairs = [("a\rcat", "eine\rKatze")]
+    assert_contains(open_corpus([str(path)]), "train", pairs)
+    tokenizer = Tokenizer.train(["a cat"], 265)
+    assert tokenizer.encode(["a\rcat"]) == tokenizer.encode(["a cat"])
 
 
 @pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.tsv"]])
@@ -96,13 +101,6 @@ def test_a_leading_byte_order_mark_is_removed(tmp_path, names):
     assert_contains(corpus, "train", pairs)
 
 
-def test_a_carriage_return_before_the_byte_order_mark(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_bytes(b"\r\xef\xbb\xbfone\teins\r\n")
-    corpus = open_corpus([str(path)])
-    assert_contains(corpus, "train", [("one", "eins")])
-
-
 def test_utf16(tmp_path):
     (tmp_path / "a.tsv").write_bytes("a\tb\n".encode("utf-16"))
     corpus = open_corpus([str(tmp_path / "a.tsv")])
@@ -112,9 +110,10 @@ def test_utf16(tmp_path):
 
 @pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.tsv"]])
 def test_parts_start_where_the_previous_one_ends(tmp_path, names):
-    lines = ["\ufeffé", "", "c\r", "dd", "e"]
+    lines = ["\ufeffé", "", "c", "dd", "e"]
     for name in names:
         rows = [f"{line}\t{line}" for line in lines]
+        rows[2] += "\r"
         text = "\n".join(rows if name == "a.tsv" else lines) + "\n\r"
         (tmp_path / name).write_bytes(text.encode())
     corpus = open_corpus([str(tmp_path / name) for name in names])
@@ -135,8 +134,11 @@ def test_parts_start_where_the_previous_one_ends(tmp_path, names):
 @pytest.mark.parametrize("target", [None, "fr"])
 def test_a_folder_without_the_language(tmp_path, target):
     write_sides(tmp_path, "valid")
-    with pytest.raises(InputError, match="files for: de, en"):
+    with pytest.raises(InputError, match="has files for: de, en"):
         open_corpus([str(tmp_path)], "cz", target)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no files train.LANGUAGE$"):
+        open_corpus([str(tmp_path / "empty")], "cz", "de")
 
 
 @pytest.mark.parametrize("present, missing", [("de", "en"), ("en", "de")])
