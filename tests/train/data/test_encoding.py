@@ -15,6 +15,7 @@ from keras_transformer.train.data import encoding
 from keras_transformer.train.data.encoding import (
     PairEncoder,
     Statistics,
+    check_pairs,
     encode_pairs,
 )
 
@@ -120,3 +121,9 @@ def test_an_error_of_the_reader_is_raised_as_it_is(tokenizer):
 
     with pytest.raises(InputError, match="^damaged$"):
         list(PairEncoder(tokenizer, 20).shards(read()))
+
+
+def test_too_few_pairs():
+    check_pairs(2, 20, workers=2)
+    with pytest.raises(InputError, match="Received: 2 pairs for 3 workers"):
+        check_pairs(2, 20, workers=3)

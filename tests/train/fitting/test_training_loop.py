@@ -113,31 +113,31 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     monkeypatch.setattr(callbacks.ValidationScore, "on_epoch_end", no_score)
     stopped = tmp_path / "stopped"
 
-    def run_until(place, name, step, error):
+    def run_until(place, name, step, error, **values):
         expected = type(error)
         if error is signal.SIGINT:
             expected = KeyboardInterrupt
         with monkeypatch.context() as patched, pytest.raises(expected):
             stop_at(patched, place, name, step, error)
-            train_digits(corpus, stopped, **settings)
+            train_digits(corpus, stopped, **{**settings, **values})
         return capsys.readouterr().out
 
-    # Between the weights and the state of the first checkpoint, by a full disk.
+    # Between the weights and the state of a checkpoint, by a full disk: the
+    # last one, after steps that do not fill an epoch.
     full = OSError(28, "No space left on device")
-    printed = run_until(TrainingRun, "save_checkpoint", 5, full)
+    printed = run_until(TrainingRun, "save_checkpoint", 12, full, steps=12)
     assert (
-        "stopped at step 5; the same command resumes after step 0\n" in printed
+        "stopped at step 12; the same command resumes after step 10\n"
+        in printed
     )
-    # At its end, and with more steps from there. Steps may not fill an epoch.
-    twelve = train_digits(corpus, stopped, **{**settings, "steps": 12})
-    assert twelve.step == 12
-    assert "training: resumed after step 0" in capsys.readouterr().out
     # In the middle of an epoch by Ctrl-C, which saves the state alone.
     step_end = (callbacks.CheckFinite, "on_train_batch_end")
     printed = run_until(*step_end, 14, signal.SIGINT)
+    assert "training: resumed after step 10" in printed
     assert "at step 14; the same command resumes after step 14\n" in printed
     run = TrainingRun.open(stopped)
-    assert (training_state.load_step(run.state_path), run.step) == (14, 12)
+    step = training_state.load_step(run.state_path)
+    assert (step, run.step) == (14, 12)
 
     resumed = train_digits(corpus, stopped, **settings)
     np.testing.assert_equal(read_state(resumed), read_state(whole))

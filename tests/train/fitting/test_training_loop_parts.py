@@ -91,8 +91,14 @@ def test_the_state_does_not_stay_in_memory(corpus, run, monkeypatch):
     assert resumed == [(1, (0, 1))]  # and no variables
 
 
+@pytest.fixture(scope="module")
+def model(one_step_run):
+    strategy = open_strategy("single")
+    return compiled_model(one_step_run.config, digits.recipe(), strategy)
+
+
 @pytest.fixture
-def fitting(corpus, one_step_run):
+def fitting(corpus, one_step_run, model):
     """Makes what fits a model to the data of `one_step_run`."""
     beside = one_step_run.path.parent / "prepared-corpora"
     (folder,) = beside.iterdir()
@@ -102,7 +108,6 @@ def fitting(corpus, one_step_run):
         epochs = dict(steps=20, steps_per_epoch=5, scored_sentences=0)
         recipe = digits.recipe(**{**epochs, **values})
         run = dataclasses.replace(one_step_run, search=search)
-        model = compiled_model(run.config, recipe, open_strategy("single"))
         return Fitting(model, run, recipe, data, Worker(*worker))
 
     return make
