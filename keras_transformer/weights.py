@@ -41,27 +41,31 @@ def assign(
         values: An array of floats for every name of `named_weights`. Each is
             read twice, and not kept; one that is mapped is read in parts.
         shown_names: What messages call a weight. Default: its name.
-        progress: Called with 1 when a weight is checked, and when it is
-            assigned.
+        progress: Called with 1 for each weight that is checked or assigned.
 
     Raises:
         InputError: If weights are missing, unknown, of another shape or no
             finite floats; the message lists all of them.
     """
     weights = named_weights(model)
-    shown = {name: name for name in [*weights, *values]} | (shown_names or {})
-    problems = [
-        f"{shown[name]}: missing" for name in weights if name not in values
-    ]
-    for name in values:
-        problem = _find_problem(weights, values, name)
-        if problem:
-            problems.append(f"{shown[name]}: {problem}")
+    problems = {name: "missing" for name in weights if name not in values}
+    for name, value in values.items():
+        if name not in weights:
+            problems[name] = "the model has no such weight"
+        elif np.shape(value) != tuple(weights[name].shape):
+            shape, expected = list(np.shape(value)), list(weights[name].shape)
+            problems[name] = f"shape {shape} instead of {expected}"
+        elif value.dtype.name not in _DTYPES:
+            problems[name] = f"{value.dtype} instead of floats"
+        elif not all(np.isfinite(x).all() for _, x in _parts(values, name)):
+            problems[name] = "NaN or infinite values"
+        del value  # before the next one is read
         progress(1)
     if problems:
+        names = {name: name for name in problems} | (shown_names or {})
         raise InputError(
             "The values must be those of the model's weights. Received:\n"
-            + "\n".join(problems)
+            + "\n".join(f"{names[x]}: {y}" for x, y in problems.items())
         )
     for name in values:
         if keras.backend.backend() == "tensorflow":
@@ -70,22 +74,6 @@ def assign(
         else:
             weights[name].assign(values[name])
         progress(1)
-
-
-def _find_problem(
-    weights: Mapping[str, keras.Variable], values: Mapping[str, Any], name: str
-) -> str | None:
-    if name not in weights:
-        return "the model has no such weight"
-    value, shape = values[name], list(weights[name].shape)
-    if list(np.shape(value)) != shape:
-        return f"shape {list(np.shape(value))} instead of {shape}"
-    if value.dtype.name not in _DTYPES:
-        return f"{value.dtype} instead of floats"
-    del value  # before it is read in parts
-    if not all(np.isfinite(rows).all() for _, rows in _parts(values, name)):
-        return "NaN or infinite values"
-    return None
 
 
 def _parts(
