@@ -10,10 +10,9 @@ from keras_transformer.text.sentence_splitting import (
 )
 from keras_transformer.text.text_arguments import read_texts
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.text.vocabulary import VOCABULARY_FILES, Vocabulary
+from keras_transformer.text.vocabulary import Vocabulary
 
 __all__ = [
-    "VOCABULARY_FILES",
     "Tokenizer",
     "Vocabulary",
     "join_sentences",

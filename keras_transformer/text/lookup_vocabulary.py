@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 # A language token at the start of a text. Of TensorFlow's \s, \v is no part.
@@ -54,6 +54,10 @@ def check_ids(table: Mapping[str, Any], name: str | os.PathLike) -> None:
             f"{name} must have the ids from 0 on, each once. Received: "
             f"{len(ids):,} pieces with other ids"
         )
+
+
+def _read_optional(path: Path, default: dict[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(path.read_bytes())) if path.exists() else default
 
 
 class LookupVocabulary(Vocabulary):
@@ -123,27 +127,22 @@ class LookupVocabulary(Vocabulary):
 
         Without `special_tokens_map.json` the special tokens are the default.
         """
-        special = {}
         try:
-            if (folder / "special_tokens_map.json").exists():
-                content = (folder / "special_tokens_map.json").read_bytes()
-                special = dict(json.loads(content))
             table = dict(json.loads((folder / "vocab.json").read_bytes()))
-            source = (folder / "source.spm").read_bytes(), table
-            if (folder / "target_vocab.json").exists():
-                content = (folder / "target_vocab.json").read_bytes()
-                table = dict(json.loads(content))
-            target = (folder / "target.spm").read_bytes(), table
+            target_table = _read_optional(folder / "target_vocab.json", table)
+            special = SpecialTokens(
+                **_read_optional(folder / "special_tokens_map.json", {})
+            )
+            source_model = (folder / "source.spm").read_bytes()
+            target_model = (folder / "target.spm").read_bytes()
         except (OSError, TypeError, ValueError) as error:
             raise InputError(
-                f"{folder} must have source.spm, target.spm and vocab.json. "
-                f"Received: {error}"
+                f"{folder} must have source.spm, target.spm, vocab.json and, "
+                f"if at all, a valid special_tokens_map.json. Received: {error}"
             ) from error
-        try:
-            tokens = SpecialTokens(**special)
-            return cls(*target, cls(*source, special=tokens), tokens)
-        except (InputError, TypeError) as error:
-            raise InputError(f"{folder} cannot be used. {error}") from error
+        with name_file(folder):
+            source = cls(source_model, table, special=special)
+            return cls(target_model, target_table, source, special)
 
     @property
     def source(self) -> "LookupVocabulary":
@@ -188,16 +187,16 @@ class LookupVocabulary(Vocabulary):
         return (is_source and self.language_token) or ""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        found = [re.match(LANGUAGE, text, re.ASCII) for text in texts]
-        starts = [match.end() if match else 0 for match in found]
+        matches = [re.match(LANGUAGE, text, re.ASCII) for text in texts]
         rests = [
-            text[start:] for text, start in zip(texts, starts, strict=True)
+            text[match.end() :] if match else text
+            for text, match in zip(texts, matches, strict=True)
         ]
-        split = self._processor.EncodeAsPieces(rests)
-        default = self._default_language
         rows = []
-        for match, pieces in zip(found, split, strict=True):
-            first = match[1] if match else default
+        for match, pieces in zip(
+            matches, self._processor.EncodeAsPieces(rests), strict=True
+        ):
+            first = match[1] if match else self._default_language
             # An empty text stays empty.
             if first and (match or pieces):
                 pieces = [first, *pieces]

@@ -12,7 +12,6 @@ _CLOSING = re.escape(_QUOTES + ")]}")
 _OPENING = re.compile(f"[{re.escape(_QUOTES)}(\\[{{¿¡「『《（【]*")
 _SPACED_MARKS = ".!?…؟۔।"  # whitespace follows them
 _CJK_MARKS = "。！？｡"
-SENTENCE_MARKS = _SPACED_MARKS + _CJK_MARKS  # what ends a sentence
 # A no-break space, as in "Nr. 5", is no place to split.
 _SPACES = rf"[^\S\u00a0\u202f{_BREAKS}]+"
 _CANDIDATE = re.compile(

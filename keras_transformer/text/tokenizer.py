@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import atomic_write
 from keras_transformer.text.tokenizer_training import train_model
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
@@ -114,10 +114,8 @@ class Tokenizer(Vocabulary):
                 f"tokenizer.model of a run. Received: {path} "
                 f"({error.strerror})"
             ) from error
-        try:
+        with name_file(path):
             return cls(model)
-        except InputError as error:
-            raise InputError(f"{path} cannot be used. {error}") from error
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the SentencePiece model file atomically."""

@@ -97,15 +97,15 @@ def sample(items: Iterable[Any], count: int, seed: int = 0) -> list[Any]:
 def _explain(message: str, vocab_size: int) -> Exception:
     """Converts a message of the SentencePiece trainer to an exception."""
     received = f"Received: vocab_size={vocab_size}"
-    if found := re.search(r"than required_chars\. \d+ vs (\d+)", message):
+    if limit := re.search(r"than required_chars\. \d+ vs (\d+)", message):
         return InputError(
-            f"vocab_size must be at least {found[1]} for this text: 4 special "
+            f"vocab_size must be at least {limit[1]} for this text: 4 special "
             "tokens, 256 bytes and one token for each of its characters. "
             f"{received}"
         )
-    if found := re.search(r"set it to a value <= (\d+)", message):
+    if limit := re.search(r"set it to a value <= (\d+)", message):
         return InputError(
-            f"vocab_size must be at most {found[1]} for this text, which has "
+            f"vocab_size must be at most {limit[1]} for this text, which has "
             f"no more pairs to merge. {received}. Use a smaller vocabulary or "
             "more text."
         )

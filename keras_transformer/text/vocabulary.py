@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-# All files that a folder may have, whichever vocabulary it is.
-VOCABULARY_FILES = (
-    "tokenizer.model",
-    "source.spm",
-    "target.spm",
-    "vocab.json",
-    "target_vocab.json",
-    "special_tokens_map.json",
-)
-
-
 class Vocabulary(abc.ABC):
     """Converts texts to the ids of a model and back.
 
@@ -145,7 +134,7 @@ class Vocabulary(abc.ABC):
 
     @abc.abstractmethod
     def files(self) -> Mapping[str, bytes]:
-        """Returns the contents of its files by name, of `VOCABULARY_FILES`."""
+        """Returns its files, which `open_vocabulary` reads: content by name."""
 
     @property
     def digest(self) -> str:
