@@ -1,9 +1,8 @@
 """The commands that export and serve."""
 
-import itertools
+import dataclasses
 import re
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +15,8 @@ from keras_transformer.cli.flags import (
     ModelFlags,
     ModelsFlag,
     PositiveInteger,
-    RunFlags,
     RunsFlag,
+    refuse,
 )
 from keras_transformer.export.argos_package import check_package
 from keras_transformer.export.dtypes import DTYPES
@@ -43,36 +42,46 @@ def export(
     runs: RunsFlag,
     *,
     output: Path,
-    format: Annotated[str, Parameter(choices=tuple(DTYPES))] = "saved-model",
-    dtype: Annotated[
-        str | None,
+    format: Annotated[
+        str,
         Parameter(
-            choices=tuple(dict.fromkeys(itertools.chain(*DTYPES.values()))),
+            choices=tuple(DTYPES),
             show_choices=False,
-            help="Type of the weights; of a SavedModel also of the computation "
-            "(default: float32). "
-            + "; ".join(f"{x}: {', '.join(y)}" for x, y in DTYPES.items())
+            help="What to write, and in which --dtype: "
+            + "; ".join(f"{x} in {', '.join(y)}" for x, y in DTYPES.items())
             + ".",
         ),
-    ] = None,
+    ] = "saved-model",
     n_best: PositiveInteger = 1,
     signatures: list[str] | None = None,
     serving_kit: bool = False,
-    model: RunFlags = RunFlags(),
+    model: ModelFlags = ModelFlags(),
 ) -> None:
     """Write a SavedModel, or a model for another system.
 
     Args:
         output: New folder, for a SavedModel with a number as its name:
             exported/1. For Argos Translate a file: en-de.argosmodel.
-        format: What to write.
         n_best: Translations returned per text.
         signatures: Signatures of a SavedModel; serving_default is needed
             (default: all).
         serving_kit: Beside a SavedModel, write warm-up requests, settings and
             instructions for TensorFlow Serving.
     """
-    _check_format(runs, format, dtype, signatures, serving_kit)
+    is_saved_model = format == "saved-model"
+    if not is_saved_model:
+        refuse("a SavedModel", signatures=signatures, serving_kit=serving_kit)
+    if model.dtype not in (None, *DTYPES[format]):
+        raise InputError(
+            f"The dtype of the format {format} must be one of "
+            f"{', '.join(DTYPES[format])}. Received: dtype={model.dtype}"
+        )
+    if len(runs) > 1 and format not in ("saved-model", "litert"):
+        raise InputError(
+            f"{_SYSTEMS[format]} has no ensembles. Use the format litert or "
+            "saved-model, or give one run. Received: "
+            f"{', '.join(map(str, runs))}"
+        )
     check_new(output)
     check_creatable(output)
     folders = [read_run(path) for path in runs]
@@ -82,16 +91,17 @@ def export(
         check_kit(output)
     if format == "argos":
         check_package(output, *folders[0].languages)
-    translator = model.open(
-        runs, n_best, dtype if format == "saved-model" else None
-    )
-    if format == "saved-model" and not output.name.isdecimal():
+    dtype = model.dtype or "float32"
+    if not is_saved_model:  # converts the weights itself
+        model = dataclasses.replace(model, dtype=None)
+    translator = model.open(runs, n_best)
+    if is_saved_model and not output.name.isdecimal():
         terminal.report(
             "warning: TensorFlow Serving only loads models from folders that "
             f"are named by a version number, such as {output / '1'}"
         )
     print(f"exporting {', '.join(map(str, runs))}")
-    if format == "saved-model":
+    if is_saved_model:
         path = kt.export.save(translator, output, include=signatures)
         print(
             f"{path} holds a SavedModel, which was loaded in a new process and "
@@ -107,43 +117,11 @@ def export(
         "argos": kt.export.save_argos,
         "huggingface": kt.export.save_huggingface,
     }[format]
-    path = save(translator, output, dtype=dtype or "float32")
+    path = save(translator, output, dtype=dtype)
     use = "The README.md in it says how to use it"
     if format == "litert":
         use = f"Next: keras-transformer translate {shlex.quote(str(output))}"
     print(f"{path} holds a model for {_SYSTEMS[format]}. {use}")
-
-
-def _check_format(
-    runs: Sequence[Path],
-    format: str,
-    dtype: str | None,
-    signatures: Sequence[str] | None,
-    serving_kit: bool,
-) -> None:
-    """Refuses options that a format does not have."""
-    if dtype not in (None, *DTYPES[format]):
-        raise InputError(
-            f"The dtype of the format {format} must be one of "
-            f"{', '.join(DTYPES[format])}. Received: dtype={dtype}"
-        )
-    if format not in ("saved-model", "litert") and len(runs) > 1:
-        raise InputError(
-            f"{_SYSTEMS[format]} has no ensembles. Use the format litert or "
-            "saved-model, or give one run. Received: "
-            f"{', '.join(map(str, runs))}"
-        )
-    if format == "saved-model":
-        return
-    for name, value in (
-        ("--signatures", signatures),
-        ("--serving-kit", serving_kit),
-    ):
-        if value:
-            raise InputError(
-                f"{name} is for a SavedModel. Leave it out, or --format. "
-                f"Received: format={format}"
-            )
 
 
 def serve(
@@ -167,7 +145,7 @@ def serve(
     # It is part of addresses.
     name = re.sub(r"[^\w.-]", "-", read_folder(runs[0]).name)
     with kt.serving.listen(host, port) as listening:
-        translator = model.open(runs, n_best, model.dtype)
+        translator = model.open(runs, n_best)
         more = _signatures(translator) if translator.checkpoints else {}
         kt.serving.serve(translator, name, listening, max_characters, more)
 

@@ -4,11 +4,12 @@ The annotations of a command are its flags, and its docstring is their help.
 """
 
 import dataclasses
+import itertools
 import re
 import typing
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from cyclopts import Group, Parameter, Token
 from cyclopts.validators import Number
@@ -19,7 +20,7 @@ from keras_transformer.decoding.settings import (
     Search,
     converted,
 )
-from keras_transformer.inference.model_folder import ModelFolder
+from keras_transformer.export.dtypes import DTYPES
 from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
@@ -144,8 +145,8 @@ _DATA = (
     "tfds:NAME/CONFIG; a folder that `prepare` wrote; or embedded, the bundled "
     "corpus"
 )
-_MODEL = Group("Model", sort_key=3)
-_RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
+_DTYPES = tuple(dict.fromkeys(itertools.chain(*DTYPES.values())))
+_SAMPLING = Group("Sampling", sort_key=5)
 
 RunFlag = Annotated[Path, Parameter(help=f"{_RUN}.")]
 RunsFlag = Annotated[list[Path], Parameter(help=_RUN + _AVERAGED)]
@@ -166,82 +167,71 @@ TargetLanguageFlag = Annotated[
     Parameter(
         help="Language to translate to, of a model with several: fra is short "
         "for `>>fra<<`, with which a source may also begin.",
-        group=_RARE_MODEL,
+        group=Group("Model" + RARE, sort_key=3.5),
     ),
 ]
 
 
-SearchFlags = flags_of(
-    BeamSearch,
-    "Search",
-    4,
-    common=("beam_size", "alpha"),
-    default_of=_search_default,
-)
-
-
-@Parameter(name="*", group=_MODEL)
+@Parameter(name="*", group=Group("Model", sort_key=3))
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunFlags:
-    """What runs are opened with.
+class ModelFlags:
+    """What a model is opened with.
 
     Args:
         checkpoint: A step, best (by validation score) or last (default: last).
+        dtype: Type of weights and computation: float32 (default), or bfloat16
+            and float16, which take half the space.
     """
 
     checkpoint: str | None = None
+    dtype: Annotated[
+        str | None, Parameter(choices=_DTYPES, show_choices=False)
+    ] = None
     target_language: TargetLanguageFlag = None
-    search: SearchFlags = None
-
-    def choose_search(self, folder: ModelFolder) -> Search | None:
-        """Returns the search of flags; None if there are no such flags.
-
-        Args:
-            folder: The model; its search has the values that are not given.
-
-        Raises:
-            InputError: If a value is invalid, or flags contradict each other.
-        """
-        if not self.search:
-            return None
-        default = folder.default_search or BeamSearch()
-        return dataclasses.replace(default, **self.search)
+    search: flags_of(
+        BeamSearch,
+        "Search",
+        4,
+        common=("beam_size", "alpha"),
+        default_of=_search_default,
+    ) = None
 
     def open(
         self,
         runs: Sequence[Path],
         num_translations: int = 1,
-        dtype: str | None = None,
         task: Task | None = None,
     ) -> "BaseTranslator":
-        """Calls `open_translator`, with the search of the flags."""
+        """Calls `open_translator`.
+
+        Raises:
+            InputError: If the model cannot be opened so, or flags contradict
+                each other.
+        """
         return open_translator(
             runs,
-            search=self.choose_search(read_folder(runs[0])),
+            search=self.choose_search(read_folder(runs[0]).default_search),
             num_translations=num_translations,
             checkpoint=self.checkpoint,
-            dtype=dtype,
+            dtype=self.dtype,
             target_language=self.target_language,
             task=task,
         )
 
+    def choose_search(self, default: BeamSearch | None) -> Search | None:
+        """Returns the search of flags; None if there are no such flags.
 
-@Parameter(name="*", group=_MODEL)
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelFlags(RunFlags):
-    """What runs, or an export, are opened with.
-
-    Args:
-        dtype: Type of weights and computation; the 16-bit types take half the
-            space (default: float32).
-    """
-
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+        Args:
+            default: Has the values that are not given.
+        """
+        if not self.search:
+            return None
+        return dataclasses.replace(default or BeamSearch(), **self.search)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreFlags(ModelFlags):
-    """What is opened to score: of the search, the score counts alone."""
+    """What a model that scores is opened with."""
 
     search: flags_of(
         BeamSearch,
@@ -254,15 +244,13 @@ class ScoreFlags(ModelFlags):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SamplingFlags(ModelFlags):
-    """What is opened to translate: with beam search, or with sampling.
+    """What a model is opened with that may sample.
 
     Args:
         sample: Draw translations at random, instead of beam search.
     """
 
-    sample: Annotated[bool, Parameter(group=Group("Sampling", sort_key=5))] = (
-        False
-    )
+    sample: Annotated[bool, Parameter(group=_SAMPLING)] = False
     sampling: flags_of(
         Sampling,
         "Sampling",
@@ -271,19 +259,29 @@ class SamplingFlags(ModelFlags):
         common=("temperature", "top_k", "top_p"),
     ) = None
 
-    def choose_search(self, folder: ModelFolder) -> Search | None:
-        if not self.sample:
-            if self.sampling:
-                given = ", ".join(f"{k}={v}" for k, v in self.sampling.items())
-                raise InputError(
-                    f"Options of sampling need --sample. Received: {given}"
-                )
-            return super().choose_search(folder)
+    def choose_search(self, default: BeamSearch | None) -> Search | None:
         values = {**(self.search or {}), **(self.sampling or {})}
-        if "beam_size" in values:
-            raise InputError(
-                "--sample cannot be combined with options of beam search. "
-                f"Received: beam_size={values['beam_size']}"
-            )
-        default = converted(folder.default_search or BeamSearch(), Sampling)
-        return dataclasses.replace(default, **values)
+        kind, problem = (
+            (Sampling, "--sample cannot be combined with a beam size.")
+            if self.sample
+            else (BeamSearch, "Options of sampling need --sample.")
+        )
+        others = [
+            f"{name}={value}"
+            for name, value in values.items()
+            if name not in kind.__dataclass_fields__
+        ]
+        if others:
+            raise InputError(f"{problem} Received: {', '.join(others)}")
+        if not self.sample:
+            return super().choose_search(default)
+        search = converted(default or BeamSearch(), Sampling)
+        return dataclasses.replace(search, **values)
+
+
+def refuse(purpose: str, **values: Any) -> None:
+    """Raises InputError if flags are given that are for something else."""
+    for name, value in values.items():
+        if value:
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"{flag} is for {purpose}. Leave it out.")

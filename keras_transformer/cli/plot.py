@@ -149,4 +149,4 @@ def _check_file(path: Path, suffixes: Collection[str]) -> None:
 
 def _open(run: Path, model: ModelFlags) -> "BaseTranslator":
     read_run(run)  # refuses an export
-    return model.open([run], dtype=model.dtype)
+    return model.open([run])

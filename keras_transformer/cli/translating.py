@@ -20,6 +20,7 @@ from keras_transformer.cli.flags import (
     ScoreFlags,
     SourceFlag,
     TargetFlag,
+    refuse,
 )
 from keras_transformer.inference.model_folder import ModelFolder
 from keras_transformer.inference.opening import read_folder
@@ -65,14 +66,14 @@ def translate(
     terminal.check_streams(input, output)
     folder = _read_first(runs)
     if folder.task.targets_are_text:
-        _refuse("a run that parses", tokenized=tokenized, one_line=one_line)
+        refuse("a run that parses", tokenized=tokenized, one_line=one_line)
     else:
-        _refuse("a run that translates", split_sentences=split_sentences)
+        refuse("a run that translates", split_sentences=split_sentences)
     if split_sentences:
-        _refuse("lines of text", n_best=n_best, prefix=prefix)
+        refuse("lines of text", n_best=n_best, prefix=prefix)
     total = terminal.count_lines(input)
     task = ParsingTask(split_words=False) if tokenized else None
-    translator = model.open(runs, n_best or 1, model.dtype, task)
+    translator = model.open(runs, n_best or 1, task)
     workers = translator.recommended_workers
     problems = _Problems(translator, "sentence" if split_sentences else "line")
     number = 0
@@ -124,13 +125,6 @@ def _read_first(runs: Sequence[Path]) -> ModelFolder:
     return folder
 
 
-def _refuse(purpose: str, **flags: Any) -> None:
-    for name, value in flags.items():
-        if value:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag} is for {purpose}. Leave it out.")
-
-
 class _Problems:
     """The inputs with whose output something may be wrong.
 
@@ -141,22 +135,38 @@ class _Problems:
 
     def __init__(self, translator: "BaseTranslator", unit: str) -> None:
         self.unit = unit
-        self._task, self._limit = translator.task, translator.max_length
-        self._truncated: list[str] = []
-        self._incomplete: list[str] = []
-        self._repaired: list[str] = []
+        limit = translator.max_length
+        tokens, flags = "tokens", "--extra-length, --length-factor"
+        if not translator.task.targets_are_text:
+            tokens, flags = "symbols", "--extra-length"
+        self._truncated = "truncated, to all that the model reads"
+        self._incomplete = f"perhaps incomplete, as long as it may be ({flags})"
+        if limit is not None:
+            self._truncated = (
+                f"truncated at {limit - 1} tokens, which is all that the model "
+                "reads"
+            )
+            self._incomplete = (
+                f"perhaps incomplete, with as many {tokens} as there may be, "
+                f"{limit} or fewer ({flags})"
+            )
+        self._names: dict[str, list[str]] = {}  # of inputs, by problem
 
     def note(
         self, names: Iterable[Any], translations: Iterable["Translation"]
     ) -> None:
         """Notes the problems of the next outputs, whose inputs have names."""
+        repaired = "repaired, because the model wrote no tree over them"
         for name, translation in zip(names, translations, strict=True):
-            if translation.source_truncated:
-                self._truncated.append(str(name))
-            if translation.at_length_limit:
-                self._incomplete.append(str(name))
-            elif translation.repaired:
-                self._repaired.append(str(name))
+            problems = {
+                self._truncated: translation.source_truncated,
+                self._incomplete: translation.at_length_limit,
+                repaired: translation.repaired
+                and not translation.at_length_limit,
+            }
+            for problem, occurs in problems.items():
+                if occurs:
+                    self._names.setdefault(problem, []).append(str(name))
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
@@ -164,40 +174,15 @@ class _Problems:
         try:
             yield
         finally:
-            problems = [
-                f"{self._list(names)}: {problem}"
-                for problem, names in self._by_problem().items()
-                if names
-            ]
+            problems = []
+            for problem, names in self._names.items():
+                inputs = f"{self.unit}{'s' * (len(names) > 1)} "
+                inputs += ", ".join(names[:_SHOWN])
+                if len(names) > _SHOWN:
+                    inputs += f" and {len(names) - _SHOWN:,} more"
+                problems.append(f"{inputs}: {problem}")
             if problems:
                 terminal.report("; ".join(problems))
-
-    def _by_problem(self) -> dict[str, list[str]]:
-        tokens, flags = "symbols", "--extra-length"
-        if self._task.targets_are_text:
-            tokens, flags = "tokens", "--extra-length, --length-factor"
-        cut, most = "to all that the model reads", "as long as it may be"
-        if self._limit:
-            cut = (
-                f"at {self._limit - 1} tokens, which is all that the model "
-                "reads"
-            )
-            most = (
-                f"with as many {tokens} as there may be, {self._limit} or fewer"
-            )
-        return {
-            f"truncated {cut}": self._truncated,
-            f"perhaps incomplete, {most} ({flags})": self._incomplete,
-            "repaired, because the model wrote no tree over them": (
-                self._repaired
-            ),
-        }
-
-    def _list(self, names: list[str]) -> str:
-        text = f"{self.unit}{'s' * (len(names) > 1)} "
-        text += ", ".join(names[:_SHOWN])
-        more = len(names) - _SHOWN
-        return f"{text} and {more:,} more" if more > 0 else text
 
 
 def _shorten(text: str) -> str:
@@ -243,7 +228,7 @@ def score(
     terminal.check_streams(input, output)
     _read_first(runs)
     total = terminal.count_lines(input, _read_pairs)
-    translator = model.open(runs, dtype=model.dtype)
+    translator = model.open(runs)
     start = 1
     with (
         terminal.open_output(output) as stream,
@@ -314,7 +299,7 @@ def evaluate(
         folder.task.check_metrics(corpus.target, metric)
     corpus.pairs(split)  # refuses a split that is not there
     corpus.check_early(split)
-    translator = model.open(runs, dtype=model.dtype)
+    translator = model.open(runs)
     import_tensorflow_quietly()
     from keras_transformer.train import evaluation
     from keras_transformer.train.cluster import check_one_worker

@@ -23,6 +23,7 @@ from keras_transformer.inference.saved_model import (
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.litert.lite_folder import LiteRTFolder
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import Task
 
@@ -110,6 +111,8 @@ def check_folders(
     Raises:
         InputError: If there is no folder, or they cannot be opened so.
     """
+    if dtype is not None:
+        check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     if not folders:
         raise InputError("A translator needs a model. Received: no folder")
     exports = [x for x in folders if isinstance(x, ExportFolder)]

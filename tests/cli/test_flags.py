@@ -98,7 +98,7 @@ def test_the_help(capsys):
         recipe: flags.flags_of(
             Recipe, "Recipe", common=("steps",), default_of=flags.small_default
         ) = None,
-        search: flags.SearchFlags = None,
+        model: flags.ModelFlags | None = None,
     ):
         pass
 
