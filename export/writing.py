@@ -11,7 +11,6 @@ from string import Template
 from typing import Any
 
 from keras import ops
-from tqdm import tqdm
 
 from keras_transformer import __version__
 from keras_transformer.decoding.settings import BeamSearch
@@ -25,6 +24,7 @@ from keras_transformer.support.files import (
     check_new,
     write_json,
 )
+from keras_transformer.support.progress import progress_bar
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.lookup_vocabulary import language_token
 
@@ -67,7 +67,7 @@ def write_export(
     check_names("metadata", metadata, described)
     with (
         atomic_folder(path) as folder,
-        tqdm(total=2, unit="stage", disable=None) as progress,
+        progress_bar(total=2, unit="stage") as progress,
     ):
         progress.set_description("writing")
         described |= {**write(folder), **(metadata or {})}

@@ -9,6 +9,7 @@ import numpy as np
 from keras_transformer.inference.run_folder import RunFolder, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
+from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train.training_run import TrainingRun
 
@@ -39,12 +40,10 @@ def average(
     check_free(output)
     paths = choose_checkpoints(run, last)
     import_tensorflow_quietly()
-    from tqdm import tqdm
-
     from keras_transformer.model import Transformer
 
     model, sums = Transformer(run.config), None
-    for path in tqdm(paths, "averaging", unit="checkpoint", disable=None):
+    for path in progress_bar(paths, desc="averaging", unit="checkpoint"):
         run.load_weights(model, path)
         weights = [w.astype("float64") for w in model.get_weights()]
         sums = weights if sums is None else list(map(np.add, sums, weights))

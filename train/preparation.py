@@ -19,6 +19,7 @@ from pathlib import Path
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, check_free
+from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Vocabulary
 from keras_transformer.train.cluster import check_one_worker
@@ -135,8 +136,6 @@ class Preparation:
 
     def write(self, folder: Path) -> None:
         """Writes the files of a prepared corpus."""
-        from tqdm import tqdm
-
         corpus, tokenizer = self.corpus, self.tokenizer
         # First: a damaged text is found before the hours that train may take.
         for split in self.text_splits:
@@ -144,9 +143,7 @@ class Preparation:
         pairs = _ReadOnce(corpus.pairs("train"))
         source, target = map(_shorten, pairs.first)
         logger.info(f"first pair: {source} → {target}")
-        progress = functools.partial(
-            tqdm, unit="pair", unit_scale=True, disable=None
-        )
+        progress = functools.partial(progress_bar, unit="pair", unit_scale=True)
         reading = progress(pairs, desc="reading")
         if tokenizer is None:
             size = self.vocab_size

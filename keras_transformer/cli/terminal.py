@@ -176,25 +176,9 @@ def count_lines(
     return total
 
 
-@contextlib.contextmanager
-def progress(
-    unit: str, total: int | None = None, of_input: bool = False
-) -> Iterator[Any]:
-    """Yields a bar of tqdm on standard error, which only a terminal shows.
-
-    Args:
-        unit: What it counts.
-        total: What it counts to, if that is known.
-        of_input: Whether it counts lines of standard input, which has a
-            prompt instead if it is a terminal.
-    """
-    from tqdm import tqdm
-
-    has_prompt = of_input and sys.stdin is not None and sys.stdin.isatty()
-    with tqdm(
-        total=total, unit=unit, leave=False, disable=has_prompt or None
-    ) as bar:
-        yield bar
+def is_dialogue(inputs: Sequence[Path] | None) -> bool:
+    """Returns whether `read_lines` prompts for lines at a terminal."""
+    return inputs is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:

@@ -26,6 +26,7 @@ from keras_transformer.inference.model_folder import ModelFolder
 from keras_transformer.inference.opening import read_folder
 from keras_transformer.inference.run_folder import step_of
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.train.data.corpus import Corpus
@@ -80,7 +81,12 @@ def translate(
     with (
         terminal.open_output(output) as stream,
         problems.reported(),
-        terminal.progress(problems.unit, total, of_input=input is None) as bar,
+        progress_bar(
+            total=total,
+            unit=problems.unit,
+            leave=False,
+            is_shown=not terminal.is_dialogue(input),
+        ) as bar,
     ):
         for lines in terminal.read_lines(input):
             if split_sentences:
@@ -232,7 +238,12 @@ def score(
     start = 1
     with (
         terminal.open_output(output) as stream,
-        terminal.progress("line", total, of_input=input is None) as bar,
+        progress_bar(
+            total=total,
+            unit="line",
+            leave=False,
+            is_shown=not terminal.is_dialogue(input),
+        ) as bar,
     ):
         for lines in terminal.read_lines(input):
             for text in _scores(translator, lines, start, bar.update):
@@ -309,7 +320,7 @@ def evaluate(
     # Training may replace them meanwhile.
     steps = [step_of(checkpoint) for _, checkpoint in checkpoints]
     print(f"decoding {split} of {corpus.name}")
-    with terminal.progress("sentence") as bar:
+    with progress_bar(unit="sentence", leave=False) as bar:
         results, hypotheses = evaluation.evaluate(
             translator,
             corpus,

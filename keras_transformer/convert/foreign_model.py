@@ -13,6 +13,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.tensor_files import LazyTensors
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import quiet_tensorflow_import
 from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
@@ -92,18 +93,14 @@ class ForeignModel:
         """
         # Models that are refused before need no TensorFlow.
         with quiet_tensorflow_import():
-            from tqdm import tqdm
-
             from keras_transformer.model import Transformer
             from keras_transformer.weights import assign
 
         model = Transformer(self.config, dtype=dtype)
         values = self._converted_tensors()
         try:
-            with tqdm(
-                desc="Weights", total=2 * len(values), disable=None
-            ) as progress_bar:
-                assign(model, values, self.names, progress_bar.update)
+            with progress_bar(desc="Weights", total=2 * len(values)) as bar:
+                assign(model, values, self.names, bar.update)
         except InputError as error:
             raise InputError(
                 f"{self.file} must have the weights of the configuration "

@@ -373,28 +373,8 @@ def test_output_is_complete_or_not_there(tmp_path):
     assert path.read_bytes() == b"a\r\n"
 
 
-# === Progress ===
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_is_shown_on_a_terminal(monkeypatch, capsys):
-    def shown(is_terminal, **options):
-        stream = Terminal() if is_terminal else io.StringIO()
-        monkeypatch.setattr(sys, "stderr", stream)
-        with terminal.progress("line", 7, **options) as bar:
-            bar.update(3)
-            bar.refresh()
-        return stream.getvalue()
-
-    assert "3/7" in shown(True)
-    assert shown(False) == ""
-    # Where standard input is a terminal, it has a prompt.
+def test_a_dialogue_needs_a_terminal_and_no_files(monkeypatch):
     set_stdin(monkeypatch, Chunks([], is_terminal=True))
-    assert shown(True, of_input=True) == ""
+    assert terminal.is_dialogue(None) and not terminal.is_dialogue(["a"])
     set_stdin(monkeypatch, Chunks([]))
-    assert "3/7" in shown(True, of_input=True)
-    assert capsys.readouterr().out == ""
+    assert not terminal.is_dialogue(None)

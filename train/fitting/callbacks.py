@@ -15,10 +15,10 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from tqdm import tqdm
 
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.progress import progress_bar
 from keras_transformer.train.fitting.training_log import CSVLog
 from keras_transformer.train.fitting.training_state import save_state
 from keras_transformer.train.strategy import worker
@@ -172,14 +172,13 @@ class Progress(keras.callbacks.Callback):
         super().__init__()
         self.counter = counter
         self.score = score  # what the validation score is called
-        self._bar = tqdm(disable=True)
+        self._bar = progress_bar(is_shown=False)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._bar = tqdm(
+        self._bar = progress_bar(
             total=self.counter.last_step,
             initial=self.counter.step,
             unit="step",
-            disable=None,  # if stderr is not a terminal
             dynamic_ncols=True,
         )
         self._first_step, self._start = self.counter.step, time.monotonic()
@@ -214,8 +213,8 @@ class Progress(keras.callbacks.Callback):
         if step < last_step:
             seconds = (now - self._start) / max(step - self._first_step, 1)
             seconds *= last_step - step
-            words.append(f"left {tqdm.format_interval(seconds)}")
-        with tqdm.external_write_mode():  # the line is above the bar
+            words.append(f"left {self._bar.format_interval(seconds)}")
+        with self._bar.external_write_mode():  # the line is above the bar
             logger.info("  ".join(words))
         self._last_line = now
 
