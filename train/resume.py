@@ -1,4 +1,4 @@
-"""Opens the run of a training, new or resumed, and what it is trained on."""
+"""Opens the run of a training, new or resumed, and its data."""
 
 import contextlib
 import dataclasses
@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TrainingData:
-    """What a run is trained and validated on."""
+    """The data of a run."""
 
-    train: Prepared
+    train: Prepared  # ids to train on
     valid_texts: list[tuple[str, str]]  # empty without a split valid
 
     @functools.cached_property
@@ -54,7 +54,7 @@ class TrainingData:
 
 @dataclasses.dataclass(frozen=True)
 class RunOpener:
-    """Opens the run of some settings, and reads what it is trained on."""
+    """Opens the run of some settings, and reads its data."""
 
     settings: TrainingSettings
     corpus: Corpus  # that of the settings
@@ -204,7 +204,7 @@ class RunOpener:
 
     @functools.cached_property
     def _digests(self) -> dict[str, str]:
-        """What identifies the pairs of train, and of valid if there is one."""
+        """Digests of train, and of valid if there is one."""
         splits = [s for s in ("train", "valid") if s in self.corpus.splits]
         return {split: self.corpus.digest(split) for split in splits}
 
@@ -215,7 +215,7 @@ class RunOpener:
     def _prepare(
         self, tokenizer: Vocabulary | None, name: str | None = None
     ) -> Prepared:
-        """Returns the training data as ids, which may have a folder's name."""
+        """Returns the ids to train on; `name` is that of their folder."""
         if self.corpus.prepared is not None:
             return self.corpus.prepared
         recipe = self.settings.recipe

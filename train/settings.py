@@ -39,7 +39,7 @@ _FINE_TUNING = {
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings:
-    """What is trained, how, and on which data, as a run records it."""
+    """Data, architecture and hyper-parameters of a run, which records them."""
 
     preset: str | None  # None: the architecture is of no preset
     data: str  # name of the corpus
@@ -119,7 +119,7 @@ class TrainingSettings:
         )
 
     def check(self, corpus: Corpus) -> None:
-        """Raises InputError for what would fail late, whatever the output."""
+        """Raises InputError for settings that would fail late."""
         recipe = self.recipe
         check_train_split(corpus)
         has_valid = "valid" in corpus.splits

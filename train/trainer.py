@@ -1,6 +1,6 @@
 """The training program: `Transformer.fit` on a corpus, into a run folder.
 
-What can be checked without TensorFlow is checked before it is imported.
+Checks that need no TensorFlow run before it is imported.
 """
 
 from collections.abc import Mapping

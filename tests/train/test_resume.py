@@ -14,6 +14,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.locks import locked
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.reading import Split
+from keras_transformer.train.data.text_files import LineFiles
 from keras_transformer.train.resume import RunOpener, TrainingData
 from keras_transformer.train.settings import choose_settings
 from keras_transformer.train.training_run import TrainingRun
@@ -238,16 +239,24 @@ def test_a_damaged_valid_split_is_found_before_train_is_read(tmp_path, capsys):
     assert "preparing" not in capsys.readouterr().out
 
 
-def test_each_file_is_hashed_once(corpus, tmp_path, monkeypatch):
-    digest, hashed = Split.digest, []
+def test_each_file_is_hashed_and_read_once(corpus, tmp_path, monkeypatch):
+    digest, read, hashed, opened = Split.digest, LineFiles.read, [], []
 
-    def count(split):
+    def hash_split(split):
         hashed.append(split.name)
         return digest(split)
 
-    monkeypatch.setattr(Split, "digest", count)
-    open_and_close(corpus, tmp_path / "run")
+    def read_split(split):
+        opened.append(split.name)
+        return read(split)
+
+    monkeypatch.setattr(Split, "digest", hash_split)
+    monkeypatch.setattr(LineFiles, "read", read_split)
+    with opener(corpus, tmp_path / "run").open() as (_, data):
+        assert data.valid.statistics.pairs == 40
+        assert len(data.sample_valid(5, seed=1)) == 5
     assert len(hashed) == len(set(hashed)) == 2
+    assert sorted(opened) == sorted(hashed)
 
 
 def test_more_workers_than_pairs(tmp_path):

@@ -105,7 +105,7 @@ def one_pass(
     batch_tokens: int,
     max_length: int,
 ) -> tf.data.Dataset:
-    """Does what `evaluation_batches` does, with pairs that are encoded."""
+    """Returns the batches of `evaluation_batches` for pairs as ids."""
     order = BatchOrder(shards, batch_tokens, max_length)
     return make_batches(PairIds(shards, tokenizer, max_length), order)
 
@@ -219,10 +219,10 @@ class BatchOrder:
         return self._counts[number]
 
     def pool(self, pool: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns the pairs of a pool, counted over all passes, and its cut.
+        """Returns a pool, of which the number is counted over all passes.
 
-        The places of the pairs in the corpus, `[P]`; and what `cut_pool` does,
-        with the batches in random order.
+        Places of its pairs in the corpus, `[P]`, and the results of `cut_pool`
+        for them, with the batches in random order.
         """
         number, pool = pool // self.num_pools, pool % self.num_pools
         places, longest_first, padded, cuts = self._cut(number, pool)
@@ -233,7 +233,7 @@ class BatchOrder:
         return index + count * places, longest_first, padded, cuts
 
     def _cut(self, number: int | tf.Tensor, pool: tf.Tensor) -> tuple:
-        """Returns what `_draw` does, and how `cut_pool` cuts these pairs."""
+        """Draws the pairs of a pool, and cuts them into batches."""
         places = self._draw(number, pool)
         lengths = tf.cast(tf.gather(self._lengths, places), tf.int64)
         cut = pools.cut_pool(lengths, self.batch_tokens, self.max_length)
@@ -285,7 +285,7 @@ def make_batches(
 def _read_pool(
     pairs: PairIds, order: BatchOrder, pool: tf.Tensor
 ) -> tuple[tf.Tensor, ...]:
-    """Returns what `_batches_of_pool` takes."""
+    """Reads the pairs of a pool: the arguments of `_batches_of_pool`."""
     places, longest_first, padded, cuts = order.pool(pool)
     # In the order of the files: read forwards.
     forwards = tf.argsort(places)

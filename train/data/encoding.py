@@ -40,7 +40,7 @@ class TokenShard(NamedTuple):
 
 @dataclasses.dataclass
 class Statistics:
-    """What training uses of a split, and what it drops.
+    """Numbers of the pairs that training uses of a split, and of the others.
 
     Tokens are counted with end tokens.
     """

@@ -44,7 +44,7 @@ def padded_rows(
 def make_batch(
     source: tf.Tensor, labels: tf.Tensor, tokenizer: Vocabulary
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """Returns what the model is trained on from padded rows, `[B, L]` each."""
+    """Returns inputs and labels of the model from padded rows, `[B, L]`."""
     # The decoder's input is the labels shifted right by one position. The end
     # token would become an input where padding follows it.
     start = tf.fill([tf.shape(labels)[0], 1], tokenizer.bos_id)

@@ -1,4 +1,4 @@
-"""What the readers of all corpus formats share."""
+"""The base class of the readers of all corpus formats, and their helpers."""
 
 import abc
 import dataclasses

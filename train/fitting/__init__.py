@@ -1,1 +1,1 @@
-"""What runs and surrounds Keras' `fit` in the training program."""
+"""Fits the model of a run: the loop, its callbacks, the files they write."""

@@ -39,7 +39,7 @@ def run_training(
     output: Path,
     strategy: tf.distribute.Strategy,
 ) -> TrainingRun | None:
-    """Does what `train` does, with settings that are checked."""
+    """Trains a run whose settings are checked; see `train`."""
     recipe, worker = settings.recipe, strategies.worker(strategy)
     check_budget(recipe.batch_tokens, recipe.max_length, worker.count)
     keras.utils.set_random_seed(recipe.seed)
@@ -217,7 +217,7 @@ class Fitting:
     def _reports(
         self, counter: callbacks.StepCounter, validates: bool
     ) -> list[keras.callbacks.Callback]:
-        """Returns what scores, prints and plots, in this order."""
+        """Returns the callbacks that score, log and plot, in this order."""
         recipe, run = self.recipe, self.run
         chain: list[keras.callbacks.Callback] = []
         folder = run.path / "tensorboard"
