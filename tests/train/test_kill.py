@@ -19,12 +19,12 @@ from keras_transformer.train.training_run import TrainingRun
 STEPS = 12
 
 
-def command(folder, *flags):
+def command(folder, *flags, steps=STEPS):
     arguments = (
         f"train {folder / 'data'} --source en --target de "
         "--preset tiny --vocab-size 300 --num-layers 1 --d-model 16 --d-ff 16 "
         "--num-heads 2 --max-length 24 --batch-tokens 256 "
-        f"--steps {STEPS} --steps-per-epoch 4 --scored-sentences 0 "
+        f"--steps {steps} --steps-per-epoch 4 --scored-sentences 0 "
         "--deterministic"
     )
     program = [sys.executable, "-m", "keras_transformer"]
@@ -82,7 +82,7 @@ def test_training_that_was_killed_is_resumed(folder):
 def test_a_signal_saves_and_exits(folder, number, code):
     run = folder / "run"
     process = subprocess.Popen(
-        [*command(folder, "--steps", "100000"), run],
+        [*command(folder, steps=100_000), run],
         stdout=subprocess.PIPE,
         text=True,
         # A test program in the background ignores SIGINT, as do its children.
@@ -102,16 +102,19 @@ def test_a_signal_saves_and_exits(folder, number, code):
     )
 
 
-def start_two(folder, run, *flags_of_other):
+def start_two(folder, run, steps_of_other=STEPS):
     """Starts two workers; returns them, the chief first."""
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
     processes = []
-    for index, flags in enumerate(((), flags_of_other)):
+    for index, steps in enumerate((STEPS, steps_of_other)):
         task = {"type": "worker", "index": index}
         config = json.dumps({"cluster": cluster, "task": task})
         processes.append(
             subprocess.Popen(
-                [*command(folder, "--strategy", "multiworker", *flags), run],
+                [
+                    *command(folder, "--strategy", "multiworker", steps=steps),
+                    run,
+                ],
                 env={
                     **os.environ,
                     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -156,7 +159,7 @@ def test_two_workers_that_were_killed_are_resumed(folder):
 def test_the_chief_exits_when_a_worker_was_killed(folder):
     """At once, with a code of its own, so that it can be restarted."""
     run = folder / "run"
-    chief, other = start_two(folder, run, "--steps", str(STEPS))
+    chief, other = start_two(folder, run)
     while not (run / "state.npz").exists() or load_step(run / "state.npz") < 4:
         assert chief.poll() is None, chief.communicate()[0]
         time.sleep(0.01)
@@ -196,7 +199,7 @@ def test_workers_end_when_the_chief_refuses(folder):
 
 @pytest.mark.slow
 def test_workers_with_different_settings(folder):
-    chief, other = start_two(folder, folder / "run", "--steps", "20")
+    chief, other = start_two(folder, folder / "run", steps_of_other=20)
     text = other.communicate(timeout=300)[0]
     assert "Received: worker 1 with other settings\n" in text
     assert other.returncode == 2
