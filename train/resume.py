@@ -39,12 +39,13 @@ class TrainingData:
     valid_texts: list[tuple[str, str]]  # empty without a split valid
 
     @functools.cached_property
-    def valid(self) -> encoding.EncodedPairs:
-        """The token ids of `valid_texts`."""
+    def valid(self) -> tuple[list[encoding.TokenShard], encoding.Statistics]:
+        """The ids of `valid_texts`, and their statistics."""
         train = self.train
-        return encoding.encode_pairs(
-            self.valid_texts, train.tokenizer, train.max_length, train.task
+        encoder = encoding.PairEncoder(
+            train.tokenizer, train.max_length, train.task
         )
+        return list(encoder.shards(self.valid_texts)), encoder.statistics
 
     def sample_valid(self, count: int, seed: int) -> list[tuple[str, str]]:
         """Returns random pairs of `valid_texts`, in their order."""
@@ -234,7 +235,7 @@ class RunOpener:
         """Reports what is used; refuses what `patience` cannot use."""
         recipe, train = self.settings.recipe, data.train.statistics
         if data.valid_texts:
-            valid = data.valid.statistics
+            _, valid = data.valid
             logger.info(f"valid: {valid.describe(recipe.max_length)}")
             if recipe.patience is not None and not valid.pairs:
                 raise InputError(

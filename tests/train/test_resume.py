@@ -253,7 +253,7 @@ def test_each_file_is_hashed_and_read_once(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(Split, "digest", hash_split)
     monkeypatch.setattr(LineFiles, "read", read_split)
     with opener(corpus, tmp_path / "run").open() as (_, data):
-        assert data.valid.statistics.pairs == 40
+        assert data.valid[1].pairs == 40
         assert len(data.sample_valid(5, seed=1)) == 5
     assert len(hashed) == len(set(hashed)) == 2
     assert sorted(opened) == sorted(hashed)

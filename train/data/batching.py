@@ -74,10 +74,11 @@ def training_batches(
             pair is left.
     """
     encoding.check_budget(batch_tokens, max_length)
-    encoded = encoding.encode_pairs(pairs, tokenizer, max_length, task)
-    encoding.check_pairs(encoded.statistics.pairs, max_length)
-    order = BatchOrder(encoded.shards, batch_tokens, max_length, seed)
-    return make_batches(PairIds(encoded.shards, tokenizer, max_length), order)
+    encoder = encoding.PairEncoder(tokenizer, max_length, task)
+    shards = list(encoder.shards(pairs))
+    encoding.check_pairs(encoder.statistics.pairs, max_length)
+    order = BatchOrder(shards, batch_tokens, max_length, seed)
+    return make_batches(PairIds(shards, tokenizer, max_length), order)
 
 
 def evaluation_batches(
@@ -95,8 +96,9 @@ def evaluation_batches(
     needs to be left.
     """
     encoding.check_budget(batch_tokens, max_length)
-    encoded = encoding.encode_pairs(pairs, tokenizer, max_length, task)
-    return one_pass(encoded.shards, tokenizer, batch_tokens, max_length)
+    encoder = encoding.PairEncoder(tokenizer, max_length, task)
+    shards = list(encoder.shards(pairs))
+    return one_pass(shards, tokenizer, batch_tokens, max_length)
 
 
 def one_pass(

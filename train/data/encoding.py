@@ -130,11 +130,17 @@ class PairEncoder:
         # Traced here, and not in several threads at once.
         self._tokenize = tokenize.get_concrete_function()
 
-    def shards(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[TokenShard]:
+    def shards(
+        self, pairs: "Iterable[tuple[str, str]] | tf.data.Dataset"
+    ) -> Iterator[TokenShard]:
         """Yields the ids of the pairs that are kept, in their order.
 
         There is at least one shard, and only the last one is small.
         """
+        import tensorflow as tf
+
+        if isinstance(pairs, tf.data.Dataset):
+            pairs = pairs.as_numpy_iterator()
         ids, lengths, size, is_first = [], [], 0, True
         for new_ids, new_lengths in self._encode(pairs):
             ids.append(new_ids)
@@ -168,35 +174,6 @@ class PairEncoder:
             sides = (tf.constant(s) for s in zip(*pairs, strict=True))
             ids, lengths = self._tokenize(*sides)
         return ids.numpy().astype(self._dtype), lengths.numpy()
-
-
-class EncodedPairs(NamedTuple):
-    """Token ids of pairs in memory."""
-
-    shards: list[TokenShard]
-    statistics: Statistics
-
-
-def encode_pairs(
-    pairs: "Iterable[tuple[str, str]] | tf.data.Dataset",
-    tokenizer: Vocabulary,
-    max_length: int,
-    task: Task | None = None,
-) -> EncodedPairs:
-    """Tokenizes pairs, or a dataset of pairs of scalar strings.
-
-    Args:
-        pairs: Source and target texts.
-        tokenizer: The vocabulary of both sides.
-        max_length: Pairs with a longer side are dropped.
-        task: The task. Default: translation.
-    """
-    import tensorflow as tf
-
-    if isinstance(pairs, tf.data.Dataset):
-        pairs = pairs.as_numpy_iterator()
-    encoder = PairEncoder(tokenizer, max_length, task)
-    return EncodedPairs(list(encoder.shards(pairs)), encoder.statistics)
 
 
 def ids_dtype(tokenizer: Vocabulary) -> type:

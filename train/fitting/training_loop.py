@@ -202,16 +202,16 @@ class Fitting:
     def _validation_batches(self) -> tf.data.Dataset | None:
         """Returns the validation batches; None if there are none."""
         recipe, data = self.recipe, self.data
-        if not data.valid_texts or not data.valid.statistics.pairs:
+        if not data.valid_texts:
+            return None
+        shards, statistics = data.valid
+        if not statistics.pairs:
             return None
         # As much memory as a part of a training batch needs.
         part = recipe.batch_tokens // recipe.gradient_accumulation_steps
         batch_tokens = max(part, 2 * recipe.max_length)
         return batching.one_pass(
-            data.valid.shards,
-            data.train.tokenizer,
-            batch_tokens,
-            recipe.max_length,
+            shards, data.train.tokenizer, batch_tokens, recipe.max_length
         )
 
     def _reports(

@@ -16,7 +16,6 @@ from keras_transformer.train.data.encoding import (
     PairEncoder,
     Statistics,
     check_pairs,
-    encode_pairs,
 )
 
 PAIRS = [
@@ -45,11 +44,12 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
     pairs = PAIRS[:100] + DROPPED + PAIRS[100:]
     expected = [library.encode(text) for pair in PAIRS for text in pair]
     for texts in (iter(pairs), as_dataset(pairs)):
-        (shard,), statistics = encode_pairs(texts, tokenizer, 20)
+        encoder = PairEncoder(tokenizer, 20)
+        (shard,) = encoder.shards(texts)
         assert rows([shard]) == expected
         assert shard.ids.dtype == np.uint16
         assert shard.offsets.dtype == np.int32
-        assert statistics == Statistics(
+        assert encoder.statistics == Statistics(
             pairs=len(PAIRS),
             dropped_long=2,
             dropped_empty=3,
