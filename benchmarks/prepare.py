@@ -59,7 +59,7 @@ def open_batches(folder: pathlib.Path, run: str) -> tuple:
     from keras_transformer.train import open_corpus
     from keras_transformer.train.data.batching import BatchOrder, PairIds
     from keras_transformer.train.resume import RunOpener
-    from keras_transformer.train.settings import choose_settings
+    from keras_transformer.train.training_settings import choose_settings
 
     corpus = open_corpus([str(folder / "texts")], "en", "de")
     recipe = dict(

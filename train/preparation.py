@@ -32,7 +32,7 @@ from keras_transformer.train.data.prepared import (
     is_prepared,
     write_prepared,
 )
-from keras_transformer.train.settings import (
+from keras_transformer.train.training_settings import (
     check_same_task,
     check_train_split,
 )

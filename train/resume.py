@@ -21,12 +21,12 @@ from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
-from keras_transformer.train.settings import (
+from keras_transformer.train.strategy import Worker, broadcast_from_chief
+from keras_transformer.train.training_run import TrainingRun
+from keras_transformer.train.training_settings import (
     TrainingSettings,
     refuse_differences,
 )
-from keras_transformer.train.strategy import Worker, broadcast_from_chief
-from keras_transformer.train.training_run import TrainingRun
 
 logger = logging.getLogger(__name__)
 

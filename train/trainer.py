@@ -12,7 +12,10 @@ from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.settings import TrainingSettings, choose_settings
+from keras_transformer.train.training_settings import (
+    TrainingSettings,
+    choose_settings,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf

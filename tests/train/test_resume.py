@@ -16,8 +16,8 @@ from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.text_files import LineFiles
 from keras_transformer.train.resume import RunOpener, TrainingData
-from keras_transformer.train.settings import choose_settings
 from keras_transformer.train.training_run import TrainingRun
+from keras_transformer.train.training_settings import choose_settings
 
 
 def opener(

@@ -9,7 +9,7 @@ from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import RunOpener
-from keras_transformer.train.settings import choose_settings
+from keras_transformer.train.training_settings import choose_settings
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import resume
 from keras_transformer.train.resume import RunOpener
-from keras_transformer.train.settings import choose_settings
 from keras_transformer.train.strategy import Worker, open_strategy
+from keras_transformer.train.training_settings import choose_settings
 
 
 def make_opener(corpus, output, **values):

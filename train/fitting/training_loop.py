@@ -26,9 +26,9 @@ from keras_transformer.train.fitting import callbacks, training_state
 from keras_transformer.train.fitting.training_log import CSVLog
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import RunOpener, TrainingData
-from keras_transformer.train.settings import TrainingSettings
 from keras_transformer.train.strategy import Worker
 from keras_transformer.train.training_run import TrainingRun
+from keras_transformer.train.training_settings import TrainingSettings
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from keras_transformer.train.fitting.training_loop import (
     run_training,
 )
 from keras_transformer.train.resume import RunOpener, TrainingData
-from keras_transformer.train.settings import choose_settings
 from keras_transformer.train.strategy import Worker, open_strategy
+from keras_transformer.train.training_settings import choose_settings
 
 
 class Stop(Exception):

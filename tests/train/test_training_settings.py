@@ -6,7 +6,7 @@ import pytest
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.settings import choose_settings
+from keras_transformer.train.training_settings import choose_settings
 
 
 @pytest.fixture
