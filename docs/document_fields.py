@@ -25,7 +25,7 @@ class Fields(griffe.Extension):
             return
         names = {ast.unparse(expression) for expression in node.bases}
         names |= {ast.unparse(expression) for expression in node.decorator_list}
-        if "document_fields" in names:
+        if names & {"document_fields", "fields.document_fields"}:
             module = importlib.import_module(cls.module.path)
             imported = getattr(module, cls.name)
             cls.docstring.value = inspect.getdoc(imported)

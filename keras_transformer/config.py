@@ -6,22 +6,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from keras_transformer.presets import find_preset
+from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import (
-    BOOLEAN,
-    FRACTION,
-    NON_NEGATIVE_INTEGER,
-    POSITIVE_INTEGER,
-    POSITIVE_NUMBER,
-    check_fields,
-    described,
-    document_fields,
-    one_of,
-)
 
-_positive = functools.partial(described, POSITIVE_INTEGER)
-_non_negative = functools.partial(described, NON_NEGATIVE_INTEGER)
-_flag = functools.partial(described, BOOLEAN)
+_positive = functools.partial(fields.described, fields.POSITIVE_INTEGER)
+_non_negative = functools.partial(fields.described, fields.NON_NEGATIVE_INTEGER)
+_flag = functools.partial(fields.described, fields.BOOLEAN)
 
 
 class StackConfig(NamedTuple):
@@ -34,7 +24,7 @@ class StackConfig(NamedTuple):
     d_v: int
 
 
-@document_fields
+@fields.document_fields
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """Architecture of a `Transformer`, without training or decoding options.
@@ -60,14 +50,14 @@ class TransformerConfig:
     d_v: int | None = _positive(
         "width of one head's values; by default d_model / num_heads", None
     )
-    dropout: float = described(
-        FRACTION,
+    dropout: float = fields.described(
+        fields.FRACTION,
         "dropout rate on the output of every sub-layer and on the sums of "
         "embeddings and positions (section 5.4)",
         0.1,
     )
-    positional_encoding: str = described(
-        one_of("sinusoidal", "learned"),
+    positional_encoding: str = fields.described(
+        fields.one_of("sinusoidal", "learned"),
         "positional encoding: sinusoidal (section 3.5) or learned (Table 3, "
         "row E)",
         "sinusoidal",
@@ -91,8 +81,8 @@ class TransformerConfig:
     eos_id: int = _non_negative(
         "id of the token that ends a source and a target", 3
     )
-    activation: str = described(
-        one_of("relu", "swish", "gelu"),
+    activation: str = fields.described(
+        fields.one_of("relu", "swish", "gelu"),
         "activation of the feed-forward networks",
         "relu",
     )
@@ -101,15 +91,15 @@ class TransformerConfig:
         "decoder their output, instead of post-norm (section 3.1)",
         False,
     )
-    layer_norm_epsilon: float = described(
-        POSITIVE_NUMBER, "epsilon of layer normalization", 1e-6
+    layer_norm_epsilon: float = fields.described(
+        fields.POSITIVE_NUMBER, "epsilon of layer normalization", 1e-6
     )
     attention_bias: bool = _flag(
         "whether the projections of attention have biases", False
     )
     output_bias: bool = _flag("whether the logits have a bias", False)
-    tied_embeddings: str = described(
-        one_of("all", "inputs", "target", "none"),
+    tied_embeddings: str = fields.described(
+        fields.one_of("all", "inputs", "target", "none"),
         "which embeddings are one matrix: source, target and output "
         "(section 3.4), source and target, target and output, or none",
         "all",
@@ -118,13 +108,13 @@ class TransformerConfig:
         "size of the source's own vocabulary; vocab_size is then the target's",
         None,
     )
-    embedding_scale: float | None = described(
-        POSITIVE_NUMBER,
+    embedding_scale: float | None = fields.described(
+        fields.POSITIVE_NUMBER,
         "factor on the embeddings; by default sqrt(d_model) (section 3.4)",
         None,
     )
-    position_layout: str = described(
-        one_of("interleaved", "halves"),
+    position_layout: str = fields.described(
+        fields.one_of("interleaved", "halves"),
         "order of sines and cosines: interleaved as in section 3.5, or all "
         "sines before all cosines",
         "interleaved",
@@ -149,7 +139,7 @@ class TransformerConfig:
     )
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        fields.check_fields(self)
         width, rest = divmod(self.d_model, self.num_heads)
         if rest and None in (self.d_k, self.d_v):
             raise InputError(

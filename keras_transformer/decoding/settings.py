@@ -1,26 +1,14 @@
 """The settings of the search: beam search, or sampling."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
+from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import (
-    NON_NEGATIVE_INTEGER,
-    NON_NEGATIVE_NUMBER,
-    POSITIVE_FRACTION,
-    POSITIVE_INTEGER,
-    SEED,
-    check_fields,
-    described,
-    document_fields,
-    integer_from,
-    number_from,
-    one_of,
-)
 
 # The same in Python, in the command line and in exported signatures. Beyond
 # it the values over a vocabulary of 2^16 tokens exceed 64 MiB per sentence.
-_COUNT = integer_from(1, 256)
+_COUNT = fields.integer_from(1, 256)
 
 # The length penalty of n tokens is a power of one of these: as text, and as a
 # function of numbers, arrays and tensors.
@@ -31,25 +19,25 @@ _PENALTY_BASES = {
     "power_without_end": ("max(n - 1, 1)", lambda n: abs(n - 1.5) + 0.5),
 }
 _LENGTH_PENALTY = dict(
-    rule=one_of(*_PENALTY_BASES),
+    rule=fields.one_of(*_PENALTY_BASES),
     description="what divides the log-probability of n tokens, the end token "
     "included: "
     + ", ".join(f"{x} {text}^alpha" for x, (text, _) in _PENALTY_BASES.items()),
     default="wu",
 )
 _ALPHA = dict(
-    rule=number_from(0, 5),  # the power of any length is a float32
+    rule=fields.number_from(0, 5),  # the power of any length is a float32
     description="exponent of the length penalty, at most 5",
     default=0.6,
 )
 _EXTRA_LENGTH = dict(
-    rule=NON_NEGATIVE_INTEGER,
+    rule=fields.NON_NEGATIVE_INTEGER,
     description="maximum length of a translation, in tokens beyond "
     "length_factor times the length of the source",
     default=50,
 )
 _LENGTH_FACTOR = dict(
-    rule=NON_NEGATIVE_NUMBER,
+    rule=fields.NON_NEGATIVE_NUMBER,
     description="tokens that a translation may have per token of the source, "
     "before extra_length is added",
     default=1.0,
@@ -59,16 +47,8 @@ _LENGTH_FACTOR = dict(
 class _SearchSettings:
     """Base class of `BeamSearch` and `Sampling`."""
 
-    _count: ClassVar[str]  # the field that says how many hypotheses
-
     def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def num_hypotheses(self) -> int:
-        """How many hypotheses a search returns at most."""
-        count = getattr(self, self._count)
-        return 1 if count is None else count
+        fields.check_fields(self)
 
     def penalty(self, length: Any) -> Any:
         """Returns the length penalty, which grows with the length.
@@ -101,27 +81,8 @@ class _SearchSettings:
         text, _ = _PENALTY_BASES[self.length_penalty]
         return f"{text}^{self.alpha:g}"
 
-    def with_num_translations(self, num_translations: int) -> Any:
-        """Returns these settings for a number of translations per source.
 
-        Raises:
-            InputError: If the search has fewer hypotheses.
-        """
-        settings = self
-        is_valid = POSITIVE_INTEGER.accepts(num_translations)
-        if is_valid and getattr(self, self._count) is None:
-            count = {self._count: num_translations}
-            settings = dataclasses.replace(self, **count)
-        if not is_valid or num_translations > settings.num_hypotheses:
-            raise InputError(
-                f"num_translations must be an integer from 1 to {self._count}. "
-                f"Received: num_translations={num_translations}, "
-                f"{self._count}={getattr(settings, self._count)}"
-            )
-        return settings
-
-
-@document_fields
+@fields.document_fields
 @dataclasses.dataclass(frozen=True)
 class BeamSearch(_SearchSettings):
     """Settings of beam search (section 6.1; Wu et al. 2016).
@@ -139,17 +100,29 @@ class BeamSearch(_SearchSettings):
     that is the end token.
     """
 
-    beam_size: int = described(
+    beam_size: int = fields.described(
         _COUNT,
         "hypotheses kept per sentence, K, at most 256; 1 is greedy",
         default=4,
     )
-    alpha: float = described(**_ALPHA)
-    extra_length: int = described(**_EXTRA_LENGTH)
-    length_factor: float = described(**_LENGTH_FACTOR)
-    length_penalty: str = described(**_LENGTH_PENALTY)
+    alpha: float = fields.described(**_ALPHA)
+    extra_length: int = fields.described(**_EXTRA_LENGTH)
+    length_factor: float = fields.described(**_LENGTH_FACTOR)
+    length_penalty: str = fields.described(**_LENGTH_PENALTY)
 
-    _count = "beam_size"
+    @property
+    def num_hypotheses(self) -> int:
+        """The number of hypotheses that the search returns at most."""
+        return self.beam_size
+
+    def with_num_translations(self, num_translations: int) -> "BeamSearch":
+        """Returns these settings for a number of translations per source.
+
+        Raises:
+            InputError: If the search has fewer hypotheses.
+        """
+        _check_num_translations(num_translations, "beam_size", self.beam_size)
+        return self
 
     @classmethod
     def from_dict(cls, values: Any, owner: str) -> "BeamSearch":
@@ -168,7 +141,7 @@ class BeamSearch(_SearchSettings):
             ) from error
 
 
-@document_fields
+@fields.document_fields
 @dataclasses.dataclass(frozen=True)
 class Sampling(_SearchSettings):
     """Settings of sampling.
@@ -189,37 +162,55 @@ class Sampling(_SearchSettings):
     may be the same.
     """
 
-    temperature: float = described(
-        number_from(0.001, 100),
+    temperature: float = fields.described(
+        fields.number_from(0.001, 100),
         "divides the log-probabilities, from 0.001 to 100; below 1 likely "
         "tokens become more likely",
         default=1.0,
     )
-    top_k: int = described(
-        integer_from(0, 2**31 - 1),  # an int32
+    top_k: int = fields.described(
+        fields.integer_from(0, 2**31 - 1),  # an int32
         "number of most likely tokens to draw from; 0 for all",
         default=0,
     )
-    top_p: float = described(
-        POSITIVE_FRACTION,
+    top_p: float = fields.described(
+        fields.POSITIVE_FRACTION,
         "probability of the most likely tokens to draw from; 1 for all",
         default=1.0,
     )
-    seed: int = described(
-        SEED, "another seed gives other translations", default=0
+    seed: int = fields.described(
+        fields.SEED, "another seed gives other translations", default=0
     )
-    num_samples: int | None = described(
+    num_samples: int | None = fields.described(
         _COUNT,
         "translations drawn per sentence, at most 256, of which the best are "
         "returned; by default as many as are returned",
         default=None,
     )
-    alpha: float = described(**_ALPHA)
-    extra_length: int = described(**_EXTRA_LENGTH)
-    length_factor: float = described(**_LENGTH_FACTOR)
-    length_penalty: str = described(**_LENGTH_PENALTY)
+    alpha: float = fields.described(**_ALPHA)
+    extra_length: int = fields.described(**_EXTRA_LENGTH)
+    length_factor: float = fields.described(**_LENGTH_FACTOR)
+    length_penalty: str = fields.described(**_LENGTH_PENALTY)
 
-    _count = "num_samples"
+    @property
+    def num_hypotheses(self) -> int:
+        """The number of samples that the search returns at most."""
+        return 1 if self.num_samples is None else self.num_samples
+
+    def with_num_translations(self, num_translations: int) -> "Sampling":
+        """Returns these settings for a number of translations per source.
+
+        Raises:
+            InputError: If `num_samples` is smaller.
+        """
+        settings = self
+        is_count = fields.POSITIVE_INTEGER.accepts(num_translations)
+        if self.num_samples is None and is_count:
+            settings = dataclasses.replace(self, num_samples=num_translations)
+        _check_num_translations(
+            num_translations, "num_samples", settings.num_samples
+        )
+        return settings
 
 
 Search = BeamSearch | Sampling
@@ -237,3 +228,14 @@ def converted(
         length_factor=search.length_factor,
         length_penalty=search.length_penalty,
     )
+
+
+def _check_num_translations(
+    num_translations: int, name: str, most: int | None
+) -> None:
+    is_count = fields.POSITIVE_INTEGER.accepts(num_translations)
+    if not is_count or num_translations > most:
+        raise InputError(
+            f"num_translations must be an integer from 1 to {name}. Received: "
+            f"num_translations={num_translations}, {name}={most}"
+        )

@@ -9,12 +9,7 @@ import keras
 from keras import ops
 
 from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
-from keras_transformer.support.fields import (
-    BOOLEAN,
-    NON_NEGATIVE_INTEGER,
-    check_values,
-    one_of,
-)
+from keras_transformer.support import fields
 
 
 class PositionalEncoding(SameShape):
@@ -68,9 +63,11 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
         offset: int = 0,
         **kwargs: Any,
     ) -> None:
-        check_values(one_of("interleaved", "halves"), layout=layout)
-        check_values(BOOLEAN, endpoint=endpoint)
-        check_values(NON_NEGATIVE_INTEGER, offset=offset)
+        fields.check_values(
+            fields.one_of("interleaved", "halves"), layout=layout
+        )
+        fields.check_values(fields.BOOLEAN, endpoint=endpoint)
+        fields.check_values(fields.NON_NEGATIVE_INTEGER, offset=offset)
         super().__init__(**kwargs)
         self.layout = layout
         self.endpoint = endpoint

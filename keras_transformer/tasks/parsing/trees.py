@@ -220,8 +220,3 @@ def pretty(tree: Tree, width: int = 80) -> str:
 def escape_brackets(word: str) -> str:
     """Returns a word with its round brackets as `-LRB-` and `-RRB-`."""
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
-
-
-def unescape_brackets(word: str) -> str:
-    """Returns a word with `-LRB-` and `-RRB-` as round brackets."""
-    return word.replace("-LRB-", "(").replace("-RRB-", ")")

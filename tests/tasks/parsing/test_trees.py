@@ -8,7 +8,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, escape_brackets, pretty
 from keras_transformer.tasks.parsing.trees import (
     read_bracketed,
-    unescape_brackets,
 )
 
 TEXT = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
@@ -235,4 +234,3 @@ def test_brackets_of_words():
         ("dog", "dog"),
     ):
         assert escape_brackets(word) == escaped
-        assert unescape_brackets(escaped) == word
