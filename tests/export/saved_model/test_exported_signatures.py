@@ -197,7 +197,7 @@ def test_score(call, translator):
     names = ["scores", "log_probs", "perplexities"]
     np.testing.assert_allclose(
         np.transpose([outputs[name] for name in names]),
-        translator.score(texts, translations),
+        [score[:3] for score in translator.score(texts, translations)],
         rtol=1e-4,
         atol=1e-5,
     )

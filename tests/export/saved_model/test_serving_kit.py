@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from tensorflow_serving.apis import prediction_log_pb2
 
+from keras_transformer import export
 from keras_transformer.export.saved_model.serving_kit import (
     WARMUP_FILE,
     write_kit,
@@ -91,5 +92,6 @@ def test_without_the_package(served, monkeypatch):
     monkeypatch.delitem(
         sys.modules, "keras_transformer.export.client", raising=False
     )
+    monkeypatch.delitem(vars(export), "client", raising=False)
     with pytest.raises(InputError, match=r"keras-transformer-nmt\[serving\]"):
         write_kit(served, cores=2)
