@@ -74,4 +74,7 @@ def check_kit(path: str | Path) -> None:
             f"version number, such as models/en-de/1. Received: {path}"
         )
     if importlib.util.find_spec("tensorflow_serving") is None:
-        import keras_transformer.export.client  # noqa: F401  names the package
+        raise InputError(
+            "A serving kit needs the package tensorflow-serving-api. Run "
+            'pip install "keras-transformer-nmt[serving]"'
+        )
