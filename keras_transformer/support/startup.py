@@ -1,14 +1,16 @@
 """Starting: quiet imports, the extras of packages, cores and devices."""
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Iterator
 
 from keras_transformer.support.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 # The modules of optional packages, and the extra that installs each.
 _EXTRAS = {
@@ -89,11 +91,10 @@ def quiet_tensorflow_import() -> Iterator[None]:
                 and not tensorflow.config.list_physical_devices("GPU")
             )
     if gpu_is_missing:
-        warnings.warn(
+        logger.warning(
             "This machine has an NVIDIA driver, but TensorFlow found no GPU. "
             'Install its CUDA libraries: pip install "keras-transformer-nmt'
-            '[gpu]". TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow reports.',
-            stacklevel=2,
+            '[gpu]". TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow reports.'
         )
 
 
