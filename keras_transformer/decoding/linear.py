@@ -37,38 +37,39 @@ def is_plain_dense(layer: keras.layers.Layer) -> bool:
     )
 
 
-class PlainDense:
-    """A dense layer with its kernel in the compute dtype."""
-
-    def __init__(self, layer: keras.layers.Dense, dtype: str) -> None:
-        self._linear = Linear(layer.kernel, layer.bias, dtype)
-        self._activation = layer.activation
-
-    def __call__(self, x: Any) -> Any:
-        return self._activation(self._linear(x))
-
-
 def prepare_dense(layer: keras.layers.Layer, dtype: str) -> Function:
-    """Returns a `PlainDense`, or a layer of another kind."""
-    return PlainDense(layer, dtype) if is_plain_dense(layer) else layer
+    """Returns a `Linear`, or a layer that is not plain."""
+    if not is_plain_dense(layer):
+        return layer
+    return Linear(layer.kernel, layer.bias, dtype, layer.activation)
 
 
 class Linear:
-    """x kernel + bias, or with a transposed kernel x kernel^T + bias."""
+    """activation(x kernel + bias), with weights in the compute dtype.
+
+    A transposed kernel is that of activation(x kernel^T + bias).
+    """
 
     def __init__(
-        self, kernel: Any, bias: Any, dtype: str, is_transposed: bool = False
+        self,
+        kernel: Any,
+        bias: Any,
+        dtype: str,
+        activation: Function = keras.activations.linear,
+        is_transposed: bool = False,
     ) -> None:
         self._kernel = in_dtype(kernel, dtype)
         self._bias = None if bias is None else in_dtype(bias, dtype)
+        self._activation = activation
         self._product = matmul_transposed if is_transposed else ops.matmul
 
     def __call__(self, x: Any) -> Any:
-        product = self._product(x, self._kernel)
-        if self._bias is None:
-            return product
-        # On TensorFlow `ops.add` makes it an addition that products include.
-        return ops.add(product, self._bias)
+        x = self._product(x, self._kernel)
+        if self._bias is not None:
+            # On TensorFlow `ops.add` makes it an addition that products
+            # include.
+            x = ops.add(x, self._bias)
+        return self._activation(x)
 
 
 def in_dtype(values: Any, dtype: str) -> Any:
