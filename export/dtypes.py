@@ -3,6 +3,8 @@
 Without TensorFlow: the command line has it in its help.
 """
 
+from keras_transformer.support.fields import check_values, one_of
+
 _CTRANSLATE2 = {
     "float32": 1e-3,
     "float16": 0.02,
@@ -21,3 +23,8 @@ DTYPES = {
     "saved-model": ("float32", "bfloat16", "float16"),
     **{name: tuple(dtypes) for name, dtypes in TOLERANCES.items()},
 }
+
+
+def check_dtype(format: str, dtype: str) -> None:
+    """Raises InputError unless a format stores weights in a dtype."""
+    check_values(one_of(*DTYPES[format]), dtype=dtype)

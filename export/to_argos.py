@@ -17,6 +17,7 @@ from keras_transformer.export.argos_package import (
     check_package,
     package_metadata,
 )
+from keras_transformer.export.dtypes import check_dtype
 from keras_transformer.export.to_ctranslate2 import (
     POSITIONS,
     check_model,
@@ -24,7 +25,7 @@ from keras_transformer.export.to_ctranslate2 import (
     write_model,
 )
 from keras_transformer.export.verification import PROBES
-from keras_transformer.export.writing import check_dtype, write_export
+from keras_transformer.export.writing import write_export
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (

@@ -19,10 +19,10 @@ from keras_transformer import convert
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
+from keras_transformer.export.dtypes import check_dtype
 from keras_transformer.export.expressible import check_expressible
 from keras_transformer.export.verification import check_scores
 from keras_transformer.export.writing import (
-    check_dtype,
     language_tokens,
     power_of_length,
     write_export,

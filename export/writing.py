@@ -14,11 +14,9 @@ from keras import ops
 
 from keras_transformer import __version__
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.export.dtypes import TOLERANCES
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import (
     atomic_folder,
     check_new,
@@ -85,11 +83,6 @@ def write_export(
         verify(folder)
         progress.update()
     return path
-
-
-def check_dtype(format: str, dtype: str) -> None:
-    """Raises InputError unless a format stores weights in a dtype."""
-    check_values(one_of(*TOLERANCES[format]), dtype=dtype)
 
 
 def _check_weights(translator: Translator) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch, converted
+from keras_transformer.export.dtypes import check_dtype
 from keras_transformer.export.litert.flatbuffer import finalize_model
 from keras_transformer.export.litert.graph import LiteRTGraphs
 from keras_transformer.export.verification import check_scores
 from keras_transformer.export.writing import (
-    check_dtype,
     installed_from,
     write_export,
 )

@@ -16,8 +16,8 @@ from keras_transformer.cli import terminal
 from keras_transformer.cli.flags import RARE
 from keras_transformer.support.errors import InputError
 
-# What other programs call it, and what to use here. A hint is given if the
-# command has all flags that it names; of several, the first such one.
+# Names in other programs, and what they are called here. A hint fits a command
+# that has all flags in it; the first that fits is given.
 _COMMAND_HINTS = {
     "attention": "plot attention",
     "convert": "import, or export",

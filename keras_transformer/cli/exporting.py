@@ -19,7 +19,7 @@ from keras_transformer.cli.flags import (
     refuse,
 )
 from keras_transformer.export.argos_package import check_package
-from keras_transformer.export.dtypes import DTYPES
+from keras_transformer.export.dtypes import DTYPES, check_dtype
 from keras_transformer.export.saved_model.saved_model_options import (
     check_kit,
     check_signatures,
@@ -71,11 +71,8 @@ def export(
     is_saved_model = format == "saved-model"
     if not is_saved_model:
         refuse("a SavedModel", signatures=signatures, serving_kit=serving_kit)
-    if model.dtype not in (None, *DTYPES[format]):
-        raise InputError(
-            f"The dtype of the format {format} must be one of "
-            f"{', '.join(DTYPES[format])}. Received: dtype={model.dtype}"
-        )
+    dtype = model.dtype or "float32"
+    check_dtype(format, dtype)
     if len(runs) > 1 and format not in ("saved-model", "litert"):
         raise InputError(
             f"{_SYSTEMS[format]} has no ensembles. Use the format litert or "
@@ -91,7 +88,6 @@ def export(
         check_kit(output)
     if format == "argos":
         check_package(output, *folders[0].languages)
-    dtype = model.dtype or "float32"
     if not is_saved_model:  # converts the weights itself
         model = dataclasses.replace(model, dtype=None)
     translator = model.open(runs, n_best)

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
@@ -16,6 +16,10 @@ from keras_transformer.support.files import (
     check_creatable,
     check_new,
 )
+from keras_transformer.support.progress import progress_bar
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -176,9 +180,16 @@ def count_lines(
     return total
 
 
-def is_dialogue(inputs: Sequence[Path] | None) -> bool:
-    """Returns whether `read_lines` prompts for lines at a terminal."""
-    return inputs is None and sys.stdin is not None and sys.stdin.isatty()
+def progress_of(
+    inputs: Sequence[Path] | None, total: int | None, unit: str = "line"
+) -> "tqdm":
+    """Returns a progress bar, except where `read_lines` has a prompt."""
+    is_dialogue = (
+        inputs is None and sys.stdin is not None and sys.stdin.isatty()
+    )
+    return progress_bar(
+        total=total, unit=unit, leave=False, is_shown=not is_dialogue
+    )
 
 
 def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:

@@ -27,6 +27,7 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -312,11 +313,10 @@ def average(
         last: Number of checkpoints (default: as many as training keeps, 5 for
             base and 20 for big).
     """
+    check_one_worker("average")
     read_run(run)  # refuses an export
     from keras_transformer.train import averaging
-    from keras_transformer.train.cluster import check_one_worker
 
-    check_one_worker("average")
     mean = averaging.average(kt.train.TrainingRun.open(run), output, last)
     print(f"{mean.path} holds the mean of")
     for name in mean.recipe["averaged"]:

@@ -29,6 +29,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import ParsingTask, Task
+from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -81,12 +82,7 @@ def translate(
     with (
         terminal.open_output(output) as stream,
         problems.reported(),
-        progress_bar(
-            total=total,
-            unit=problems.unit,
-            leave=False,
-            is_shown=not terminal.is_dialogue(input),
-        ) as bar,
+        terminal.progress_of(input, total, problems.unit) as bar,
     ):
         for lines in terminal.read_lines(input):
             if split_sentences:
@@ -238,12 +234,7 @@ def score(
     start = 1
     with (
         terminal.open_output(output) as stream,
-        progress_bar(
-            total=total,
-            unit="line",
-            leave=False,
-            is_shown=not terminal.is_dialogue(input),
-        ) as bar,
+        terminal.progress_of(input, total) as bar,
     ):
         for lines in terminal.read_lines(input):
             for text in _scores(translator, lines, start, bar.update):
@@ -304,6 +295,7 @@ def evaluate(
             but ter); of parsing: f1, precision, recall, unlabelled_f1,
             complete_match, tag_accuracy (default: all).
     """
+    check_one_worker("evaluate")
     folder = _read_first(runs)
     corpus = _open_corpus(folder, data, source, target)
     if metric is not None:
@@ -313,9 +305,7 @@ def evaluate(
     translator = model.open(runs)
     import_tensorflow_quietly()
     from keras_transformer.train import evaluation
-    from keras_transformer.train.cluster import check_one_worker
 
-    check_one_worker("evaluate")
     checkpoints = translator.checkpoints
     # Training may replace them meanwhile.
     steps = [step_of(checkpoint) for _, checkpoint in checkpoints]

@@ -373,8 +373,15 @@ def test_output_is_complete_or_not_there(tmp_path):
     assert path.read_bytes() == b"a\r\n"
 
 
-def test_a_dialogue_needs_a_terminal_and_no_files(monkeypatch):
+def test_a_dialogue_has_no_progress_bar(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+
+    def is_hidden(*arguments):
+        with terminal.progress_of(*arguments, None) as bar:
+            return bar.disable
+
     set_stdin(monkeypatch, Chunks([], is_terminal=True))
-    assert terminal.is_dialogue(None) and not terminal.is_dialogue(["a"])
+    assert is_hidden(None) and not is_hidden(["a"])
     set_stdin(monkeypatch, Chunks([]))
-    assert not terminal.is_dialogue(None)
+    assert not is_hidden(None)
