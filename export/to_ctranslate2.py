@@ -153,11 +153,7 @@ def check_model(
 ) -> None:
     """Raises RuntimeError unless CTranslate2 loads the translator's model.
 
-    Args:
-        folder: What CTranslate2 loads.
-        translator: The translator.
-        dtype: What the weights are stored in.
-        split_sources: Splits sources, to which CTranslate2 adds end tokens.
+    It adds end tokens to what `split_sources` returns.
     """
     import ctranslate2
 

@@ -221,10 +221,6 @@ def _generation(translator: Translator) -> dict[str, Any]:
     }
 
 
-def _sides(vocabulary: Vocabulary) -> dict[str, Any]:
-    return {"source": vocabulary.source, "target": vocabulary.target}
-
-
 def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
     vocabulary = translator.tokenizer
     source, target = (
@@ -232,7 +228,7 @@ def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
             piece: i
             for i, piece in enumerate(side.pieces(range(side.vocab_size)))
         }
-        for side in _sides(vocabulary).values()
+        for side in (vocabulary.source, vocabulary.target)
     )
     pieces = list(target)
     special = {
