@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 TEXTS = ROOT / "train" / "data" / "demo" / "test.en"
 LARGEST_BATCH = 8
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 import model_server
 

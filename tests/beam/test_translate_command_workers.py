@@ -46,10 +46,10 @@ def complete(job, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_no_line_is_lost_or_doubled(job, folder, complete):
+def test_no_line_is_lost_or_doubled(job, litert_folder, complete):
     lines, _ = job
     distinct = list(dict.fromkeys(lines))
-    translator = LiteRTTranslator.open(folder)
+    translator = LiteRTTranslator.open(litert_folder)
     expected = dict(zip(distinct, translator.translate(distinct), strict=True))
     numbers = []
     for name in sorted(complete):
