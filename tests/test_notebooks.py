@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jupytext
+import keras
 import pytest
 from documents import ROOT
 from notebooks import execute
@@ -42,7 +43,7 @@ SHORT_RUNS = {
         },
         """
         assert found.differences()["position_layout"] == "halves"
-        assert difference < 1e-3 * np.abs(scores).max()
+        assert difference < 5e-3 * np.abs(scores).max()  # of Marian's epsilon
         assert exported == kt.Translator.open("runs/fine-tuned")(texts)
         """,
     ),
@@ -171,6 +172,7 @@ def test_stored_with_whole_lines(stored, name):
 @pytest.fixture(scope="module")
 def untrained_run(tmp_path_factory):
     """A run as `train embedded --preset tiny` makes it, before its training."""
+    keras.utils.set_random_seed(0)
     corpus = kt.train.open_corpus(["embedded"])
     tokenizer = kt.Tokenizer.train(corpus.texts("valid"), 2_000)
     config = kt.TransformerConfig.from_preset(
