@@ -228,5 +228,5 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(
     check_refused(run(empty), f"{empty}, which is empty")
     sides = write_sides(tmp_path, pairs=PAIRS)
     write_lines(tmp_path / "train.de", ["a"])
-    check_refused(run(*sides), "train.en with 307 lines", "with 1 lines")
+    check_refused(run(*sides), "train.en with 307 lines", "with 1 line")
     assert not (tmp_path / "out").exists()

@@ -51,13 +51,13 @@ class TextFiles(Split):
             yield _read_lines(path, self.first_line, offset)
 
     def _unequal(self) -> InputError:
-        counts = (
-            f"{path} with {sum(1 for _ in _read_lines(path))} lines"
-            for path in self.paths
-        )
+        sides = []
+        for path in self.paths:
+            count = sum(1 for _ in _read_lines(path))
+            sides.append(f"{path} with {count} line{'s' * (count != 1)}")
         return InputError(
             "Both sides of a corpus must have the same number of lines. "
-            f"Received: {', '.join(counts)}"
+            f"Received: {', '.join(sides)}"
         )
 
 

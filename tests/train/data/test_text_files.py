@@ -157,7 +157,7 @@ def test_sides_of_different_length(tmp_path, shorter):
     counts = [4, 4]
     counts[shorter] = 1
     message = ", ".join(
-        f"{file} with {count} lines"
+        f"{file} with {count} lines?"
         for file, count in zip(files, counts, strict=True)
     )
     with pytest.raises(InputError, match=message):
