@@ -204,12 +204,8 @@ def _read_vocabulary(folder: Path, settings: _Settings) -> LookupVocabulary:
     if settings.tokenizer.get("separate_vocabs", bool, False):
         target_table = _read_table(folder, "target_vocab.json")
     special = _special_tokens(folder, settings, table)
-    source_model = settings_file.resolve_in_folder(
-        folder, "source.spm"
-    ).read_bytes()
-    target_model = settings_file.resolve_in_folder(
-        folder, "target.spm"
-    ).read_bytes()
+    source_model = settings_file.read_bytes(folder, "source.spm")
+    target_model = settings_file.read_bytes(folder, "target.spm")
     with name_file(f"The tokenizer in {folder}"):
         source = LookupVocabulary(source_model, table, special=special)
         return LookupVocabulary(target_model, target_table, source, special)
@@ -228,7 +224,8 @@ def _add_tokens(
     tokens = {}
     decoder = settings.tokenizer.get("added_tokens_decoder", dict, {})
     for number, token in decoder.items():
-        if not (number.isdecimal() and isinstance(_text(token), str)):
+        is_id = re.fullmatch("[0-9]{1,9}", number)
+        if not (is_id and isinstance(_text(token), str)):
             expected = "tokens with text by ids"
             settings.tokenizer.refuse("added_tokens_decoder", expected)
         tokens[int(number)] = _text(token)
@@ -301,8 +298,8 @@ def _read_search(
             is_followed = value in ([], defaults[field])
         else:
             # False and 0 ask for nothing, whatever the field is.
-            is_followed = not value or _KNOWN.match(field)
-            is_followed = is_followed or fields is settings.config
+            is_known = fields is settings.config or _KNOWN.match(field)
+            is_followed = is_known or not value
         if not is_followed:
             notes.append(f"{field}={value}")
     # transformers counts the start token.
@@ -326,14 +323,15 @@ def _find_weights(folder: Path) -> Path:
     for name in _WEIGHTS:
         if name in files:
             return settings_file.resolve_in_folder(folder, name)
-    expected = f"{folder} must have {' or '.join(_WEIGHTS)}. Received: "
+    received = "none"
     if files.intersection(f"{name}.index.json" for name in _WEIGHTS):
-        raise InputError(
-            f"{expected}weights in several files. Save them in one, with "
-            "transformers: "
+        received = (
+            "weights in several files. Save them in one, with transformers: "
             "model.save_pretrained(folder, max_shard_size='100GB')"
         )
-    raise InputError(f"{expected}none")
+    raise InputError(
+        f"{folder} must have {' or '.join(_WEIGHTS)}. Received: {received}"
+    )
 
 
 def _find_names(

@@ -281,7 +281,7 @@ def _read_side(
         model = file.read_bytes()
         return model, *_read_pieces(model, file)
     if name.endswith((".yml", ".yaml")):
-        model = settings_file.resolve_in_folder(folder, model_name).read_bytes()
+        model = settings_file.read_bytes(folder, model_name)
         return model, _read_table(file), "</s>", "<unk>"
     decoder.refuse("vocabs", "files .yml or .spm; .fsv has factors")
 

@@ -255,9 +255,7 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
     paths = sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")])
     sections = []
     for path in paths:
-        content = settings_file.resolve_in_folder(
-            folder, path.name
-        ).read_bytes()
+        content = settings_file.read_bytes(folder, path.name)
         values = settings_file.read_yaml(content, path)
         if isinstance(values, dict) and "data" in values:
             data = SettingsFile(f"{path}, data,", values["data"])

@@ -94,6 +94,15 @@ def resolve_in_folder(folder: str | os.PathLike, name: str) -> Path:
     return path
 
 
+def read_bytes(folder: Path, name: str) -> bytes:
+    """Returns the content of a file of a model's folder.
+
+    Raises:
+        InputError: As in `resolve_in_folder`.
+    """
+    return resolve_in_folder(folder, name).read_bytes()
+
+
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """Returns the object in a JSON file of a model's folder.
 

@@ -327,6 +327,7 @@ def test_all_wrong_tensors_are_listed(folder, tensors):
         (GENERATION, {"pad_token_id": 3}),
         (TOKENIZER, {"added_tokens_decoder": {"x": {"content": "a"}}}),
         (TOKENIZER, {"added_tokens_decoder": {"900": {"text": "a"}}}),
+        (TOKENIZER, {"added_tokens_decoder": {"9" * 9999: "a"}}),
         (TOKENIZER, {"unk_token": ["<unk>"]}),
         (TOKENIZER, {"target_lang": 1}),
     ],
