@@ -159,7 +159,7 @@ class _Global(_StandIn):
     def __call__(self, *arguments: Any) -> Any:
         match self.name, arguments:
             case "collections.OrderedDict", ():
-                return _StateDict()
+                return StateDict()
             case "torch._utils._rebuild_parameter", (_Tensor() as tensor, *_):
                 return tensor
             case "torch._utils._rebuild_tensor_v2", (_Storage(), *_):
@@ -167,7 +167,7 @@ class _Global(_StandIn):
         raise ValueError(f"a pickle with wrong arguments of {self.name!r}")
 
 
-class _StateDict(dict):
+class StateDict(dict):
     """Stands for a dictionary of tensors."""
 
     def __setstate__(self, state: Any) -> None:

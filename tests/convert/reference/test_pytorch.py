@@ -86,7 +86,7 @@ def test_other_objects_are_refused(save):
     module = torch.nn.Linear(2, 3)
     for state, expected in (
         (module, "names '|the operation NEWOBJ"),
-        ({"state": module.state_dict()}, "a dict, not a tensor"),
+        ({"state": module.state_dict()}, "a StateDict, not a tensor"),
         ({"w": module.weight, "step": 3}, "'step': a int"),
         (torch.zeros(3), "instead of tensors by name"),
         ({"w": torch.zeros(3) > 0}, "names 'torch.BoolStorage'"),
