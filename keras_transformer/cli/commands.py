@@ -1,7 +1,7 @@
 """The commands of `keras-transformer`, in the groups of its help.
 
 A command imports TensorFlow when it needs it, so that mistakes, `--help`,
-`presets` and what uses LiteRT answer at once.
+`presets` and exports for LiteRT are answered at once.
 """
 
 from cyclopts import App, Group

@@ -4,10 +4,9 @@ import itertools
 from pathlib import Path
 
 import keras_transformer as kt
+from keras_transformer.cli import exporting, translating
 from keras_transformer.support.files import check_free
-from keras_transformer.support.startup import import_tensorflow_quietly
 
-_PRESET = "tiny"
 _SENTENCE = "I am a student"
 
 
@@ -20,37 +19,24 @@ def demo(*, output: Path | None = None) -> None:
     """
     output = output or _free_folder()
     check_free(output)
-    import_tensorflow_quietly()
-    from keras_transformer.train import evaluation
-
     corpus = kt.train.open_corpus(["embedded"])
-    recipe = kt.train.Recipe.from_preset(
-        _PRESET, max_length=32, steps_per_epoch=250
-    )
 
     print("== 1/4 train on the bundled English-German corpus")
-    run = kt.train.train(corpus, output, _PRESET, recipe)
+    recipe = {"max_length": 32, "steps_per_epoch": 250}
+    run = kt.train.train(corpus, output, "tiny", recipe)
 
     print("\n== 2/4 translate 500 held-out sentences with beam search")
-    translator = kt.Translator.open(run.path)
-    results, hypotheses = evaluation.evaluate(
-        translator, corpus, "test", corpus.target
-    )
-    results.update(evaluation.training_cost(run, run.step))
-    checkpoint = run.find_checkpoint()
-    evaluation.record(run, checkpoint, run.step, results, hypotheses)
-    print(evaluation.describe(results))
+    translating.evaluate([run.path])
 
     exported = run.path / "exported" / "1"
-    print(f"\n== 3/4 export a SavedModel to {exported} and check it")
-    kt.export.save(translator, exported)
-    print("A new process loaded it and translated as the run does.")
+    print("\n== 3/4 export a SavedModel and check it")
+    exporting.export([run.path], output=exported)
 
     print("\n== 4/4 translate with the SavedModel in a new process")
     pairs = [(_SENTENCE, ""), *itertools.islice(corpus.pairs("test"), 2)]
     sources = [source for source, _ in pairs]
-    found = kt.export.translate_in_subprocess(exported, sources)
-    for (source, reference), translation in zip(pairs, found, strict=True):
+    outputs = kt.export.translate_in_subprocess(exported, sources)
+    for (source, reference), translation in zip(pairs, outputs, strict=True):
         print(f"  {source}\n    -> {translation.texts[0]}")
         if reference:
             print(f"    reference: {reference}")

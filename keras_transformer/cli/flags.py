@@ -67,7 +67,7 @@ def flags_of(
     """Returns the type of a parameter whose flags are fields of a dataclass.
 
     The default value of the parameter must be None. A command gets the values
-    that were given, as a dictionary, or None if there are none.
+    of flags on the command line as a dictionary, or None without such flags.
 
     Args:
         cls: A dataclass with fields of `support.fields.described`.
@@ -261,18 +261,19 @@ class SamplingFlags(ModelFlags):
 
     def choose_search(self, default: BeamSearch | None) -> Search | None:
         values = {**(self.search or {}), **(self.sampling or {})}
-        kind, problem = (
+        settings, problem = (
             (Sampling, "--sample cannot be combined with a beam size.")
             if self.sample
             else (BeamSearch, "Options of sampling need --sample.")
         )
-        others = [
+        contradictions = [
             f"{name}={value}"
             for name, value in values.items()
-            if name not in kind.__dataclass_fields__
+            if name not in settings.__dataclass_fields__
         ]
-        if others:
-            raise InputError(f"{problem} Received: {', '.join(others)}")
+        if contradictions:
+            received = ", ".join(contradictions)
+            raise InputError(f"{problem} Received: {received}")
         if not self.sample:
             return super().choose_search(default)
         search = converted(default or BeamSearch(), Sampling)

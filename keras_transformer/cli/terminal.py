@@ -267,8 +267,8 @@ def _describe(error: Exception) -> str | None:
     """Returns what to print of an error; None if it is a bug of ours."""
     if isinstance(error, InputError):
         return str(error)
-    kinds = [kind.__name__ for kind in type(error).__mro__]
-    advice = next((_ADVICE[kind] for kind in kinds if kind in _ADVICE), None)
+    names = [cls.__name__ for cls in type(error).__mro__]
+    advice = next((_ADVICE[name] for name in names if name in _ADVICE), None)
     # TensorFlow has no exception classes of its own for these.
     if "No space left" in str(error):
         advice = "The disk is full."

@@ -59,10 +59,10 @@ BOOLEAN = Rule(lambda value: isinstance(value, bool), "True or False")
 
 
 def _from(
-    make: Callable[..., Rule], kind: str, least: float, most: float
+    make: Callable[..., Rule], noun: str, least: float, most: float
 ) -> Rule:
     return make(
-        f"{kind} from {least} to {most}",
+        f"{noun} from {least} to {most}",
         lambda x: (x >= least) & (x <= most),
     )
 

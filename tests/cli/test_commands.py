@@ -300,8 +300,8 @@ def test_version_without_tensorflow(answers):
 
 @pytest.mark.parametrize("command", NEEDING_THE_EXTRA)
 def test_what_needs_the_extra_tensorflow(answers, command):
-    code, out, err = answers[command]
-    assert (code, out) == (2, "")
+    code, _, err = answers[command]
+    assert code == 2
     assert err.startswith("keras-transformer: This needs the package ")
     assert 'pip install "keras-transformer-nmt[tensorflow]"' in err
     assert err.count("\n") == 1

@@ -6,9 +6,9 @@ import pytest
 from commands import check_refused
 
 import keras_transformer as kt
+from keras_transformer.cli import demo
 from keras_transformer.inference.records import Translation
 from keras_transformer.support.errors import InputError
-from keras_transformer.train import evaluation
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.training_run import TrainingRun
 
@@ -19,11 +19,11 @@ def calls(trained, monkeypatch):
     calls = []
 
     def train(corpus, output, preset, recipe):
-        calls.append(("train", corpus.name, str(output), preset, recipe.steps))
+        calls.append(("train", corpus.name, str(output), preset, recipe))
         return TrainingRun.open(trained.run)
 
-    def save(translator, path):
-        calls.append(("save", path, translator.search.beam_size))
+    def export(runs, *, output):
+        calls.append(("export", runs, output))
 
     def translate(path, texts):
         calls.append(("translate", path, texts))
@@ -31,19 +31,12 @@ def calls(trained, monkeypatch):
             Translation([text.upper()], [0.0], False, False) for text in texts
         ]
 
-    def evaluate(translator, corpus, split, target):
-        calls.append(("evaluate", corpus.name, split, target))
-        return {"split": split}, ["a"]
-
-    def record(run, checkpoint, step, results, hypotheses):
-        calls.append(("record", run.path, checkpoint.name, step, hypotheses))
-
     monkeypatch.setattr(kt.train, "train", train)
-    monkeypatch.setattr(kt.export, "save", save)
+    monkeypatch.setattr(
+        demo.translating, "evaluate", lambda *x: calls.append(("evaluate", *x))
+    )
+    monkeypatch.setattr(demo.exporting, "export", export)
     monkeypatch.setattr(kt.export, "translate_in_subprocess", translate)
-    monkeypatch.setattr(evaluation, "evaluate", evaluate)
-    monkeypatch.setattr(evaluation, "record", record)
-    monkeypatch.setattr(evaluation, "describe", lambda _: "the results")
     return calls
 
 
@@ -57,16 +50,15 @@ def test_the_steps_of_the_demo(calls, trained, run_cli):
         sentences.append(source)
         references.append(reference)
     exported = trained.run / "exported" / "1"
+    recipe = {"max_length": 32, "steps_per_epoch": 250}
     assert calls == [
-        ("train", "embedded", "runs/mine", "tiny", 1_000),
-        ("evaluate", "embedded", "test", "de"),
-        ("record", trained.run, "step-00000002.weights.h5", 2, ["a"]),
-        ("save", exported, 4),
+        ("train", "embedded", "runs/mine", "tiny", recipe),
+        ("evaluate", [trained.run]),
+        ("export", [trained.run], exported),
         ("translate", exported, sentences),
     ]
     headings = [line for line in out.splitlines() if line.startswith("==")]
     assert [line[:6] for line in headings] == [f"== {i}/4" for i in range(1, 5)]
-    assert "the results" in out
     for sentence in sentences:
         assert f"  {sentence}\n    -> {sentence.upper()}\n" in out
     for reference in references:
