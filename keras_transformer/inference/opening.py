@@ -38,16 +38,6 @@ def read_folder(path: str | os.PathLike) -> ModelFolder:
     export_class = _export_class(path)
     if export_class is not None:
         return export_class.read(path)
-    if not (path / "config.json").is_file():
-        problem = "has none" if path.is_dir() else "is not there"
-        if path.is_file():
-            problem = "is a file"
-        raise InputError(
-            "A run folder, which `keras-transformer train`, `average` and "
-            "`import` write, has a config.json, a SavedModel a "
-            "saved_model.pb, and a folder exported for LiteRT a "
-            f"keras_transformer.json. Received: {path}, which {problem}"
-        )
     return RunFolder.read(path)
 
 

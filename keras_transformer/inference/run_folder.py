@@ -24,7 +24,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.model_folder import ModelFolder
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_kinds, read_json
+from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
 FORMAT = 3
-_KINDS = {
+_TYPES = {
     **dict.fromkeys(("model", "recipe", "statistics"), dict),
     **dict.fromkeys(("id", "task", "tokenizer"), str),
 }
@@ -67,10 +67,16 @@ class RunFolder(ModelFolder):
         try:
             values = read_json(file)
         except OSError as error:
+            problem = f"is not readable: {error.strerror}"
+            if path.is_file():
+                problem = "is a file"
+            elif not file.exists():
+                problem = "has none" if path.is_dir() else "is not there"
             raise InputError(
-                "A run folder, which `keras-transformer train` writes, has a "
-                "config.json, and a folder that was exported for LiteRT a "
-                f"keras_transformer.json. Received: {path} ({error.strerror})"
+                "A run folder, which `keras-transformer train`, `average` and "
+                "`import` write, has a config.json, a SavedModel a "
+                "saved_model.pb, and a folder exported for LiteRT a "
+                f"keras_transformer.json. Received: {path}, which {problem}"
             ) from error
         version = values.get("format") if isinstance(values, dict) else None
         if isinstance(values, dict) and "model_type" in values:
@@ -84,7 +90,7 @@ class RunFolder(ModelFolder):
                 f"format={version!r}. It was written by another "
                 "version: use that version, or train again."
             )
-        check_kinds(file, values, _KINDS)
+        check_types(file, values, _TYPES)
         search = values.get("search")
         if search is not None:
             search = BeamSearch.from_dict(search, str(file))

@@ -15,13 +15,13 @@ from keras_transformer.inference.served_signatures import (
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import integer_from
-from keras_transformer.support.files import check_kinds, read_json
+from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import TASKS
 
 _FILE = "saved_model.pb"
 _METADATA_FILE = "assets.extra/keras_transformer.json"
 # Types of the metadata that are read; any may be missing.
-_KINDS = {
+_TYPES = {
     "runs": list,
     "search": dict,
     "dtype": (str, type(None)),
@@ -68,10 +68,10 @@ class SavedModelFolder(ExportFolder):
             )
         file = folder / _METADATA_FILE
         metadata = read_json(file) if file.exists() else {}
-        kinds = _KINDS
+        types = _TYPES
         if isinstance(metadata, dict):
-            kinds = {x: y for x, y in _KINDS.items() if x in metadata}
-        check_kinds(file, metadata, kinds)
+            types = {x: y for x, y in _TYPES.items() if x in metadata}
+        check_types(file, metadata, types)
         return cls.of_metadata(folder, metadata)
 
     def check_settings(

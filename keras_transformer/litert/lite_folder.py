@@ -8,12 +8,12 @@ from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.model_folder import ExportFolder
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_kinds, read_json, sha256_of
+from keras_transformer.support.files import check_types, read_json, sha256_of
 from keras_transformer.text import Vocabulary, open_vocabulary
 
 FORMAT = 1
 # The metadata that are read, and their types.
-_KINDS = {
+_TYPES = {
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
     **dict.fromkeys(("largest_beam_size", "num_translations"), int),
     **dict.fromkeys(("max_length", "pad_id", "bos_id", "eos_id"), int),
@@ -66,7 +66,7 @@ class LiteRTFolder(ExportFolder):
                 f"format={version!r}. It was written by another version: use "
                 "that version, or export the model again."
             )
-        check_kinds(file, metadata, _KINDS)
+        check_types(file, metadata, _TYPES)
         return cls.of_metadata(path, metadata)
 
     def check_settings(

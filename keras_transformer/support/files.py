@@ -206,24 +206,24 @@ def read_json(path: str | os.PathLike) -> Any:
         ) from error
 
 
-def check_kinds(
-    file: str | os.PathLike, values: Any, kinds: Mapping[str, Any]
+def check_types(
+    file: str | os.PathLike, values: Any, types: Mapping[str, Any]
 ) -> None:
     """Raises InputError unless a JSON object has values of some types.
 
     Args:
         file: Where it was read, for the message.
         values: What was read, of any type.
-        kinds: A type, or a tuple of types, by name.
+        types: A type, or a tuple of types, by name.
     """
     if not isinstance(values, dict):
         raise InputError(
             f"{file} must have a JSON object. Received: {values!r:.100}"
         )
-    for name, kind in kinds.items():
-        if name not in values or not isinstance(values[name], kind):
-            types = kind if isinstance(kind, tuple) else (kind,)
-            expected = " or ".join(type.__name__ for type in types)
+    for name, classes in types.items():
+        if name not in values or not isinstance(values[name], classes):
+            classes = classes if isinstance(classes, tuple) else (classes,)
+            expected = " or ".join(cls.__name__ for cls in classes)
             raise InputError(
                 f"{file} must have {name!r} of type {expected}. Received: "
                 f"{name}={values.get(name)!r:.100}. It is damaged, or another "
