@@ -100,8 +100,7 @@ def flags_of(arguments):
 @functools.cache
 def flags_in_help(*command):
     output = io.StringIO()
-    with contextlib.redirect_stdout(output), pytest.MonkeyPatch.context() as m:
-        m.setenv("COLUMNS", "200")  # names of flags are not wrapped
+    with contextlib.redirect_stdout(output):
         assert main([*command, "--help-all"]) == 0
     return set(re.findall(r"--[\w-]+", output.getvalue()))
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 from cyclopts.config import Dict
 from cyclopts.exceptions import UnknownCommandError
-from cyclopts.help import DefaultFormatter
+from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
+from cyclopts.help.specs import get_default_parameter_columns
 
 from keras_transformer.cli import terminal
 from keras_transformer.cli.flags import RARE
@@ -37,11 +38,30 @@ _FLAG_HINTS = {
     "--resume": ["the same command again, which resumes"],
     "--save-dir": ["--output"],
 }
+_LONGEST_FLAG = 30  # characters
 # The flags that every command has, and those without a command.
 GENERAL = Group("General", sort_key=9)
 
 
-class ShortHelp(DefaultFormatter):
+class FullHelp(DefaultFormatter):
+    """Shows all flags, none of which is wrapped on 80 columns."""
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        is_of_flags = panel.format == "parameter"
+        self.column_specs = _wide_columns if is_of_flags else None
+        super().__call__(console, options, panel)
+
+
+def _wide_columns(*arguments: Any) -> tuple[ColumnSpec, ...]:
+    *marker, names, description = get_default_parameter_columns(*arguments)
+    width = max(names.max_width, _LONGEST_FLAG)
+    names = ColumnSpec(
+        renderer=NameRenderer(width), style=names.style, max_width=width
+    )
+    return *marker, names, description
+
+
+class ShortHelp(FullHelp):
     """Leaves out the groups of flags that are rarely needed."""
 
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
@@ -90,7 +110,7 @@ def make_app(name: str, description: str) -> App:
         if quiet:
             os.environ["TQDM_DISABLE"] = "1"
         if help_all:
-            app.help_formatter = DefaultFormatter()
+            app.help_formatter = FullHelp()
             tokens = (*tokens, "--help")
         commands, apps, unused = app.parse_commands(tokens)
         if apps[-1].default_command is None and not unused:
