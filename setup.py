@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION = re.search(
@@ -130,39 +130,8 @@ setup(
         "Typing :: Typed",
     ],
     python_requires=">=3.10,<3.14",
-    packages=[
-        "keras_transformer",
-        "keras_transformer.beam",
-        "keras_transformer.cli",
-        "keras_transformer.convert",
-        "keras_transformer.decoding",
-        "keras_transformer.export",
-        "keras_transformer.export.litert",
-        "keras_transformer.export.saved_model",
-        "keras_transformer.fit",
-        "keras_transformer.inference",
-        "keras_transformer.layers",
-        "keras_transformer.litert",
-        "keras_transformer.plotting",
-        "keras_transformer.serving",
-        "keras_transformer.support",
-        "keras_transformer.tasks",
-        "keras_transformer.tasks.parsing",
-        "keras_transformer.text",
-        "keras_transformer.train",
-        "keras_transformer.train.data",
-        "keras_transformer.train.fitting",
-    ],
-    # The programs have folders beside the library's and are installed inside
-    # it, so that their import names cannot clash with other packages.
-    package_dir={
-        "keras_transformer.train": "train",
-        "keras_transformer.train.data": "train/data",
-        "keras_transformer.train.fitting": "train/fitting",
-        "keras_transformer.export": "export",
-        "keras_transformer.export.litert": "export/litert",
-        "keras_transformer.export.saved_model": "export/saved_model",
-    },
+    # keras_transformer/train and export are links to the folders beside it.
+    packages=find_packages(include=["keras_transformer*"]),
     package_data={
         "keras_transformer": ["py.typed"],
         "keras_transformer.export": ["templates/*"],

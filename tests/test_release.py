@@ -135,6 +135,7 @@ def test_files_of_the_distributions():
         "Makefile",
         "export/templates/README.md",
         "keras_transformer/py.typed",
+        "keras_transformer/train",  # a link
         "tests/test_release.py",
         "train/data/demo/test.de",
     ]
@@ -145,9 +146,9 @@ def test_files_of_the_distributions():
     }
     assert release_check.files_of_sdist(tracked) == {
         "LICENSE",
-        "export/templates/README.md",
+        "keras_transformer/export/templates/README.md",
         "keras_transformer/py.typed",
-        "train/data/demo/test.de",
+        "keras_transformer/train/data/demo/test.de",
     }
 
 

@@ -1,7 +1,6 @@
 """Public names of a package that are imported when they are first used."""
 
 import importlib
-import pkgutil
 import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -35,7 +34,10 @@ def lazy_names(
             if not paths[name].endswith(":"):
                 for path in registered:
                     importlib.import_module(f"{package}.{path}")
-            value = pkgutil.resolve_name(f"{package}.{paths[name]}")
+            path, _, attribute = paths[name].partition(":")
+            value = importlib.import_module(f"{package}.{path}")
+            if attribute:
+                value = getattr(value, attribute)
         setattr(module, name, value)  # found without this function from now on
         return value
 

@@ -27,7 +27,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NAME = "keras_transformer_nmt"
-_PROGRAMS = ("train/", "export/")  # are installed in the library's folder
+_PROGRAMS = ("train/", "export/")  # to which the library has links
+_LINKS = ("keras_transformer/train", "keras_transformer/export")
 _SOURCES = ("keras_transformer/", *_PROGRAMS)
 _OF_THE_PROJECT = {
     "CHANGELOG.md",
@@ -91,7 +92,8 @@ def tracked_files() -> list[str]:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True
     ).stdout.decode()
-    return [name for name in listed.split("\0") if (ROOT / name).is_file()]
+    paths = {name: ROOT / name for name in listed.split("\0") if name}
+    return [x for x, path in paths.items() if path.is_file() or x in _LINKS]
 
 
 def files_of_wheel(tracked: Collection[str]) -> set[str]:
@@ -99,17 +101,13 @@ def files_of_wheel(tracked: Collection[str]) -> set[str]:
     return {
         f"keras_transformer/{name}" if name.startswith(_PROGRAMS) else name
         for name in tracked
-        if name.startswith(_SOURCES)
+        if name.startswith(_SOURCES) and name not in _LINKS
     }
 
 
 def files_of_sdist(tracked: Collection[str]) -> set[str]:
     """Returns what of the repository belongs into the source distribution."""
-    return {
-        name
-        for name in tracked
-        if name.startswith(_SOURCES) or name in _OF_THE_PROJECT
-    }
+    return files_of_wheel(tracked) | _OF_THE_PROJECT.intersection(tracked)
 
 
 def check_files(
@@ -137,7 +135,7 @@ def build(tracked: Collection[str]) -> tuple[Path, Path]:
         for name in tracked:
             target = Path(folder, name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target)
+            shutil.copy2(ROOT / name, target, follow_symlinks=False)
         _run(sys.executable, "-m", "build", "--outdir", dist, folder)
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     return wheel, sdist
@@ -198,6 +196,32 @@ def check_tag(tag: str, version: str, changelog: str) -> None:
     entry = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$"
     if not re.search(entry, changelog, re.MULTILINE):
         sys.exit(f"CHANGELOG.md needs a date: ## [{version}] - YYYY-MM-DD")
+
+
+def check_root(wheel: Path, sdist: Path) -> str:
+    """Imports the installed package where its sources are, which come first.
+
+    Returns:
+        A line that says so.
+    """
+    uses = """
+import keras_transformer as kt
+kt.train.Recipe
+kt.export
+import keras_transformer.export.dtypes
+import keras_transformer.beam
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        _run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=folder)
+        python = Path(folder, "env/bin/python")
+        pip = (sys.executable, "-m", "pip", "-q", "--python", python)
+        _run(*pip, "install", "--no-deps", wheel)
+        with tarfile.open(sdist) as archive:
+            archive.extractall(folder, filter="data")
+        unpacked = Path(folder, sdist.name.removesuffix(".tar.gz"))
+        for root in (ROOT, unpacked):
+            _run(python, "-c", uses, cwd=root)
+    return "imported at the root of the repository and of the sdist"
 
 
 def check_installed(wheel: Path, sdist: Path, extra: str) -> str:
@@ -274,6 +298,7 @@ def main() -> None:
     wheel, sdist = build(tracked)
     for line in check_distributions(wheel, sdist, tracked):
         print(line, flush=True)
+    print(check_root(wheel, sdist), flush=True)
     if options.tag:
         version = wheel.name.split("-")[1]
         changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
