@@ -25,17 +25,13 @@ from keras_transformer.support.fields import (
     POSITIVE_NUMBER,
     check_values,
 )
+from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.tasks import TASKS, Task
 
-try:
+with explain_missing_packages(InputError):
     from tensorflow_serving.apis import get_model_metadata_pb2
     from tensorflow_serving.apis import predict_pb2 as messages
     from tensorflow_serving.apis import prediction_service_pb2_grpc as services
-except ImportError as error:
-    raise InputError(
-        "tensorflow-serving-api is not installed. Run "
-        'pip install "keras-transformer-nmt[serving]"'
-    ) from error
 
 _SHORTEST_WAIT = 0.1  # seconds before the first retry
 _LONGEST_WAIT = 5.0

@@ -76,7 +76,8 @@ def test_readme_program(readme):
     folder, names, output = readme
     assert names["model"].optimizer.iterations.numpy() == 1
     assert output.endswith(f"\n{names['translator']('I am a student')}\n")
-    assert (folder / "exported" / "ten-lines" / "1" / "saved_model.pb").exists()
+    (exported,) = folder.glob("exported/ten-lines/*/saved_model.pb")
+    assert exported.parent.name.isdecimal()
 
 
 def test_readme_layer():
@@ -106,7 +107,8 @@ def test_guide_programs(readme):
         step=1,
     )
     run.save_best(model, 1, 0.0)
-    (folder / "exported" / "1").symlink_to("ten-lines/1")
+    (exported,) = folder.glob("exported/ten-lines/*")
+    (folder / "exported" / "1").symlink_to(exported.resolve())
     names = {}
     with inside(folder):
         for program in [

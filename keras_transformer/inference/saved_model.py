@@ -16,6 +16,7 @@ from keras_transformer.inference.served_signatures import (
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import integer_from
 from keras_transformer.support.files import check_types, read_json
+from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.tasks import TASKS
 
 _FILE = "saved_model.pb"
@@ -162,14 +163,9 @@ class SavedModelTranslator(SignatureTranslator):
                 is not installed.
         """
         folder = SavedModelFolder.read(path)
-        try:
+        with explain_missing_packages(InputError):
             import tensorflow as tf
             import tensorflow_text  # noqa: F401  registers the tokenizer's ops
-        except ImportError as error:
-            raise InputError(
-                "A SavedModel needs TensorFlow and tensorflow-text. Install "
-                'them with: pip install "keras-transformer-nmt[tensorflow]"'
-            ) from error
         try:
             loaded = tf.saved_model.load(folder.path)
         except (OSError, ValueError, tf.errors.OpError) as error:

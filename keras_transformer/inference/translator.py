@@ -25,7 +25,10 @@ from keras_transformer.inference.run_folder import Run, check_same_tokenizer
 from keras_transformer.inference.text_pipeline import TextPipeline
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import decoding_workers
+from keras_transformer.support.startup import (
+    decoding_workers,
+    import_tensorflow_quietly,
+)
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts
 
@@ -87,6 +90,7 @@ class Translator(BaseTranslator):
         num_translations: int = 1,
         task: Task | None = None,
     ) -> None:
+        import_tensorflow_quietly()  # refuses other backends of Keras
         task = task or TranslationTask()
         search = (search or task.search).with_num_translations(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_output
+from keras_transformer.support.startup import explain_missing_packages
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,13 +55,8 @@ def new_figure(width: float, height: float, title: str) -> "Figure":
     Raises:
         InputError: If matplotlib is not installed.
     """
-    try:
+    with explain_missing_packages(InputError):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(
-            "Figures need matplotlib, which is not installed. "
-            'Install it with: pip install "keras-transformer-nmt[plot]"'
-        ) from error
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
     figure.suptitle(title, fontsize=FONT_POINTS + 3, parse_math=False)
     return figure

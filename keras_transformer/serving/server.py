@@ -16,6 +16,7 @@ from keras_transformer.inference.served_signatures import (
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.support.startup import explain_missing_packages
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -29,14 +30,9 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 def check_installed() -> None:
     """Raises an InputError unless FastAPI and Uvicorn are installed."""
-    try:
+    with explain_missing_packages(InputError):
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "The page needs FastAPI and Uvicorn, which are not installed. "
-            'Install them with: pip install "keras-transformer-nmt[web]"'
-        ) from error
 
 
 def make_app(

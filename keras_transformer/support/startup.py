@@ -18,13 +18,18 @@ _EXTRAS = {
     "apache_beam": "beam",
     "ctranslate2": "ctranslate2",
     "cyclopts": "tensorflow",
+    "fastapi": "web",
+    "matplotlib": "plot",
     "sacrebleu": "tensorflow",
     "sacremoses": "tensorflow",
     "safetensors": "tensorflow",
     "sentencepiece": "tensorflow",
     "tensorflow": "tensorflow",
+    "tensorflow_datasets": "tfds",
+    "tensorflow_serving": "serving",
     "tensorflow_text": "tensorflow",
     "tqdm": "tensorflow",
+    "uvicorn": "web",
     "yaml": "tensorflow",
 }
 # Exists where the NVIDIA driver is installed.
@@ -99,20 +104,34 @@ def quiet_tensorflow_import() -> Iterator[None]:
 
 
 def import_tensorflow_quietly() -> None:
-    """Imports TensorFlow for a program that needs Keras to run on it.
+    """Imports TensorFlow for what needs Keras 3 to run on it.
 
     oneDNN is used on every processor: TensorFlow's default leaves it out on
     those without AVX-512, where its own products are slower.
+
+    Raises:
+        InputError: If TensorFlow is not installed, or Keras runs on another
+            backend.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # Before keras.json, which is for a program that chooses nothing.
     backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    with explain_missing_packages(InputError), quiet_tensorflow_import():
-        import tensorflow  # noqa: F401
+    if "keras" in sys.modules:
+        backend = sys.modules["keras"].config.backend()
     if backend != "tensorflow":
         raise InputError(
             "Training, search and export need Keras on TensorFlow. Received: "
-            f"KERAS_BACKEND={backend}. Set it to tensorflow, or unset it."
+            f"the backend {backend}. Set KERAS_BACKEND=tensorflow before Keras "
+            "is imported, or unset it and remove keras.json."
         )
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "")
+    if legacy.lower() in ("1", "true"):
+        raise InputError(
+            "Training, search and export need Keras 3. Received: "
+            f"TF_USE_LEGACY_KERAS={legacy}, which selects Keras 2. Unset it."
+        )
+    with explain_missing_packages(InputError), quiet_tensorflow_import():
+        import tensorflow  # noqa: F401
 
 
 def available_cores() -> int:

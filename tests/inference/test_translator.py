@@ -1,5 +1,6 @@
 """Text in, text out: input types, order, difficult texts, scores, attention."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -29,6 +30,12 @@ def assert_same(ours, theirs):
 
 
 # === Translations ===
+
+
+def test_another_backend_of_keras_is_refused(translator, monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(InputError, match="Received: the backend jax"):
+        kt.Translator(translator.models, translator.tokenizer)
 
 
 def test_translates_what_the_model_has_learned(translator, pairs):

@@ -51,7 +51,9 @@ def test_an_invalid_file_name_is_refused(figure, tmp_path, name):
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for name in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [])  # nothing else is found
     with pytest.raises(InputError, match=r"keras-transformer-nmt\[plot\]"):
         new_figure(1, 1, "a")
 

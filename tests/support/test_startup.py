@@ -4,6 +4,7 @@ import sys
 import threading
 import types
 
+import keras
 import pytest
 
 from keras_transformer.support import startup
@@ -136,8 +137,23 @@ def test_warning_about_a_gpu_that_tensorflow_does_not_find(
 
 
 def test_a_program_needs_the_tensorflow_backend(loaded_tensorflow, monkeypatch):
+    monkeypatch.delitem(sys.modules, "keras")
     monkeypatch.setenv("KERAS_BACKEND", "jax")
-    with pytest.raises(InputError, match="Received: KERAS_BACKEND=jax"):
+    with pytest.raises(InputError, match="Received: the backend jax"):
+        startup.import_tensorflow_quietly()
+
+
+def test_the_backend_of_keras_json_counts(loaded_tensorflow, monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "torch")
+    with pytest.raises(InputError, match="Received: the backend torch"):
+        startup.import_tensorflow_quietly()
+
+
+@pytest.mark.parametrize("value", ["1", "True"])
+def test_keras_2_is_refused(loaded_tensorflow, monkeypatch, value):
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", value)
+    message = f"need Keras 3. Received: TF_USE_LEGACY_KERAS={value}"
+    with pytest.raises(InputError, match=message):
         startup.import_tensorflow_quietly()
 
 

@@ -157,13 +157,7 @@ def open_corpus(
         return _open_embedded(source, target)
     if name.startswith("tfds:"):
         dataset = name.removeprefix("tfds:")
-        try:
-            splits = tfds.open_splits(dataset, source, target)
-        except ImportError as error:
-            raise InputError(
-                f"{name} needs the package {error.name}, which is not "
-                'installed. Run pip install "keras-transformer-nmt[tfds]"'
-            ) from error
+        splits = tfds.open_splits(dataset, source, target)
         return Corpus(name, splits, source, target)
     if is_prepared(name):
         return _open_prepared(name, source, target)

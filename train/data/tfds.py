@@ -1,5 +1,6 @@
 """Corpora of TensorFlow Datasets."""
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.train.data import reading
 
 
@@ -31,8 +33,13 @@ class TFDSSplit(reading.Split):
         pairs = examples.map(
             lambda example: tuple(example[name] for name in self.features)
         )
+        batches = iter(reading.without_tuning(pairs.batch(reading.READ_BATCH)))
         number = 0
-        for batch in reading.without_tuning(pairs.batch(reading.READ_BATCH)):
+        while True:
+            with _explained(self.name):
+                batch = next(batches, None)
+            if batch is None:
+                return
             for pair in zip(*(side.numpy() for side in batch), strict=True):
                 number += 1
                 yield reading.decode_pair(pair, f"{self.name}, pair {number}")
@@ -52,19 +59,16 @@ def open_splits(
     """Returns the splits of `NAME/CONFIG`, downloading it if necessary.
 
     Source and target are features. `"validation"` is renamed to `"valid"`.
-    """
-    import tensorflow_datasets as tfds
 
-    try:
+    Raises:
+        InputError: If there is no such dataset, it has no such features, or
+            TensorFlow Datasets fails.
+    """
+    with explain_missing_packages(InputError):
+        import tensorflow_datasets as tfds
+
+    with _explained(f"tfds:{name}"):
         builder = tfds.builder(name, data_dir=os.environ.get("TFDS_DATA_DIR"))
-    except ValueError as error:
-        # The rest of the message lists every dataset there is.
-        reason = str(error).split("\n", 1)[0]
-        raise InputError(
-            "tfds: must be followed by a dataset of TensorFlow Datasets and "
-            "its configuration, such as tfds:wmt14_translate/de-en. "
-            f"Received: tfds:{name} ({reason})"
-        ) from error
     features = builder.info.features
     languages = []
     if isinstance(features, tfds.features.FeaturesDict):
@@ -75,7 +79,8 @@ def open_splits(
             f"{', '.join(languages)}. Received: source={source!r}, "
             f"target={target!r}"
         )
-    builder.download_and_prepare()
+    with _explained(f"tfds:{name}"):
+        builder.download_and_prepare()
     splits = {}
     for split in builder.info.splits:
         renamed = "valid" if split == "validation" else split
@@ -86,3 +91,18 @@ def open_splits(
             split=split,
         )
     return splits
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turns any error into an InputError: a dataset is a program of others."""
+    try:
+        yield
+    except Exception as error:
+        # The rest of a message may list every dataset there is.
+        reason, *_ = str(error).strip().splitlines() or [""]
+        raise InputError(
+            "tfds: must be followed by a dataset that TensorFlow Datasets can "
+            "read, and its configuration, such as tfds:wmt14_translate/de-en. "
+            f"Received: {name}, {type(error).__name__}: {reason:.300}"
+        ) from error

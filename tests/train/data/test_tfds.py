@@ -83,13 +83,54 @@ def test_tfds_without_the_language(source, target):
     "name", ["no_such_set/de-en", "tiny_translate/xx", "", "not a name"]
 )
 def test_tfds_that_does_not_exist(name):
-    with pytest.raises(InputError, match=f"Received: tfds:{name} ") as error:
+    with pytest.raises(InputError, match=f"Received: tfds:{name}, ") as error:
         open_corpus([f"tfds:{name}"], "en", "de")
     assert len(str(error.value)) < 400
 
 
+def test_a_damaged_dataset_is_named(tfds_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    folder = tmp_path / "tiny_translate/de-en/1.0.0"
+
+    def refused():
+        name = "tfds:tiny_translate/de-en"
+        with pytest.raises(InputError, match=f"Received: {name}") as error:
+            read(open_corpus([name], "en", "de"))
+        (line,) = str(error.value).splitlines()
+        return line
+
+    shutil.copytree(tfds_folder, tmp_path, dirs_exist_ok=True)
+    (shard,) = folder.glob("*-train.tfrecord-*")
+    content = bytearray(shard.read_bytes())
+    content[20] ^= 1
+    shard.write_bytes(content)
+    assert "DataLossError" in refused()
+    (folder / "dataset_info.json").write_text("{")
+    assert "Error" in refused()
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        tfds.download.DownloadError("HTTP code 404"),
+        AssertionError("Manual directory does not exist.\nInstructions: ..."),
+        TimeoutError("timed out"),
+        ModuleNotFoundError("No module named 'pycocotools'"),
+    ],
+)
+def test_a_dataset_that_cannot_be_prepared(tfds_data_dir, monkeypatch, problem):
+    def fail(self):
+        raise problem
+
+    builder = tfds.core.DatasetBuilder
+    monkeypatch.setattr(builder, "download_and_prepare", fail)
+    name = type(problem).__name__
+    with pytest.raises(InputError, match=f"tiny_translate/de-en, {name}: "):
+        open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
+
+
 def test_tfds_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    message = r"tensorflow_datasets, .*keras-transformer-nmt\[tfds\]"
+    message = r"tensorflow_datasets, which .*keras-transformer-nmt\[tfds\]"
     with pytest.raises(InputError, match=message):
         open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
