@@ -90,6 +90,19 @@ def test_description_with_an_address_has_links_to_the_tag(metadata):
     )
 
 
+def test_files_in_the_makefile_exist():
+    for path in re.findall(r"\btests/[\w/]+(?:\.py)?", read("Makefile")):
+        assert (ROOT / path).exists(), path
+
+
+def test_extras_in_the_documentation_exist(metadata):
+    (section,) = re.findall(
+        r"`gpu` instead.*?\n\n", read("docs/index.md"), re.S
+    )
+    extras = {x for x in re.findall("`([^`]+)`", section) if " " not in x}
+    assert extras <= set(metadata("")["extras_require"])
+
+
 def test_every_extra_is_checked(metadata):
     release_check.check_extras(metadata("")["extras_require"])
     with pytest.raises(SystemExit, match=r"not belong there: \['new'\]"):

@@ -124,7 +124,7 @@ def test_architecture_knows_no_training():
 
 
 def test_what_translates_with_litert_knows_no_tensorflow():
-    """Nor what has it: tests/litert/test_folder.py runs it without."""
+    """Nor what has it: tests/litert/test_lite_folder.py runs it without."""
     pattern = "keras_transformer/litert/*.py"
     for module in ("tensorflow", "keras"):
         assert not importers(module, pattern)

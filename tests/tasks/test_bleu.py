@@ -6,7 +6,11 @@ import pytest
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.tasks.bleu import split_compounds, tokenized_bleu
+from keras_transformer.tasks.bleu import (
+    resolve_language,
+    split_compounds,
+    tokenized_bleu,
+)
 
 
 def corpus_scores(
@@ -177,3 +181,52 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr("keras_transformer.tasks.bleu.BLEU", missing)
     with pytest.raises(InputError, match=r"sacrebleu\[ja\]"):
         corpus_scores(["a"], ["a"], target="ja")
+
+
+# === Languages ===
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    {
+        "de": "de",
+        "DE": "de",
+        "deu": "de",
+        "ger": "de",
+        "en-US": "en",
+        "pt_BR": "pt",
+        **dict.fromkeys(("zh-CN", "zh_hant", "cmn", "zho", "chi"), "zh"),
+        "yue": "yue",
+        "jpn": "ja",
+        "kor": "ko",
+        "tha": "th",
+        "german": "german",
+    }.items(),
+)
+def test_codes_of_languages(code, language):
+    assert resolve_language(code) == language
+
+
+@pytest.mark.parametrize("target", ["zh", "zh-CN", "cmn", "yue", "th", "tha"])
+def test_words_without_spaces(target):
+    """Equal texts have 100; a sentence is not one word."""
+    texts = ["我是学生。", "ฉันเป็นนักเรียน"]
+    scores = corpus_scores(texts, texts, target)
+    assert scores["bleu"] == pytest.approx(100)
+    assert scores["tokenized_bleu"] == pytest.approx(100)
+    tokenizer = "char" if target.startswith("th") else "zh"
+    assert f"tok:{tokenizer}|" in scores["bleu_signature"]
+    assert f"tok:{tokenizer}," in scores["tokenized_bleu_signature"]
+
+
+def test_a_language_without_words_is_warned_of_once(capsys):
+    for _ in range(2):
+        corpus_scores(["ສະບາຍດີ"], ["ສະບາຍດີ"], "lao")
+    assert capsys.readouterr().err.count("does not know the words of lo") == 1
+
+
+@pytest.mark.parametrize("target", ["jpn", "ko", "kor"])
+def test_the_package_that_a_language_needs_is_named(target):
+    language = {"j": "ja", "k": "ko"}[target[0]]
+    with pytest.raises(InputError, match=rf"sacrebleu\[{language}\]"):
+        corpus_scores(["a"], ["a"], target)

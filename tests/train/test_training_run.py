@@ -1,4 +1,4 @@
-"""Writing of run folders; tests/inference/test_run.py reads them."""
+"""Writing of run folders; tests/inference/test_run_folder.py reads them."""
 
 import contextlib
 import dataclasses
