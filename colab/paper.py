@@ -203,17 +203,22 @@ ours = attention(x, x, kt.masks.causal_mask(LENGTH))
 compare(ours, multi_head(x, x, attention.get_weights(), causal))
 
 # %%
-ids = np.array([[2, 7, 5, 9, 4, 3], [2, 6, 3, 0, 0, 0]])
+tokens = ["<s> I am a student .".split(), "<s> A dog . <pad> <pad>".split()]
+ids = np.where(np.array(tokens) == "<pad>", 0, 1)
 masks = {
     "padding": kt.masks.padding_mask(ids, pad_id=0),
-    "causal": kt.masks.causal_mask(6),
+    "look-ahead": kt.masks.causal_mask(6),
 }
 masks["both"] = kt.masks.combine_masks(*masks.values())
-figure, grid = plt.subplots(2, 3, figsize=(6, 4), layout="constrained")
-for row, sentence in zip(grid, range(2), strict=True):
+# Of restricted attention (section 4): each position sees one on either side.
+masks["window of 3"] = kt.masks.window_mask(6, 3)
+figure, grid = plt.subplots(2, 4, figsize=(9, 5), layout="constrained")
+for sentence, row in enumerate(grid):
     for axes, (name, mask) in zip(row, masks.items(), strict=True):
         mask = np.broadcast_to(np.asarray(mask), (2, 6, 6))
         axes.imshow(mask[sentence], cmap="Blues", vmin=0, vmax=1.4)
+        axes.set_xticks(range(6), tokens[sentence], rotation=90)
+        axes.set_yticks(range(6), tokens[sentence])
         axes.set(title=name, xlabel="key", ylabel="query")
 figure.suptitle("Masks of two sentences: dark may be attended to")
 plt.show()

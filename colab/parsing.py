@@ -109,20 +109,36 @@ print(kt.parsing.pretty(kt.parsing.Tree.from_string(trees[0])))
 # after it.
 
 # %%
+import tensorflow as tf
+
+from keras_transformer.tasks.parsing import tree_ops
+
 tree = kt.parsing.Tree.from_string(
     "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ knows)) (. .)))"
 )
-sequence = kt.parsing.linearize(tree)
+(sequence,) = tree_ops.linearize_texts(tf.constant([str(tree)])).numpy()
+sequence = sequence.decode()
 print(sequence)
 
 # %% [markdown]
-# What a model writes need not be a tree. `restore` makes one of it in any case,
+# What a model writes need not be a tree. The graph makes one of it in any case,
 # by the rule in `docs/parsing.md`, and says whether it had to repair. Here the
 # bracket that closes the subject is missing.
 
+
 # %%
+def restore(sequence, words):
+    """Returns the tree of symbols over words, and whether it was repaired."""
+    pieces = tf.constant([sequence])
+    is_symbol = tf.strings.regex_full_match(pieces, r"[(/)].+")
+    spelled = tf.ragged.constant([[f"▁{word}" for word in words]])
+    words = tf.ragged.constant([words])
+    texts, repaired = tree_ops.restore_texts(pieces, is_symbol, words, spelled)
+    return texts[0].numpy().decode(), bool(repaired[0])
+
+
 broken = sequence.replace(" )NP", "")
-repaired, had_to = kt.parsing.restore(broken.split(), tree.words)
+repaired, had_to = restore(broken.split(), tree.words)
 print(repaired, had_to)
 
 # %% [markdown]
@@ -168,8 +184,6 @@ for text in (
 
 # %%
 import tempfile
-
-import tensorflow as tf
 
 exported = kt.export.save(parser, f"{tempfile.mkdtemp()}/1")
 parse = tf.saved_model.load(exported).signatures["serving_default"]

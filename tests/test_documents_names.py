@@ -42,7 +42,6 @@ ARGUMENTS = {
     "export": "RUN --output OUTPUT",
     "plot curve": "RUN --output curve.png",
     "plot attention": "RUN SENTENCE --output attention.png",
-    "plot masks": "RUN SENTENCE --output masks.png",
     "plot trace": "RUN SENTENCE",
     "config": "RUN",
     "presets": "",

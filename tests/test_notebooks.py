@@ -75,6 +75,7 @@ SHORT_RUNS = {
         text = outputs["trees"][0, 0].numpy().decode()
         tree = kt.parsing.Tree.from_string(text)
         assert tree.words == "he hears a small cat .".split()
+        repaired = kt.parsing.Tree.from_string(repaired)
         assert had_to and repaired.words == ["the", "dog", "knows", "."]
         """,
     ),

@@ -162,7 +162,6 @@ def test_tensorflow_is_imported_in_few_places():
             "plotting/tracing",
             "support/startup",
             "tasks/parsing/tree_ops",
-            "tasks/parsing/linearization",
             "tasks/parsing/parsing_task",
             "tasks/task",
             "tasks/translation",
@@ -185,6 +184,5 @@ def test_trees_are_plain_python():
         found = importers(module, "keras_transformer/tasks/parsing/*.py")
         assert found <= {
             "keras_transformer/tasks/parsing/tree_ops.py",
-            "keras_transformer/tasks/parsing/linearization.py",
             "keras_transformer/tasks/parsing/parsing_task.py",
         }

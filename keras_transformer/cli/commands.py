@@ -43,13 +43,11 @@ for group, commands in _COMMANDS.items():
         app.command(command, group=group, sort_key=place)
 plots = App(
     name="plot",
-    help="Show a training, attention, masks, a search.",
+    help="Show a training, attention, a search.",
     group=_INSPECT,
     group_commands=Group("Commands", sort_key=1),
 )
-for place, command in enumerate(
-    (plot.curve, plot.attention, plot.masks, plot.trace)
-):
+for place, command in enumerate((plot.curve, plot.attention, plot.trace)):
     plots.command(command, sort_key=place)
 app.command(plots)
 app.command(versions.print_versions, name="--version")

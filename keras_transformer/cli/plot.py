@@ -1,4 +1,4 @@
-"""`plot WHAT`: a training, the attention, masks, or a search."""
+"""`plot WHAT`: a training, the attention, or a search."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 import keras_transformer as kt
-from keras_transformer.cli.flags import (
-    ModelFlags,
-    PositiveInteger,
-    RunFlag,
-)
+from keras_transformer.cli import flags
 from keras_transformer.cli.training import check_trained
 from keras_transformer.inference.opening import read_run
 from keras_transformer.plotting.figure_style import FIGURE_SUFFIXES
 from keras_transformer.plotting.heat_maps import check_layer
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    atomic_write,
-    check_creatable,
-    check_output,
-)
 from keras_transformer.support.startup import import_tensorflow_quietly
 
 if TYPE_CHECKING:
@@ -30,17 +22,15 @@ if TYPE_CHECKING:
 SourceArgument = Annotated[
     str, Parameter(help="The source.", allow_leading_hyphen=True)
 ]
-FigureFlag = Annotated[
-    Path,
-    Parameter(
-        help="Picture to write, .png, .svg or .pdf; one that exists is "
-        "replaced."
-    ),
-]
 
 
-def curve(run: RunFlag, *, output: FigureFlag) -> None:
-    """The training of a run."""
+def curve(run: flags.RunFlag, *, output: Path) -> None:
+    """The training of a run.
+
+    Args:
+        output: Picture to write, .png, .svg or .pdf; one that exists is
+            replaced.
+    """
     _check_file(output, FIGURE_SUFFIXES)
     folder = read_run(run)
     check_trained(folder)
@@ -56,13 +46,13 @@ def curve(run: RunFlag, *, output: FigureFlag) -> None:
 
 
 def attention(
-    run: RunFlag,
+    run: flags.RunFlag,
     text: SourceArgument,
     *,
     output: Path,
     kind: Literal["encoder", "decoder", "cross"] | None = None,
-    layer: PositiveInteger | None = None,
-    model: ModelFlags = ModelFlags(),
+    layer: flags.PositiveInteger | None = None,
+    model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
     """The attention during a translation.
 
@@ -85,7 +75,7 @@ def attention(
     check_layer(layer, stack.num_layers)
     result = _open(run, model).attention(text)
     if is_page:
-        with atomic_write(output) as partial:
+        with files.atomic_write(output) as partial:
             partial.write_text(kt.plotting.attention_page(result), "utf-8")
     else:
         figure = kt.plotting.translation_figure(result, kind, layer)
@@ -93,36 +83,13 @@ def attention(
     print(f"Wrote {output}")
 
 
-def masks(
-    run: RunFlag,
-    text: SourceArgument,
-    *,
-    output: FigureFlag,
-    padding: PositiveInteger = 2,
-    model: ModelFlags = ModelFlags(),
-) -> None:
-    """What a translation's tokens may attend to.
-
-    Args:
-        padding: Padding after the tokens, as in a batch with longer texts.
-    """
-    _check_file(output, FIGURE_SUFFIXES)
-    window = read_run(run).config.attention_window
-    result = _open(run, model).attention(text)
-    figure = kt.plotting.masks_figure(
-        result.source_tokens, result.target_tokens, padding, window
-    )
-    kt.plotting.save_figure(figure, output, result.source, result.output)
-    print(f"Wrote {output}")
-
-
 def trace(
-    run: RunFlag,
+    run: flags.RunFlag,
     text: SourceArgument,
     *,
     output: Path | None = None,
-    tokens: PositiveInteger = 5,
-    model: ModelFlags = ModelFlags(),
+    tokens: flags.PositiveInteger = 5,
+    model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
     """A search, step by step.
 
@@ -143,10 +110,10 @@ def trace(
 
 
 def _check_file(path: Path, suffixes: Collection[str]) -> None:
-    check_creatable(path)
-    check_output(path, suffixes)
+    files.check_creatable(path)
+    files.check_output(path, suffixes)
 
 
-def _open(run: Path, model: ModelFlags) -> "BaseTranslator":
+def _open(run: Path, model: flags.ModelFlags) -> "BaseTranslator":
     read_run(run)  # refuses an export
     return model.open([run])

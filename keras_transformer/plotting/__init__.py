@@ -3,7 +3,6 @@
 from keras_transformer.plotting.figure_style import save_figure
 from keras_transformer.plotting.heat_maps import (
     attention_figure,
-    masks_figure,
     translation_figure,
 )
 from keras_transformer.plotting.html_pages import HtmlPage, attention_page
@@ -13,7 +12,6 @@ __all__ = [
     "HtmlPage",
     "attention_figure",
     "attention_page",
-    "masks_figure",
     "save_figure",
     "training_figure",
     "translation_figure",

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,25 +45,16 @@ def translation_figure(
     """
     source, target = attention.source_tokens, attention.target_tokens
     kinds = {
-        "encoder": (
-            "Encoder self-attention",
-            attention.encoder,
-            source,
-            source,
-        ),
-        "decoder": (
-            "Decoder self-attention",
-            attention.decoder,
-            target,
-            target,
-        ),
-        "cross": ("Encoder-decoder attention", attention.cross, target, source),
+        "encoder": ("Encoder self-attention", source, source),
+        "decoder": ("Decoder self-attention", target, target),
+        "cross": ("Encoder-decoder attention", target, source),
     }
     if kind not in kinds:
         raise InputError(
             f"kind must be one of {', '.join(kinds)}. Received: kind={kind!r}"
         )
-    name, layers, rows, columns = kinds[kind]
+    name, rows, columns = kinds[kind]
+    layers = getattr(attention, kind)
     check_layer(layer, len(layers))
     layer = len(layers) if layer is None else layer
     row_name = "output position, predicting the next token"
@@ -132,12 +123,39 @@ def attention_figure(
             f"Received: {expected[0]} rows and {expected[1]} columns. "
             "A page of all layers has no limit: kt.plotting.attention_page."
         )
-    maps = [
-        _HeatMap(f"head {head}", values, rows, columns)
-        for head, values in enumerate(scores, 1)
-    ]
-    grid_columns = min(len(maps), 2 if len(maps) <= 4 else 4)
-    figure = _draw_maps(maps, grid_columns, title, axis_labels)
+    figure = new_figure(1, 1, title)  # its size depends on the labels
+    rows, columns = _labels(rows), _labels(columns)
+    grid_columns = min(len(scores), 2 if len(scores) <= 4 else 4)
+    grid_rows = -(-len(scores) // grid_columns)
+    cell = min(max(_TARGET_MAP / max(expected), _SMALLEST_CELL), _LARGEST_CELL)
+    map_width = max(len(columns) * cell, _SMALLEST_MAP) + _GAP
+    map_height = max(len(rows) * cell, _SMALLEST_MAP) + _GAP
+    map_width += _CHARACTER * max(map(len, rows))
+    map_height += _CHARACTER * max(map(len, columns))
+    # The title and the name of the rows are in a larger font.
+    title_width = 1.4 * _CHARACTER * len(title) + _GAP
+    name_height = 1.2 * _CHARACTER * len(axis_labels[0]) + _GAP
+    figure.set_size_inches(
+        max(grid_columns * map_width + _BORDERS[0], title_width),
+        max(grid_rows * map_height + _BORDERS[1], name_height),
+    )
+    style = {"fontsize": FONT_POINTS + 1, "parse_math": False}
+    figure.supylabel(axis_labels[0], **style)
+    figure.supxlabel(axis_labels[1], **style)
+    style["fontsize"] = FONT_POINTS
+    grid = figure.subplots(grid_rows, grid_columns, squeeze=False).flat
+    for unused in grid[len(scores) :]:
+        unused.remove()
+    for head, (values, axes) in enumerate(zip(scores, grid, strict=False), 1):
+        image = axes.imshow(
+            values, "Blues", aspect="auto", interpolation="nearest"
+        )
+        image.set_clim(0, 1)
+        axes.set_title(f"head {head}", fontsize=FONT_POINTS + 1, pad=5)
+        axes.set_yticks(range(len(rows)), rows, **style)
+        axes.set_xticks(range(len(columns)), columns, rotation=90, **style)
+        axes.tick_params(length=0, pad=3)
+        axes.spines[:].set_color("0.8")
     bar = figure.colorbar(
         figure.axes[0].images[0],
         ax=figure.axes[:grid_columns],
@@ -146,142 +164,6 @@ def attention_figure(
     bar.ax.tick_params(labelsize=FONT_POINTS, length=2)
     bar.set_label("attention score", fontsize=FONT_POINTS)
     bar.outline.set_visible(False)
-    return figure
-
-
-def masks_figure(
-    source: Sequence[str],
-    target: Sequence[str],
-    padding: int = 2,
-    window: int | None = None,
-) -> "Figure":
-    """Plots the masks of a source and a target (section 3.2.3).
-
-    The maps are the mask of padding in the encoder and between encoder and
-    decoder, the mask of the decoder that hides the future, and this combined
-    with the padding of the target. Padding stands where others of a batch are
-    longer.
-
-    Args:
-        source: The tokens of the source.
-        target: The tokens that the decoder reads.
-        padding: How much padding follows each of them.
-        window: The `attention_window` of the model, which hides more.
-
-    Returns:
-        The figure. Its axes are the four maps.
-
-    Raises:
-        InputError: If there are no tokens, or more than 80 with the padding.
-    """
-    sizes = len(source), len(target)
-    if 0 in sizes or max(sizes) + padding > _MOST_TOKENS:
-        raise InputError(
-            f"A figure of masks needs 1 to {_MOST_TOKENS} tokens per side, "
-            f"padding included. Received: {sizes[0]} of the source and "
-            f"{sizes[1]} of the target, and padding={padding}"
-        )
-    from keras_transformer import masks  # imports Keras, which takes seconds
-
-    rows = [*target, *["<pad>"] * padding]
-    columns = [*source, *["<pad>"] * padding]
-    target_padding, source_padding = (
-        masks.padding_mask(np.repeat([[1, 0]], [size, padding], axis=1), 0)
-        for size in (len(target), len(source))
-    )
-    encoder, future = source_padding, masks.causal_mask(len(rows))
-    if window is not None:
-        near = masks.window_mask(len(columns), window)
-        encoder = masks.combine_masks(source_padding, near)
-        future = masks.window_mask(len(rows), window, causal=True)
-    decoder = masks.combine_masks(future, target_padding)
-    maps = [
-        _mask_map("encoder: padding", encoder, columns, columns),
-        _mask_map("encoder-decoder: padding", source_padding, rows, columns),
-        _mask_map("decoder: look-ahead", future, rows, rows),
-        _mask_map("look-ahead and padding", decoder, rows, rows),
-    ]
-    axis_labels = ("position that attends", "position attended to")
-    title = "Masks: dark may be attended to"
-    figure = _draw_maps(maps, 2, title, axis_labels)
-    for axes, heat_map in zip(figure.axes, maps, strict=True):
-        axes.set_aspect("equal", anchor="N")
-        # Lines between the cells.
-        axes.set_yticks(np.arange(1, len(heat_map.rows)) - 0.5, minor=True)
-        axes.set_xticks(np.arange(1, len(heat_map.columns)) - 0.5, minor=True)
-        axes.grid(which="minor", color="white", linewidth=1)
-        axes.tick_params(which="minor", length=0)
-    return figure
-
-
-class _HeatMap(NamedTuple):
-    title: str
-    values: np.ndarray  # [T, S], from 0 to 1
-    rows: Sequence[str]  # T tokens
-    columns: Sequence[str]  # S tokens
-
-
-def _mask_map(
-    title: str, mask: Any, rows: Sequence[str], columns: Sequence[str]
-) -> _HeatMap:
-    """Returns the map of a mask `[1, T, S]` or `[1, 1, S]`."""
-    values = np.broadcast_to(np.asarray(mask)[0], (len(rows), len(columns)))
-    return _HeatMap(title, values, rows, columns)
-
-
-def _draw_maps(
-    maps: Sequence[_HeatMap],
-    grid_columns: int,
-    title: str,
-    axis_labels: tuple[str, str],
-) -> "Figure":
-    """Returns a figure with maps, large enough for their tokens."""
-    figure = new_figure(1, 1, title)  # its size depends on the labels
-    maps = [
-        heat_map._replace(
-            rows=_labels(heat_map.rows), columns=_labels(heat_map.columns)
-        )
-        for heat_map in maps
-    ]
-    grid_rows = -(-len(maps) // grid_columns)
-    most_rows = max(len(heat_map.rows) for heat_map in maps)
-    most_columns = max(len(heat_map.columns) for heat_map in maps)
-    cell = _TARGET_MAP / max(most_rows, most_columns)
-    cell = min(max(cell, _SMALLEST_CELL), _LARGEST_CELL)
-    row_labels = {label for heat_map in maps for label in heat_map.rows}
-    column_labels = {label for heat_map in maps for label in heat_map.columns}
-    map_width = max(most_columns * cell, _SMALLEST_MAP) + _GAP
-    map_height = max(most_rows * cell, _SMALLEST_MAP) + _GAP
-    map_width += _CHARACTER * max(map(len, row_labels))
-    map_height += _CHARACTER * max(map(len, column_labels))
-    # The title and the name of the rows are in a larger font.
-    width = max(
-        grid_columns * map_width + _BORDERS[0],
-        1.4 * _CHARACTER * len(title) + _GAP,
-    )
-    height = max(
-        grid_rows * map_height + _BORDERS[1],
-        1.2 * _CHARACTER * len(axis_labels[0]) + _GAP,
-    )
-    figure.set_size_inches(width, height)
-    style = {"fontsize": FONT_POINTS + 1, "parse_math": False}
-    figure.supylabel(axis_labels[0], **style)
-    figure.supxlabel(axis_labels[1], **style)
-    style["fontsize"] = FONT_POINTS
-    grid = figure.subplots(grid_rows, grid_columns, squeeze=False).flat
-    for unused in grid[len(maps) :]:
-        unused.remove()
-    for heat_map, axes in zip(maps, grid, strict=False):
-        image = axes.imshow(
-            heat_map.values, "Blues", aspect="auto", interpolation="nearest"
-        )
-        image.set_clim(0, 1)
-        rows, columns = heat_map.rows, heat_map.columns
-        axes.set_title(heat_map.title, fontsize=FONT_POINTS + 1, pad=5)
-        axes.set_yticks(range(len(rows)), rows, **style)
-        axes.set_xticks(range(len(columns)), columns, rotation=90, **style)
-        axes.tick_params(length=0, pad=3)
-        axes.spines[:].set_color("0.8")
     return figure
 
 

@@ -37,13 +37,9 @@ class HtmlPage(str):
 
 
 def render_page(package: str, name: str, title: str, data: Any) -> HtmlPage:
-    """Returns a page.
+    """Returns the page of a template in the folder `templates` of a package.
 
-    Args:
-        package: The package whose folder `templates` has the template.
-        name: Name of the template, such as `trace.html`.
-        title: Title of the page, as plain text.
-        data: Values of JSON for the script of the template.
+    The title is plain text; the data are JSON for the script of the template.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     for character, escape in _ESCAPED.items():
@@ -86,9 +82,8 @@ def attention_page(attention: "TranslationAttention") -> HtmlPage:
         "num_layers": len(attention.encoder),
         "num_heads": len(attention.encoder[0]),
         "scores": {
-            "encoder": _encode_scores(attention.encoder),
-            "decoder": _encode_scores(attention.decoder),
-            "cross": _encode_scores(attention.cross),
+            name: _encode_scores(getattr(attention, name))
+            for name in ("encoder", "decoder", "cross")
         },
     }
     title = f"Attention: {attention.source}"

@@ -41,15 +41,9 @@ def _greedy_table(search: "SearchTrace") -> str:
     rows = [["step", "decoder input", "most probable", "chosen", "log P"]]
     for number, step in enumerate(search.steps, 1):
         (hypothesis,), chosen = step.hypotheses, step.continuations[0]
-        rows.append(
-            [
-                str(number),
-                _pieces(hypothesis),
-                _predicted(hypothesis),
-                chosen.token.piece,
-                f"{chosen.log_prob:.2f}",
-            ]
-        )
+        pieces, predicted = _pieces(hypothesis), _predicted(hypothesis)
+        piece, log_prob = chosen.token.piece, f"{chosen.log_prob:.2f}"
+        rows.append([str(number), pieces, predicted, piece, log_prob])
     return _table(rows)
 
 

@@ -3,11 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from keras_transformer.plotting.figure_style import (
-    LEGEND,
-    new_figure,
-    style_axes,
-)
+from keras_transformer.plotting import figure_style
 from keras_transformer.support.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,22 +33,19 @@ def training_figure(
             "log. Wait until training has written one."
         )
     measured = set().union(*rows)
-    panels = {
-        "nats per target token": {"training": "nll", "validation": "val_nll"},
-        score: {"validation, greedy": "val_score"},
-    }
-    panels = {
-        label: lines
-        for label, lines in panels.items()
-        if measured & set(lines.values())
-    }
-    figure = new_figure(4.2 * len(panels), 3, title)
+    panels = {}
+    if measured & {"nll", "val_nll"}:
+        nats = {"training": "nll", "validation": "val_nll"}
+        panels["nats per target token"] = nats
+    if "val_score" in measured:
+        panels[score] = {"validation, greedy": "val_score"}
+    figure = figure_style.new_figure(4.2 * len(panels), 3, title)
     grid = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (label, lines) in zip(grid, panels.items(), strict=True):
         for line, name in lines.items():
             points = [(row["step"], row[name]) for row in rows if name in row]
             if points:
                 axes.plot(*zip(*points, strict=True), label=line)
-        style_axes(axes, "step", label)
-        axes.legend(**LEGEND)
+        figure_style.style_axes(axes, "step", label)
+        axes.legend(**figure_style.LEGEND)
     return figure

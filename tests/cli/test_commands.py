@@ -60,7 +60,7 @@ COMMANDS = (
     "prepare train config average import translate score evaluate serve "
     "export plot"
 ).split()
-PLOTS = ("curve", "attention", "masks", "trace")
+PLOTS = ("curve", "attention", "trace")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -192,7 +192,6 @@ MISTAKES = {
     "plot attention x a --output a.html --layer 1": "Leave out --kind and",
     "plot attention x a --output a.png --layer 3": "has layers 1 to 2. Receive",
     "plot attention lite a --output a.html": EXPORTED,
-    "plot masks x a --output no/a.png": "folder of the file does not exist",
     "config mean": "mean, which is the mean of checkpoints",
     "config lite": EXPORTED,
     "config x --output x": "x already exists",

@@ -1,8 +1,5 @@
 """The commands that show something."""
 
-import html
-import re
-
 import numpy as np
 import pytest
 from commands import check_refused
@@ -100,23 +97,6 @@ def test_curve_plots_the_log(run_cli, trained, tmp_path):
     code, out, _ = run_cli("plot", "curve", trained.run, "--output", picture)
     assert (code, out) == (0, f"Wrote {picture} with 2 epochs\n")
     assert "validation" in picture.read_text("utf-8")
-
-
-# === masks ===
-
-
-def test_masks_have_the_tokens_of_a_translation(run_cli, trained, tmp_path):
-    picture = tmp_path / "a.svg"
-    result = run_cli(
-        *("plot", "masks", trained.run, "the cat", "--extra-length", 1),
-        *("--padding", 3, "--output", picture),
-    )
-    assert (result.code, result.out) == (0, f"Wrote {picture}\n")
-    # Text is drawn as curves; its content is in comments.
-    svg = html.unescape(picture.read_text("utf-8"))
-    texts = re.findall("<!-- (.*?) -->", svg)
-    assert {"decoder: look-ahead", "<s>", "</s>"} <= set(texts)
-    assert texts.count("<pad>") == 4 * 2 * 3
 
 
 def test_the_text_must_be_utf8(run_cli):

@@ -7,7 +7,6 @@ import pytest
 from keras_transformer.plotting.figure_style import save_figure
 from keras_transformer.plotting.heat_maps import (
     attention_figure,
-    masks_figure,
     translation_figure,
 )
 from keras_transformer.support.errors import InputError
@@ -198,37 +197,3 @@ def test_a_png_shows_the_scores(tmp_path):
         for row in range(2)
     ]
     np.testing.assert_array_equal(np.array(drawn) < 0.5, np.eye(2))
-
-
-def drawn_masks(figure):
-    return [axes.images[0].get_array() for axes in figure.axes]
-
-
-def test_masks():
-    figure = masks_figure(["a", "</s>"], ["<s>", "b", "c"], padding=1)
-    encoder, cross, future, combined = drawn_masks(figure)
-    np.testing.assert_array_equal(encoder, [[1, 1, 0]] * 3)
-    np.testing.assert_array_equal(cross, [[1, 1, 0]] * 4)
-    np.testing.assert_array_equal(future, np.tri(4))
-    expected = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0]]
-    np.testing.assert_array_equal(combined, expected)
-    of_cross = figure.axes[1]
-    assert labels(of_cross.yaxis) == ["<s>", "b", "c", "<pad>"]
-    assert labels(of_cross.xaxis) == ["a", "</s>", "<pad>"]
-
-
-def test_masks_of_a_window():
-    figure = masks_figure(["a", "b", "c"], ["d", "e", "f"], 1, window=2)
-    encoder, cross, future, _ = drawn_masks(figure)
-    expected = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0]]
-    np.testing.assert_array_equal(encoder, expected)
-    np.testing.assert_array_equal(cross, [[1, 1, 1, 0]] * 4)
-    np.testing.assert_array_equal(future, np.tri(4) - np.tri(4, k=-2))
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "padding"), [(0, 2, 2), (2, 0, 2), (79, 2, 2)]
-)
-def test_masks_that_cannot_be_plotted(source, target, padding):
-    with pytest.raises(InputError, match="1 to 80 tokens per side"):
-        masks_figure(tokens(source), tokens(target), padding)

@@ -10,9 +10,10 @@ import sentencepiece
 from corpora import read, write_lines, write_sides
 from generated_treebank import write_treebank
 from ids import rows
+from reference_linearization import linearize
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing import Tree, linearize
+from keras_transformer.tasks.parsing import Tree
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding

@@ -1,11 +1,7 @@
 """Constituency trees: files, sequences of symbols, scores."""
 
 from keras_transformer.tasks.parsing.bracketing import bracketing_scores
-from keras_transformer.tasks.parsing.linearization import (
-    linearize,
-    restore,
-    symbols,
-)
+from keras_transformer.tasks.parsing.linearization import symbols
 from keras_transformer.tasks.parsing.penn import read_trees
 from keras_transformer.tasks.parsing.trees import Tree, escape_brackets, pretty
 
@@ -13,9 +9,7 @@ __all__ = [
     "Tree",
     "bracketing_scores",
     "escape_brackets",
-    "linearize",
     "pretty",
     "read_trees",
-    "restore",
     "symbols",
 ]

@@ -18,9 +18,9 @@ class ParsingTask(Task):
     """Sentence to tree, scored by evalb's labelled F1.
 
     A source is a sentence, a target its tree in brackets. The model reads the
-    words and writes the symbols of `linearize`, which have ids of their own
-    in the vocabulary. Its output is repaired by the rule of `restore`, so that
-    every output is a tree over exactly the words of the sentence.
+    words and writes symbols (`linearization.py`), which have ids of their own
+    in the vocabulary. Its output is repaired (`tree_ops.restore_texts`), so
+    that every output is a tree over exactly the words of the sentence.
 
     Args:
         split_words: Whether sources are text, which is split into words as in

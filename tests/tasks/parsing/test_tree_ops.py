@@ -13,6 +13,11 @@ from random_trees import fixed, trees
 
 from keras_transformer.tasks.parsing import Tree, tree_ops
 
+TREE = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
+SEQUENCE = "(S (NP ▁the /DT ▁dog /NN )NP (VP ▁barks /VBZ )VP ▁. /. )S"
+SYMBOLS = "(S (NP /DT /NN )NP (VP /VBZ )VP /. )S"
+WORDS = ["the", "dog", "barks", "."]
+
 restore_in_graph = tf.function(tree_ops.restore_texts, reduce_retracing=True)
 
 
@@ -34,6 +39,43 @@ def restored(sequences, words):
     )
     texts = [text.decode() for text in found.numpy()]
     return list(zip(texts, repaired.numpy().tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("tree", "sequence"),
+    [
+        (TREE, SEQUENCE),
+        ("(TOP (UH yes) (. .))", "▁yes /UH ▁. /."),
+        ("(TOP (TOP (TOP dog)))", "(TOP ▁dog /TOP )TOP"),
+        ("(TOP)", ""),
+    ],
+)
+def test_linearize(tree, sequence):
+    (text,) = tree_ops.linearize_texts(tf.constant([tree])).numpy()
+    assert text.decode() == sequence
+
+
+def test_restore():
+    sequences = [
+        SEQUENCE.split(),
+        SYMBOLS.split(),
+        # The words of the sentence count.
+        SEQUENCE.replace("▁", "▁un").split(),
+        # Words may be written in pieces.
+        SEQUENCE.replace("▁barks", "▁b ar ks").split(),
+        [],
+    ]
+    expected = [(TREE, False)] * 4 + [("(TOP)", False)]
+    assert restored(sequences, [WORDS] * 4 + [[]]) == expected
+
+
+def test_repaired_compares_the_symbols():
+    """Joined with spaces, some of these are the symbols of the tree."""
+    sequences = [["/XX /XX"], ["(X /XX", ")X"], ["(X", ")X"], ["/NN"]]
+    words = [["a", "b"], ["a"], [], []]
+    found = restored(sequences, words)
+    assert all(repaired for _, repaired in found)
+    assert [Tree.from_string(text).words for text, _ in found] == words
 
 
 def random_sequences(count, generator):
