@@ -21,21 +21,8 @@ def average(
 ) -> TrainingRun:
     """Writes a run whose weights are the mean of another run's checkpoints.
 
-    Section 6.1: base averages the last 5 checkpoints, big the last 20. Warns
-    if one of them is from before the last third of the training. The recipe
-    of the new run lists the checkpoints under `averaged`.
-
-    Args:
-        run: The run.
-        output: Folder of the new run.
-        last: Number of checkpoints. Default: as many as training keeps.
-
-    Returns:
-        The new run.
-
-    Raises:
-        InputError: If the run has fewer checkpoints, or one of them cannot be
-            read, or `output` is not free.
+    They are the last ones, by default as many as training keeps; section 6.1:
+    5 for base, 20 for big. The new run's recipe lists them as `averaged`.
     """
     check_free(output)
     paths = choose_checkpoints(run, last)

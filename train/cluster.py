@@ -17,21 +17,12 @@ _TF_CONFIG = (
 def read_cluster(cluster: str) -> tuple[Sequence[str], int]:
     """Returns the addresses of all workers, and the index of this one.
 
-    Args:
-        cluster: `"tf_config"`: those of the variable `TF_CONFIG`, in which a
-            `chief`, as of Vertex AI, becomes the first worker. `"slurm"`: the
-            tasks of this `srun`. `"kubernetes"`: the pods of this indexed Job,
-            by the variables that Kubernetes and Kubeflow's Trainer 2 set.
-
-    Raises:
-        InputError: If there is no such cluster, or its variables are missing
-            or invalid.
+    By `TF_CONFIG`, in which a `chief`, as of Vertex AI, becomes the first
+    worker; or they are the tasks of this `srun`; or the pods of this indexed
+    Job, by the variables that Kubernetes and Kubeflow's Trainer 2 set.
     """
-    read = {
-        "tf_config": _read_tf_config,
-        "slurm": _read_slurm,
-        "kubernetes": _read_kubernetes,
-    }
+    read = {"tf_config": _read_tf_config, "slurm": _read_slurm}
+    read["kubernetes"] = _read_kubernetes
     if cluster not in read:
         raise InputError(
             f"cluster must be one of {', '.join(read)}. Received: "

@@ -31,21 +31,9 @@ def evaluate(
 ) -> tuple[dict[str, Any], list[str]]:
     """Decodes a split and compares the outputs with its references.
 
-    Args:
-        translator: The translator.
-        corpus: The corpus, of the same task.
-        split: Name of the split.
-        target: Code of the target language, if it matters to the metrics.
-        workers: As in `translate`.
-        metrics: Names of metrics. Default: those of the task.
-        progress: As in `translate`.
-
-    Returns:
-        The results as plain values, and the outputs in the order of the split.
-
-    Raises:
-        InputError: If the translator or a metric does not fit the corpus, or
-            there is no such split.
+    The target language matters to some metrics, which are by default those of
+    the task. Returns the results as plain values for JSON, and the outputs in
+    the order of the split.
     """
     task = corpus.task
     translator = translator.for_corpus(task)
@@ -106,11 +94,8 @@ def describe(results: dict[str, Any]) -> str:
     if scored:
         add("perplexity", f"{results['perplexity']:.2f}", "per token")
     else:
-        add(
-            "perplexity",
-            "-",
-            "no pair was scored: an export needs the signature score",
-        )
+        reason = "no pair was scored: an export needs the signature score"
+        add("perplexity", "-", reason)
     if 0 < scored < results["sentences"]:
         lines.append(
             f"perplexity is that of {scored:,} sentences: the others are empty "
@@ -177,12 +162,8 @@ def _read_results(path: Path) -> list:
         # A damaged file must not cost what has just been measured.
         damaged = path.with_suffix(".json.damaged")
         path.replace(damaged)
-        logger.warning(
-            "%s is not valid JSON (%s). It was renamed to %s.",
-            path,
-            error,
-            damaged.name,
-        )
+        renamed = f"It was renamed to {damaged.name}."
+        logger.warning(f"{path} is not valid JSON ({error}). {renamed}")
         return []
 
 
@@ -197,11 +178,8 @@ def _negative_log_likelihood(
     """
     if not translator.can("perplexity"):
         return None, 0
-    scores = [
-        score
-        for score in translator.score_corpus(sources, references)
-        if score is not None
-    ]
+    scores = translator.score_corpus(sources, references)
+    scores = [score for score in scores if score is not None]
     if not scores:
         return None, 0
     log_prob = sum(score.log_prob for score in scores)

@@ -22,20 +22,11 @@ from keras_transformer.support.files import atomic_folder, check_free
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Vocabulary
+from keras_transformer.train import training_settings
 from keras_transformer.train.cluster import check_one_worker
-from keras_transformer.train.data import encoding
+from keras_transformer.train.data import encoding, prepared
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.prepared import (
-    FORMAT,
-    SIDES,
-    Prepared,
-    is_prepared,
-    write_prepared,
-)
-from keras_transformer.train.training_settings import (
-    check_same_task,
-    check_train_split,
-)
+from keras_transformer.train.data.prepared import Prepared
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +57,14 @@ def prepare(
             "prepare the corpus that it was prepared from."
         )
     check_one_worker("prepare")
-    check_train_split(corpus)
+    training_settings.check_train_split(corpus)
     encoding.check_max_length(max_length)
     tokenizer = None
     if init_from is None:
         encoding.check_new_vocabulary(vocab_size)
     else:
         past = Run.open(init_from)
-        check_same_task(past, corpus)
+        training_settings.check_same_task(past, corpus)
         tokenizer = past.tokenizer
         report_tokenizer(tokenizer, past.path)
     check_free(output)
@@ -83,9 +74,9 @@ def prepare(
     preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
     with atomic_folder(output) as folder:
         preparation.write(folder)
-    prepared = Prepared.open(output)
-    logger.info(f"train: {prepared.statistics.describe(max_length)}")
-    return prepared
+    opened = Prepared.open(output)
+    logger.info(f"train: {opened.statistics.describe(max_length)}")
+    return opened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +92,7 @@ class Preparation:
     def name(self, digest: str) -> str:
         """Returns a name for what is written of pairs with this digest."""
         content = (
-            FORMAT,
+            prepared.FORMAT,
             self.corpus.task.name,
             digest,
             self.tokenizer.digest if self.tokenizer else self.vocab_size,
@@ -116,7 +107,7 @@ class Preparation:
         """
         run = run.absolute()
         folder = run.parent / _FOLDER_BESIDE_RUNS / name
-        if not is_prepared(folder):
+        if not prepared.is_prepared(folder):
             try:
                 check_free(folder)
             except InputError as error:
@@ -164,7 +155,7 @@ class Preparation:
                 _check_disk(folder, pairs.total / encoder.statistics.read)
             encoding.check_pairs(encoder.statistics.pairs, self.max_length)
 
-        write_prepared(
+        prepared.write_prepared(
             folder,
             corpus,
             tokenizer,
@@ -221,7 +212,7 @@ def write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
     with tf.io.TFRecordWriter(str(path)) as writer:
         for pair in pairs:
             example = tf.train.Example()
-            for name, text in zip(SIDES, pair, strict=True):
+            for name, text in zip(prepared.SIDES, pair, strict=True):
                 feature = example.features.feature[name]
                 feature.bytes_list.value.append(text.encode())
             # The same file each time, which has the same digest.

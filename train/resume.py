@@ -17,16 +17,12 @@ from keras_transformer.support.files import check_free
 from keras_transformer.support.locks import locked
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.tokenizer_training import sample
-from keras_transformer.train import preparation
+from keras_transformer.train import preparation, training_settings
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.strategy import Worker, broadcast_from_chief
 from keras_transformer.train.training_run import TrainingRun
-from keras_transformer.train.training_settings import (
-    TrainingSettings,
-    refuse_differences,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +53,7 @@ class TrainingData:
 class RunOpener:
     """Opens the run of some settings, and reads its data."""
 
-    settings: TrainingSettings
+    settings: training_settings.TrainingSettings
     corpus: Corpus  # that of the settings
     output: Path  # folder of the run
     workers: int = 1
@@ -67,10 +63,6 @@ class RunOpener:
         """Yields the run and its data, and locks the folder meanwhile.
 
         The data are None if there is nothing to train.
-
-        Raises:
-            InputError: If the run was started with other settings or data, or
-                the folder has something else or is in use.
         """
         if (self.output / "config.json").exists():
             with locked(self.output):
@@ -150,6 +142,7 @@ class RunOpener:
             f"{run.path} was started with other data. Choose another output, "
             f"or use the same data. Checksums of {self.corpus.name} differ."
         )
+        refuse_differences = training_settings.refuse_differences
         refuse_differences(other_data, recorded["checksums"], self._checksums())
         train = self._prepare(run.tokenizer, recorded["prepared"])
         ids = {"ids": train.checksum}
@@ -220,9 +213,8 @@ class RunOpener:
         if self.corpus.prepared is not None:
             return self.corpus.prepared
         recipe = self.settings.recipe
-        work = preparation.Preparation(
-            self.corpus, recipe.vocab_size, recipe.max_length, tokenizer
-        )
+        sizes = recipe.vocab_size, recipe.max_length
+        work = preparation.Preparation(self.corpus, *sizes, tokenizer)
         name = name or work.name(self._digests["train"])
         return work.write_beside(self.output, name)
 
@@ -246,6 +238,5 @@ class RunOpener:
         tokens = train.source_tokens + train.target_tokens
         passes = recipe.steps * recipe.batch_tokens / tokens
         passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
-        logger.info(
-            f"train: {recipe.steps:,} steps are {passes} passes over the data"
-        )
+        steps = f"{recipe.steps:,} steps"
+        logger.info(f"train: {steps} are {passes} passes over the data")

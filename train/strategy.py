@@ -103,10 +103,8 @@ def describe(strategy: tf.distribute.Strategy) -> str:
     else:
         gpus = tf.config.list_logical_devices("GPU")
         return f"single, on {'GPU:0' if gpus else 'CPU'}"
-    devices = ", ".join(
-        device.rpartition("device:")[2]
-        for device in strategy.extended.worker_devices
-    )
+    devices = strategy.extended.worker_devices
+    devices = ", ".join(device.rpartition("device:")[2] for device in devices)
     index, count = worker(strategy)
     where = f", worker {index} of {count}" if count > 1 else ""
     replicas = strategy.num_replicas_in_sync
@@ -143,13 +141,8 @@ def distribute(
 
     Keras splits them over the replicas of one worker. Over several workers
     it cannot: there each replica gets its share of the rows here. The shares
-    differ by a row if a batch does not divide, and may be empty.
-
-    Args:
-        batches: Dataset of `({"source", "target"}, labels)`.
-        strategy: The strategy.
-        among_workers: Whether every worker has the same batches and takes
-            its share, rather than batches of its own.
+    differ by a row if a batch does not divide, and may be empty. Every worker
+    has batches of its own or, `among_workers`, takes its share of the same.
     """
     index, workers = worker(strategy)
     if workers == 1:
@@ -166,10 +159,8 @@ def distribute(
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
             return tf.nest.map_structure(lambda ids: ids[chosen], batch)
 
-        own = tf.data.Dataset.range(
-            first, first + replicas, output_type=tf.int32
-        )
-        return own.map(share)
+        own = tf.range(first, first + replicas)
+        return tf.data.Dataset.from_tensor_slices(own).map(share)
 
     divided = batches.flat_map(shares).prefetch(_PREFETCHED * replicas)
     return strategy.distribute_datasets_from_function(lambda context: divided)

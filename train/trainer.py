@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.train import training_settings
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.training_settings import (
-    TrainingSettings,
-    choose_settings,
-)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -72,7 +69,7 @@ def train(
     """
     output = Path(output)
     init_from = init_from and Path(init_from)
-    settings = choose_settings(
+    settings = training_settings.choose_settings(
         corpus, output, preset, recipe, architecture, init_from
     )
     settings.check(corpus)
@@ -89,7 +86,7 @@ def train(
 
 
 def _check_output(
-    settings: TrainingSettings, corpus: Corpus, output: Path
+    settings: training_settings.TrainingSettings, corpus: Corpus, output: Path
 ) -> None:
     """Raises InputError if a run cannot be started or resumed in a folder.
 

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.run_folder import FORMAT, Run, step_of
-from keras_transformer.support.files import (
-    atomic_folder,
-    atomic_write,
-    reserve_disk_space,
-    write_json,
-)
+from keras_transformer.support import files
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
 
@@ -57,7 +52,7 @@ class TrainingRun(Run):
         Raises:
             InputError: If the folder exists and is not empty.
         """
-        with atomic_folder(path) as folder:
+        with files.atomic_folder(path) as folder:
             run = cls(
                 path=folder,
                 config=config,
@@ -88,7 +83,7 @@ class TrainingRun(Run):
         }
         if self.search is not None:
             values["search"] = dataclasses.asdict(self.search)
-        write_json(self.path / "config.json", values)
+        files.write_json(self.path / "config.json", values)
 
     def with_recipe(self, recipe: dict[str, Any]) -> "TrainingRun":
         """Returns the run with a recipe, which is recorded in the folder."""
@@ -138,12 +133,10 @@ class TrainingRun(Run):
         import keras
 
         path.parent.mkdir(exist_ok=True)
-        size = sum(4 * math.prod(w.shape) for w in model.weights)
-        with atomic_write(path) as partial:
+        sizes = [4 * math.prod(w.shape) + _HDF5_OVERHEAD for w in model.weights]
+        with files.atomic_write(path) as partial:
             # HDF5 aborts the process if the disk is full when it writes.
-            reserve_disk_space(
-                partial, size + _HDF5_OVERHEAD * len(model.weights)
-            )
+            files.reserve_disk_space(partial, sum(sizes))
             # The optimizer, twice as large, is in the training state.
             optimizer = getattr(model, "optimizer", None)
             keras.saving.save_weights(

@@ -14,11 +14,8 @@ from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary
+from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import (
-    check_budget,
-    check_new_vocabulary,
-)
 from keras_transformer.train.fitting.training_state import load_step
 from keras_transformer.train.recipe import Recipe
 
@@ -74,15 +71,12 @@ class TrainingSettings:
     def has_steps_left(self, run: RunFolder) -> bool:
         """Returns whether a run that is resumed has anything to train.
 
-        Raises:
-            InputError: If it was started with other settings, or its training
-                state is missing or damaged.
+        Refuses one that was started with other settings.
         """
         free, values = set(_MAY_CHANGE), self.recorded(run.config)
         # The other run may have been moved, or removed since.
-        if self.init_from and values["init_from"] != run.recipe.get(
-            "init_from"
-        ):
+        recorded = run.recipe.get("init_from")
+        if self.init_from and values["init_from"] != recorded:
             past = RunFolder.read(self.init_from)
             if past.id == run.statistics["init_from"]:
                 free.add("init_from")
@@ -131,7 +125,7 @@ class TrainingSettings:
             )
         if corpus.prepared is not None:
             corpus.prepared.check_recipe(recipe.vocab_size, recipe.max_length)
-        check_budget(recipe.batch_tokens, recipe.max_length)
+        encoding.check_budget(recipe.batch_tokens, recipe.max_length)
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
             raise InputError(
                 "TensorBoard is not installed. Run "
@@ -156,9 +150,6 @@ def choose_settings(
     architecture is kept then. If that has no preset either, as an imported
     model, the recipe is the small one at a low learning rate. A prepared
     corpus fixes its own values.
-
-    Raises:
-        InputError: If a value is invalid, or `init_from` is no run.
     """
     architecture = architecture or {}
     defaults: dict[str, Any] = {}
@@ -181,18 +172,13 @@ def choose_settings(
         values = defaults | dict(recipe or {})
         recipe = Recipe.from_preset(preset or "small", **values)
     if corpus.prepared is None and init_from is None:
-        check_new_vocabulary(recipe.vocab_size)
+        encoding.check_new_vocabulary(recipe.vocab_size)
+    values = dict(max_length=recipe.max_length, **architecture)
     if past is not None:
-        config = dataclasses.replace(
-            past.config, max_length=recipe.max_length, **architecture
-        )
+        config = dataclasses.replace(past.config, **values)
     else:
-        config = TransformerConfig.from_preset(
-            preset,
-            vocab_size=recipe.vocab_size,
-            max_length=recipe.max_length,
-            **architecture,
-        )
+        values = dict(vocab_size=recipe.vocab_size, **values)
+        config = TransformerConfig.from_preset(preset, **values)
     return TrainingSettings(
         preset=preset,
         data=corpus.name,

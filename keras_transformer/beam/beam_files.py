@@ -21,11 +21,7 @@ def is_on_disk(path: str) -> bool:
 
 
 def absolute_path(path: str) -> str:
-    """Returns a path that is the same in every folder.
-
-    Raises:
-        InputError: If Beam does not know its file system.
-    """
+    """Returns a path that is the same in every folder."""
     try:
         FileSystems.get_filesystem(path)
     except ValueError as error:
@@ -43,14 +39,7 @@ def match_files(pattern: str) -> list[FileMetadata]:
 
 
 def find_inputs(pattern: str) -> list[FileMetadata]:
-    """Returns the files of `--input`, in the order of their names.
-
-    Args:
-        pattern: The name of a file, or a pattern of Beam.
-
-    Raises:
-        InputError: If there are none, or it is a folder.
-    """
+    """Returns the files of a name or a pattern, at least one, in order."""
     path = absolute_path(pattern)
     if os.path.exists(path):  # its name may have a [
         files = [FileSystems.get_filesystem(path).metadata(path)]
@@ -69,10 +58,8 @@ def find_inputs(pattern: str) -> list[FileMetadata]:
 def open_input(path: str) -> Iterator[Any]:
     """Opens a binary file for reading; its suffix decompresses it.
 
-    It must be read to its end: Beam takes a truncated file for a shorter one.
-
-    Raises:
-        InputError: If it is compressed, and damaged or truncated.
+    It must be read to its end, which finds out whether it is truncated: Beam
+    takes such a file for a shorter one.
     """
     with FileSystems.open(path) as file:
         if not isinstance(file, CompressedFile):

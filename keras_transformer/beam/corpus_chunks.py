@@ -20,12 +20,7 @@ from keras_transformer.beam.beam_files import create_file
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import open_vocabulary
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.encoding import (
-    Statistics,
-    TokenShard,
-    ids_dtype,
-    make_shard,
-)
+from keras_transformer.train.data.encoding import Statistics, TokenShard
 from keras_transformer.train.data.text_files import TextFiles
 
 # Pairs that a worker tokenizes at a time.
@@ -60,14 +55,7 @@ class Chunk:
     files: TextFiles  # which start with that pair
 
     def read(self, languages: list[str]) -> dict[int, tuple[str, str]]:
-        """Returns the pairs in these languages, by their row in the chunk.
-
-        Args:
-            languages: What columns 3 and 4 must be; empty: any.
-
-        Raises:
-            InputError: If a line is invalid, or the file has become shorter.
-        """
+        """Returns the pairs in these languages, by their row in the chunk."""
         files = self.files
         lines = files.columns(4) if languages else files.read()
         pairs = list(itertools.islice(lines, self.size))
@@ -104,11 +92,7 @@ def tokenize_chunks(
 ) -> beam.PCollection:
     """Adds a step to a pipeline: the ids of each chunk are written to its file.
 
-    Args:
-        chunks: From `make_chunks`.
-        folder: Where the tokenizer is.
-        work: The work folder.
-        filters: Which pairs are kept.
+    The tokenizer is in the folder, the files of chunks in the work folder.
     """
     chunks |= "Spread chunks" >> beam.Reshuffle()
     parts = {"chunks": chunks | beam.WithKeys(lambda chunk: chunk.index)}
@@ -119,12 +103,8 @@ def tokenize_chunks(
             | "Group equal hashes" >> beam.GroupByKey()
             | beam.FlatMapTuple(find_duplicates)
         )
-    return (
-        parts
-        | beam.CoGroupByKey()
-        | beam.Values()
-        | beam.ParDo(_TokenizeChunk(folder, work, filters))
-    )
+    tokenize = beam.ParDo(_TokenizeChunk(folder, work, filters))
+    return parts | beam.CoGroupByKey() | beam.Values() | tokenize
 
 
 # === Duplicates ===
@@ -135,14 +115,8 @@ def hash_pairs(
 ) -> Iterator[tuple[int, tuple[int, np.ndarray, np.ndarray]]]:
     """Hashes the pairs of a chunk, grouped by the first byte of the hashes.
 
-    Args:
-        chunk: The chunk, with n pairs in these languages.
-        languages: As in `Chunk.read`.
-
-    Yields:
-        A first byte; and with it the index of the chunk, the rows of the k
-        pairs whose hashes start with it, int32 `[k]`, and the hashes, S16
-        `[k]`.
+    Yields such a byte, and with it the index of the chunk, the rows of the k
+    pairs whose hashes start with it, int32 `[k]`, and the hashes, S16 `[k]`.
     """
     pairs = chunk.read(languages)
     rows = np.array(list(pairs), np.int32)
@@ -161,14 +135,10 @@ def hash_pairs(
 def find_duplicates(
     first: int, hashed: Iterable[tuple[int, np.ndarray, np.ndarray]]
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Finds all but the first pair with each hash.
+    """Yields the index of a chunk, and the rows of its duplicates, int32 `[k]`.
 
-    Args:
-        first: The byte that the hashes start with.
-        hashed: From `hash_pairs`: indices, rows and hashes with this byte.
-
-    Yields:
-        The index of a chunk, and the rows of its duplicates, int32 `[k]`.
+    They are all but the first pair with each hash. `hashed` has what
+    `hash_pairs` yields for one first byte.
     """
     del first
     in_order = sorted(hashed, key=lambda of_chunk: of_chunk[0])
@@ -219,16 +189,14 @@ class _TokenizeChunk(beam.DoFn):
         for row in duplicates:
             del pairs[row]
             dropped[1] += 1
-        sides = list(zip(*pairs.values(), strict=True)) or [(), ()]
-        encoded = zip(
-            tokenizer.source.encode(sides[0]),
-            tokenizer.target.encode(sides[1]),
-            strict=True,
-        )
+        sources, targets = list(zip(*pairs.values(), strict=True)) or ((), ())
+        sources = tokenizer.source.encode(sources)
+        targets = tokenizer.target.encode(targets)
+        encoded = zip(sources, targets, strict=True)
         rows = list(itertools.chain.from_iterable(encoded))
         lengths = np.array(list(map(len, rows)), np.int64)
         ids = itertools.chain.from_iterable(rows)
-        ids = np.fromiter(ids, ids_dtype(tokenizer), lengths.sum())
+        ids = np.fromiter(ids, encoding.ids_dtype(tokenizer), lengths.sum())
         statistics = Statistics()
         keep = statistics.count(lengths, filters.max_length, filters.max_ratio)
         dropped.append(len(pairs) - statistics.read)
@@ -246,11 +214,7 @@ class _TokenizeChunk(beam.DoFn):
 
 
 def count_pairs(paths: Iterable[Path]) -> tuple[Statistics, dict[str, int]]:
-    """Returns the statistics of all chunks, and how many pairs are dropped.
-
-    Args:
-        paths: The files of the chunks.
-    """
+    """Returns the statistics of all chunks, and the pairs dropped by reason."""
     rows = []
     for path in paths:
         with np.load(path) as arrays:
@@ -259,42 +223,30 @@ def count_pairs(paths: Iterable[Path]) -> tuple[Statistics, dict[str, int]]:
     totals = np.sum(rows, axis=0)
     longest = names.index("longest")
     totals[longest] = np.max(rows, axis=0)[longest]
-    *counts, language, duplicate, ratio = totals.tolist()
-    dropped = dict(zip(REASONS, (language, duplicate, ratio), strict=True))
-    return Statistics(*counts), dropped
+    counts, dropped = np.split(totals, [len(names)])
+    dropped = dict(zip(REASONS, dropped.tolist(), strict=True))
+    return Statistics(*counts.tolist()), dropped
 
 
 def join_chunks(paths: Iterable[Path], dtype: Any) -> Iterator[TokenShard]:
-    """Yields the shards that `prepare` would make of the same pairs.
-
-    A shard ends after the first batch with which it has enough ids. There is at
-    least one shard.
-
-    Args:
-        paths: The files of the chunks, in their order.
-        dtype: Type of the ids.
-    """
-    ids: list[np.ndarray] = []
-    lengths: list[np.ndarray] = []
-    size, last_batch = 0, None
-    for path in paths:
-        for batch, batch_ids, batch_lengths in _read_batches(path):
-            if size >= encoding.SHARD_IDS and batch != last_batch:
-                yield make_shard(ids, lengths, dtype)
-                ids, lengths, size = [], [], 0
-            ids.append(batch_ids)
-            lengths.append(batch_lengths)
-            size += batch_ids.size
-            last_batch = batch
-    yield make_shard(ids, lengths, dtype)
+    """Yields the shards that `prepare` would make of the pairs of chunks."""
+    return encoding.make_shards(_read_batches(paths), dtype)
 
 
-def _read_batches(path: Path) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+def _read_batches(
+    paths: Iterable[Path],
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields ids and lengths of each batch of `prepare`, also across chunks."""
+    parts = itertools.chain.from_iterable(map(_read_parts, paths))
+    for _, batch in itertools.groupby(parts, key=lambda part: part[0]):
+        _, ids, lengths = zip(*batch, strict=True)
+        yield np.concatenate(ids), np.concatenate(lengths)
+
+
+def _read_parts(path: Path) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yields the number, ids and lengths of each batch in a chunk."""
     with np.load(path) as arrays:
-        numbers, ids, lengths = (
-            arrays[name] for name in ("batches", "ids", "lengths")
-        )
+        ids, lengths, numbers = map(arrays.get, ("ids", "lengths", "batches"))
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))  # of batches
     first_ids = np.cumsum([0, *lengths])[2 * starts]
     yield from zip(

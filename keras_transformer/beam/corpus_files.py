@@ -17,21 +17,11 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 def find_corpus(
     names: Sequence[str], source: str | None, target: str | None
 ) -> tuple[Corpus, list[tuple[str, ...]]]:
-    """Finds the files of a corpus.
+    """Returns a corpus, and the files of its training split, in their order.
 
-    Args:
-        names: A folder of text files; or patterns of .tsv files; or one
-            pattern of the source files and one of the target files. Files of
-            a pattern follow one another in the order of their names.
-        source: Language code of the source, or None.
-        target: Language code of the target, or None.
-
-    Returns:
-        The corpus, which has splits only if it is a folder; and the files of
-        its training split: .tsv files, or pairs of a source and a target file.
-
-    Raises:
-        InputError: If there are no such files.
+    The names are a folder of text files; or patterns of .tsv files; or one
+    pattern of the source files and one of the target files. Only the corpus of
+    a folder has splits. Files are one .tsv file each, or a source and a target.
     """
     if len(names) == 1 and os.path.isdir(names[0]):
         corpus = open_corpus(names, source, target)
@@ -81,10 +71,8 @@ def open_files(
     """
     files = []
     for number, paths in enumerate(parts):
-        copies = [
-            _uncompress(path, work, f"{number:05d}-{side}")
-            for side, path in enumerate(paths)
-        ]
+        prefixes = [work / f"{number:05d}-{side}" for side in range(len(paths))]
+        copies = list(map(_uncompress, paths, prefixes))
         files.append(open_corpus(copies, source, target).pairs("train"))
     return files
 
@@ -95,12 +83,12 @@ def _uncompressed(path: str) -> str:
     return root if suffix in _COMPRESSED else path
 
 
-def _uncompress(path: str, work: Path, prefix: str) -> str:
+def _uncompress(path: str, prefix: Path) -> str:
     """Returns the path of an uncompressed copy, or that of the file itself."""
     root = _uncompressed(path)
     if root == path:
         return path
-    copy = work / f"{prefix}-{os.path.basename(root)}"
+    copy = Path(f"{prefix}-{os.path.basename(root)}")
     if not copy.exists():  # else an earlier start has written it
         with (
             beam_files.open_input(path) as file,

@@ -13,12 +13,9 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
+from keras_transformer.beam import translate_transform
 from keras_transformer.beam.beam_files import create_file, open_input
-from keras_transformer.beam.translate_transform import (
-    METRICS,
-    Translated,
-    TranslationHandler,
-)
+from keras_transformer.beam.translate_transform import METRICS, Translated
 
 FAILED = ".failed"
 PARTIAL = ".partial"  # folder of files that are not complete yet
@@ -35,13 +32,7 @@ class LineShard(NamedTuple):
 
 
 class ReadShards(beam.DoFn):
-    """Reads the shards of text files that are not written yet.
-
-    Args:
-        output: The folder of the output.
-        suffix: Suffix of its files.
-        size: Lines of a shard.
-    """
+    """Reads the shards, of `size` lines, that have no file in the output."""
 
     def __init__(self, output: str, suffix: str, size: int) -> None:
         self._output, self._suffix, self._size = output, suffix, size
@@ -70,7 +61,7 @@ def _read_lines(file: Any) -> Iterator[bytes]:
         yield line.removesuffix(b"\n").rstrip(b"\r")
 
 
-class ShardHandler(TranslationHandler):
+class ShardHandler(translate_transform.TranslationHandler):
     """A `TranslationHandler` whose batches and results are shards."""
 
     def should_skip_batching(self) -> bool:
@@ -79,19 +70,15 @@ class ShardHandler(TranslationHandler):
     def get_num_bytes(self, batch: LineShard) -> int:
         return super().get_num_bytes(batch.records)
 
-    def run_inference(
-        self, batch: LineShard, *arguments: Any
-    ) -> list[LineShard]:
-        records = super().run_inference(batch.records, *arguments)
+    def run_inference(self, batch: LineShard, *others: Any) -> list[LineShard]:
+        records = super().run_inference(batch.records, *others)
         return [LineShard(batch.name, records)]
 
 
 class WriteShard(beam.DoFn):
     """Writes the lines that failed, and then the translations.
 
-    Args:
-        output: The folder of the output.
-        suffix: Suffix of its files; `.gz` compresses them.
+    The suffix `.gz` compresses files of the output.
     """
 
     def __init__(self, output: str, suffix: str) -> None:

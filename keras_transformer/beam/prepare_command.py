@@ -18,11 +18,7 @@ from keras_transformer.beam import corpus_chunks, corpus_files, runners
 from keras_transformer.cli import flags
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, number_from
-from keras_transformer.support.files import (
-    atomic_folder,
-    check_free,
-    read_json,
-)
+from keras_transformer.support.files import atomic_folder, check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Tokenizer, Vocabulary, open_vocabulary
 from keras_transformer.train.data.corpus import Corpus
@@ -117,11 +113,10 @@ def prepare(
     job = PreparationJob(corpus, paths, filters, vocabulary, recipe.vocab_size)
     pipeline = runners.make_pipeline(beam_flags)
     with atomic_folder(folder, keep=job.name) as partial:
-        job.write(partial, pipeline)
+        dropped = job.write(partial, pipeline)
     statistics = Prepared.open(folder).statistics
     print(f"train: {statistics.describe(recipe.max_length)}")
     if filters.beyond_prepare:
-        dropped = read_json(folder / "prepared.json")["filters"]["dropped"]
         print(f"dropped by other filters: {_describe(dropped)}")
     print(
         f"\nThe corpus is in {folder}. Next:\n  keras-transformer train "
@@ -157,8 +152,8 @@ class PreparationJob:
         digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
         return f"work-{digest[:16]}"
 
-    def write(self, folder: Path, pipeline: beam.Pipeline) -> None:
-        """Writes all files of the prepared corpus into a folder.
+    def write(self, folder: Path, pipeline: beam.Pipeline) -> dict[str, int]:
+        """Writes a prepared corpus, and returns how many pairs filters drop.
 
         Chunks, copies and a tokenizer in the work folder are kept: an earlier
         start has written them.
@@ -172,9 +167,8 @@ class PreparationJob:
             from keras_transformer.train.preparation import write_texts
         for split in others:
             write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
-        files = corpus_files.open_files(
-            self.paths, work, corpus.source, corpus.target
-        )
+        languages = corpus.source, corpus.target
+        files = corpus_files.open_files(self.paths, work, *languages)
         chunks = corpus_chunks.make_chunks(files)
         if not chunks:
             raise InputError(
@@ -191,17 +185,14 @@ class PreparationJob:
             "of them done earlier",
             flush=True,
         )
-        corpus_chunks.tokenize_chunks(
-            pipeline | beam.Create(chunks), folder, work, filters
-        )
+        created = pipeline | beam.Create(chunks)
+        corpus_chunks.tokenize_chunks(created, folder, work, filters)
         runners.run_pipeline(pipeline)
 
         statistics, dropped = corpus_chunks.count_pairs(chunk_paths)
         if not statistics.pairs:
-            dropped |= {
-                "empty": statistics.dropped_empty,
-                "long": statistics.dropped_long,
-            }
+            dropped["empty"] = statistics.dropped_empty
+            dropped["long"] = statistics.dropped_long
             raise InputError(
                 f"No pair is left to train on. Received: {pairs:,} pairs, of "
                 f"which are dropped: {_describe(dropped)}. Check the filters."
@@ -224,18 +215,17 @@ class PreparationJob:
             corpus_chunks.join_chunks(chunk_paths, ids_dtype(vocabulary)),
             **details,
         )
+        return dropped
 
     def _train_vocabulary(
         self, files: Sequence[TextFiles], work: Path
     ) -> Vocabulary:
         """Trains a tokenizer, unless an earlier start has written it."""
-        path = work / "tokenizer.model"
+        path, size = work / "tokenizer.model", self.vocab_size
         if path.exists():
             return Tokenizer.load(path)
-        print(
-            f"tokenizer: training with {self.vocab_size:,} tokens", flush=True
-        )
+        print(f"tokenizer: training with {size:,} tokens", flush=True)
         pairs = (pair for part in files for pair in part.read())
-        vocabulary = self.corpus.task.train_tokenizer(pairs, self.vocab_size)
+        vocabulary = self.corpus.task.train_tokenizer(pairs, size)
         vocabulary.save_files(work)
         return vocabulary

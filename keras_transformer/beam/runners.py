@@ -8,15 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import (
-    PipelineOptions,
-    StandardOptions,
-)
+from apache_beam.options import pipeline_options
 from apache_beam.runners.direct.direct_runner import DirectRunner
 from apache_beam.runners.runner import PipelineResult, PipelineState
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
-from keras_transformer.cli import terminal
+from keras_transformer.cli import command_line, terminal
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 
@@ -26,37 +23,45 @@ BeamFlags = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 _STOPPED = "Start the same command again: it resumes with what is missing."
 
 
-def flags_of_beam() -> list[str]:
-    """Returns the names of Beam's flags, also of runners."""
-    names: list[str] = []
+def check_flags(app: App, arguments: Sequence[str]) -> None:
+    """Refuses flags that are neither the command's nor Beam's or a runner's.
+
+    The commands themselves take all words that they do not know.
+    """
+    commands = [word for word in arguments if word in ("prepare", "translate")]
+    if not commands:
+        return
+    known = ["--help"]
 
     def add_names(parser: argparse.ArgumentParser) -> None:
-        names.extend(parser._option_string_actions)
+        known.extend(parser._option_string_actions)
 
-    PipelineOptions([]).get_all_options(add_extra_args_fn=add_names)
-    return names
+    options = pipeline_options.PipelineOptions([])
+    options.get_all_options(add_extra_args_fn=add_names)
+    for parameters in (app[commands[0]], app.meta):
+        for parameter in parameters.assemble_argument_collection():
+            known += parameter.names
+    for word in arguments:
+        name = word.partition("=")[0]
+        if name.startswith("--") and name not in known:
+            see = f"See {app.name[0]} {commands[0]} --help."
+            raise InputError(command_line.unknown_flag(name, known, see))
 
 
 def make_pipeline(arguments: Sequence[str]) -> beam.Pipeline:
-    """Returns an empty pipeline.
+    """Returns an empty pipeline with options as on the command line.
 
-    DirectRunner has a process per core unless the arguments say otherwise.
-
-    Args:
-        arguments: The options of Beam, as on the command line.
-
-    Raises:
-        InputError: If the runner does not exist, or refuses the options.
+    DirectRunner has a process per core unless they say otherwise.
     """
-    options = PipelineOptions(list(arguments))
-    runner = options.view_as(StandardOptions).runner
+    options = pipeline_options.PipelineOptions(list(arguments))
+    runner = options.view_as(pipeline_options.StandardOptions).runner
     if (runner or "direct").lower() in ("direct", "directrunner"):
         defaults = [
             f"--direct_num_workers={available_cores()}",
             "--direct_running_mode=multi_processing",
             "--default_sdk_harness_log_level=ERROR",
         ]
-        options = PipelineOptions([*defaults, *arguments])
+        options = pipeline_options.PipelineOptions([*defaults, *arguments])
         runner = DirectRunner()
         # Marked as interactive, it does not download Prism, a runner in Go.
         runner.is_interactive()
@@ -72,9 +77,7 @@ def make_pipeline(arguments: Sequence[str]) -> beam.Pipeline:
 def run_pipeline(pipeline: beam.Pipeline) -> PipelineResult:
     """Runs a pipeline to its end, and returns its result.
 
-    Raises:
-        InputError: If the pipeline fails. The process ends with code 2 if a
-            worker process of DirectRunner dies.
+    This process ends with code 2 if a worker process of DirectRunner dies.
     """
     try:
         with _ending_with_workers():

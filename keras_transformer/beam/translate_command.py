@@ -138,11 +138,7 @@ def _fingerprint(model: str) -> str:
 
 
 def _is_complete(output: str, job: dict[str, Any]) -> bool:
-    """Returns whether the job is complete.
-
-    Raises:
-        InputError: If the output has anything but a part of this job.
-    """
+    """Returns whether the job is complete; refuses anything but its output."""
     if re.search(r"[*?\[]", output):
         raise InputError(
             "The --output must not contain *, ? or [, in which Beam sees a "

@@ -134,23 +134,22 @@ class TranslationHandler(ModelHandler):
         inference_args: dict[str, Any] | None = None,
     ) -> list[Translated]:
         start = time.monotonic()
+        sources = [source for _, source in batch]
         results = translate_or_explain(
-            model,
-            [source for _, source in batch],
-            model.recommended_workers,
+            model, sources, model.recommended_workers
         )
         seconds = time.monotonic() - start
-        records = []
+        records, translations = [], []
         for (key, source), result in zip(batch, results, strict=True):
             if isinstance(result, str):
                 records.append(Translated(key, source, None, None, result))
             else:
+                translations.append(result)
                 best = result.texts[0], result.scores[0]
                 records.append(Translated(key, source, *best, None))
-        translations = [x for x in results if isinstance(x, Translation)]
         counts = {
             "lines": len(records),
-            "characters": sum(_characters(source) for _, source in batch),
+            "characters": sum(map(_characters, sources)),
             "failed": len(records) - len(translations),
             "at_length_limit": sum(x.at_length_limit for x in translations),
         }

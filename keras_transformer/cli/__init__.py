@@ -11,11 +11,7 @@ from keras_transformer.support.startup import explain_missing_packages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code; see `terminal.run`.
-
-    Raises:
-        SystemExit: After SIGTERM, with code 143.
-    """
+    """Runs a command and returns its exit code; see `terminal.run`."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         code = terminal.run(lambda: _run(words))

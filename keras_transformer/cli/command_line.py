@@ -129,11 +129,7 @@ def _default_text(value: Any) -> str | None:
 
 
 def run_app(app: App, arguments: Sequence[str]) -> None:
-    """Calls the command that arguments name.
-
-    Raises:
-        InputError: If they are invalid.
-    """
+    """Calls the command that arguments name; InputError if it cannot."""
     terminal.check_arguments(arguments)
     app.help_formatter, app.config = ShortHelp(), None
     try:
@@ -183,10 +179,17 @@ def _explain(error: CycloptsError) -> str:
         return str(error)
     known = [name for flag in error.argument_collection for name in flag.names]
     word = (error.token.keyword or error.token.value).partition("=")[0]
-    message = f"There is no flag {word}"
+    place = ""
     if word.startswith("["):  # a name in a file
         word = "--" + word.strip("[]").replace("_", "-")
-        message = f"There is no flag {word}, which {error.token.source} has"
+        place = f", which {error.token.source} has"
+    return unknown_flag(word, known, place=place)
+
+
+def unknown_flag(
+    word: str, known: Sequence[str], advice: str = "", place: str = ""
+) -> str:
+    """Returns the message for a flag that is not known; advice without hint."""
     hints = difflib.get_close_matches(word, known, 1)
     if word in _FLAG_HINTS:
         hints = [
@@ -194,4 +197,5 @@ def _explain(error: CycloptsError) -> str:
             for hint in _FLAG_HINTS[word]
             if set(re.findall(r"--[\w-]+", hint)) <= set(known)
         ]
-    return f"{message}. Did you mean {hints[0]}?" if hints else f"{message}."
+    hint = f"Did you mean {hints[0]}?" if hints else advice
+    return f"There is no flag {word}{place}. {hint}".rstrip()

@@ -4,26 +4,15 @@ import dataclasses
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 import keras_transformer as kt
-from keras_transformer.cli import terminal
-from keras_transformer.cli.flags import (
-    Integer,
-    ModelFlags,
-    ModelsFlag,
-    PositiveInteger,
-    RunsFlag,
-    refuse,
-)
+from keras_transformer.cli import flags, terminal
 from keras_transformer.export.argos_package import check_package
 from keras_transformer.export.dtypes import DTYPES, check_dtype
-from keras_transformer.export.saved_model.saved_model_options import (
-    check_kit,
-    check_signatures,
-)
+from keras_transformer.export.saved_model import saved_model_options
 from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_creatable, check_new
@@ -39,7 +28,7 @@ _SYSTEMS = {
 
 
 def export(
-    runs: RunsFlag,
+    runs: flags.RunsFlag,
     *,
     output: Path,
     format: Annotated[
@@ -52,10 +41,10 @@ def export(
             + ".",
         ),
     ] = "saved-model",
-    n_best: PositiveInteger = 1,
+    n_best: flags.PositiveInteger = 1,
     signatures: list[str] | None = None,
     serving_kit: bool = False,
-    model: ModelFlags = ModelFlags(),
+    model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
     """Write a SavedModel, or a model for another system.
 
@@ -70,7 +59,9 @@ def export(
     """
     is_saved_model = format == "saved-model"
     if not is_saved_model:
-        refuse("a SavedModel", signatures=signatures, serving_kit=serving_kit)
+        flags.refuse(
+            "a SavedModel", signatures=signatures, serving_kit=serving_kit
+        )
     dtype = model.dtype or "float32"
     check_dtype(format, dtype)
     if len(runs) > 1 and format not in ("saved-model", "litert"):
@@ -83,9 +74,9 @@ def export(
     check_creatable(output)
     folders = [read_run(path) for path in runs]
     if signatures is not None:
-        check_signatures(signatures, folders[0].task)
+        saved_model_options.check_signatures(signatures, folders[0].task)
     if serving_kit:
-        check_kit(output)
+        saved_model_options.check_kit(output)
     if format == "argos":
         check_package(output, *folders[0].languages)
     if not is_saved_model:  # converts the weights itself
@@ -107,12 +98,7 @@ def export(
             for file in kt.export.write_kit(path, available_cores()):
                 print(f"wrote {file}")
         return
-    save = {
-        "litert": kt.export.save_litert,
-        "ctranslate2": kt.export.save_ctranslate2,
-        "argos": kt.export.save_argos,
-        "huggingface": kt.export.save_huggingface,
-    }[format]
+    save = getattr(kt.export, f"save_{format}")
     path = save(translator, output, dtype=dtype)
     use = "The README.md in it says how to use it"
     if format == "litert":
@@ -121,13 +107,13 @@ def export(
 
 
 def serve(
-    runs: ModelsFlag,
+    runs: flags.ModelsFlag,
     *,
     host: str = "127.0.0.1",
-    port: Integer = 8000,
-    n_best: PositiveInteger = 1,
-    max_characters: PositiveInteger = 2_000,
-    model: ModelFlags = ModelFlags(),
+    port: flags.Integer = 8000,
+    n_best: flags.PositiveInteger = 1,
+    max_characters: flags.PositiveInteger = 2_000,
+    model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
     """Start a web page to try a model, and TensorFlow Serving's REST API.
 
@@ -142,16 +128,12 @@ def serve(
     name = re.sub(r"[^\w.-]", "-", read_folder(runs[0]).name)
     with kt.serving.listen(host, port) as listening:
         translator = model.open(runs, n_best)
-        more = _signatures(translator) if translator.checkpoints else {}
+        more = {}
+        if translator.checkpoints:  # what an export of the run would have
+            from keras_transformer.export.saved_model import exported_signatures
+            from keras_transformer.inference import served_signatures
+
+            module = exported_signatures.Signatures(translator)
+            signatures = module.make(module.names)
+            more = served_signatures.graph_signatures(signatures)
         kt.serving.serve(translator, name, listening, max_characters, more)
-
-
-def _signatures(translator: "kt.Translator") -> dict[str, Any]:
-    """Returns the signatures that an export of a run would have."""
-    from keras_transformer.export.saved_model.exported_signatures import (
-        Signatures,
-    )
-    from keras_transformer.inference.served_signatures import graph_signatures
-
-    module = Signatures(translator)
-    return graph_signatures(module.make(module.names))

@@ -66,18 +66,11 @@ def flags_of(
 ) -> Any:
     """Returns the type of a parameter whose flags are fields of a dataclass.
 
-    The default value of the parameter must be None. A command gets the values
-    of flags on the command line as a dictionary, or None without such flags.
-
-    Args:
-        cls: A dataclass with fields of `support.fields.described`.
-        title: Title of the flags in the help.
-        order: Place of the title in the help.
-        names: Fields that become flags. Default: all.
-        without: Fields that do not.
-        common: Fields that `--help` shows; `--help-all` shows the others too.
-            Default: all.
-        default_of: Returns what the help says of the default of a field.
+    They are those of `names`, by default all, `without` some, which are fields
+    of `support.fields.described`. `--help` shows those that are `common`, by
+    default all, and `--help-all` the others too, under a title in an order. The
+    default value of the parameter must be None. A command gets the values of
+    flags on the command line as a dictionary, or None without such flags.
     """
     shown = Group(title, sort_key=order)
     hidden = Group(title + RARE, sort_key=order + 0.5)
@@ -96,13 +89,9 @@ def flags_of(
         )
         if value_type in (int, int | None):
             # A seed may be larger, which its rule checks.
-            value_type = Annotated[
-                value_type,
-                Parameter(
-                    converter=read_integer,
-                    validator=() if rule == SEED else _FITS_A_TENSOR,
-                ),
-            ]
+            check = () if rule == SEED else _FITS_A_TENSOR
+            integer = Parameter(converter=read_integer, validator=check)
+            value_type = Annotated[value_type, integer]
         flags[field.name] = Annotated[value_type, parameter]
     values = TypedDict(f"{cls.__name__}Flags", flags, total=False)
     return Annotated[values | None, Parameter(name="*")]
@@ -202,12 +191,7 @@ class ModelFlags:
         num_translations: int = 1,
         task: Task | None = None,
     ) -> "BaseTranslator":
-        """Calls `open_translator`.
-
-        Raises:
-            InputError: If the model cannot be opened so, or flags contradict
-                each other.
-        """
+        """Calls `open_translator`; refuses flags that contradict each other."""
         return open_translator(
             runs,
             search=self.choose_search(read_folder(runs[0]).default_search),
@@ -219,11 +203,7 @@ class ModelFlags:
         )
 
     def choose_search(self, default: BeamSearch | None) -> Search | None:
-        """Returns the search of flags; None if there are no such flags.
-
-        Args:
-            default: Has the values that are not given.
-        """
+        """Returns the default with the values of flags; None without flags."""
         if not self.search:
             return None
         return dataclasses.replace(default or BeamSearch(), **self.search)
@@ -266,14 +246,10 @@ class SamplingFlags(ModelFlags):
             if self.sample
             else (BeamSearch, "Options of sampling need --sample.")
         )
-        contradictions = [
-            f"{name}={value}"
-            for name, value in values.items()
-            if name not in settings.__dataclass_fields__
-        ]
-        if contradictions:
-            received = ", ".join(contradictions)
-            raise InputError(f"{problem} Received: {received}")
+        others = values.keys() - settings.__dataclass_fields__.keys()
+        if others:
+            received = (f"{x}={values[x]}" for x in values if x in others)
+            raise InputError(f"{problem} Received: {', '.join(received)}")
         if not self.sample:
             return super().choose_search(default)
         search = converted(default or BeamSearch(), Sampling)

@@ -10,12 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    atomic_write,
-    check_creatable,
-    check_new,
-)
 from keras_transformer.support.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -103,10 +99,10 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    check_new(path)
+    files.check_new(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     problem = None
-    with atomic_write(path) as partial:
+    with files.atomic_write(path) as partial:
         with open(partial, "w", encoding="utf-8", newline="") as stream:
             try:
                 yield stream
@@ -148,8 +144,8 @@ def check_streams(inputs: Sequence[Path] | None, output: Path | None) -> None:
         if not path.exists():
             raise InputError(f"No such file: --input {path}")
     if output is not None:
-        check_creatable(output)
-        check_new(output)
+        files.check_creatable(output)
+        files.check_new(output)
 
 
 def count_lines(
@@ -158,17 +154,9 @@ def count_lines(
 ) -> int | None:
     """Reads files to the end, to find what is wrong before they are used.
 
-    Args:
-        inputs: As in `read_lines`.
-        check: Is called with the lines, in lists, and the number of the first
-            line of each list.
-
-    Returns:
-        The number of lines; None if they can be read only once, as those of
-        standard input and of pipes.
-
-    Raises:
-        InputError: If a line is not UTF-8, or `check` raises it.
+    `check` is called with lists of lines, and the number of the first line of
+    each. Returns the number of lines; None if they can be read only once, as
+    those of standard input and of pipes.
     """
     if not inputs or not all(path.is_file() for path in inputs):
         return None
@@ -184,12 +172,8 @@ def progress_of(
     inputs: Sequence[Path] | None, total: int | None, unit: str = "line"
 ) -> "tqdm":
     """Returns a progress bar, except where `read_lines` has a prompt."""
-    is_dialogue = (
-        inputs is None and sys.stdin is not None and sys.stdin.isatty()
-    )
-    return progress_bar(
-        total=total, unit=unit, leave=False, is_shown=not is_dialogue
-    )
+    is_shown = inputs is not None or sys.stdin is None or not sys.stdin.isatty()
+    return progress_bar(total=total, unit=unit, leave=False, is_shown=is_shown)
 
 
 def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:

@@ -7,18 +7,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 import keras_transformer as kt
-from keras_transformer.cli import terminal
-from keras_transformer.cli.flags import (
-    RARE,
-    CorpusFlag,
-    PositiveInteger,
-    RunFlag,
-    SourceFlag,
-    TargetFlag,
-    TargetLanguageFlag,
-    flags_of,
-    small_default,
-)
+from keras_transformer.cli import flags, terminal
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS, ForeignModel
 from keras_transformer.inference.opening import read_run
@@ -35,37 +24,37 @@ from keras_transformer.train.recipe import Recipe
 _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
     Recipe.__dataclass_fields__
 )
-SizeFlags = flags_of(
+SizeFlags = flags.flags_of(
     Recipe,
     "Sizes",
     4,
     names=("vocab_size", "max_length"),
-    default_of=small_default,
+    default_of=flags.small_default,
 )
-RecipeFlags = flags_of(
+RecipeFlags = flags.flags_of(
     Recipe,
     "Training hyper-parameters",
     4,
     common=("vocab_size", "steps", "batch_tokens", "max_length", "dtype"),
-    default_of=small_default,
+    default_of=flags.small_default,
 )
-ArchitectureFlags = flags_of(
+ArchitectureFlags = flags.flags_of(
     TransformerConfig,
     "Architecture",
     5,
     without=_OTHER_FIELDS,
     common=("num_layers", "d_model"),
-    default_of=small_default,
+    default_of=flags.small_default,
 )
-_DEVICES = Group("Devices" + RARE, sort_key=6)
+_DEVICES = Group("Devices" + flags.RARE, sort_key=6)
 
 
 def prepare(
-    data: CorpusFlag,
+    data: flags.CorpusFlag,
     *,
     output: Path,
-    source: SourceFlag = None,
-    target: TargetFlag = None,
+    source: flags.SourceFlag = None,
+    target: flags.TargetFlag = None,
     preset: str = "small",
     init_from: Path | None = None,
     sizes: SizeFlags = None,
@@ -105,11 +94,11 @@ def prepare(
 
 
 def train(
-    data: CorpusFlag,
+    data: flags.CorpusFlag,
     *,
     output: Path,
-    source: SourceFlag = None,
-    target: TargetFlag = None,
+    source: flags.SourceFlag = None,
+    target: flags.TargetFlag = None,
     preset: str | None = None,
     init_from: Path | None = None,
     recipe: RecipeFlags = None,
@@ -157,7 +146,7 @@ def train(
     )
 
 
-def config(run: RunFlag, *, output: Path | None = None) -> None:
+def config(run: flags.RunFlag, *, output: Path | None = None) -> None:
     """Write the flags of a training, as a file for `train --config`.
 
     Args:
@@ -168,24 +157,18 @@ def config(run: RunFlag, *, output: Path | None = None) -> None:
     terminal.check_streams(None, output)
     values = training_flags(read_run(run))
     name = "FILE" if output is None else shlex.quote(str(output))
+    use = f"keras-transformer train --config {name} --output NEW_RUN"
     with terminal.open_output(output) as stream:
-        stream.write(
-            f"# keras-transformer train --config {name} --output NEW_RUN\n"
-        )
+        stream.write(f"# {use}\n")
         yaml.safe_dump(values, stream, sort_keys=False, allow_unicode=True)
 
 
 def training_flags(folder: RunFolder) -> dict[str, Any]:
-    """Returns the flags of `train` that make a run like this one.
-
-    Raises:
-        InputError: If the run is not from a training.
-    """
+    """Returns the flags of `train` that make a run like this one."""
     check_trained(folder)
     values = {"data": folder.training_data()}
-    for name in ("source", "target", "preset", "init_from"):
-        values[name] = folder.recipe.get(name)
-    for name in Recipe.__dataclass_fields__:
+    others = ("source", "target", "preset", "init_from")
+    for name in (*others, *Recipe.__dataclass_fields__):
         values[name] = folder.recipe.get(name)
     own, base = folder.config.to_dict(), {}
     if values["preset"] is not None:
@@ -197,11 +180,8 @@ def training_flags(folder: RunFolder) -> dict[str, Any]:
         )
         if not (name in _OTHER_FIELDS or follows or value == base.get(name)):
             values[name] = value
-    return {
-        name.replace("_", "-"): value
-        for name, value in values.items()
-        if value is not None
-    }
+    present = {name: x for name, x in values.items() if x is not None}
+    return {name.replace("_", "-"): x for name, x in present.items()}
 
 
 def check_trained(folder: RunFolder) -> None:
@@ -222,7 +202,7 @@ def import_(
     *,
     output: Path,
     format: Annotated[str | None, Parameter(choices=tuple(FORMATS))] = None,
-    target_language: TargetLanguageFlag = None,
+    target_language: flags.TargetLanguageFlag = None,
 ) -> None:
     """Turn a model of another system into a run.
 
@@ -304,7 +284,10 @@ def _describe(foreign: ForeignModel) -> str:
 
 
 def average(
-    run: RunFlag, *, output: Path, last: PositiveInteger | None = None
+    run: flags.RunFlag,
+    *,
+    output: Path,
+    last: flags.PositiveInteger | None = None,
 ) -> None:
     """Average the last checkpoints of a run.
 

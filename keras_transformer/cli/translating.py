@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import keras_transformer as kt
-from keras_transformer.cli import terminal
-from keras_transformer.cli.flags import (
-    ModelFlags,
-    ModelsFlag,
-    PositiveInteger,
-    RunCorpusFlag,
-    SamplingFlags,
-    ScoreFlags,
-    SourceFlag,
-    TargetFlag,
-    refuse,
-)
+from keras_transformer.cli import flags, terminal
 from keras_transformer.inference.model_folder import ModelFolder
 from keras_transformer.inference.opening import read_folder
 from keras_transformer.inference.run_folder import step_of
@@ -40,16 +29,16 @@ _SHOWN = 10  # lines in a message
 
 
 def translate(
-    runs: ModelsFlag,
+    runs: flags.ModelsFlag,
     *,
     input: list[Path] | None = None,
     output: Path | None = None,
-    n_best: PositiveInteger | None = None,
+    n_best: flags.PositiveInteger | None = None,
     split_sentences: bool = False,
     prefix: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
     tokenized: bool = False,
     one_line: bool = False,
-    model: SamplingFlags = SamplingFlags(),
+    model: flags.SamplingFlags = flags.SamplingFlags(),
 ) -> None:
     """Translate or parse text line by line.
 
@@ -68,11 +57,13 @@ def translate(
     terminal.check_streams(input, output)
     folder = _read_first(runs)
     if folder.task.targets_are_text:
-        refuse("a run that parses", tokenized=tokenized, one_line=one_line)
+        flags.refuse(
+            "a run that parses", tokenized=tokenized, one_line=one_line
+        )
     else:
-        refuse("a run that translates", split_sentences=split_sentences)
+        flags.refuse("a run that translates", split_sentences=split_sentences)
     if split_sentences:
-        refuse("lines of text", n_best=n_best, prefix=prefix)
+        flags.refuse("lines of text", n_best=n_best, prefix=prefix)
     total = terminal.count_lines(input)
     task = ParsingTask(split_words=False) if tokenized else None
     translator = model.open(runs, n_best or 1, task)
@@ -128,30 +119,20 @@ def _read_first(runs: Sequence[Path]) -> ModelFolder:
 
 
 class _Problems:
-    """The inputs with whose output something may be wrong.
-
-    Args:
-        translator: What translates them.
-        unit: What an input is: "line" or "sentence".
-    """
+    """The inputs with whose output something may be wrong."""
 
     def __init__(self, translator: "BaseTranslator", unit: str) -> None:
         self.unit = unit
-        limit = translator.max_length
-        tokens, flags = "tokens", "--extra-length, --length-factor"
+        limit, tokens = translator.max_length, "tokens"
+        options = "--extra-length, --length-factor"
         if not translator.task.targets_are_text:
-            tokens, flags = "symbols", "--extra-length"
-        self._truncated = "truncated, to all that the model reads"
-        self._incomplete = f"perhaps incomplete, as long as it may be ({flags})"
+            tokens, options = "symbols", "--extra-length"
+        place, length = ", to", "as long as it may be"
         if limit is not None:
-            self._truncated = (
-                f"truncated at {limit - 1} tokens, which is all that the model "
-                "reads"
-            )
-            self._incomplete = (
-                f"perhaps incomplete, with as many {tokens} as there may be, "
-                f"{limit} or fewer ({flags})"
-            )
+            place = f" at {limit - 1} tokens, which is"
+            length = f"with as many {tokens} as there may be, {limit} or fewer"
+        self._truncated = f"truncated{place} all that the model reads"
+        self._incomplete = f"perhaps incomplete, {length} ({options})"
         self._names: dict[str, list[str]] = {}  # of inputs, by problem
 
     def note(
@@ -160,11 +141,11 @@ class _Problems:
         """Notes the problems of the next outputs, whose inputs have names."""
         repaired = "repaired, because the model wrote no tree over them"
         for name, translation in zip(names, translations, strict=True):
+            at_limit = translation.at_length_limit
             problems = {
                 self._truncated: translation.source_truncated,
-                self._incomplete: translation.at_length_limit,
-                repaired: translation.repaired
-                and not translation.at_length_limit,
+                self._incomplete: at_limit,
+                repaired: translation.repaired and not at_limit,
             }
             for problem, occurs in problems.items():
                 if occurs:
@@ -214,11 +195,11 @@ def _as_text(
 
 
 def score(
-    runs: ModelsFlag,
+    runs: flags.ModelsFlag,
     *,
     input: list[Path] | None = None,
     output: Path | None = None,
-    model: ScoreFlags = ScoreFlags(),
+    model: flags.ScoreFlags = flags.ScoreFlags(),
 ) -> None:
     """Score given translations.
 
@@ -278,14 +259,14 @@ def _scores(
 
 
 def evaluate(
-    runs: ModelsFlag,
+    runs: flags.ModelsFlag,
     *,
-    data: RunCorpusFlag = None,
-    source: SourceFlag = None,
-    target: TargetFlag = None,
+    data: flags.RunCorpusFlag = None,
+    source: flags.SourceFlag = None,
+    target: flags.TargetFlag = None,
     split: str = "test",
     metric: list[str] | None = None,
-    model: ModelFlags = ModelFlags(),
+    model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
     """Measure BLEU or F1 on a split.
 

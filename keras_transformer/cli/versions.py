@@ -4,10 +4,7 @@ import platform
 from importlib.metadata import version
 
 from keras_transformer import __version__
-from keras_transformer.support.startup import (
-    available_cores,
-    quiet_tensorflow_import,
-)
+from keras_transformer.support import startup
 
 
 def print_versions() -> None:
@@ -21,17 +18,15 @@ def print_versions() -> None:
 
 def _describe_tensorflow() -> str:
     try:
-        with quiet_tensorflow_import():
+        with startup.quiet_tensorflow_import():
             import tensorflow as tf
     except ModuleNotFoundError:
-        return (
-            "TensorFlow is not installed: "
-            'pip install "keras-transformer-nmt[tensorflow]"'
-        )
+        install = 'pip install "keras-transformer-nmt[tensorflow]"'
+        return f"TensorFlow is not installed: {install}"
     devices = []
     for device in tf.config.list_physical_devices():
         details = tf.config.experimental.get_device_details(device)
-        cores = f"with {available_cores()} cores"
+        cores = f"with {startup.available_cores()} cores"
         name = cores if device.device_type == "CPU" else ""
         name = details.get("device_name", name)
         devices.append(f"{device.device_type} {name}".strip())

@@ -156,11 +156,8 @@ def attention_figure(
         axes.set_xticks(range(len(columns)), columns, rotation=90, **style)
         axes.tick_params(length=0, pad=3)
         axes.spines[:].set_color("0.8")
-    bar = figure.colorbar(
-        figure.axes[0].images[0],
-        ax=figure.axes[:grid_columns],
-        ticks=[0, 0.5, 1],
-    )
+    top_row = figure.axes[:grid_columns]
+    bar = figure.colorbar(image, ax=top_row, ticks=[0, 0.5, 1])
     bar.ax.tick_params(labelsize=FONT_POINTS, length=2)
     bar.set_label("attention score", fontsize=FONT_POINTS)
     bar.outline.set_visible(False)

@@ -3,17 +3,12 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from keras_transformer.plotting.tracing import (
-        LiveHypothesis,
-        SearchTrace,
-        Trace,
-        TraceStep,
-    )
+    from keras_transformer.plotting import tracing
 
 _WIDTH = 40  # characters of a hypothesis; of a longer one the end is shown
 
 
-def trace_text(trace: "Trace") -> str:
+def trace_text(trace: "tracing.Trace") -> str:
     """Returns a trace as text, with aligned columns."""
     search = trace.beam.search
     parts = [
@@ -36,7 +31,7 @@ def trace_text(trace: "Trace") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _greedy_table(search: "SearchTrace") -> str:
+def _greedy_table(search: "tracing.SearchTrace") -> str:
     """Returns a row per step: a greedy search has one hypothesis."""
     rows = [["step", "decoder input", "most probable", "chosen", "log P"]]
     for number, step in enumerate(search.steps, 1):
@@ -47,7 +42,7 @@ def _greedy_table(search: "SearchTrace") -> str:
     return _table(rows)
 
 
-def _hypotheses_table(step: "TraceStep") -> str:
+def _hypotheses_table(step: "tracing.TraceStep") -> str:
     rows = [["", "decoder input", "log P", "most probable"]]
     for number, hypothesis in enumerate(step.hypotheses, 1):
         log_prob = f"{hypothesis.log_prob:.2f}"
@@ -56,20 +51,19 @@ def _hypotheses_table(step: "TraceStep") -> str:
     return f"Step {step.length}: the live hypotheses\n{_table(rows)}"
 
 
-def _continuations_table(step: "TraceStep") -> str:
+def _continuations_table(step: "tracing.TraceStep") -> str:
     rows = [["from", "token", "P", "log P", "score", "becomes"]]
     for continuation in step.continuations:
         is_finished = continuation.fate == "finished"
-        rows.append(
-            [
-                str(continuation.parent + 1),
-                continuation.token.piece,
-                f"{continuation.token.probability:.3f}",
-                f"{continuation.log_prob:.2f}",
-                f"{continuation.score:.3f}" if is_finished else "",
-                continuation.fate,
-            ]
-        )
+        row = [
+            str(continuation.parent + 1),
+            continuation.token.piece,
+            f"{continuation.token.probability:.3f}",
+            f"{continuation.log_prob:.2f}",
+            f"{continuation.score:.3f}" if is_finished else "",
+            continuation.fate,
+        ]
+        rows.append(row)
     tokens = "1 token" if step.length == 1 else f"{step.length} tokens"
     return (
         f"Step {step.length}: their best continuations, of {tokens}, length "
@@ -77,27 +71,20 @@ def _continuations_table(step: "TraceStep") -> str:
     )
 
 
-def _results_table(trace: "Trace") -> str:
+def _results_table(trace: "tracing.Trace") -> str:
     results = [("greedy", result) for result in trace.greedy.finished]
     if trace.beam.search.beam_size > 1:
         for number, result in enumerate(trace.beam.finished, 1):
             results.append((f"beam {number}", result))
     rows = [["", "translation", "tokens", "log P", "length penalty", "score"]]
     for name, result in results:
-        rows.append(
-            [
-                name,
-                result.text,
-                str(len(result.pieces)),
-                f"{result.log_prob:.2f}",
-                f"{result.length_penalty:.3f}",
-                f"{result.score:.3f}",
-            ]
-        )
+        log_prob, score = f"{result.log_prob:.2f}", f"{result.score:.3f}"
+        size, penalty = str(len(result.pieces)), f"{result.length_penalty:.3f}"
+        rows.append([name, result.text, size, log_prob, penalty, score])
     return _table(rows)
 
 
-def _ending(search: "SearchTrace") -> str:
+def _ending(search: "tracing.SearchTrace") -> str:
     if search.at_max_length:
         return f"Ended at the maximum length of {search.max_length} tokens."
     if search.search.beam_size == 1:
@@ -108,15 +95,14 @@ def _ending(search: "SearchTrace") -> str:
     )
 
 
-def _pieces(hypothesis: "LiveHypothesis") -> str:
+def _pieces(hypothesis: "tracing.LiveHypothesis") -> str:
     text = " ".join(hypothesis.pieces)
     return text if len(text) <= _WIDTH else "…" + text[1 - _WIDTH :]
 
 
-def _predicted(hypothesis: "LiveHypothesis") -> str:
-    return "  ".join(
-        f"{token.piece} {token.probability:.3f}" for token in hypothesis.best
-    )
+def _predicted(hypothesis: "tracing.LiveHypothesis") -> str:
+    best = (f"{x.piece} {x.probability:.3f}" for x in hypothesis.best)
+    return "  ".join(best)
 
 
 def _table(rows: list[list[str]]) -> str:

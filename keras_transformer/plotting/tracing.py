@@ -225,10 +225,8 @@ def _search_history(
         log_probs, state = searcher.predict(state)
         candidates = searcher.candidates(state, log_probs)
         step = [*candidates, *tf.math.top_k(log_probs, count)]
-        past = [
-            tf.concat([tensor, row[:, None]], axis=1)
-            for tensor, row in zip(past, step, strict=True)
-        ]
+        both = zip(past, step, strict=True)
+        past = [tf.concat([x, row[:, None]], axis=1) for x, row in both]
         return searcher.advance(state, candidates), past
 
     k = searcher.settings.beam_size
@@ -282,9 +280,8 @@ class _StepRecorder:
         self, before: BeamState, candidates: Candidates, after: BeamState
     ) -> list[Continuation]:
         is_live = np.isfinite(after.live_log_probs)
-        live = set(
-            zip(after.last_ids[is_live], after.parents[is_live], strict=True)
-        )
+        last_ids, parents = after.last_ids[is_live], after.parents[is_live]
+        live = set(zip(last_ids, parents, strict=True))
         penalty = self._penalty(int(after.index))
         continuations = []
         for rank in np.flatnonzero(np.isfinite(candidates.log_probs)):
@@ -296,28 +293,21 @@ class _StepRecorder:
                 fate = "finished"
             before_token = before.live_log_probs[0, parent]
             token = self._token(token_id, log_prob - before_token)
-            log_prob = float(log_prob)
-            continuations.append(
-                Continuation(
-                    int(parent), token, log_prob, log_prob / penalty, fate
-                )
-            )
+            scores = float(log_prob), float(log_prob) / penalty
+            continuation = Continuation(int(parent), token, *scores, fate)
+            continuations.append(continuation)
         return continuations
 
     def _finished(self, state: BeamState) -> list[FinishedHypothesis]:
         finished = []
         for slot in np.flatnonzero(np.isfinite(state.finished_scores)):
             ids = state.finished_ids[0, slot, : state.finished_lengths[0, slot]]
-            text = self.translator.pipeline.output_text(
-                tf.constant(ids), self.text
-            )
+            pieces, pipeline = self._pieces(ids), self.translator.pipeline
+            text = pipeline.output_text(tf.constant(ids), self.text)
             penalty = self._penalty(len(ids))
             score = float(state.finished_scores[0, slot])
-            finished.append(
-                FinishedHypothesis(
-                    self._pieces(ids), text, score * penalty, penalty, score
-                )
-            )
+            scores = score * penalty, penalty, score
+            finished.append(FinishedHypothesis(pieces, text, *scores))
         return finished
 
     def _pieces(self, ids: Any) -> list[str]:

@@ -10,10 +10,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from keras_transformer.inference.records import Translation
 from keras_transformer.plotting.html_pages import attention_page, render_page
-from keras_transformer.serving.refusals import (
-    BYTES_PER_CHARACTER,
-    read_body,
-)
+from keras_transformer.serving import refusals
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 
@@ -70,13 +67,12 @@ def show_attention(request: Request, text: str, hypothesis: int = 0) -> str:
 async def translate(request: Request) -> dict[str, Any]:
     """Returns a text's translation, and the outputs of its sentences."""
     state = request.app.state
-    most_bytes = state.max_characters * BYTES_PER_CHARACTER + _BYTES_AROUND
-    content = await read_body(request, most_bytes)
+    most_bytes = state.max_characters * refusals.BYTES_PER_CHARACTER
+    content = await refusals.read_body(request, most_bytes + _BYTES_AROUND)
     text = TextBody.model_validate_json(content).text
     _check_length(text, state.max_characters)
-    document = await run_in_threadpool(
-        state.translator.translate_document, text
-    )
+    translate_document = state.translator.translate_document
+    document = await run_in_threadpool(translate_document, text)
     sentences = [
         {"source": sentence, **_columns(state.translator.task, translation)}
         for sentence, translation in document.translations.items()
@@ -89,24 +85,21 @@ async def translate_file(request: Request) -> PlainTextResponse:
     """Returns the translation of a text file."""
     state = request.app.state
     most_characters = state.max_characters * _TEXTS_OF_A_DOCUMENT
-    content = await read_body(request, 4 * most_characters)
+    content = await refusals.read_body(request, 4 * most_characters)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"A document must be in UTF-8. Received: {error}"
         ) from error
-    document = await run_in_threadpool(
-        state.translator.translate_document, text
-    )
+    translate_document = state.translator.translate_document
+    document = await run_in_threadpool(translate_document, text)
     num_incomplete = sum(
         translation.source_truncated or translation.at_length_limit
         for translation in document.translations.values()
     )
-    headers = {
-        "Incomplete-Sentences": str(num_incomplete),
-        "X-Content-Type-Options": "nosniff",
-    }
+    headers = {"Incomplete-Sentences": str(num_incomplete)}
+    headers["X-Content-Type-Options"] = "nosniff"
     return PlainTextResponse(document.text, headers=headers)
 
 
@@ -121,8 +114,5 @@ def _check_length(text: str, max_characters: int) -> None:
 def _columns(task: Task, translation: Translation) -> dict[str, Any]:
     """Returns a translation by names, without the slots that are empty."""
     count = sum(score > -math.inf for score in translation.scores)
-    return task.columns(
-        translation._replace(
-            texts=translation.texts[:count], scores=translation.scores[:count]
-        )
-    )
+    texts, scores = translation.texts[:count], translation.scores[:count]
+    return task.columns(translation._replace(texts=texts, scores=scores))

@@ -21,22 +21,14 @@ _BODY = 'A request must be {"text": "..."}.'
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """Returns the body of a request.
-
-    Raises:
-        HTTPException: If it is larger.
-        InputError: If the client leaves before its end.
-    """
+    """Returns the body of a request; HTTPException if it is larger."""
     content = bytearray()
     try:
         async for part in request.stream():
             content += part
             if len(content) > most_bytes:
-                raise HTTPException(
-                    413,
-                    f"A request may have at most {most_bytes:,} bytes. "
-                    "Received: more",
-                )
+                limit = f"A request may have at most {most_bytes:,} bytes."
+                raise HTTPException(413, f"{limit} Received: more")
     except ClientDisconnect as error:  # nobody reads the answer
         raise InputError("The request is incomplete.") from error
     return bytes(content)
@@ -101,15 +93,12 @@ async def refuse_other_sites(
 def _reason_to_refuse(request: Request, hosts: tuple[str, ...]) -> str | None:
     """Returns why a request may come from the page of another site, or None."""
     host = request.headers.get("host", "")
-    names = "|".join(
-        re.escape(f"[{name}]" if ":" in name else name) for name in hosts
-    )
+    named = (f"[{name}]" if ":" in name else name for name in hosts)
+    names = "|".join(map(re.escape, named))
     # The header itself: what cannot be parsed must not pass.
     if hosts and not re.fullmatch(rf"({names})(:\d+)?", host, re.I | re.A):
-        return (
-            f"The address must begin with {' or '.join(hosts)}. Received: "
-            f"{host}"
-        )
+        expected = f"The address must begin with {' or '.join(hosts)}."
+        return f"{expected} Received: {host}"
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "none")
     if site not in ("none", "same-origin") or (

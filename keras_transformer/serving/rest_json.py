@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.inference.served_signatures import (
-    Arrays,
-    Signature,
-    TensorSpec,
-)
+from keras_transformer.inference import served_signatures
+from keras_transformer.inference.served_signatures import Signature, TensorSpec
 from keras_transformer.support.errors import InputError
 
 MOST_TEXTS = 32  # of a request
@@ -47,10 +44,8 @@ def _describe_tensors(
 ) -> dict[str, Any]:
     descriptions = {}
     for name, spec in specs.items():
-        dims = [
-            {"size": str(-1 if size is None else size), "name": ""}
-            for size in spec.shape or ()
-        ]
+        sizes = (-1 if size is None else size for size in spec.shape or ())
+        dims = [{"size": str(size), "name": ""} for size in sizes]
         descriptions[name] = {
             "dtype": _DTYPES.get(spec.dtype, "DT_INVALID"),
             "tensor_shape": {"dim": dims, "unknown_rank": spec.shape is None},
@@ -62,16 +57,9 @@ def _describe_tensors(
 def predict_json(
     content: bytes, signatures: Mapping[str, Signature], max_characters: int
 ) -> str:
-    """Returns the answer to a request, as JSON.
+    """Returns the answer to the body of a request, as JSON.
 
-    Args:
-        content: The body of the request.
-        signatures: The signatures that it may name.
-        max_characters: Length of the longest text that is accepted.
-
-    Raises:
-        InputError: If the body is not as TensorFlow Serving expects it, or
-            does not fit the signature.
+    Its texts may have so many characters, and it may name these signatures.
     """
     try:
         body = json.loads(content)
@@ -100,12 +88,11 @@ def predict_json(
         columns = _columns_of_instances(body["instances"], names)
     else:
         columns = _by_name(body["inputs"], names, "inputs")
-    arrays = signature.call(
-        {
-            name: _to_array(name, columns[name], spec, max_characters)
-            for name, spec in signature.inputs.items()
-        }
-    )
+    inputs = {
+        name: _to_array(name, columns[name], spec, max_characters)
+        for name, spec in signature.inputs.items()
+    }
+    arrays = signature.call(inputs)
     outputs = {name: _to_json(name, array) for name, array in arrays.items()}
     if "instances" in body:
         answer = {"predictions": _to_instances(arrays, outputs)}
@@ -144,13 +131,9 @@ def _columns_of_instances(instances: Any, names: list[str]) -> dict[str, list]:
         _by_name(instance, names, f"instances[{i}]")
         for i, instance in enumerate(instances)
     ]
-    num_named = sum(
-        row is instance for row, instance in zip(rows, instances, strict=True)
-    )
+    are_named = {row is x for row, x in zip(rows, instances, strict=True)}
     # TensorFlow Serving ignores further names in "inputs", but not here.
-    if num_named not in (0, len(rows)) or any(
-        set(row) != set(names) for row in rows
-    ):
+    if len(are_named) > 1 or any(set(row) != set(names) for row in rows):
         raise InputError(
             f"instances must all be objects with {', '.join(names)} and "
             "nothing else, or all be plain values of a single input. "
@@ -230,17 +213,18 @@ def _to_bytes(
 # === Outputs ===
 
 
-def _to_instances(arrays: Arrays, outputs: dict[str, Any]) -> list:
+def _to_instances(
+    arrays: served_signatures.Arrays, outputs: dict[str, Any]
+) -> list:
     lengths = {np.shape(array)[:1] for array in arrays.values()}
     if len(lengths) != 1 or lengths == {()}:
         raise InputError(
             "The outputs of this signature are not one per instance. Ask with "
             '"inputs" in place of "instances".'
         )
-    return [
-        _without_single_name(dict(zip(outputs, row, strict=True)))
-        for row in zip(*outputs.values(), strict=True)
-    ]
+    rows = zip(*outputs.values(), strict=True)
+    named = (dict(zip(outputs, row, strict=True)) for row in rows)
+    return list(map(_without_single_name, named))
 
 
 def _to_json(name: str, array: np.ndarray) -> Any:

@@ -9,12 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from keras_transformer.serving.refusals import BYTES_PER_CHARACTER, read_body
-from keras_transformer.serving.rest_json import (
-    MOST_TEXTS,
-    describe_signature,
-    predict_json,
-)
+from keras_transformer.serving import refusals, rest_json
 
 _BYTES_AROUND = 2**16  # names, brackets and spaces around the texts
 
@@ -37,7 +32,7 @@ def show_metadata(request: Request) -> dict[str, Any]:
     """Returns the signatures; all graphs are traced, which takes seconds."""
     state = request.app.state
     signatures = {
-        name: describe_signature(name, signature)
+        name: rest_json.describe_signature(name, signature)
         for name, signature in state.signatures.items()
     }
     return {
@@ -58,11 +53,9 @@ async def predict(request: Request) -> Response:
     """
     state = request.app.state
     # A signature has up to two inputs of texts.
-    most_characters = 2 * MOST_TEXTS * state.max_characters
-    content = await read_body(
-        request, most_characters * BYTES_PER_CHARACTER + _BYTES_AROUND
-    )
-    answer = await run_in_threadpool(
-        predict_json, content, state.signatures, state.max_characters
-    )
+    most_characters = 2 * rest_json.MOST_TEXTS * state.max_characters
+    most_bytes = most_characters * refusals.BYTES_PER_CHARACTER + _BYTES_AROUND
+    content = await refusals.read_body(request, most_bytes)
+    arguments = content, state.signatures, state.max_characters
+    answer = await run_in_threadpool(rest_json.predict_json, *arguments)
     return Response(answer, media_type="application/json")

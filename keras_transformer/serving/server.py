@@ -10,10 +10,8 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from keras_transformer.inference.served_signatures import (
-    Signature,
-    translator_signatures,
-)
+from keras_transformer.inference import served_signatures
+from keras_transformer.inference.served_signatures import Signature
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import explain_missing_packages
@@ -73,17 +71,12 @@ def make_app(
     from keras_transformer.serving import page_routes, refusals, rest_routes
 
     check_values(POSITIVE_INTEGER, max_characters=max_characters)
-    app = FastAPI(
-        title=name,
-        openapi_url=None,
-        exception_handlers=refusals.EXCEPTION_HANDLERS,
-    )
+    handlers = refusals.EXCEPTION_HANDLERS
+    app = FastAPI(title=name, openapi_url=None, exception_handlers=handlers)
     app.state.translator = translator
     app.state.name = name
-    app.state.signatures = {
-        **(signatures or {}),
-        **translator_signatures(translator),
-    }
+    own = served_signatures.translator_signatures(translator)
+    app.state.signatures = {**(signatures or {}), **own}
     app.state.max_characters = max_characters
     app.state.hosts = hosts
     app.middleware("http")(refusals.refuse_other_sites)
@@ -109,9 +102,8 @@ def listen(host: str, port: int) -> socket.socket:
             f"A port is a number from 0 to {2**16 - 1}. Received: {port}"
         )
     try:
-        family, *_, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        )[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, *_, address = addresses[0]
         return socket.create_server(address[:2], family=family)
     except (OSError, UnicodeError) as error:  # a name that DNS cannot have
         raise InputError(

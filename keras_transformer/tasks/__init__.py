@@ -10,9 +10,7 @@ from keras_transformer.tasks.translation import TranslationTask
 
 __all__ = ["Outputs", "ParsingTask", "Task", "TranslationTask", "find_task"]
 
-TASKS: dict[str, Task] = {
-    task.name: task for task in (TranslationTask(), ParsingTask())
-}
+TASKS: dict[str, Task] = {x.name: x for x in (TranslationTask(), ParsingTask())}
 
 
 def find_task(name: str) -> Task:

@@ -138,11 +138,8 @@ def tokenized_bleu(
 
     # `force` silences the advice against scoring tokenized text.
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
-    hypotheses, references = (
-        [split(sentence) for sentence in side]
-        for side in (hypotheses, references)
-    )
-    return bleu.corpus_score(hypotheses, [references]).score
+    references = [list(map(split, references))]
+    return bleu.corpus_score(list(map(split, hypotheses)), references).score
 
 
 def split_compounds(sentence: str) -> str:

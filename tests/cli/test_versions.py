@@ -38,7 +38,7 @@ def set_devices(monkeypatch, **names):
 
 def test_versions_and_devices(printed_lines, monkeypatch):
     monkeypatch.setattr(
-        "keras_transformer.cli.versions.available_cores", lambda: 6
+        "keras_transformer.support.startup.available_cores", lambda: 6
     )
     set_devices(monkeypatch, CPU=None, GPU="NVIDIA Tesla T4", TPU=None)
     first, python, *others = printed_lines()

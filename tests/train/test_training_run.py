@@ -13,14 +13,11 @@ from run_fixtures import model, run, tokenizer  # noqa: F401
 
 import keras_transformer as kt
 from keras_transformer.inference.run_folder import step_of
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_free
+from keras_transformer.support.files import check_free, write_json
 from keras_transformer.train.fitting.training_state import save_state
-from keras_transformer.train.training_run import (
-    _HDF5_OVERHEAD,
-    TrainingRun,
-    write_json,
-)
+from keras_transformer.train.training_run import _HDF5_OVERHEAD, TrainingRun
 
 
 def test_the_newest_checkpoints_are_kept(run, model):
@@ -130,7 +127,7 @@ def test_a_run_that_could_not_be_created_can_be_later(
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("keras_transformer.train.training_run.write_json", fail)
+        patched.setattr(files, "write_json", fail)
         with pytest.raises(OSError, match="No space"):
             TrainingRun.create(tmp_path / "run", model.config, {}, tokenizer)
     with pytest.raises(InputError, match="config.json"):

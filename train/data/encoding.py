@@ -65,11 +65,9 @@ class Statistics:
     ) -> np.ndarray:
         """Adds pairs, and returns which of them are kept.
 
-        Args:
-            lengths: Tokens of source, target, source, ..., without end tokens.
-            max_length: Of a side, with the end token.
-            max_ratio: Of the longer side to the shorter one, with end tokens.
-                Pairs that are dropped for this reason alone are not counted.
+        The lengths are those of source, target, source, ..., without end
+        tokens, which the limits include. Pairs that are dropped for the ratio
+        of their longer side to the shorter one alone are not counted.
         """
         lengths = lengths.reshape(-1, 2) + 1
         shorter, longer = lengths.min(axis=1), lengths.max(axis=1)
@@ -120,11 +118,10 @@ class PairEncoder:
             autograph=False,
         )
         def tokenize(sources: tf.Tensor, targets: tf.Tensor) -> tuple:
-            sides = (
-                task.source_ids(tokenizer, sources),
-                task.target_ids(tokenizer, targets),
-            )
-            rows = tf.stack(sides, axis=1).values  # source, target, source, ...
+            sources = task.source_ids(tokenizer, sources)
+            targets = task.target_ids(tokenizer, targets)
+            # Source, target, source, ...
+            rows = tf.stack([sources, targets], axis=1).values
             return rows.values, rows.row_lengths()
 
         # Traced here, and not in several threads at once.
@@ -133,24 +130,12 @@ class PairEncoder:
     def shards(
         self, pairs: "Iterable[tuple[str, str]] | tf.data.Dataset"
     ) -> Iterator[TokenShard]:
-        """Yields the ids of the pairs that are kept, in their order.
-
-        There is at least one shard, and only the last one is small.
-        """
+        """Yields the ids of the pairs that are kept, as `make_shards` does."""
         import tensorflow as tf
 
         if isinstance(pairs, tf.data.Dataset):
             pairs = pairs.as_numpy_iterator()
-        ids, lengths, size, is_first = [], [], 0, True
-        for new_ids, new_lengths in self._encode(pairs):
-            ids.append(new_ids)
-            lengths.append(new_lengths)
-            size += new_ids.size
-            if size >= SHARD_IDS:
-                yield make_shard(ids, lengths, self._dtype)
-                ids, lengths, size, is_first = [], [], 0, False
-        if size or is_first:
-            yield make_shard(ids, lengths, self._dtype)
+        return make_shards(self._encode(pairs), self._dtype)
 
     def _encode(
         self, pairs: Iterable[tuple[Any, Any]]
@@ -182,10 +167,28 @@ def ids_dtype(tokenizer: Vocabulary) -> type:
     return np.uint16 if size <= 2**16 else np.int32
 
 
-def make_shard(
+def make_shards(
+    batches: Iterable[tuple[np.ndarray, np.ndarray]], dtype: type
+) -> Iterator[TokenShard]:
+    """Yields shards of the ids and lengths of batches, in their order.
+
+    There is at least one shard, and only the last one is small.
+    """
+    ids, lengths, size, is_first = [], [], 0, True
+    for new_ids, new_lengths in batches:
+        ids.append(new_ids)
+        lengths.append(new_lengths)
+        size += new_ids.size
+        if size >= SHARD_IDS:
+            yield _make_shard(ids, lengths, dtype)
+            ids, lengths, size, is_first = [], [], 0, False
+    if size or is_first:
+        yield _make_shard(ids, lengths, dtype)
+
+
+def _make_shard(
     ids: list[np.ndarray], lengths: list[np.ndarray], dtype: type
 ) -> TokenShard:
-    """Returns a shard of the ids and lengths of several batches."""
     offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
     return TokenShard(np.concatenate([np.zeros(0, dtype), *ids]), offsets)
 

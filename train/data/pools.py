@@ -57,16 +57,12 @@ def make_batch(
 def cut_pool(
     lengths: tf.Tensor, batch_tokens: int, max_length: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns how the rows of a pool are cut into batches.
+    """Returns how the rows of a pool, of lengths int64 `[N]`, become batches.
 
     A batch takes as many rows as fit when all are padded like its first and
-    longest one. `lengths` are those of the rows, int64 `[N]`; other arguments
-    are as in `training_batches`.
-
-    Returns:
-        The rows from the longest down, `[N]`; the padded length of each of
-        these, `[N]`; and where among them batches begin and end,
-        `[batches, 2]`.
+    longest one. Returns the rows from the longest down, `[N]`; the padded
+    length of each of these, `[N]`; and where among them batches begin and end,
+    `[batches, 2]`.
     """
     buckets = tf.constant(bucket_lengths(max_length), tf.int64)
     longest_first = tf.argsort(lengths, direction="DESCENDING", stable=True)

@@ -53,7 +53,6 @@ class Split(abc.ABC):
         """Returns the SHA-256 of the files, wherever they are.
 
         This takes about a second per gigabyte, less than reading the pairs.
-        Raises `InputError` if a file cannot be read.
         """
         parts = [type(self).__name__, *self.features]
         for path in self.paths:

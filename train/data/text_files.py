@@ -35,12 +35,8 @@ class TextFiles(Split):
                     raise self._unequal()
                 if not count:
                     return
-                yield (
-                    dataclasses.replace(
-                        self, first_line=number, offsets=tuple(offsets)
-                    ),
-                    count,
-                )
+                place = {"first_line": number, "offsets": tuple(offsets)}
+                yield dataclasses.replace(self, **place), count
                 number += count
                 for side, lines in enumerate(sides):
                     offsets[side] += sum(map(len, lines))
@@ -150,9 +146,8 @@ def _read_lines(
             try:
                 yield text.decode("utf-8")
             except UnicodeDecodeError as error:
-                utf_16 = number == 1 and line.startswith(
-                    (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-                )
+                marks = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
+                utf_16 = number == 1 and line.startswith(marks)
                 raise InputError(
                     "A corpus must be UTF-8 text. Received: "
                     f"{path}, line {number}: {error.reason} at byte "

@@ -24,15 +24,11 @@ class TFDSSplit(reading.Split):
 
         # One file at a time, in the order of the files. Without a cache, which
         # would stay in memory.
-        in_order = tfds.ReadConfig(
-            interleave_cycle_length=1, try_autocache=False
-        )
+        order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
         examples = self.builder.as_dataset(
-            split=self.split, shuffle_files=False, read_config=in_order
+            split=self.split, shuffle_files=False, read_config=order
         )
-        pairs = examples.map(
-            lambda example: tuple(example[name] for name in self.features)
-        )
+        pairs = examples.map(lambda x: tuple(x[name] for name in self.features))
         batches = iter(reading.without_tuning(pairs.batch(reading.READ_BATCH)))
         number = 0
         while True:

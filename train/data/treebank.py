@@ -20,9 +20,9 @@ class Treebank(Split):
 
 def open_folder(folder: str) -> dict[str, Treebank]:
     """Returns the splits of the files `SPLIT.mrg` in a folder."""
-    paths = {split: os.path.join(folder, name) for name, split in FILES.items()}
-    return {
-        split: Treebank(path, [path])
-        for split, path in paths.items()
-        if os.path.isfile(path)
-    }
+    splits = {}
+    for name, split in FILES.items():
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            splits[split] = Treebank(path, [path])
+    return splits

@@ -268,10 +268,8 @@ class Checkpoints(keras.callbacks.Callback):
         if self._received and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._received = self._received or number
-        # `print` is not reentrant, and a handler runs at any place.
-        os.write(
-            2, b"\ntraining: saving after this step; Ctrl-C ends at once\n"
-        )
+        message = b"\ntraining: saving after this step; Ctrl-C ends at once\n"
+        os.write(2, message)  # unlike `print` it can run at any place
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if self._received:

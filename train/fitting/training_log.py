@@ -60,12 +60,11 @@ def read_log(path: Path) -> list[dict[str, float]]:
         reader = csv.DictReader(path.read_text("utf-8").splitlines())
         if "step" not in (reader.fieldnames or ()):
             raise ValueError(f"columns {reader.fieldnames} without step")
-        rows = [
-            {name: float(row[name]) for name in COLUMNS if row.get(name)}
-            for row in reader
-        ]
-        if not all("step" in row for row in rows):
-            raise ValueError("a row without step")
+        rows = []
+        for row in reader:
+            rows.append({x: float(row[x]) for x in COLUMNS if row.get(x)})
+            if "step" not in rows[-1]:
+                raise ValueError("a row without step")
         return rows
     except (ValueError, TypeError) as error:
         raise InputError(

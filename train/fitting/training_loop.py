@@ -62,34 +62,26 @@ def run_training(
             position = tuple(positions[worker.index].tolist())
             Fitting(model, run, recipe, data, worker).fit(step, position)
         else:
-            logger.info(
-                f"training: all {recipe.steps:,} steps are done: the run is at "
-                f"step {step:,}"
-            )
+            done = f"training: all {recipe.steps:,} steps are done"
+            logger.info(f"{done}: the run is at step {step:,}")
     return run if worker.is_chief else None
 
 
 def compiled_model(
-    config: TransformerConfig,
-    recipe: Recipe,
-    strategy: tf.distribute.Strategy,
+    config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
 ) -> Transformer:
     """Returns a new model with the loss and the optimizer of a recipe."""
     with strategy.scope():
         # The training state refers to variables by name.
         model = Transformer(config, dtype=recipe.dtype, name="transformer")
+        rate = config.d_model, recipe.warmup_steps, recipe.learning_rate_scale
+        pad_id = config.pad_id
         model.compile(
             optimizers.adam(
-                config.d_model,
-                recipe.warmup_steps,
-                recipe.learning_rate_scale,
-                global_clipnorm=recipe.clip_norm,
-                name="adam",
+                *rate, global_clipnorm=recipe.clip_norm, name="adam"
             ),
-            LabelSmoothedCrossEntropy(
-                recipe.label_smoothing, pad_id=config.pad_id
-            ),
-            metrics=[TokenNLL(pad_id=config.pad_id)],
+            LabelSmoothedCrossEntropy(recipe.label_smoothing, pad_id=pad_id),
+            metrics=[TokenNLL(pad_id=pad_id)],
             gradient_accumulation_steps=recipe.gradient_accumulation_steps,
         )
     return model
@@ -139,8 +131,8 @@ class Fitting:
     def fit(self, step: int, position: tuple[int, int]) -> None:
         """Trains after a step, with the batches from a position on."""
         recipe, strategy = self.recipe, self.model.distribute_strategy
+        train, worker = self.data.train, self.worker
         order = self._training_order()
-        train = self.data.train
         pairs = batching.PairIds(
             train.shards, train.tokenizer, train.max_length
         )
@@ -154,16 +146,14 @@ class Fitting:
             own = np.array(next_position())
             return strategies.gather_from_workers(strategy, own)
 
-        log = CSVLog(self.run.log_path, step, self.worker.is_chief)
+        log = CSVLog(self.run.log_path, step, worker.is_chief)
         stopping = callbacks.EarlyStopping(recipe.patience, log)
+        run = self.run if worker.is_chief else None
         checkpoints = callbacks.Checkpoints(
-            self.run if self.worker.is_chief else None,
-            recipe.max_to_keep,
-            counter,
-            gather_positions,
+            run, recipe.max_to_keep, counter, gather_positions
         )
         chain = [counter, callbacks.CheckFinite()]
-        if self.worker.is_chief:
+        if worker.is_chief:
             chain += self._reports(counter, valid is not None)
         chain += [log, stopping, checkpoints]
         if valid is not None:
@@ -185,19 +175,14 @@ class Fitting:
                     callbacks=chain,
                 )
         if stopping.is_exhausted():
-            logger.info(
-                f"training: no better loss for {recipe.patience} epochs"
-            )
+            patience = recipe.patience
+            logger.info(f"training: no better loss for {patience} epochs")
 
     def _training_order(self) -> batching.BatchOrder:
         """Returns the order of this worker's batches."""
-        return batching.BatchOrder(
-            self.data.train.shards,
-            self.recipe.batch_tokens // self.worker.count,
-            self.data.train.max_length,
-            self.recipe.seed,
-            (self.worker.index, self.worker.count),
-        )
+        train, seed = self.data.train, self.recipe.seed
+        size = self.recipe.batch_tokens // self.worker.count, train.max_length
+        return batching.BatchOrder(train.shards, *size, seed, self.worker)
 
     def _validation_batches(self) -> tf.data.Dataset | None:
         """Returns the validation batches; None if there are none."""
@@ -209,10 +194,8 @@ class Fitting:
             return None
         # As much memory as a part of a training batch needs.
         part = recipe.batch_tokens // recipe.gradient_accumulation_steps
-        batch_tokens = max(part, 2 * recipe.max_length)
-        return batching.one_pass(
-            shards, data.train.tokenizer, batch_tokens, recipe.max_length
-        )
+        sizes = max(part, 2 * recipe.max_length), recipe.max_length
+        return batching.one_pass(shards, data.train.tokenizer, *sizes)
 
     def _reports(
         self, counter: callbacks.StepCounter, validates: bool
@@ -220,23 +203,22 @@ class Fitting:
         """Returns the callbacks that score, log and plot, in this order."""
         recipe, run = self.recipe, self.run
         chain: list[keras.callbacks.Callback] = []
-        folder = run.path / "tensorboard"
+        folder, data = run.path / "tensorboard", self.data
         if validates and recipe.scored_sentences:
             greedy = dataclasses.replace(run.default_search, beam_size=1)
             score = callbacks.ValidationScore(
                 Translator(
-                    self.model, run.tokenizer, greedy, task=self.data.train.task
+                    self.model, run.tokenizer, greedy, task=data.train.task
                 ),
-                self.data.sample_valid(recipe.scored_sentences, recipe.seed),
+                data.sample_valid(recipe.scored_sentences, recipe.seed),
                 run.recipe["target"],
                 folder / "samples" if recipe.tensorboard else None,
             )
             chain.append(score)
         chain.append(callbacks.Progress(counter, run.task.watched_label))
         if recipe.tensorboard:
-            chain.append(
-                keras.callbacks.TensorBoard(str(folder), write_graph=False)
-            )
+            board = keras.callbacks.TensorBoard(str(folder), write_graph=False)
+            chain.append(board)
         return chain
 
 

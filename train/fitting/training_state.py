@@ -30,10 +30,8 @@ def save_state(
     """
     variables = model_variables(model)
     header = dict(format=FORMAT, run=run.id, step=step, names=list(variables))
-    arrays = {
-        f"{i:06d}": variable.numpy()
-        for i, variable in enumerate(variables.values())
-    }
+    values = (variable.numpy() for variable in variables.values())
+    arrays = {f"{i:06d}": value for i, value in enumerate(values)}
     with atomic_write(run.state_path) as partial, open(partial, "wb") as file:
         np.savez(file, header=json.dumps(header), position=positions, **arrays)
 

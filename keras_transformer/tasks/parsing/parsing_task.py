@@ -83,10 +83,9 @@ class ParsingTask(Task):
         """Returns the words of sentences `[B]`, separated by spaces."""
         from keras_transformer.tasks.parsing import tree_ops
 
-        split = (
-            tree_ops.split_words if self.split_words else tree_ops.join_words
-        )
-        return split(sources)
+        if self.split_words:
+            return tree_ops.split_words(sources)
+        return tree_ops.join_words(sources)
 
     def target_ids(
         self, vocabulary: Tokenizer, targets: "tf.Tensor"
@@ -120,12 +119,11 @@ class ParsingTask(Task):
         is_special = tf.reduce_any(rows[..., None] == special, axis=-1)
 
         words = tf.strings.split(tf.repeat(self._words(sources), shape[1]))
+        id_to_string = vocabulary.ops.id_to_string
         spelled = vocabulary.tokenize(words.values)
-        spelled = spelled.with_values(
-            vocabulary.ops.id_to_string(spelled.values)
-        )
+        spelled = spelled.with_values(id_to_string(spelled.values))
         texts, repaired = tree_ops.restore_texts(
-            tf.where(is_special, "", vocabulary.ops.id_to_string(rows)),
+            tf.where(is_special, "", id_to_string(rows)),
             tf.gather(vocabulary.are_symbols, rows),
             words,
             words.with_values(tf.strings.reduce_join(spelled, axis=1)),

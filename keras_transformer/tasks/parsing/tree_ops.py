@@ -62,9 +62,8 @@ def join_words(texts: tf.Tensor) -> tf.Tensor:
 
 def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
     """Returns the sequences of trees `[B]`, which are as `str(tree)`."""
-    texts = tf.strings.regex_replace(
-        trees, r"\(([^\s()]+) ([^\s()]+)\)", rf"{WORD}\2 /\1"
-    )
+    word = r"\(([^\s()]+) ([^\s()]+)\)"
+    texts = tf.strings.regex_replace(trees, word, rf"{WORD}\2 /\1")
     texts = tf.strings.regex_replace(texts, rf"^\({ROOT}(?: (.*))?\)$", r"\1")
     # The innermost constituents first. Tab and line end, which labels and
     # words do not contain, stand for the brackets of those that are done.
@@ -112,9 +111,8 @@ def restore_texts(
     # One more column, so that T is at least 1.
     pieces = tf.pad(pieces, [[0, 0], [0, 1]])
     is_symbol = tf.pad(is_symbol, [[0, 0], [0, 1]])
-    is_open, is_tag, is_close = (
-        is_symbol & (tf.strings.substr(pieces, 0, 1) == x) for x in "(/)"
-    )
+    first = tf.strings.substr(pieces, 0, 1)
+    is_open, is_tag, is_close = (is_symbol & (first == x) for x in "(/)")
     labels = tf.strings.regex_replace(pieces, "^[(/)]", "")
 
     # Rules 1 and 2: words are aligned.
@@ -127,13 +125,11 @@ def restore_texts(
     brackets = tf.strings.reduce_join(tf.fill(tf.shape(pieces)[1:], ")"))
     closing = tf.strings.substr(brackets, tf.zeros_like(closed), closed)
     bracket_texts = tf.where(is_open, tf.strings.join([" (", labels]), closing)
-    texts = tf.strings.reduce_join(
-        tf.strings.join([word_texts[:, :-1], bracket_texts]), axis=1
-    )
+    texts = tf.strings.join([word_texts[:, :-1], bracket_texts])
+    texts = tf.strings.reduce_join(texts, axis=1)
     closing = tf.strings.substr(brackets, tf.zeros_like(still_open), still_open)
-    texts = tf.strings.join(
-        [f"({ROOT}", texts, word_texts[:, -1], closing, ")"]
-    )
+    parts = [f"({ROOT}", texts, word_texts[:, -1], closing, ")"]
+    texts = tf.strings.join(parts)
 
     # Rule 5: constituents without words are removed.
     kept_texts = _replace_all(texts, r" \([^\s()]+\)", "")
@@ -155,17 +151,15 @@ def _replace_all(texts: tf.Tensor, pattern: str, new: str) -> tf.Tensor:
         replaced = tf.strings.regex_replace(texts, pattern, new)
         return replaced, tf.reduce_any(replaced != texts)
 
-    return tf.while_loop(
-        lambda _, changed: changed, replace, (texts, tf.constant(True))
-    )[0]
+    start = texts, tf.constant(True)
+    return tf.while_loop(lambda _, changed: changed, replace, start)[0]
 
 
 def _written_words(pieces: tf.Tensor, is_symbol: tf.Tensor) -> tf.Tensor:
     """Returns the word between each piece and the symbol before, `[N, T]`."""
     number = tf.cumsum(tf.cast(is_symbol, tf.int32), axis=1, exclusive=True)
-    words = _join_by_place(
-        tf.where(is_symbol, "", pieces), number, tf.shape(pieces)[1]
-    )
+    parts = tf.where(is_symbol, "", pieces)
+    words = _join_by_place(parts, number, tf.shape(pieces)[1])
     return tf.gather(words, number, batch_dims=1)
 
 
@@ -223,10 +217,8 @@ def _align(
         kept = is_tag & tf.gather(may_pair, stop, batch_dims=1)
         return tf.where(is_tag, stop + tf.cast(kept, tf.int32), start), kept
 
-    start = tf.zeros_like(num_words)
-    used, kept = tf.scan(
-        take, (columns[1], may_stop, may_pair), (start, start > 0)
-    )
+    zeros, columns = tf.zeros_like(num_words), (columns[1], may_stop, may_pair)
+    used, kept = tf.scan(take, columns, (zeros, zeros > 0))
     return tf.transpose(used), tf.transpose(kept)
 
 
