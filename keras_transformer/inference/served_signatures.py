@@ -165,9 +165,9 @@ class SignatureTranslator(BaseTranslator):
     def _translate_batch(
         self,
         rows: list[int],
+        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
-        workers: int,
     ) -> list[Translation]:
         texts = [sources.texts[row] for row in rows]
         if prefixes is None:
@@ -185,7 +185,11 @@ class SignatureTranslator(BaseTranslator):
         return translations_of_columns([*best, *flags])
 
     def _score_batch(
-        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+        self,
+        rows: list[int],
+        workers: int,
+        sources: EncodedTexts,
+        targets: EncodedTexts,
     ) -> list[Score | TooLong]:
         outputs = self.predict(
             "score",
