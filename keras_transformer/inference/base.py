@@ -236,9 +236,8 @@ class BaseTranslator(abc.ABC):
             text: One text, as in `translate`.
             split: Returns the sentences of a text, each with the whitespace
                 that follows it.
-            batch_tokens: As in `translate`.
-            workers: As in `translate`.
-            progress: As in `translate`.
+            batch_tokens: As in `translate`, and so are `workers` and
+                `progress`.
 
         Returns:
             A `TranslatedDocument`. Its translation of a sentence has one line.
@@ -292,8 +291,7 @@ class BaseTranslator(abc.ABC):
                 source is certain: its log-probability is 0.
             targets: The translation of each source.
             batch_tokens: As in `translate`, of the targets.
-            workers: As in `translate`.
-            progress: As in `translate`.
+            workers: As in `translate`, and so is `progress`.
 
         Returns:
             A `Score` for a single pair, else a list with one per pair.
@@ -334,12 +332,7 @@ class BaseTranslator(abc.ABC):
         """Returns the scores of pairs, None where a pair is not measured.
 
         Pairs with an empty side, or longer than the model reads, are not.
-
-        Args:
-            sources: As in `score`.
-            targets: As in `score`; of a parser, trees.
-            workers: As in `score`.
-            progress: As in `score`.
+        Arguments are those of `score`; the targets of a parser are trees.
         """
         self.check_can("perplexity")
         pair = self._encode_sources(sources), self._encode_targets(targets)
@@ -374,10 +367,7 @@ class BaseTranslator(abc.ABC):
         workers: int | None,
         progress: Progress,
     ) -> list[Any]:
-        """Returns the records that a function returns for batches of rows.
-
-        It is called with the rows of a batch and the number of workers.
-        """
+        """Calls a function with batches of rows, and the number of workers."""
         if batch_tokens is None:
             batch_tokens = self.batch_tokens
         workers = self.workers if workers is None else workers
