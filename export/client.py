@@ -9,6 +9,7 @@ import functools
 import itertools
 import random
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -16,23 +17,31 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.inference.served_signatures import (
+    Arrays,
+    Signature,
     SignatureTranslator,
+    TensorSpec,
+    describe_default,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
     NON_NEGATIVE_INTEGER,
     POSITIVE_INTEGER,
     POSITIVE_NUMBER,
+    Rule,
     check_values,
+    integer_from,
 )
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.tasks import TASKS, Task
+from keras_transformer.tasks import Task
 
 with explain_missing_packages(InputError):
     from tensorflow_serving.apis import get_model_metadata_pb2
     from tensorflow_serving.apis import predict_pb2 as messages
     from tensorflow_serving.apis import prediction_service_pb2_grpc as services
 
+_NAME = Rule(lambda x: isinstance(x, str) and x != "", "a non-empty string")
+_VERSION = integer_from(0, 2**63 - 1)
 _SHORTEST_WAIT = 0.1  # seconds before the first retry
 _LONGEST_WAIT = 5.0
 _LONGEST_TIMEOUT = 1e9  # seconds; gRPC takes 1e10 for a time in the past
@@ -93,9 +102,6 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
     ```
     """
 
-    # The server says which signatures are missing.
-    capabilities = frozenset({"prefixes", "score", "perplexity"})
-
     def __init__(
         self,
         model: str,
@@ -108,6 +114,9 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         workers: int = 4,
         credentials: grpc.ChannelCredentials | None = None,
     ) -> None:
+        check_values(_NAME, model=model, address=address)
+        if version is not None:
+            check_values(_VERSION, version=version)
         check_values(POSITIVE_NUMBER, timeout=timeout)
         check_values(NON_NEGATIVE_INTEGER, retries=retries)
         check_values(POSITIVE_INTEGER, batch_size=batch_size, workers=workers)
@@ -134,26 +143,33 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
     @property
     def task(self) -> Task:
         """The task that the outputs of the served model have."""
-        outputs = self._default_outputs
-        (task,) = (x for x in TASKS.values() if x.output in outputs)
-        return task
+        return describe_default(self.description, self.own_signatures)[0]
 
     @property
     def num_translations(self) -> int:
         """Translations returned per text, as the model was exported."""
-        shape = self._default_outputs[self.task.output].tensor_shape
-        return shape.dim[1].size
+        return describe_default(self.description, self.own_signatures)[1]
 
     @functools.cached_property
-    def _default_outputs(self) -> Any:
-        """The outputs of `serving_default`, as the server describes them."""
+    def own_signatures(self) -> dict[str, Signature]:
+        """The signatures by name, as the server describes them."""
         request = get_model_metadata_pb2.GetModelMetadataRequest()
         self._set_model(request, "serving_default")
         request.metadata_field.append("signature_def")
         response = self._send(self._service.GetModelMetadata, request)
         signatures = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(signatures)
-        return signatures.signature_def["serving_default"].outputs
+        return {
+            name: Signature(
+                _specs(signature.inputs),
+                functools.partial(_specs, signature.outputs),
+                functools.partial(self._call, name),
+            )
+            for name, signature in signatures.signature_def.items()
+        }
+
+    def _call(self, signature: str, arrays: Arrays) -> Arrays:
+        return self.predict(signature, **arrays)
 
     def predict(
         self, signature: str, /, **inputs: Any
@@ -170,12 +186,19 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
 
         Raises:
             ServingError: If the server does not answer.
+            InputError: If an input is no tensor.
         """
         request = messages.PredictRequest()
         self._set_model(request, signature)
         for name, value in inputs.items():
             dtype = tf.string if isinstance(value, list) and not value else None
-            proto = tf.make_tensor_proto(value, dtype)
+            try:
+                proto = tf.make_tensor_proto(value, dtype)
+            except (TypeError, ValueError) as error:
+                raise InputError(
+                    f"{name} must be what `tf.make_tensor_proto` takes. "
+                    f"Received: {value!r:.100} ({error!s:.200})"
+                ) from error
             request.inputs[name].CopyFrom(proto)
         outputs = self._send(self._service.Predict, request).outputs
         return {name: tf.make_ndarray(x) for name, x in outputs.items()}
@@ -223,6 +246,16 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         )
 
 
+def _specs(tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
+    """Returns the types and shapes of `TensorInfo` messages."""
+    specs = {}
+    for name, tensor in tensors.items():
+        shape = tf.TensorShape(tensor.tensor_shape)
+        known = None if shape.rank is None else tuple(shape.as_list())
+        specs[name] = TensorSpec(tf.dtypes.as_dtype(tensor.dtype).name, known)
+    return specs
+
+
 # By status code: what was expected, and what to do.
 _EXPECTED = {
     "UNAVAILABLE": "TensorFlow Serving must answer at {client.address}, and "
@@ -242,6 +275,11 @@ _EXPECTED = {
     "RESOURCE_EXHAUSTED": "A request must not be larger than the server, or a "
     "proxy before it, accepts, nor wait too long for a batch. Set a smaller "
     "batch_size or fewer workers.",
+    "UNAUTHENTICATED": "{client.address} must know who asks. Pass "
+    "`credentials` with the certificate or token that the server, or a proxy "
+    "before it, expects.",
+    "PERMISSION_DENIED": "{client.address} must allow requests to the model "
+    "{client.model!r}. Pass `credentials` of somebody who may send them.",
     "UNIMPLEMENTED": "TensorFlow Serving must answer at {client.address}, and "
     "something else does. Check the address, and the settings of a proxy.",
 }

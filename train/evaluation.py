@@ -46,9 +46,7 @@ def evaluate(
     seconds = time.monotonic() - start
     hypotheses = [output.texts[0] for output in outputs]
     scores = task.scores(hypotheses, references, target, metrics)
-    nll, scored = _negative_log_likelihood(
-        translator, sources, references, workers, progress
-    )
+    nll, scored = _negative_log_likelihood(translator, sources, references)
     results = {
         "task": task.name,
         "data": corpus.name,
@@ -170,11 +168,7 @@ def _read_results(path: Path) -> list:
 
 
 def _negative_log_likelihood(
-    translator: BaseTranslator,
-    sources: list[str],
-    references: list[str],
-    workers: int | None,
-    progress: Callable[[int], Any] | None,
+    translator: BaseTranslator, sources: list[str], references: list[str]
 ) -> tuple[float | None, int]:
     """Returns the negative log-likelihood, and of how many pairs it is.
 
@@ -184,9 +178,7 @@ def _negative_log_likelihood(
     """
     if not translator.can("perplexity"):
         return None, 0
-    scores = translator.score_corpus(
-        sources, references, workers=workers, progress=progress
-    )
+    scores = translator.score_corpus(sources, references)
     scores = [score for score in scores if score is not None]
     if not scores:
         return None, 0

@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -91,21 +91,17 @@ class BaseTranslator(abc.ABC):
     def _translate_batch(
         self,
         rows: list[int],
-        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
+        workers: int,
     ) -> list[Translation]:
         """Translates the sources of some rows, while others do so."""
 
     @abc.abstractmethod
     def _score_batch(
-        self,
-        rows: list[int],
-        workers: int,
-        sources: EncodedTexts,
-        targets: EncodedTexts,
+        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
     ) -> list[Score | TooLong]:
-        """Scores the pairs of some rows, while others do so.
+        """Scores the pairs of some rows.
 
         The empty translation of an empty source has the log-probability 0.
         """
@@ -201,13 +197,16 @@ class BaseTranslator(abc.ABC):
                 not a positive integer, not each text has one prefix, or the
                 model takes no prefix.
         """
+        workers = self.workers if workers is None else workers
+        check_values(POSITIVE_INTEGER, workers=workers)
         texts, prefixes, is_single = read_sources(texts, prefixes)
+        workers = min(workers, len(texts)) or 1
         sources, starts = self._encode_sources(texts), None
         if any(prefixes):
             self.check_can("prefixes")
             starts = self._encode_targets(prefixes)
         translations = self._in_batches(
-            lambda *batch: self._translate_batch(*batch, sources, starts),
+            lambda rows: self._translate_batch(rows, sources, starts, workers),
             range(len(texts)),
             sources.lengths,
             batch_tokens,
@@ -236,8 +235,9 @@ class BaseTranslator(abc.ABC):
             text: One text, as in `translate`.
             split: Returns the sentences of a text, each with the whitespace
                 that follows it.
-            batch_tokens: As in `translate`, and so are `workers` and
-                `progress`.
+            batch_tokens: As in `translate`.
+            workers: As in `translate`.
+            progress: As in `translate`.
 
         Returns:
             A `TranslatedDocument`. Its translation of a sentence has one line.
@@ -277,7 +277,6 @@ class BaseTranslator(abc.ABC):
         targets: Any,
         *,
         batch_tokens: int | None = None,
-        workers: int | None = None,
         progress: Progress = None,
     ) -> Score | list[Score]:
         """Returns how likely given translations are.
@@ -291,7 +290,7 @@ class BaseTranslator(abc.ABC):
                 source is certain: its log-probability is 0.
             targets: The translation of each source.
             batch_tokens: As in `translate`, of the targets.
-            workers: As in `translate`, and so is `progress`.
+            progress: As in `translate`.
 
         Returns:
             A `Score` for a single pair, else a list with one per pair.
@@ -306,11 +305,11 @@ class BaseTranslator(abc.ABC):
         pair = self._encode_sources(sources), self._encode_targets(targets)
         check_lengths(*pair, self.max_length)
         scores = self._in_batches(
-            lambda *batch: self._score_batch(*batch, *pair),
+            lambda rows: self._score_batch(rows, *pair),
             range(len(sources)),
             pair[1].lengths,
             batch_tokens,
-            workers,
+            self.workers,
             progress,
         )
         for index, score in enumerate(scores):
@@ -326,13 +325,18 @@ class BaseTranslator(abc.ABC):
         sources: Sequence[str],
         targets: Sequence[str],
         *,
-        workers: int | None = None,
+        batch_tokens: int | None = None,
         progress: Progress = None,
     ) -> list[Score | None]:
         """Returns the scores of pairs, None where a pair is not measured.
 
         Pairs with an empty side, or longer than the model reads, are not.
-        Arguments are those of `score`; the targets of a parser are trees.
+
+        Args:
+            sources: As in `score`.
+            targets: As in `score`; of a parser, trees.
+            batch_tokens: As in `score`.
+            progress: As in `score`.
         """
         self.check_can("perplexity")
         pair = self._encode_sources(sources), self._encode_targets(targets)
@@ -344,11 +348,11 @@ class BaseTranslator(abc.ABC):
             if min(sizes) > 0 and max(sizes) < limit
         ]
         measured = self._in_batches(
-            lambda *batch: self._score_batch(*batch, *pair),
+            lambda rows: self._score_batch(rows, *pair),
             rows,
             pair[1].lengths,
-            None,
-            workers,
+            batch_tokens,
+            self.workers,
             progress,
         )
         scores: list[Score | None] = [None] * len(sources)
@@ -360,21 +364,18 @@ class BaseTranslator(abc.ABC):
 
     def _in_batches(
         self,
-        function: Callable[[list[int], int], list[Any]],
-        rows: Sequence[int],
+        function: Callable[[list[int]], list[Any]],
+        rows: Iterable[int],
         lengths: Sequence[float],
         batch_tokens: int | None,
-        workers: int | None,
+        workers: int,
         progress: Progress,
     ) -> list[Any]:
-        """Calls a function with batches of rows, and the number of workers."""
+        """Returns the records that a function returns for batches of rows."""
         if batch_tokens is None:
             batch_tokens = self.batch_tokens
-        workers = self.workers if workers is None else workers
-        check_values(
-            POSITIVE_INTEGER, batch_tokens=batch_tokens, workers=workers
-        )
-        workers = min(workers, len(rows)) or 1
+        check_values(POSITIVE_INTEGER, batch_tokens=batch_tokens)
+        rows = list(rows)
         batches = batches_by_length(
             [lengths[row] for row in rows],
             self.max_length or batch_tokens,
@@ -387,8 +388,7 @@ class BaseTranslator(abc.ABC):
             # A single worker is this thread.
             run = map if workers == 1 else pool.map
             results = run(
-                lambda batch: function([rows[i] for i in batch], workers),
-                batches,
+                lambda batch: function([rows[i] for i in batch]), batches
             )
             # After an error `pool.map` cancels the batches that wait.
             for batch, result in zip(batches, results, strict=True):

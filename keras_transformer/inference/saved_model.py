@@ -11,13 +11,13 @@ from keras_transformer.inference.model_folder import ExportFolder
 from keras_transformer.inference.served_signatures import (
     Signature,
     SignatureTranslator,
+    describe_default,
     graph_signatures,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import integer_from
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.tasks import TASKS
 
 _FILE = "saved_model.pb"
 _METADATA_FILE = "assets.extra/keras_transformer.json"
@@ -130,18 +130,7 @@ class SavedModelTranslator(SignatureTranslator):
         self.max_length = folder.metadata.get("max_length")
         self.version = int(path.name) if path.name.isdecimal() else 1
         self.own_signatures = signatures
-        default = signatures.get("serving_default")
-        outputs = default.outputs() if default else {}
-        tasks = [task for task in TASKS.values() if task.output in outputs]
-        if not tasks or list(default.inputs) != ["text"]:
-            names = " or ".join(task.output for task in TASKS.values())
-            raise InputError(
-                f"{path} must have the signature serving_default with the "
-                f"input text and the output {names}, as `export` writes it. "
-                f"Received: {', '.join(outputs) or 'none'}"
-            )
-        (self.task,) = tasks
-        exported = outputs[self.task.output].shape[1]
+        self.task, exported = describe_default(str(path), signatures)
         if num_translations is None:
             num_translations = exported
         _check_count(path, num_translations, exported)
@@ -183,15 +172,6 @@ class SavedModelTranslator(SignatureTranslator):
     def description(self) -> str:
         names = ", ".join(self.own_signatures)
         return f"{self.path} with the signatures {names}"
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        names = set()
-        if "translate_prefix" in self.own_signatures:
-            names.add("prefixes")
-        if "score" in self.own_signatures:
-            names |= {"score", "perplexity"}
-        return frozenset(names)
 
     def predict(
         self, signature: str, /, **inputs: list[str]

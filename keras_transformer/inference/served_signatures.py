@@ -17,7 +17,7 @@ from keras_transformer.inference.records import (
     translations_of_columns,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import TASKS
+from keras_transformer.tasks import TASKS, Task
 
 _CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
 
@@ -61,7 +61,10 @@ def translator_signatures(
     outputs = task.columns(fields)
 
     def translate(inputs: Arrays) -> Arrays:
-        lists = {name: array.tolist() for name, array in inputs.items()}
+        lists = {
+            name: [_decoded(text) for text in array.tolist()]
+            for name, array in inputs.items()
+        }
         translations = translator.translate(
             lists["text"], prefixes=lists.get("prefix")
         )
@@ -84,6 +87,15 @@ def translator_signatures(
     if task.targets_are_text:
         signatures["translate_prefix"] = signature("text", "prefix")
     return signatures
+
+
+def _decoded(text: str | bytes) -> str:
+    """Returns a text; as in a graph, U+FFFD is each byte that is not UTF-8."""
+    if isinstance(text, str):
+        return text
+    return re.sub(
+        "[\ud800-\udfff]", "\ufffd", text.decode(errors="surrogateescape")
+    )
 
 
 def graph_signatures(functions: Mapping[str, Any]) -> dict[str, Signature]:
@@ -138,14 +150,55 @@ def _spec(tensor: Any) -> TensorSpec:
     return TensorSpec(tensor.dtype.name, known)
 
 
+# The signature that each capability needs.
+_NEEDED = {
+    "prefixes": "translate_prefix",
+    "score": "score",
+    "perplexity": "score",
+}
+
+
+def describe_default(
+    model: str, signatures: Mapping[str, Signature]
+) -> tuple[Task, int]:
+    """Returns a model's task, and its translations per text.
+
+    Args:
+        model: What messages call it.
+        signatures: All that it has.
+
+    Raises:
+        InputError: If its `serving_default` is not one of a translator.
+    """
+    default = signatures.get("serving_default")
+    outputs = default.outputs() if default else {}
+    tasks = [task for task in TASKS.values() if task.output in outputs]
+    shape = outputs[tasks[0].output].shape if tasks else None
+    if not shape or len(shape) != 2 or list(default.inputs) != ["text"]:
+        names = " or ".join(task.output for task in TASKS.values())
+        raise InputError(
+            f"{model} must have the signature serving_default with the input "
+            f"text and the output {names} of rank 2, as `export` writes it. "
+            f"Received: {', '.join(outputs) or 'none'}"
+        )
+    return tasks[0], shape[1]
+
+
 class SignatureTranslator(BaseTranslator):
     """Base class of translators that call the signatures of an exported model.
 
-    A subclass provides `predict`, and describes the model.
+    A subclass provides `predict` and `own_signatures`, and describes the
+    model.
     """
 
     # Translations of a text that are kept; None: all that the model returns.
     _kept: int | None = None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Those whose signature the model has."""
+        names = self.own_signatures
+        return frozenset(x for x, name in _NEEDED.items() if name in names)
 
     @abc.abstractmethod
     def predict(
@@ -165,31 +218,26 @@ class SignatureTranslator(BaseTranslator):
     def _translate_batch(
         self,
         rows: list[int],
-        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
+        workers: int,
     ) -> list[Translation]:
-        texts = [sources.texts[row] for row in rows]
-        if prefixes is None:
-            outputs = self.predict("serving_default", text=texts)
-        else:
-            outputs = self.predict(
-                "translate_prefix",
-                text=texts,
-                prefix=[prefixes.texts[row] for row in rows],
-            )
-        (name,) = (x.output for x in TASKS.values() if x.output in outputs)
-        best = [outputs[field][:, : self._kept] for field in (name, "scores")]
+        inputs = {"text": [sources.texts[row] for row in rows]}
+        signature = "serving_default"
+        if prefixes is not None:
+            signature = "translate_prefix"
+            inputs["prefix"] = [prefixes.texts[row] for row in rows]
+        outputs = self.predict(signature, **inputs)
+        texts = [x.output for x in TASKS.values() if x.output in outputs]
+        ranks = dict.fromkeys(texts or ["translations"], 2) | {"scores": 2}
         # Only parsers return `repaired`.
-        flags = [outputs[x] for x in Translation._fields[2:] if x in outputs]
-        return translations_of_columns([*best, *flags])
+        flags = Translation._fields[2 : 5 if "repaired" in outputs else 4]
+        columns = self._columns(outputs, ranks | dict.fromkeys(flags, 1), rows)
+        best = [column[:, : self._kept] for column in columns[:2]]
+        return translations_of_columns([*best, *columns[2:]])
 
     def _score_batch(
-        self,
-        rows: list[int],
-        workers: int,
-        sources: EncodedTexts,
-        targets: EncodedTexts,
+        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
     ) -> list[Score | TooLong]:
         outputs = self.predict(
             "score",
@@ -197,12 +245,45 @@ class SignatureTranslator(BaseTranslator):
             translation=[targets.texts[row] for row in rows],
         )
         names = ("scores", "log_probs", "perplexities", "lengths")
-        columns = [outputs[name].tolist() for name in names]
-        scores = [Score(*row) for row in zip(*columns, strict=True)]
-        cut = [outputs[f"{x}_truncated"] for x in ("source", "translation")]
+        names += ("source_truncated", "translation_truncated")
+        columns = self._columns(outputs, dict.fromkeys(names, 1), rows)
+        values, cut = [column.tolist() for column in columns[:4]], columns[4:]
+        scores = [Score(*row) for row in zip(*values, strict=True)]
         return [
             TooLong("source" if source_cut else "target")
             if source_cut or target_cut
             else score
             for score, source_cut, target_cut in zip(scores, *cut, strict=True)
         ]
+
+    def _columns(
+        self,
+        outputs: Mapping[str, np.ndarray],
+        ranks: Mapping[str, int],
+        rows: list[int],
+    ) -> list[np.ndarray]:
+        """Returns outputs by their names.
+
+        Raises:
+            InputError: If they are not as `export` makes them: one value for
+                each row, and strings for texts alone.
+        """
+        texts = [task.output for task in TASKS.values()]
+        for name, rank in ranks.items():
+            values = outputs.get(name)
+            if values is None or (
+                (values.ndim, len(values), values.dtype == object)
+                != (rank, len(rows), name in texts)
+            ):
+                found = ", ".join(
+                    f"{x} {y.dtype.name} {list(y.shape)}"
+                    for x, y in outputs.items()
+                )
+                raise InputError(
+                    f"Of {len(rows)} texts, a model must return {name} of rank "
+                    f"{rank}, as those do that `keras-transformer export` "
+                    f"writes. Received: {found or 'nothing'}, from "
+                    f"{self.description}. Export the model again, or check "
+                    "its name and version."
+                )
+        return [outputs[name] for name in ranks]

@@ -12,6 +12,7 @@ from keras_transformer.inference.served_signatures import Signature, TensorSpec
 from keras_transformer.support.errors import InputError
 
 MOST_TEXTS = 32  # of a request
+_MOST_NESTING = 32  # that every release of NumPy can go through
 _BODY = (
     'A request must be {"instances": ["...", ...]} or '
     '{"inputs": {"text": ["...", ...]}}, with the inputs of its '
@@ -150,6 +151,8 @@ def _to_array(
             f"A request may have at most {MOST_TEXTS} texts. Received: "
             f"{len(value)} values of {name}"
         )
+    if _nesting(value) > _MOST_NESTING:
+        raise _wrong_rank(name, _nesting(value), spec)
     array = np.array(value, object)  # lists of different lengths stay in it
     for index, element in np.ndenumerate(array):
         _check_type(name, element, spec.dtype)
@@ -164,12 +167,24 @@ def _to_array(
                 f"{value!r:.100}"
             ) from error
     if spec.shape is not None and array.ndim != len(spec.shape):
-        where = "" if spec.shape else ', which "inputs" can have only'
-        raise InputError(
-            f"{name} must be of rank {len(spec.shape)}{where}. Received: rank "
-            f"{array.ndim}"
-        )
+        raise _wrong_rank(name, array.ndim, spec)
     return array
+
+
+def _nesting(value: Any) -> int:
+    """Returns how many lists the first value of nested lists is in."""
+    depth = 0
+    while isinstance(value, list) and value:
+        depth, value = depth + 1, value[0]
+    return depth
+
+
+def _wrong_rank(name: str, rank: int, spec: TensorSpec) -> InputError:
+    expected = _MOST_NESTING if spec.shape is None else len(spec.shape)
+    where = ', which "inputs" can have only' if spec.shape == () else ""
+    return InputError(
+        f"{name} must be of rank {expected}{where}. Received: rank {rank}"
+    )
 
 
 def _check_type(name: str, value: Any, dtype: str) -> None:

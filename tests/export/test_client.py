@@ -29,6 +29,7 @@ class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def __init__(self):
         self.requests = []
         self.failures = []  # codes of the next answers
+        self.signatures = ["serving_default", "translate_prefix", "score"]
         self.seconds = 0.0
         self.lock = threading.Lock()
 
@@ -68,10 +69,14 @@ class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def GetModelMetadata(self, request, context):
         assert list(request.metadata_field) == ["signature_def"]
         signatures = get_model_metadata_pb2.SignatureDefMap()
-        signature = signatures.signature_def["serving_default"]
-        shape = signature.outputs["translations"].tensor_shape
-        for size in (-1, 2):
-            shape.dim.add().size = size
+        for name in self.signatures:
+            signature = signatures.signature_def[name]
+            string = tf.string.as_datatype_enum
+            signature.inputs["text"].dtype = string
+            output = signature.outputs["translations"]
+            output.dtype = string
+            for size in (-1, 2):
+                output.tensor_shape.dim.add().size = size
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         response.metadata["signature_def"].Pack(signatures)
         return response
@@ -184,6 +189,30 @@ def test_what_the_server_says_of_the_model(fake):
     assert client.task.name == "translation"
     assert client.num_translations == 2
     assert client.languages == (None, None) and not client.can("attention")
+    assert client.capabilities == {"prefixes", "score", "perplexity"}
+    outputs = client.own_signatures["serving_default"].outputs()
+    assert outputs == {"translations": ("string", (None, 2))}
+    arrays = {"text": np.array([b"a"], object)}
+    found = client.own_signatures["serving_default"].call(arrays)
+    assert found["translations"].tolist() == [[b"A", b"\xff"]]
+
+
+def test_what_the_served_model_cannot(fake, service):
+    service.signatures = ["serving_default"]
+    with pytest.raises(InputError, match="export the signature score. Receiv"):
+        fake().score("a", "A")
+    with pytest.raises(InputError, match="signature translate_prefix. Receiv"):
+        fake().translate("a", prefixes="A")
+    assert fake().translate("a").texts[0] == "A" and not service.requests[1:]
+    service.signatures = ["other"]
+    with pytest.raises(InputError, match="the model 'en-de' at .* must have"):
+        fake().task  # noqa: B018
+
+
+def test_inputs_that_are_no_tensor(fake, service):
+    with pytest.raises(InputError, match="text must be what .* Received: ..a"):
+        fake().predict("greedy", text=["a", 1])
+    assert not service.requests
 
 
 def test_unavailable_is_retried(fake, service, waits):
@@ -220,6 +249,8 @@ def test_retries_end_with_the_timeout(fake, service, waits):
         ("INVALID_ARGUMENT", "those of the signature 'serving_default'"),
         ("RESOURCE_EXHAUSTED", "Set a smaller batch_size"),
         ("INTERNAL", "The server must succeed"),
+        ("UNAUTHENTICATED", "must know who asks. Pass `credentials`"),
+        ("PERMISSION_DENIED", "model 'en-de'. Pass `credentials`"),
     ],
 )
 def test_other_errors_are_not_retried(fake, service, waits, code, message):
@@ -301,6 +332,10 @@ def test_credentials(service, tmp_path):
         (dict(retries=-1), "retries must be a non-negative .* retries=-1"),
         (dict(batch_size=0), "batch_size must be .* batch_size=0"),
         (dict(workers=1.5), "workers must be .* workers=1.5"),
+        (dict(version="1"), "version must be an integer .* version='1'"),
+        (dict(version=-1), "version must be an integer from 0 .* version=-1"),
+        (dict(version=2**63), "version must be an integer from 0 to"),
+        (dict(address=8500), "address must be a non-empty str.* address=8500"),
     ],
 )
 def test_invalid_arguments(options, message):

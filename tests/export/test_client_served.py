@@ -14,6 +14,7 @@ from tokenizer_texts import odd_texts
 
 from keras_transformer.export.client import Client, ServingError
 from keras_transformer.inference.opening import open_translator
+from keras_transformer.support.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,14 @@ def test_what_the_server_refuses(client, address):
     assert "Received: INVALID_ARGUMENT, Shape of tensor" in message
     assert "expected shape" in message
     with pytest.raises(ServingError, match="have the signature 'score'"):
+        client.predict("score", text=["dog"], translation=["Hund"])
+    with pytest.raises(InputError, match="of an export the signature score"):
         client.score("dog", "Hund")
+    assert set(client.own_signatures) == {
+        "serving_default",
+        "greedy",
+        "detokenize",
+    }
     for version, name in ((None, "version: latest"), (7, "version: 7")):
         with Client("de-en", address, version=version) as other:
             with pytest.raises(ServingError, match=name) as error:

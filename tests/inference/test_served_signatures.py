@@ -36,17 +36,23 @@ def test_a_translator_answers_as_the_signature_of_its_export(translator):
     }
     assert set(ours.outputs()) == set(graph.outputs())
     for texts in ((), ("dog", "The red cat sleeps.", "")):
-        found = ours.call({"text": strings(*texts)})
-        expected = graph.call({"text": strings(*texts)})
-        assert found.keys() == expected.keys()
-        for name, array in expected.items():
-            assert found[name].shape == array.shape
-            if array.dtype == object:
-                encoded = [x.encode() for x in found[name].ravel()]
-                assert encoded == array.ravel().tolist()
-            else:
-                assert found[name].dtype == array.dtype
-                np.testing.assert_allclose(found[name], array, atol=1e-4)
+        assert_same_answer(ours, graph, strings(*texts))
+    # Bytes that are not UTF-8: alone, the start of a character, a surrogate.
+    texts = [b"d\xffog \x80", b"dog \xe2\x82", b"\xed\xa0\x80 cat", b"\xf0\x9f"]
+    assert_same_answer(ours, graph, np.array(texts, object))
+
+
+def assert_same_answer(ours, graph, texts):
+    found, expected = (x.call({"text": texts}) for x in (ours, graph))
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].shape == array.shape
+        if array.dtype == object:
+            encoded = [x.encode() for x in found[name].ravel()]
+            assert encoded == array.ravel().tolist()
+        else:
+            assert found[name].dtype == array.dtype
+            np.testing.assert_allclose(found[name], array, atol=1e-4)
 
 
 def test_prefixes(translator):
@@ -79,11 +85,11 @@ def test_what_a_graph_refuses():
 class Calls(SignatureTranslator):
     """Answers with its inputs in upper case, and records them."""
 
-    capabilities = frozenset({"prefixes", "score", "perplexity"})
     description = "calls"
 
     def __init__(self, task):
         self.task = task
+        self.own_signatures = {"translate_prefix": None, "score": None}
         self.calls = []
 
     def predict(self, signature, /, **inputs):
@@ -134,6 +140,41 @@ def test_records(fake):
     assert fake.calls == [("serving_default", inputs)]
     fake._kept = 1
     assert fake.translate("a")[:2] == (["A"], [-1.0])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ({}, "return translations of rank 2, .* Received: nothing, from calls"),
+        ({"translations": [b"a"]}, "Received: translations object .1., from"),
+        ({"translations": [[1.0]]}, "translations float64 .1, 1.,"),
+        ({"translations": [[b"a"]] * 2}, "Of 1 texts, .*, 1., from"),
+        ({"translations": [[b"a"]]}, "must return scores of rank 2"),
+        (
+            {"translations": [[b"a"]], "scores": [[0.0]]},
+            "must return source_truncated of rank 1, .* Export the model again",
+        ),
+    ],
+)
+def test_outputs_of_another_model(fake, outputs, message):
+    def array(values):
+        return np.array(values, object if b"a" in np.ravel(values) else None)
+
+    fake.predict = lambda *_, **__: {x: array(y) for x, y in outputs.items()}
+    with pytest.raises(InputError, match=message):
+        fake.translate("a")
+    with pytest.raises(InputError, match="must return scores of rank 1"):
+        fake.score("a", "b")
+
+
+def test_capabilities_are_signatures(fake):
+    for names, capabilities in (
+        (["serving_default"], set()),
+        (["translate_prefix"], {"prefixes"}),
+        (["score", "greedy"], {"score", "perplexity"}),
+    ):
+        fake.own_signatures = dict.fromkeys(names)
+        assert fake.capabilities == capabilities
 
 
 def test_records_of_a_parser():

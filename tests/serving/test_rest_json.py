@@ -9,6 +9,12 @@ import keras_transformer as kt
 from keras_transformer.serving.rest_json import predict_json
 
 
+def nested(depth, value="dog"):
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 def answer(body):
     """Returns the answer to a request; `serving_default` doubles texts."""
     signatures = {**SIGNATURES, "serving_default": SIGNATURES["double"]}
@@ -79,6 +85,11 @@ def test_infinity_is_written_as_tensorflow_serving_does():
         ),
         ({"inputs": "dog"}, "text must be of rank 1. Received: rank 0"),
         ({"inputs": [["dog"]]}, "text must be of rank 1. Received: rank 2"),
+        *[
+            ({key: nested(depth)}, f"of rank 1. Received: rank {depth}")
+            for depth in (32, 33, 40, 63, 64, 65, 900)
+            for key in ("inputs", "instances")
+        ],
         ({"instances": [{"b64": "?"}]}, 'valid Unicode or {"b64": "..."}. Rec'),
         (
             {"instances": [{"b64": 1}]},
