@@ -46,7 +46,9 @@ def evaluate(
     seconds = time.monotonic() - start
     hypotheses = [output.texts[0] for output in outputs]
     scores = task.scores(hypotheses, references, target, metrics)
-    nll, scored = _negative_log_likelihood(translator, sources, references)
+    nll, scored = _negative_log_likelihood(
+        translator, sources, references, workers, progress
+    )
     results = {
         "task": task.name,
         "data": corpus.name,
@@ -168,7 +170,11 @@ def _read_results(path: Path) -> list:
 
 
 def _negative_log_likelihood(
-    translator: BaseTranslator, sources: list[str], references: list[str]
+    translator: BaseTranslator,
+    sources: list[str],
+    references: list[str],
+    workers: int | None,
+    progress: Callable[[int], Any] | None,
 ) -> tuple[float | None, int]:
     """Returns the negative log-likelihood, and of how many pairs it is.
 
@@ -178,7 +184,9 @@ def _negative_log_likelihood(
     """
     if not translator.can("perplexity"):
         return None, 0
-    scores = translator.score_corpus(sources, references)
+    scores = translator.score_corpus(
+        sources, references, workers=workers, progress=progress
+    )
     scores = [score for score in scores if score is not None]
     if not scores:
         return None, 0

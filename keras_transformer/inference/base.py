@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -91,17 +91,21 @@ class BaseTranslator(abc.ABC):
     def _translate_batch(
         self,
         rows: list[int],
+        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
-        workers: int,
     ) -> list[Translation]:
         """Translates the sources of some rows, while others do so."""
 
     @abc.abstractmethod
     def _score_batch(
-        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+        self,
+        rows: list[int],
+        workers: int,
+        sources: EncodedTexts,
+        targets: EncodedTexts,
     ) -> list[Score | TooLong]:
-        """Scores the pairs of some rows.
+        """Scores the pairs of some rows, while others do so.
 
         The empty translation of an empty source has the log-probability 0.
         """
@@ -197,16 +201,13 @@ class BaseTranslator(abc.ABC):
                 not a positive integer, not each text has one prefix, or the
                 model takes no prefix.
         """
-        workers = self.workers if workers is None else workers
-        check_values(POSITIVE_INTEGER, workers=workers)
         texts, prefixes, is_single = read_sources(texts, prefixes)
-        workers = min(workers, len(texts)) or 1
         sources, starts = self._encode_sources(texts), None
         if any(prefixes):
             self.check_can("prefixes")
             starts = self._encode_targets(prefixes)
         translations = self._in_batches(
-            lambda rows: self._translate_batch(rows, sources, starts, workers),
+            lambda *batch: self._translate_batch(*batch, sources, starts),
             range(len(texts)),
             sources.lengths,
             batch_tokens,
@@ -235,9 +236,8 @@ class BaseTranslator(abc.ABC):
             text: One text, as in `translate`.
             split: Returns the sentences of a text, each with the whitespace
                 that follows it.
-            batch_tokens: As in `translate`.
-            workers: As in `translate`.
-            progress: As in `translate`.
+            batch_tokens: As in `translate`, and so are `workers` and
+                `progress`.
 
         Returns:
             A `TranslatedDocument`. Its translation of a sentence has one line.
@@ -277,6 +277,7 @@ class BaseTranslator(abc.ABC):
         targets: Any,
         *,
         batch_tokens: int | None = None,
+        workers: int | None = None,
         progress: Progress = None,
     ) -> Score | list[Score]:
         """Returns how likely given translations are.
@@ -290,7 +291,7 @@ class BaseTranslator(abc.ABC):
                 source is certain: its log-probability is 0.
             targets: The translation of each source.
             batch_tokens: As in `translate`, of the targets.
-            progress: As in `translate`.
+            workers: As in `translate`, and so is `progress`.
 
         Returns:
             A `Score` for a single pair, else a list with one per pair.
@@ -305,11 +306,11 @@ class BaseTranslator(abc.ABC):
         pair = self._encode_sources(sources), self._encode_targets(targets)
         check_lengths(*pair, self.max_length)
         scores = self._in_batches(
-            lambda rows: self._score_batch(rows, *pair),
+            lambda *batch: self._score_batch(*batch, *pair),
             range(len(sources)),
             pair[1].lengths,
             batch_tokens,
-            self.workers,
+            workers,
             progress,
         )
         for index, score in enumerate(scores):
@@ -325,18 +326,13 @@ class BaseTranslator(abc.ABC):
         sources: Sequence[str],
         targets: Sequence[str],
         *,
-        batch_tokens: int | None = None,
+        workers: int | None = None,
         progress: Progress = None,
     ) -> list[Score | None]:
         """Returns the scores of pairs, None where a pair is not measured.
 
         Pairs with an empty side, or longer than the model reads, are not.
-
-        Args:
-            sources: As in `score`.
-            targets: As in `score`; of a parser, trees.
-            batch_tokens: As in `score`.
-            progress: As in `score`.
+        Arguments are those of `score`; the targets of a parser are trees.
         """
         self.check_can("perplexity")
         pair = self._encode_sources(sources), self._encode_targets(targets)
@@ -348,11 +344,11 @@ class BaseTranslator(abc.ABC):
             if min(sizes) > 0 and max(sizes) < limit
         ]
         measured = self._in_batches(
-            lambda rows: self._score_batch(rows, *pair),
+            lambda *batch: self._score_batch(*batch, *pair),
             rows,
             pair[1].lengths,
-            batch_tokens,
-            self.workers,
+            None,
+            workers,
             progress,
         )
         scores: list[Score | None] = [None] * len(sources)
@@ -364,18 +360,21 @@ class BaseTranslator(abc.ABC):
 
     def _in_batches(
         self,
-        function: Callable[[list[int]], list[Any]],
-        rows: Iterable[int],
+        function: Callable[[list[int], int], list[Any]],
+        rows: Sequence[int],
         lengths: Sequence[float],
         batch_tokens: int | None,
-        workers: int,
+        workers: int | None,
         progress: Progress,
     ) -> list[Any]:
-        """Returns the records that a function returns for batches of rows."""
+        """Calls a function with batches of rows, and the number of workers."""
         if batch_tokens is None:
             batch_tokens = self.batch_tokens
-        check_values(POSITIVE_INTEGER, batch_tokens=batch_tokens)
-        rows = list(rows)
+        workers = self.workers if workers is None else workers
+        check_values(
+            POSITIVE_INTEGER, batch_tokens=batch_tokens, workers=workers
+        )
+        workers = min(workers, len(rows)) or 1
         batches = batches_by_length(
             [lengths[row] for row in rows],
             self.max_length or batch_tokens,
@@ -388,7 +387,8 @@ class BaseTranslator(abc.ABC):
             # A single worker is this thread.
             run = map if workers == 1 else pool.map
             results = run(
-                lambda batch: function([rows[i] for i in batch]), batches
+                lambda batch: function([rows[i] for i in batch], workers),
+                batches,
             )
             # After an error `pool.map` cancels the batches that wait.
             for batch, result in zip(batches, results, strict=True):

@@ -191,9 +191,9 @@ class Translator(BaseTranslator):
     def _translate_batch(
         self,
         rows: list[int],
+        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
-        workers: int,
     ) -> list[Translation]:
         translation, _ = self._translate_graph()(
             tf.gather(sources.texts, rows),
@@ -205,7 +205,11 @@ class Translator(BaseTranslator):
         return translations_of_columns(x.numpy() for x in translation)
 
     def _score_batch(
-        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+        self,
+        rows: list[int],
+        workers: int,
+        sources: EncodedTexts,
+        targets: EncodedTexts,
     ) -> list[Score]:
         source_ids, _, _ = self.pipeline.with_end(tf.gather(sources.ids, rows))
         label_ids, counts, _ = self.pipeline.labels_with_end(

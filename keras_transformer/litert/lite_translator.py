@@ -139,9 +139,9 @@ class LiteRTTranslator(BaseTranslator):
     def _translate_batch(
         self,
         rows: list[int],
+        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
-        workers: int,
     ) -> list[Translation]:
         source_ids, sources_cut = _cut_rows(
             rows, sources.ids, longest_source(self.max_length)
@@ -218,12 +218,17 @@ class LiteRTTranslator(BaseTranslator):
         return result
 
     def _score_batch(
-        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+        self,
+        rows: list[int],
+        workers: int,
+        sources: EncodedTexts,
+        targets: EncodedTexts,
     ) -> list[Score]:
         source_ids = [sources.ids[row] for row in rows]
         target_ids = [targets.ids[row] for row in rows]
         counts = [len(ids) + 1 for ids in target_ids]  # with the end token
-        with self._pool.acquire(self._threads) as model:
+        threads = self._threads if workers == 1 else 1
+        with self._pool.acquire(threads, workers) as model:
             log_probs = self._log_probs(model, source_ids, target_ids)
         return [
             Score(

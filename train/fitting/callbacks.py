@@ -232,8 +232,10 @@ class Checkpoints(keras.callbacks.Callback):
 
     Ctrl-C saves the state after the current update, and then raises
     `KeyboardInterrupt`. SIGTERM (preemption) saves it too, and then exits with
-    code 143. A second Ctrl-C ends training at once. With several workers, which
-    can only save together, both signals end training at once.
+    code 143. After the last update of an epoch both wait for its end, since
+    training does not return to it. A second Ctrl-C ends training at once. With
+    several workers, which can only save together, both signals end training at
+    once.
 
     `gather_positions`, which all workers call together, returns the data
     positions `[workers, 2]` after the updates so far.
@@ -272,7 +274,9 @@ class Checkpoints(keras.callbacks.Callback):
         os.write(2, message)  # unlike `print` it can run at any place
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if self._received:
+        is_last = self.counter.step >= self.counter.last_step
+        is_last |= batch + 1 == self.params["steps"]  # of the epoch
+        if self._received and not is_last:
             self._save_state()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
