@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run_folder import FORMAT, Run, step_of
+from keras_transformer.inference.run_folder import (
+    FORMAT,
+    Run,
+    step_of,
+    weights_digest,
+)
 from keras_transformer.support import files
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
@@ -144,3 +149,4 @@ class TrainingRun(Run):
             )
             with h5py.File(partial, "a") as file:
                 file.attrs.update(run=self.id, step=step, **attributes)
+                file.attrs["sha256"] = weights_digest(file)

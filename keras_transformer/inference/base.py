@@ -39,7 +39,6 @@ CAPABILITIES = {
     "need a run: an export that parses splits them itself.",
 }
 
-
 Progress = Callable[[int], Any] | None
 
 
@@ -236,8 +235,9 @@ class BaseTranslator(abc.ABC):
             text: One text, as in `translate`.
             split: Returns the sentences of a text, each with the whitespace
                 that follows it.
-            batch_tokens: As in `translate`, and so are `workers` and
-                `progress`.
+            batch_tokens: As in `translate`.
+            workers: As in `translate`.
+            progress: As in `translate`.
 
         Returns:
             A `TranslatedDocument`. Its translation of a sentence has one line.
@@ -291,7 +291,8 @@ class BaseTranslator(abc.ABC):
                 source is certain: its log-probability is 0.
             targets: The translation of each source.
             batch_tokens: As in `translate`, of the targets.
-            workers: As in `translate`, and so is `progress`.
+            workers: As in `translate`.
+            progress: As in `translate`.
 
         Returns:
             A `Score` for a single pair, else a list with one per pair.
@@ -337,11 +338,9 @@ class BaseTranslator(abc.ABC):
         self.check_can("perplexity")
         pair = self._encode_sources(sources), self._encode_targets(targets)
         limit = self.max_length or math.inf
-        lengths = zip(*(side.lengths for side in pair), strict=True)
+        sizes = list(zip(*(side.lengths for side in pair), strict=True))
         rows = [
-            row
-            for row, sizes in enumerate(lengths)
-            if min(sizes) > 0 and max(sizes) < limit
+            row for row, x in enumerate(sizes) if 0 < min(x) <= max(x) < limit
         ]
         measured = self._in_batches(
             lambda *batch: self._score_batch(*batch, *pair),

@@ -13,6 +13,7 @@ results.json             what `evaluate` measured
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -29,6 +30,8 @@ from keras_transformer.tasks import find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 
 if TYPE_CHECKING:
+    import h5py
+
     from keras_transformer.model import Transformer
 
 FORMAT = 3
@@ -270,16 +273,20 @@ class Run(RunFolder):
         """Loads the weights of a checkpoint into a model.
 
         Raises:
-            InputError: If it cannot be read, or belongs to another run.
+            InputError: If it cannot be read, belongs to another run, or its
+                weights are not all those of the model, and finite.
         """
         import h5py
 
         try:
             with h5py.File(checkpoint) as file:
                 owner = file.attrs["run"]
-            if owner == self.id:
-                model.load_weights(checkpoint)
-        except (OSError, ValueError, KeyError) as error:
+                if owner == self.id:
+                    _check_stored_weights(file, len(model.weights))
+                    model.load_weights(checkpoint)
+                    _check_finite(model)
+        # A damaged file may raise anything.
+        except Exception as error:
             raise InputError(
                 f"{checkpoint} must contain the weights of the model in "
                 f"config.json. Received: {error!s:.200}. It may be damaged: "
@@ -291,6 +298,52 @@ class Run(RunFolder):
                 f"folder it is. Received: a checkpoint of run {owner[:8]}. "
                 "Restore the right file."
             )
+
+
+def weights_digest(file: "h5py.File") -> str:
+    """Returns the SHA-256 of the names, weights and attributes in a file."""
+    digest = hashlib.sha256()
+    for name, weight in _stored_weights(file).items():
+        digest.update(name.encode() + weight[()].tobytes())
+    for name, value in sorted(file.attrs.items()):
+        if name != "sha256":
+            digest.update(f"{name}={value}".encode())
+    return digest.hexdigest()
+
+
+def _stored_weights(file: "h5py.File") -> dict[str, "h5py.Dataset"]:
+    """Returns the weights of a model in a file by name."""
+    import h5py
+
+    weights = {}
+
+    def add(name: str, value: h5py.Dataset | h5py.Group) -> None:
+        # Earlier versions stored the optimizer too.
+        is_weight = not name.startswith("optimizer/")
+        if is_weight and isinstance(value, h5py.Dataset):
+            weights[name] = value
+
+    file.visititems(add)
+    return weights
+
+
+def _check_stored_weights(file: "h5py.File", expected: int) -> None:
+    """Raises ValueError if a file is damaged, or has more or fewer weights."""
+    received = len(_stored_weights(file))
+    if received != expected:
+        raise ValueError(f"{received} weights instead of {expected}")
+    # Earlier versions stored none.
+    if file.attrs.get("sha256") not in (None, weights_digest(file)):
+        raise ValueError("weights with another SHA-256 than when written")
+
+
+def _check_finite(model: "Transformer") -> None:
+    """Raises ValueError if a weight is NaN or infinite."""
+    from keras import ops
+
+    for weight in model.weights:
+        if not ops.all(ops.isfinite(weight.value)):
+            raise ValueError(f"NaN or infinity in {weight.path}")
 
 
 def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:
