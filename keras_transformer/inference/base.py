@@ -7,19 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keras_transformer.decoding.settings import Search
+from keras_transformer.inference import records
 from keras_transformer.inference.documents import SplitDocument
 from keras_transformer.inference.model_folder import first_run
-from keras_transformer.inference.records import (
-    EncodedTexts,
-    Score,
-    TooLong,
-    TranslatedDocument,
-    Translation,
-    batches_by_length,
-    check_lengths,
-    read_pairs,
-    read_sources,
-)
+from keras_transformer.inference.records import EncodedTexts, Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task
@@ -103,7 +94,7 @@ class BaseTranslator(abc.ABC):
         workers: int,
         sources: EncodedTexts,
         targets: EncodedTexts,
-    ) -> list[Score | TooLong]:
+    ) -> list[Score | records.TooLong]:
         """Scores the pairs of some rows, while others do so.
 
         The empty translation of an empty source has the log-probability 0.
@@ -200,7 +191,7 @@ class BaseTranslator(abc.ABC):
                 not a positive integer, not each text has one prefix, or the
                 model takes no prefix.
         """
-        texts, prefixes, is_single = read_sources(texts, prefixes)
+        texts, prefixes, is_single = records.read_sources(texts, prefixes)
         sources, starts = self._encode_sources(texts), None
         if any(prefixes):
             self.check_can("prefixes")
@@ -223,7 +214,7 @@ class BaseTranslator(abc.ABC):
         batch_tokens: int | None = None,
         workers: int | None = None,
         progress: Progress = None,
-    ) -> TranslatedDocument:
+    ) -> records.TranslatedDocument:
         r"""Translates a text of several sentences and lines.
 
         Line breaks, blank lines, indentation, spaces between sentences and the
@@ -266,7 +257,7 @@ class BaseTranslator(abc.ABC):
             progress=progress,
         )
         best = [translation.texts[0] for translation in translations]
-        return TranslatedDocument(
+        return records.TranslatedDocument(
             document.join(best),
             dict(zip(document.sentences, translations, strict=True)),
         )
@@ -303,9 +294,9 @@ class BaseTranslator(abc.ABC):
                 outputs of the model are not any text.
         """
         self.check_can("score")
-        sources, targets, is_single = read_pairs(sources, targets)
+        sources, targets, is_single = records.read_pairs(sources, targets)
         pair = self._encode_sources(sources), self._encode_targets(targets)
-        check_lengths(*pair, self.max_length)
+        records.check_lengths(*pair, self.max_length)
         scores = self._in_batches(
             lambda *batch: self._score_batch(*batch, *pair),
             range(len(sources)),
@@ -315,7 +306,7 @@ class BaseTranslator(abc.ABC):
             progress,
         )
         for index, score in enumerate(scores):
-            if isinstance(score, TooLong):
+            if isinstance(score, records.TooLong):
                 raise InputError(
                     "A text to score must not be longer than the model reads. "
                     f"Received: a longer {score.side} at index {index}"
@@ -374,25 +365,25 @@ class BaseTranslator(abc.ABC):
             POSITIVE_INTEGER, batch_tokens=batch_tokens, workers=workers
         )
         workers = min(workers, len(rows)) or 1
-        batches = batches_by_length(
+        batches = records.batches_by_length(
             [lengths[row] for row in rows],
             self.max_length or batch_tokens,
             batch_tokens,
             workers,
             self.max_batch_size,
         )
-        records: list[Any] = [None] * len(rows)
+        results: list[Any] = [None] * len(rows)
         with ThreadPoolExecutor(workers) as pool:
             # A single worker is this thread.
             run = map if workers == 1 else pool.map
-            results = run(
+            of_batches = run(
                 lambda batch: function([rows[i] for i in batch], workers),
                 batches,
             )
             # After an error `pool.map` cancels the batches that wait.
-            for batch, result in zip(batches, results, strict=True):
-                for i, record in zip(batch, result, strict=True):
-                    records[i] = record
+            for batch, of_batch in zip(batches, of_batches, strict=True):
+                for i, record in zip(batch, of_batch, strict=True):
+                    results[i] = record
                 if progress is not None:
                     progress(len(batch))
-        return records
+        return results

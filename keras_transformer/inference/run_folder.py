@@ -43,28 +43,16 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunFolder(ModelFolder):
-    """The description of a run folder, which its `config.json` has.
-
-    Args:
-        config: The architecture.
-        statistics: Statistics of the training data.
-        id: Random id that is recorded in the run's checkpoints.
-        tokenizer_digest: The `digest` of its tokenizer.
-    """
+    """The description of a run folder, which its `config.json` has."""
 
     config: TransformerConfig
-    statistics: dict[str, Any]
-    id: str
+    statistics: dict[str, Any]  # of the training data
+    id: str  # random, recorded in the run's checkpoints
     tokenizer_digest: str
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "RunFolder":
-        """Reads the `config.json` of a run, and checks it.
-
-        Raises:
-            InputError: If the folder is not a run, or another version wrote
-                it.
-        """
+        """Reads the `config.json` of a run, and checks it."""
         path = Path(path)
         file = path / "config.json"
         try:
@@ -134,18 +122,10 @@ class RunFolder(ModelFolder):
     def metadata(self, checkpoint: Path) -> dict[str, Any]:
         """Returns the provenance of a checkpoint, for an export.
 
-        Its run, step, languages and recipe, and the newest figures of
-        `results.json` for it, by split.
-
-        Args:
-            checkpoint: From `find_checkpoint`.
-
-        Raises:
-            InputError: If `results.json` is damaged.
+        `results` are the newest figures of `results.json` for it, by split.
         """
         results: dict[str, Any] = {}
-        file = self.path / "results.json"
-        step = step_of(checkpoint)
+        file, step = self.path / "results.json", step_of(checkpoint)
         try:
             rows = json.loads(file.read_text("utf-8")) if file.exists() else []
         except ValueError as error:
@@ -171,15 +151,7 @@ class RunFolder(ModelFolder):
         }
 
     def find_checkpoint(self, name: str | int | None = None) -> Path:
-        """Returns a checkpoint by name.
-
-        Args:
-            name: A step, `"best"` (by validation score) or `"last"`, the
-                default.
-
-        Raises:
-            InputError: If there is no such checkpoint.
-        """
+        """Returns the checkpoint of a step, `"best"` or by default `"last"`."""
         checkpoints = self.checkpoints()
         if not checkpoints:
             raise InputError(
@@ -230,7 +202,7 @@ class Run(RunFolder):
             InputError: If it is not a run, was written by another version, or
                 its vocabulary does not have the language.
         """
-        values = vars(cls.read(path))
+        values = dict(vars(cls.read(path)))
         digest = values["tokenizer_digest"]
         tokenizer = open_vocabulary(path)
         if tokenizer.digest != digest:
@@ -242,11 +214,9 @@ class Run(RunFolder):
             )
         if target_language is not None:
             tokenizer = tokenizer.translating_to(target_language)
-            target = target_language.strip("<>")
-            values |= dict(
-                recipe={**values["recipe"], "target": target},
-                tokenizer_digest=tokenizer.digest,
-            )
+            target = {"target": target_language.strip("<>")}
+            values["recipe"] = {**values["recipe"], **target}
+            values["tokenizer_digest"] = tokenizer.digest
         return cls(**values, tokenizer=tokenizer)
 
     def load_model(
