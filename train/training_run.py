@@ -144,9 +144,8 @@ class TrainingRun(Run):
             files.reserve_disk_space(partial, sum(sizes))
             # The optimizer, twice as large, is in the training state.
             optimizer = getattr(model, "optimizer", None)
-            keras.saving.save_weights(
-                model, partial, overwrite=True, objects_to_skip=[optimizer]
-            )
+            options = dict(overwrite=True, objects_to_skip=[optimizer])
+            keras.saving.save_weights(model, partial, **options)
             with h5py.File(partial, "a") as file:
                 file.attrs.update(run=self.id, step=step, **attributes)
                 file.attrs["sha256"] = weights_digest(file)

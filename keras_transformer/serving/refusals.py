@@ -54,31 +54,25 @@ async def _refuse_invalid(
     return _refuse(400, "\n".join([expected, *problems[:3]]))
 
 
-async def _refuse_address(
-    request: Request, error: HTTPException
-) -> JSONResponse:
-    state = request.app.state
+async def _refuse_http(request: Request, error: HTTPException) -> JSONResponse:
+    state, message = request.app.state, error.detail
     path = f"/v1/models/{state.name}"
-    return _refuse(
-        error.status_code,
-        "This server answers GET /, /trace, /attention, "
-        f"{path} and {path}/metadata, and POST /translate, /document and "
-        f"{path}:predict; {path}/versions/{state.translator.version} is the "
-        f"same model as {path}. Received: {request.method} {request.url.path}",
-    )
-
-
-async def _refuse_size(request: Request, error: HTTPException) -> JSONResponse:
-    return _refuse(error.status_code, error.detail)
+    if error.status_code != 413:
+        message = (
+            "This server answers GET /, /trace, /attention, "
+            f"{path} and {path}/metadata, and POST /translate, /document and "
+            f"{path}:predict; {path}/versions/{state.translator.version} is "
+            f"the same model as {path}. Received: {request.method} "
+            f"{request.url.path}"
+        )
+    return _refuse(error.status_code, message)
 
 
 EXCEPTION_HANDLERS = {
     InputError: _refuse_input,
     RequestValidationError: _refuse_invalid,
     ValidationError: _refuse_invalid,
-    404: _refuse_address,
-    405: _refuse_address,
-    413: _refuse_size,
+    **dict.fromkeys((404, 405, 413), _refuse_http),
 }
 
 
