@@ -18,10 +18,14 @@ from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
-from keras_transformer.export import writing
 from keras_transformer.export.dtypes import check_dtype
 from keras_transformer.export.expressible import check_expressible
 from keras_transformer.export.verification import check_scores
+from keras_transformer.export.writing import (
+    language_tokens,
+    power_of_length,
+    write_export,
+)
 from keras_transformer.inference.records import Score
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
@@ -87,7 +91,7 @@ def save_ctranslate2(
 
     described = {"ctranslate2": ctranslate2.__version__, "dtype": dtype}
     readme = "ctranslate2.md", _readme_values(translator)
-    return writing.write_export(
+    return write_export(
         translator, path, write, verify, described, metadata, readme
     )
 
@@ -116,7 +120,7 @@ def _readme_values(translator: Translator) -> dict[str, Any]:
         else "has no end token",
         beam_size=search.beam_size,
         formula=search.formula,
-        length_penalty=writing.power_of_length(search),
+        length_penalty=power_of_length(search),
         banned=[[piece] for piece in banned],
         max_length=pipeline.max_length,
         max_input_length=pipeline.max_length - (not has_end),
@@ -126,7 +130,7 @@ def _readme_values(translator: Translator) -> dict[str, Any]:
 
 def _add_language(vocabulary: Vocabulary) -> str:
     """Returns the line of the README's program that adds a language token."""
-    tokens = writing.language_tokens(vocabulary)
+    tokens = language_tokens(vocabulary)
     if not tokens:
         return ""
     token = vocabulary.language_token or tokens[0]
@@ -158,8 +162,9 @@ def check_model(
     split_targets = split(translator.tokenizer.target)
 
     def score(sources: list[str], targets: list[str]) -> list[Score]:
-        pieces = split_sources(sources), split_targets(targets)
-        results = loaded.score_batch(*pieces)
+        results = loaded.score_batch(
+            split_sources(sources), split_targets(targets)
+        )
         log_probs = [result.log_probs for result in results]
         return [
             Score(sum(x), sum(x), math.exp(-sum(x) / len(x)), len(x))
@@ -217,8 +222,9 @@ def _specification(translator: Translator) -> Any:
     _set_positions(decoder, model.target_positions, config.max_length)
 
     source, target = translator.tokenizer.source, translator.tokenizer.target
-    pieces = source.pieces(range(source.vocab_size))
-    specification.register_source_vocabulary(pieces)
+    specification.register_source_vocabulary(
+        source.pieces(range(source.vocab_size))
+    )
     pieces = target.pieces(range(target.vocab_size))
     specification.register_target_vocabulary(pieces)
     settings = specification.config

@@ -4,8 +4,7 @@ A multiplication and the addition that follows it are two operations. Matrix
 products are counted; embedding, normalization, softmax and other element-wise
 operations, a few per cent, are not.
 
-Letters: S = source length, T = target length. Both include the end token, and
-may be means.
+Letters: S = source length, T = target length.
 """
 
 from keras_transformer.config import StackConfig, TransformerConfig
@@ -14,7 +13,13 @@ from keras_transformer.config import StackConfig, TransformerConfig
 def forward_flops(
     config: TransformerConfig, source_length: float, target_length: float
 ) -> float:
-    """Returns the operations of the forward pass for one pair."""
+    """Returns the operations of the forward pass for one pair.
+
+    Args:
+        config: The architecture.
+        source_length: S, the end token included. A mean is allowed.
+        target_length: T, as `source_length`.
+    """
     s, t = source_length, target_length
     window = config.attention_window or float("inf")
 
@@ -38,6 +43,9 @@ def forward_flops(
 def training_flops(
     config: TransformerConfig, source_length: float, target_length: float
 ) -> float:
-    """Returns the operations of an update, per pair of the batch."""
+    """Returns the operations of an update, per pair of the batch.
+
+    Arguments are those of `forward_flops`.
+    """
     # A product y = x W takes as much again for each of its two gradients.
     return 3 * forward_flops(config, source_length, target_length)

@@ -36,8 +36,9 @@ def _row(
     **architecture: Any,
 ) -> Preset:
     """Returns a row of Table 3."""
-    in_paper = (parameters, perplexity, bleu)
-    return Preset(description, architecture, recipe or {}, *in_paper)
+    return Preset(
+        description, architecture, recipe or {}, parameters, perplexity, bleu
+    )
 
 
 PRESETS: dict[str, Preset] = {

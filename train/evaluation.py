@@ -46,18 +46,17 @@ def evaluate(
     seconds = time.monotonic() - start
     hypotheses = [output.texts[0] for output in outputs]
     scores = task.scores(hypotheses, references, target, metrics)
-    nll, scored = _negative_log_likelihood(
-        translator, sources, references, workers, progress
-    )
+    nll, scored = _negative_log_likelihood(translator, sources, references)
     results = {
         "task": task.name,
         "data": corpus.name,
         "split": split,
         "sentences": len(pairs),
         "truncated": sum(
-            x.source_truncated or x.at_length_limit for x in outputs
+            output.source_truncated or output.at_length_limit
+            for output in outputs
         ),
-        "repaired": sum(x.repaired for x in outputs),
+        "repaired": sum(output.repaired for output in outputs),
         **scores,
         "nll": nll,
         "perplexity": None if nll is None else math.exp(nll),
@@ -79,8 +78,10 @@ def describe(results: dict[str, Any]) -> str:
         penalty = results.get("length_penalty", "wu")  # older ones lack it
         if penalty != "wu":
             search += f", length penalty {penalty}"
-    size = f"{results['sentences']:,} sentences"
-    lines = [f"{results['split']}: {size}, {search}, {results['seconds']} s"]
+    lines = [
+        f"{results['split']}: {results['sentences']:,} sentences, "
+        f"{search}, {results['seconds']} s",
+    ]
 
     def add(name: str, value: str, note: str) -> None:
         lines.append(f"{name:<15} {value:>6}  {note}".rstrip())
@@ -113,8 +114,10 @@ def describe(results: dict[str, Any]) -> str:
 def training_cost(run: Run, step: int) -> dict[str, float]:
     """Estimates the floating-point operations of training up to a step.
 
-    For full batches of pairs that have the mean lengths of the training data,
-    if they are known. Weights from another run count nothing.
+    They are those of the forward pass and of the gradients
+    (`keras_transformer.flops`) for full batches of pairs that have the mean
+    lengths of the training data, if they are known. Weights from another run
+    count nothing.
     """
     known = run.statistics
     if "pairs" not in known:
@@ -135,8 +138,9 @@ def record(
 ) -> Path:
     """Appends results to the run's `results.json`; writes the outputs.
 
-    `translations-SPLIT.txt`, or `trees-SPLIT.txt`, has one per line. Training
-    may have replaced the checkpoint of the step meanwhile.
+    `translations-SPLIT.txt`, or `trees-SPLIT.txt`, has those of the newest
+    evaluation of a split, one per line. The step is given, since training may
+    have replaced the checkpoint meanwhile. Returns the path of `results.json`.
     """
     path = run.path / "results.json"
     measured = {"step": step, "checkpoint": checkpoint.name, **results}
@@ -164,22 +168,17 @@ def _read_results(path: Path) -> list:
 
 
 def _negative_log_likelihood(
-    translator: BaseTranslator,
-    sources: list[str],
-    references: list[str],
-    workers: int | None,
-    progress: Callable[[int], Any] | None,
+    translator: BaseTranslator, sources: list[str], references: list[str]
 ) -> tuple[float | None, int]:
-    """Returns nats per target token, and of how many pairs they are.
+    """Returns the negative log-likelihood, and of how many pairs it is.
 
-    Pairs with an empty side or longer than the model's `max_length` are left
-    out; the first value is None if no pair remains.
+    In nats per target token, without label smoothing. Pairs with an empty
+    side or longer than the model's `max_length` are left out; the first
+    value is None if no pair remains.
     """
     if not translator.can("perplexity"):
         return None, 0
-    scores = translator.score_corpus(
-        sources, references, workers=workers, progress=progress
-    )
+    scores = translator.score_corpus(sources, references)
     scores = [score for score in scores if score is not None]
     if not scores:
         return None, 0

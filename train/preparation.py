@@ -46,7 +46,9 @@ def prepare(
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
     The tokenizer is trained, unless it is taken from the run `init_from`, and
-    pairs are dropped, as by `train` on the corpus itself.
+    pairs are dropped, as by `train` on the corpus itself. `output` is new or
+    empty; the folder appears when it is complete, and `open_corpus` opens it.
+    Memory does not depend on the size of the corpus.
     """
     output = Path(output).resolve()
     if corpus.prepared is not None:

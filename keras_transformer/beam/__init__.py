@@ -15,6 +15,10 @@ if TYPE_CHECKING:
         TranslationHandler as TranslationHandler,
     )
 
-_NAMES = {"translate_transform": "Translate Translated TranslationHandler"}
+_PATHS = {
+    "Translate": "translate_transform:Translate",
+    "Translated": "translate_transform:Translated",
+    "TranslationHandler": "translate_transform:TranslationHandler",
+}
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, _NAMES)
+__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)

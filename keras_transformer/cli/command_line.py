@@ -139,8 +139,12 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
 
 
 def _call(app: App, arguments: Sequence[str]) -> None:
-    options = dict(exit_on_error=False, print_error=False)
-    app(list(arguments), result_action="return_value", **options)
+    app(
+        list(arguments),
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+    )
 
 
 def _read_config(path: Path) -> Dict:

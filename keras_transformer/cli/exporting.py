@@ -111,6 +111,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: flags.Integer = 8000,
+    allowed_host: list[str] | None = None,
     n_best: flags.PositiveInteger = 1,
     max_characters: flags.PositiveInteger = 2_000,
     model: flags.ModelFlags = flags.ModelFlags(),
@@ -120,10 +121,14 @@ def serve(
     Args:
         host: Address to listen on; the default is this computer alone.
         port: Port to listen on, 0 for any.
+        allowed_host: A name that browsers may use for this computer, beside
+            its own and IP addresses; can be repeated.
         n_best: Outputs shown per text.
         max_characters: Length of the longest text.
     """
     kt.serving.check_installed()
+    hosts = allowed_host or []
+    kt.serving.check_hosts(hosts)
     # It is part of addresses.
     name = re.sub(r"[^\w.-]", "-", read_folder(runs[0]).name)
     with kt.serving.listen(host, port) as listening:
@@ -136,4 +141,6 @@ def serve(
             module = exported_signatures.Signatures(translator)
             signatures = module.make(module.names)
             more = served_signatures.graph_signatures(signatures)
-        kt.serving.serve(translator, name, listening, max_characters, more)
+        kt.serving.serve(
+            translator, name, listening, max_characters, more, [*hosts, host]
+        )

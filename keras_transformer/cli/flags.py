@@ -4,7 +4,6 @@ The annotations of a command are its flags, and its docstring is their help.
 """
 
 import dataclasses
-import functools
 import itertools
 import re
 import typing
@@ -122,11 +121,6 @@ def _search_default(field: dataclasses.Field) -> str:
     return f"{field.default}{trees}; a run may have its own"
 
 
-_search_flags = functools.partial(
-    flags_of, BeamSearch, "Search", 4, default_of=_search_default
-)
-
-
 # === Flags that several commands have ===
 
 _RUN = "Folder that `train`, `average` or `import` wrote"
@@ -183,7 +177,13 @@ class ModelFlags:
         str | None, Parameter(choices=_DTYPES, show_choices=False)
     ] = None
     target_language: TargetLanguageFlag = None
-    search: _search_flags(common=("beam_size", "alpha")) = None
+    search: flags_of(
+        BeamSearch,
+        "Search",
+        4,
+        common=("beam_size", "alpha"),
+        default_of=_search_default,
+    ) = None
 
     def open(
         self,
@@ -213,7 +213,13 @@ class ModelFlags:
 class ScoreFlags(ModelFlags):
     """What a model that scores is opened with."""
 
-    search: _search_flags(names=("alpha", "length_penalty")) = None
+    search: flags_of(
+        BeamSearch,
+        "Search",
+        4,
+        names=("alpha", "length_penalty"),
+        default_of=_search_default,
+    ) = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -38,8 +38,9 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
     from keras_transformer.train.fitting.training_log import read_log
 
     rows = read_log(folder.log_path)
-    score = folder.task.watched_label
-    figure = kt.plotting.training_figure(rows, folder.path.name, score)
+    figure = kt.plotting.training_figure(
+        rows, folder.path.name, folder.task.watched_label
+    )
     kt.plotting.save_figure(figure, output)
     print(f"Wrote {output} with {len(rows):,} epochs")
 

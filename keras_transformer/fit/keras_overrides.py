@@ -30,7 +30,8 @@ class BuiltWithoutData(keras.Model):
 def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes an optimizer apply gradients that are summed over replicas.
 
-    Keras sums them itself, after it has clipped those of each replica.
+    Keras sums them itself, after it has clipped those of each replica. If the
+    optimizer is a `LossScaleOptimizer`, pass the optimizer inside.
     """
     optimizer._all_reduce_sum_gradients = list
 

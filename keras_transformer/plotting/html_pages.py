@@ -53,8 +53,9 @@ def render_page(package: str, name: str, title: str, data: Any) -> HtmlPage:
     head = _read_template(__package__, "head.html")
     template = head + _read_template(package, name)
     # In one pass: a title may look like a placeholder.
-    page = re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], template)
-    return HtmlPage(page)
+    return HtmlPage(
+        re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], template)
+    )
 
 
 def _read_template(package: str, name: str) -> str:

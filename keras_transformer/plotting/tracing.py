@@ -165,11 +165,12 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     ids, _, _ = translator.pipeline.with_end(ids)
     pieces = translator.tokenizer.source.pieces(ids[0].numpy())
     greedy = dataclasses.replace(translator.search, beam_size=1)
-    traces = (
-        _record(translator, ids, text, search, num_tokens)
-        for search in (greedy, translator.search)
+    return Trace(
+        text,
+        pieces,
+        _record(translator, ids, text, greedy, num_tokens),
+        _record(translator, ids, text, translator.search, num_tokens),
     )
-    return Trace(text, pieces, *traces)
 
 
 def _record(
@@ -218,7 +219,9 @@ def _search_history(
     `[1, t, K, count]`.
     """
 
-    def extend(state: BeamState, past: list[tf.Tensor]) -> tuple:
+    def extend(
+        state: BeamState, past: list[tf.Tensor]
+    ) -> tuple[BeamState, list[tf.Tensor]]:
         log_probs, state = searcher.predict(state)
         candidates = searcher.candidates(state, log_probs)
         step = [*candidates, *tf.math.top_k(log_probs, count)]
@@ -264,10 +267,14 @@ class _StepRecorder:
             )
             for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
         ]
-        length, finished = int(after.index), self._finished(after)
-        continuations = self._continuations(before, candidates, after)
-        penalty = self._penalty(length)
-        return TraceStep(length, penalty, hypotheses, continuations, finished)
+        length = int(after.index)
+        return TraceStep(
+            length,
+            self._penalty(length),
+            hypotheses,
+            self._continuations(before, candidates, after),
+            self._finished(after),
+        )
 
     def _continuations(
         self, before: BeamState, candidates: Candidates, after: BeamState

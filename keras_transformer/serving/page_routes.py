@@ -1,6 +1,7 @@
 """The addresses of the page to try a model with."""
 
 import math
+import threading
 from typing import Any
 
 import pydantic
@@ -8,7 +9,10 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from keras_transformer.inference.records import Translation
+from keras_transformer.inference.records import (
+    TranslatedDocument,
+    Translation,
+)
 from keras_transformer.plotting.html_pages import attention_page, render_page
 from keras_transformer.serving import refusals
 from keras_transformer.support.errors import InputError
@@ -71,8 +75,7 @@ async def translate(request: Request) -> dict[str, Any]:
     content = await refusals.read_body(request, most_bytes + _BYTES_AROUND)
     text = TextBody.model_validate_json(content).text
     _check_length(text, state.max_characters)
-    translate_document = state.translator.translate_document
-    document = await run_in_threadpool(translate_document, text)
+    document = await _translate(request, text)
     sentences = [
         {"source": sentence, **_columns(state.translator.task, translation)}
         for sentence, translation in document.translations.items()
@@ -92,8 +95,7 @@ async def translate_file(request: Request) -> PlainTextResponse:
         raise InputError(
             f"A document must be in UTF-8. Received: {error}"
         ) from error
-    translate_document = state.translator.translate_document
-    document = await run_in_threadpool(translate_document, text)
+    document = await _translate(request, text)
     num_incomplete = sum(
         translation.source_truncated or translation.at_length_limit
         for translation in document.translations.values()
@@ -101,6 +103,21 @@ async def translate_file(request: Request) -> PlainTextResponse:
     headers = {"Incomplete-Sentences": str(num_incomplete)}
     headers["X-Content-Type-Options"] = "nosniff"
     return PlainTextResponse(document.text, headers=headers)
+
+
+async def _translate(request: Request, text: str) -> TranslatedDocument:
+    """Translates a text, until the server is stopped."""
+    stopped = threading.Event()
+
+    def end_if_stopped(num_texts: int) -> None:
+        if stopped.is_set():
+            raise InputError("The server is stopped.")  # nobody reads it
+
+    translate = request.app.state.translator.translate_document
+    try:
+        return await run_in_threadpool(translate, text, progress=end_if_stopped)
+    finally:
+        stopped.set()
 
 
 def _check_length(text: str, max_characters: int) -> None:

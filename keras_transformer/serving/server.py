@@ -4,10 +4,12 @@ It has a page to try a model with, and TensorFlow Serving's REST API, so that
 a program that was tried here can be pointed at a real server.
 """
 
+import asyncio
 import ipaddress
 import logging
+import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from keras_transformer.inference import served_signatures
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_SECONDS_TO_FINISH = 5  # that requests have when the server is stopped
 
 
 def check_installed() -> None:
@@ -37,7 +39,7 @@ def make_app(
     translator: "BaseTranslator",
     name: str,
     max_characters: int,
-    hosts: tuple[str, ...] = _LOOPBACK_NAMES,
+    hosts: Collection[str] = ("localhost",),
     signatures: Mapping[str, Signature] | None = None,
 ) -> "FastAPI":
     """Returns the web application of a translator.
@@ -57,7 +59,8 @@ def make_app(
         name: Name of the model, in addresses.
         max_characters: Length of the longest text that is accepted; that of a
             document is a hundred times as long.
-        hosts: Names that requests may use for this computer, or `()` for any.
+        hosts: Names that requests may use for this computer, in lower case,
+            beside IP addresses. Other sites may have any other name.
         signatures: Further ones, such as those that an export of a run would
             have.
 
@@ -118,8 +121,11 @@ def serve(
     listening: socket.socket,
     max_characters: int,
     signatures: Mapping[str, Signature] | None = None,
+    allowed_hosts: Collection[str] = (),
 ) -> None:
     """Warms up, says the address, and answers until it is interrupted.
+
+    Requests then have some seconds to end.
 
     Args:
         translator: As of `make_app`.
@@ -127,18 +133,48 @@ def serve(
         listening: The socket, from `listen`.
         max_characters: As of `make_app`.
         signatures: As of `make_app`.
+        allowed_hosts: Names of this computer beside its own.
     """
     host, port = listening.getsockname()[:2]
-    hosts = tuple(dict.fromkeys((*_LOOPBACK_NAMES, host)))
+    hosts = dict.fromkeys(map(str.lower, [*_own_names(), *allowed_hosts]))
     if not ipaddress.ip_address(host).is_loopback:
-        hosts = ()  # any name: those of this computer are not known
         logger.info("The page has no password: the whole network can use it.")
-    app = make_app(translator, name, max_characters, hosts, signatures)
+    app = make_app(translator, name, max_characters, tuple(hosts), signatures)
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.
     translator.translate(["A1?", "A1? A1?"])
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     logger.info("%s is at http://%s; press Ctrl-C to stop", name, address)
-    config = uvicorn.Config(app, log_level="warning", lifespan="off")
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="off",
+        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def check_hosts(names: Collection[str]) -> None:
+    """Raises an InputError unless all can be names of this computer."""
+    for name in names:
+        if not re.fullmatch(r"[\w.-]+", name, re.A):
+            raise InputError(
+                "An allowed host is a name such as pc.example.org, without "
+                f"scheme and port. Received: {name}"
+            )
+
+
+def _own_names() -> list[str]:
+    """Returns the names that this computer is known to have."""
+    name = socket.gethostname()
+    short = name.partition(".")[0]
+    names = ["localhost", name, short, f"{short}.local", socket.getfqdn()]
+    return [name for name in names if name]
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Whether a message is not that a request was ended at the end."""
+    error = record.exc_info and record.exc_info[1]
+    return not isinstance(error, asyncio.CancelledError)

@@ -49,9 +49,11 @@ def locked(
                     "sure that no other process writes to this folder."
                 )
             try:
-                exists = os.path.samestat(os.fstat(file.fileno()), lock.stat())
+                is_there = os.path.samestat(
+                    os.fstat(file.fileno()), lock.stat()
+                )
             except FileNotFoundError:
-                exists = False
-            if exists:
+                is_there = False
+            if is_there:
                 yield
                 return
