@@ -28,17 +28,13 @@ if TYPE_CHECKING:
         save_huggingface as save_huggingface,
     )
 
-_PATHS = {
-    "client": "client:",
-    "save": "saved_model.to_saved_model:save",
-    "save_argos": "to_argos:save_argos",
-    "save_ctranslate2": "to_ctranslate2:save_ctranslate2",
-    "save_huggingface": "to_hugging_face:save_huggingface",
-    "save_litert": "litert:save_litert",
-    "translate_in_subprocess": (
-        "saved_model.to_saved_model:translate_in_subprocess"
-    ),
-    "write_kit": "saved_model.serving_kit:write_kit",
+_NAMES = {
+    "litert": "save_litert",
+    "saved_model.serving_kit": "write_kit",
+    "saved_model.to_saved_model": "save translate_in_subprocess",
+    "to_argos": "save_argos",
+    "to_ctranslate2": "save_ctranslate2",
+    "to_hugging_face": "save_huggingface",
 }
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)
+__all__, __getattr__, __dir__ = lazy_names(__name__, _NAMES, "client")

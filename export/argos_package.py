@@ -23,16 +23,7 @@ _CODE = re.compile("[A-Za-z]{2,3}([_-][A-Za-z0-9]+)*")  # such as en, pt_BR
 
 
 def check_package(path: Path, source: str | None, target: str | None) -> None:
-    """Checks the name of a package, and that its languages are known.
-
-    Args:
-        path: The file.
-        source: Code of the language to translate from; None if it is unknown.
-        target: Code of the language to translate to, or None.
-
-    Raises:
-        InputError: If the suffix is another one, or a code is none.
-    """
+    """Checks the suffix of a package, and the codes of its two languages."""
     if path.suffix != ".argosmodel":
         raise InputError(
             "A package for Argos Translate is a file whose name ends in "

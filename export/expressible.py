@@ -5,18 +5,10 @@ from typing import Any
 
 from keras.layers import Dense, LayerNormalization
 
+from keras_transformer import layers
 from keras_transformer.decoding.linear import is_plain_dense
+from keras_transformer.decoding.parts import dense_layers
 from keras_transformer.inference.translator import Translator
-from keras_transformer.layers import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    MultiHeadAttention,
-    Residual,
-    TiedEmbedding,
-)
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 
@@ -26,12 +18,9 @@ def check_expressible(
 ) -> None:
     """Raises InputError unless another system computes what the model does.
 
-    Args:
-        translator: What to export.
-        system: The name of the other system.
-        needs: What it needs, besides one model that translates, without
-            restricted attention: the end of a sentence.
-        problems: What it cannot express: names and values.
+    The message ends with what the system `needs`, besides one model that
+    translates, without restricted attention; `problems` are what it cannot
+    express.
     """
     config, problems = translator.model.config, list(problems)
     if config.attention_window is not None:
@@ -65,12 +54,12 @@ def check_expressible(
 def _parts(model: Transformer) -> Iterator[tuple[Any, type]]:
     """Yields all that has weights, a part before its own parts; its class."""
     yield model, Transformer
-    yield model.embedding, TiedEmbedding
-    yield model.target_embedding, TiedEmbedding
-    yield model.output_embedding, TiedEmbedding
+    yield model.embedding, layers.TiedEmbedding
+    yield model.target_embedding, layers.TiedEmbedding
+    yield model.output_embedding, layers.TiedEmbedding
     for stack, of_stack, of_layer in (
-        (model.encoder, Encoder, EncoderLayer),
-        (model.decoder, Decoder, DecoderLayer),
+        (model.encoder, layers.Encoder, layers.EncoderLayer),
+        (model.decoder, layers.Decoder, layers.DecoderLayer),
     ):
         yield stack, of_stack
         if stack.final_norm is not None:
@@ -79,18 +68,15 @@ def _parts(model: Transformer) -> Iterator[tuple[Any, type]]:
             yield layer, of_layer
             attentions = [layer.self_attention]
             residuals = [layer.self_attention_norm, layer.feed_forward_norm]
-            if of_layer is DecoderLayer:
+            if of_layer is layers.DecoderLayer:
                 attentions.append(layer.cross_attention)
                 residuals.append(layer.cross_attention_norm)
             for attention in attentions:
-                yield attention, MultiHeadAttention
-                yield attention.query_projection, Dense
-                yield attention.key_projection, Dense
-                yield attention.value_projection, Dense
-                yield attention.output_projection, Dense
-            yield layer.feed_forward, FeedForward
+                yield attention, layers.MultiHeadAttention
+                yield from ((dense, Dense) for dense in dense_layers(attention))
+            yield layer.feed_forward, layers.FeedForward
             yield layer.feed_forward.inner, Dense
             yield layer.feed_forward.outer, Dense
             for residual in residuals:
-                yield residual, Residual
+                yield residual, layers.Residual
                 yield residual.norm, LayerNormalization

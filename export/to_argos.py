@@ -13,26 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.export.argos_package import (
-    check_package,
-    package_metadata,
-)
+from keras_transformer.export import argos_package, to_ctranslate2
 from keras_transformer.export.dtypes import check_dtype
-from keras_transformer.export.to_ctranslate2 import (
-    POSITIONS,
-    check_model,
-    check_supported,
-    write_model,
-)
+from keras_transformer.export.to_ctranslate2 import POSITIONS
 from keras_transformer.export.verification import PROBES
 from keras_transformer.export.writing import write_export
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    atomic_write,
-    check_new,
-    write_json,
-)
+from keras_transformer.support.files import atomic_write, check_new, write_json
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.vocabulary import load_processor
 
@@ -76,27 +64,26 @@ def save_argos(
         import ctranslate2
     path = Path(path)
     source, target = translator.languages
-    check_package(path, source, target)
+    argos_package.check_package(path, source, target)
     check_new(path)
     check_dtype("argos", dtype)
-    check_supported(translator)
+    to_ctranslate2.check_supported(translator)
     _check_usable(translator)
     tokenizer = translator.tokenizer
 
     def write(folder: Path) -> dict[str, Any]:
         (folder / "model").mkdir()
-        write_model(translator, dtype, folder / "model")
+        to_ctranslate2.write_model(translator, dtype, folder / "model")
         (folder / "sentencepiece.model").write_bytes(tokenizer.source.model)
-        package = package_metadata(source, target)
-        write_json(folder / "metadata.json", package)
+        described = argos_package.package_metadata(source, target)
+        write_json(folder / "metadata.json", described)
         return {}
 
     name = f"keras-transformer-{source}_{target}"
     values = dict(package=path.name, source=source, target=target)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".partial-", dir=path.parent
-    ) as temporary:
+    place = dict(prefix=".partial-", dir=path.parent)
+    with tempfile.TemporaryDirectory(**place) as temporary:
         folder = write_export(
             translator,
             Path(temporary, name),
@@ -115,13 +102,11 @@ def save_argos(
 def _check_usable(translator: Translator) -> None:
     """Raises InputError if a model needs what Argos Translate does not do."""
     config = translator.model.config
+    is_learned = config.positional_encoding == "learned"
     problems = []
     if translator.tokenizer.languages:
         problems.append("a source begins with the language of its translation")
-    if (
-        config.positional_encoding == "learned"
-        and config.max_length < POSITIONS
-    ):
+    if is_learned and config.max_length < POSITIONS:
         problems.append(f"{config.max_length} learned positions")
     if problems:
         raise InputError(
@@ -135,7 +120,7 @@ def _verify(folder: Path, translator: Translator, dtype: str) -> None:
     """Raises RuntimeError unless the package translates with the same model."""
     model = (folder / "sentencepiece.model").read_bytes()
     processor = load_processor(model)
-    check_model(
+    to_ctranslate2.check_model(
         folder / "model",
         translator,
         dtype,

@@ -18,14 +18,10 @@ from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
+from keras_transformer.export import writing
 from keras_transformer.export.dtypes import check_dtype
 from keras_transformer.export.expressible import check_expressible
 from keras_transformer.export.verification import check_scores
-from keras_transformer.export.writing import (
-    language_tokens,
-    power_of_length,
-    write_export,
-)
 from keras_transformer.inference.records import Score
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
@@ -91,7 +87,7 @@ def save_ctranslate2(
 
     described = {"ctranslate2": ctranslate2.__version__, "dtype": dtype}
     readme = "ctranslate2.md", _readme_values(translator)
-    return write_export(
+    return writing.write_export(
         translator, path, write, verify, described, metadata, readme
     )
 
@@ -120,7 +116,7 @@ def _readme_values(translator: Translator) -> dict[str, Any]:
         else "has no end token",
         beam_size=search.beam_size,
         formula=search.formula,
-        length_penalty=power_of_length(search),
+        length_penalty=writing.power_of_length(search),
         banned=[[piece] for piece in banned],
         max_length=pipeline.max_length,
         max_input_length=pipeline.max_length - (not has_end),
@@ -130,7 +126,7 @@ def _readme_values(translator: Translator) -> dict[str, Any]:
 
 def _add_language(vocabulary: Vocabulary) -> str:
     """Returns the line of the README's program that adds a language token."""
-    tokens = language_tokens(vocabulary)
+    tokens = writing.language_tokens(vocabulary)
     if not tokens:
         return ""
     token = vocabulary.language_token or tokens[0]
@@ -162,9 +158,8 @@ def check_model(
     split_targets = split(translator.tokenizer.target)
 
     def score(sources: list[str], targets: list[str]) -> list[Score]:
-        results = loaded.score_batch(
-            split_sources(sources), split_targets(targets)
-        )
+        pieces = split_sources(sources), split_targets(targets)
+        results = loaded.score_batch(*pieces)
         log_probs = [result.log_probs for result in results]
         return [
             Score(sum(x), sum(x), math.exp(-sum(x) / len(x)), len(x))
@@ -222,9 +217,8 @@ def _specification(translator: Translator) -> Any:
     _set_positions(decoder, model.target_positions, config.max_length)
 
     source, target = translator.tokenizer.source, translator.tokenizer.target
-    specification.register_source_vocabulary(
-        source.pieces(range(source.vocab_size))
-    )
+    pieces = source.pieces(range(source.vocab_size))
+    specification.register_source_vocabulary(pieces)
     pieces = target.pieces(range(target.vocab_size))
     specification.register_target_vocabulary(pieces)
     settings = specification.config

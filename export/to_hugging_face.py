@@ -19,14 +19,10 @@ from keras_transformer import convert
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
+from keras_transformer.export import writing
 from keras_transformer.export.dtypes import check_dtype
 from keras_transformer.export.expressible import check_expressible
 from keras_transformer.export.verification import check_scores
-from keras_transformer.export.writing import (
-    language_tokens,
-    power_of_length,
-    write_export,
-)
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
 from keras_transformer.support.files import write_json
@@ -103,7 +99,7 @@ def save_huggingface(
         _write_tensors(folder / "model.safetensors", _tensors(model), dtype)
         return {}
 
-    return write_export(
+    return writing.write_export(
         translator,
         path,
         write,
@@ -134,10 +130,8 @@ def _problems(
         )
     if config.layer_norm_epsilon > _EPSILON:
         yield f"layer_norm_epsilon={config.layer_norm_epsilon}"
-    if _added_factor(config) != 1 and config.tied_embeddings in (
-        "all",
-        "target",
-    ):
+    is_tied = config.tied_embeddings in ("all", "target")
+    if is_tied and _added_factor(config) != 1:
         yield (
             f"embedding_scale={config.embedding_scale} with "
             f"tied_embeddings={config.tied_embeddings!r}"
@@ -159,6 +153,7 @@ def _added_factor(config: TransformerConfig) -> float:
 def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
     """Returns the content of config.json."""
     tied = config.tied_embeddings
+    is_scaled = config.embedding_scale in (None, config.d_model**0.5)
     sides = dict(encoder=config.encoder, decoder=config.decoder)
     sizes = {
         f"{side}_{name}": value
@@ -185,8 +180,7 @@ def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
         "activation_dropout": 0.0,
         "init_std": config.d_model**-0.5,
         "max_position_embeddings": max(config.max_length, _POSITIONS),
-        "scale_embedding": config.embedding_scale
-        in (None, config.d_model**0.5),
+        "scale_embedding": is_scaled,
         # Marian ties sources and targets only together with the output.
         "share_encoder_decoder_embeddings": tied == "all",
         "tie_word_embeddings": tied in ("all", "target"),
@@ -216,23 +210,17 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "bad_words_ids": [[i] for i in pipeline.special_ids.banned_ids],
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
-        "length_penalty": power_of_length(search),
+        "length_penalty": writing.power_of_length(search),
         "early_stopping": False,
     }
 
 
 def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
     vocabulary = translator.tokenizer
-    source, target = (
-        {
-            piece: i
-            for i, piece in enumerate(side.pieces(range(side.vocab_size)))
-        }
-        for side in (vocabulary.source, vocabulary.target)
-    )
-    pieces = list(target)
+    sides = (vocabulary.source, vocabulary.target)
+    source, target = (side.pieces(range(side.vocab_size)) for side in sides)
     special = {
-        f"{name}_token": pieces[getattr(vocabulary, f"{name}_id")]
+        f"{name}_token": target[getattr(vocabulary, f"{name}_id")]
         for name in ("pad", "unk", "eos", "bos")
     }
     if special["bos_token"] in (special["pad_token"], special["eos_token"]):
@@ -250,21 +238,23 @@ def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
     tables = {"vocab.json": source}
     if source != target:
         tables["target_vocab.json"] = target
-    return {
-        **tables,
-        "special_tokens_map.json": special,
-        "tokenizer_config.json": special | settings,
+    files = {
+        name: {piece: i for i, piece in enumerate(pieces)}
+        for name, pieces in tables.items()
     }
+    files["special_tokens_map.json"] = special
+    files["tokenizer_config.json"] = special | settings
+    return files
 
 
 def _readme_values(translator: Translator) -> dict[str, Any]:
     search = converted(translator.search, BeamSearch)
-    tokens = language_tokens(translator.tokenizer)
+    tokens = writing.language_tokens(translator.tokenizer)
     token = translator.tokenizer.language_token or "".join(tokens[:1])
     return dict(
         max_length=translator.max_length,
         formula=search.formula,
-        length_penalty=power_of_length(search),
+        length_penalty=writing.power_of_length(search),
         text=f"{token} I am a student.".lstrip(),
         languages=_LANGUAGES.format(", ".join(tokens)) if tokens else "",
     )
@@ -279,14 +269,12 @@ def _tensors(model: Transformer) -> dict[str, np.ndarray]:
     if config.tied_embeddings == "inputs":
         config = dataclasses.replace(config, tied_embeddings="none")
         weights["target_embedding/embeddings"] = weights["embedding/embeddings"]
-    complete = dataclasses.replace(
-        config, attention_bias=True, output_bias=True
-    )
+    full = dataclasses.replace(config, attention_bias=True, output_bias=True)
     order = np.arange(config.d_model)
     if config.position_layout == "interleaved":
         order = np.concatenate([order[::2], order[1::2]])
     tensors = {}
-    for name, theirs in weight_names(complete, "hugging_face").items():
+    for name, theirs in weight_names(full, "hugging_face").items():
         *_, part, leaf = name.split("/")
         is_output = theirs == "final_logits_bias"
         if name in weights:
@@ -308,9 +296,7 @@ def _tensors(model: Transformer) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _write_tensors(
-    file: Path, tensors: Mapping[str, np.ndarray], dtype: str
-) -> None:
+def _write_tensors(file: Path, tensors: dict, dtype: str) -> None:
     from safetensors.numpy import save_file
 
     # It writes the memory of an array, whatever its order.

@@ -24,29 +24,18 @@ def check_scores(
 ) -> None:
     """Raises RuntimeError unless a model gives the translator's probabilities.
 
-    Every probe is scored as the translation of every probe: however unlikely
-    it is, it must be as likely as before.
-
-    Args:
-        score: What the model that was written has as `Translator.score`.
-        translator: The translator that it is from.
-        format: Its format, a name in `TOLERANCES`.
-        dtype: What its weights are stored in.
+    `score` is what it has as `Translator.score`. Every probe is scored as the
+    translation of every probe: however unlikely it is, it must be as likely as
+    before.
     """
     tolerances = TOLERANCES[format]
     computed_in = translator.model.compute_dtype
     tolerance = max(tolerances[dtype], tolerances[computed_in])
     texts = [_shortened(probe, translator) for probe in PROBES]
     texts = [text for text in texts if text]
-    sources = [source for source in texts for _ in texts]
-    targets = texts * len(texts)
-    for source, target, ours, theirs in zip(
-        sources,
-        targets,
-        translator.score(sources, targets),
-        score(sources, targets),
-        strict=True,
-    ):
+    sides = [source for source in texts for _ in texts], texts * len(texts)
+    scores = translator.score(*sides), score(*sides)
+    for source, target, ours, theirs in zip(*sides, *scores, strict=True):
         difference = abs(theirs.log_prob - ours.log_prob) / ours.num_tokens
         if not difference <= tolerance:
             raise RuntimeError(
@@ -69,13 +58,7 @@ def check_translations(
 ) -> None:
     """Raises RuntimeError unless texts are translated as the translator does.
 
-    Args:
-        written: The translations of the model that was written.
-        translator: The translator that it is from.
-        texts: The sources.
-
-    Raises:
-        InputError: If a score of the translator is not finite.
+    A score of the translator that is not finite raises InputError.
     """
     for text, theirs in zip(texts, written, strict=True):
         # Alone, as in the new process: in 16 bits, scores depend on the batch.

@@ -17,11 +17,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    atomic_folder,
-    check_new,
-    write_json,
-)
+from keras_transformer.support.files import atomic_folder, check_new, write_json
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.lookup_vocabulary import language_token
@@ -39,24 +35,11 @@ def write_export(
 ) -> Path:
     """Writes a translator into a new folder, if it is the same model there.
 
-    Args:
-        translator: What to write.
-        path: The folder.
-        write: Writes the files of a format; returns metadata that are known
-            only then.
-        verify: Raises RuntimeError unless it was the same model.
-        described: Metadata of the format, besides those of all formats.
-        metadata: The caller's, which are added: values that JSON can hold.
-        readme: A file of `templates/`, and what its names stand for, besides
-            the `name` of the folder and the `origin` of the model.
-        metadata_file: Where in the folder the metadata are.
-
-    Returns:
-        The folder.
-
-    Raises:
-        InputError: If `path` exists, weights are not finite, or names of
-            metadata are taken.
+    `write` writes the files of a format and returns metadata that are known
+    only then; the others are `described`. The `metadata` of the caller are
+    added. `verify` raises RuntimeError unless it was the same model. The readme
+    is a file of `templates/`, and what its names stand for, besides the `name`
+    of the folder and the `origin` of the model.
     """
     path = Path(path)
     check_new(path)
@@ -72,11 +55,9 @@ def write_export(
         (folder / metadata_file).parent.mkdir(exist_ok=True)
         write_json(folder / metadata_file, described)
         if readme:
-            template, values = readme
+            file, values = readme
             origin = _origin(described)
-            text = fill_template(
-                template, name=path.name, origin=origin, **values
-            )
+            text = fill_template(file, name=path.name, origin=origin, **values)
             (folder / "README.md").write_text(text, "utf-8")
         progress.update()
         progress.set_description("verifying")

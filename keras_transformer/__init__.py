@@ -54,44 +54,30 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PATHS = {
-    "beam": "beam:",
-    "convert": "convert:",
-    "decoding": "decoding:",
-    "export": "export:",
-    "layers": "layers:",
-    "litert": "litert:",
-    "losses": "losses:",
-    "masks": "masks:",
-    "metrics": "metrics:",
-    "optimizers": "optimizers:",
-    "parsing": "tasks.parsing:",
-    "plotting": "plotting:",
-    "presets": "presets:",
-    "schedules": "schedules:",
-    "serving": "serving:",
-    "tasks": "tasks:",
-    "text": "text:",
-    "train": "train:",
-    "BeamSearch": "decoding.settings:BeamSearch",
-    "InputError": "support.errors:InputError",
-    "LabelSmoothedCrossEntropy": "losses:LabelSmoothedCrossEntropy",
-    "Perplexity": "metrics:Perplexity",
-    "Run": "inference.run_folder:Run",
-    "Sampling": "decoding.settings:Sampling",
-    "TokenAccuracy": "metrics:TokenAccuracy",
-    "TokenNLL": "metrics:TokenNLL",
-    "Tokenizer": "text:Tokenizer",
-    "Transformer": "model:Transformer",
-    "TransformerConfig": "config:TransformerConfig",
-    "Translator": "inference.translator:Translator",
-    "WarmupInverseSquareRoot": "schedules:WarmupInverseSquareRoot",
-    "trace": "plotting.tracing:trace",
+_NAMES = {
+    "config": "TransformerConfig",
+    "decoding.settings": "BeamSearch Sampling",
+    "inference.run_folder": "Run",
+    "inference.translator": "Translator",
+    "losses": "LabelSmoothedCrossEntropy",
+    "metrics": "Perplexity TokenAccuracy TokenNLL",
+    "model": "Transformer",
+    "plotting.tracing": "trace",
+    "schedules": "WarmupInverseSquareRoot",
+    "support.errors": "InputError",
+    "text": "Tokenizer",
 }
+_MODULES = (
+    "beam convert decoding export layers litert losses masks metrics "
+    "optimizers plotting presets schedules serving tasks tasks.parsing text "
+    "train"
+)
 
 # Modules with classes that `keras.models.load_model` may need.
 _REGISTERED = ("model", "losses", "metrics", "optimizers", "schedules")
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS, _REGISTERED)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__, _NAMES, _MODULES, _REGISTERED
+)
 
 print_log_messages()

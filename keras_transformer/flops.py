@@ -4,7 +4,8 @@ A multiplication and the addition that follows it are two operations. Matrix
 products are counted; embedding, normalization, softmax and other element-wise
 operations, a few per cent, are not.
 
-Letters: S = source length, T = target length.
+Letters: S = source length, T = target length. Both include the end token, and
+may be means.
 """
 
 from keras_transformer.config import StackConfig, TransformerConfig
@@ -13,13 +14,7 @@ from keras_transformer.config import StackConfig, TransformerConfig
 def forward_flops(
     config: TransformerConfig, source_length: float, target_length: float
 ) -> float:
-    """Returns the operations of the forward pass for one pair.
-
-    Args:
-        config: The architecture.
-        source_length: S, the end token included. A mean is allowed.
-        target_length: T, as `source_length`.
-    """
+    """Returns the operations of the forward pass for one pair."""
     s, t = source_length, target_length
     window = config.attention_window or float("inf")
 
@@ -43,9 +38,6 @@ def forward_flops(
 def training_flops(
     config: TransformerConfig, source_length: float, target_length: float
 ) -> float:
-    """Returns the operations of an update, per pair of the batch.
-
-    Arguments are those of `forward_flops`.
-    """
+    """Returns the operations of an update, per pair of the batch."""
     # A product y = x W takes as much again for each of its two gradients.
     return 3 * forward_flops(config, source_length, target_length)

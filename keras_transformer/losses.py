@@ -116,11 +116,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         return smoothed_cross_entropy(y_true, y_pred, self.label_smoothing)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "label_smoothing": self.label_smoothing,
-            "pad_id": self.pad_id,
-        }
+        own = dict(label_smoothing=self.label_smoothing, pad_id=self.pad_id)
+        return super().get_config() | own
 
 
 def token_weights(labels: Any, pad_id: int, sample_weight: Any = None) -> Any:

@@ -44,9 +44,8 @@ class TokenMetric(keras.metrics.Mean):
         values = self.values(y_true, y_pred)
         # Of `[B, T]` values Keras would first take the mean over T, so that a
         # batch would be weighted by its sequences, not by its tokens.
-        super().update_state(
-            ops.reshape(values, (-1,)), ops.reshape(weight, (-1,))
-        )
+        values, weight = (ops.reshape(x, (-1,)) for x in (values, weight))
+        super().update_state(values, weight)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "pad_id": self.pad_id}

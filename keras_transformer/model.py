@@ -9,18 +9,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_transformer import layers
 from keras_transformer.config import TransformerConfig
-from keras_transformer.layers import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    FeedForward,
-    LearnedPositionalEncoding,
-    MultiHeadAttention,
-    Residual,
-    SinusoidalPositionalEncoding,
-    TiedEmbedding,
-)
 from keras_transformer.layers.positional_encoding import PositionalEncoding
 from keras_transformer.masks import causal_mask, padding_mask
 
@@ -85,9 +75,9 @@ class Transformer(_Model):
     def __init__(
         self,
         config: TransformerConfig,
-        attention_class: type | str = MultiHeadAttention,
-        feed_forward_class: type | str = FeedForward,
-        residual_class: type | str = Residual,
+        attention_class: type | str = layers.MultiHeadAttention,
+        feed_forward_class: type | str = layers.FeedForward,
+        residual_class: type | str = layers.Residual,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -111,8 +101,8 @@ class Transformer(_Model):
             residual_class=residual_class,
             dtype=policy,
         )
-        self.encoder = Encoder(*config.encoder, **stack, name="encoder")
-        self.decoder = Decoder(*config.decoder, **stack, name="decoder")
+        self.encoder = layers.Encoder(*config.encoder, **stack, name="encoder")
+        self.decoder = layers.Decoder(*config.decoder, **stack, name="decoder")
         # The configuration fixes every shape, so the weights are created now.
         self.build()
 
@@ -120,8 +110,10 @@ class Transformer(_Model):
         """Makes the embeddings; those that are tied are the same layer."""
         config, tied = self.config, self.config.tied_embeddings
 
-        def embedding(name: str, size: int, is_output: bool) -> TiedEmbedding:
-            return TiedEmbedding(
+        def embedding(
+            name: str, size: int, is_output: bool
+        ) -> layers.TiedEmbedding:
+            return layers.TiedEmbedding(
                 size,
                 config.d_model,
                 config.embedding_scale,
@@ -145,8 +137,8 @@ class Transformer(_Model):
     def _positions(self, name: str) -> keras.layers.Layer:
         config, common = self.config, dict(dtype=self.dtype_policy, name=name)
         if config.positional_encoding == "learned":
-            return LearnedPositionalEncoding(config.max_length, **common)
-        return SinusoidalPositionalEncoding(
+            return layers.LearnedPositionalEncoding(config.max_length, **common)
+        return layers.SinusoidalPositionalEncoding(
             config.position_layout,
             config.position_endpoint,
             config.position_offset,
@@ -158,11 +150,8 @@ class Transformer(_Model):
         if self.built:
             return
         states = (None, None, self.config.d_model)
-        for embedding in (
-            self.embedding,
-            self.target_embedding,
-            self.output_embedding,
-        ):
+        embeddings = (self.embedding, self.target_embedding)
+        for embedding in (*embeddings, self.output_embedding):
             if not embedding.built:
                 embedding.build((None, None))
         self.source_positions.build(states)
@@ -198,7 +187,7 @@ class Transformer(_Model):
             None; or None if a subclass computes logits in another way.
         """
         layer, model = self.output_embedding, type(self)
-        ours = (Transformer.logits, Transformer.call, TiedEmbedding)
+        ours = (Transformer.logits, Transformer.call, layers.TiedEmbedding)
         is_ours = (model.logits, model.call, type(layer)) == ours
         return (layer.embeddings, layer.bias) if is_ours else None
 
@@ -211,11 +200,11 @@ class Transformer(_Model):
         """
         parts = [
             (self, Transformer),
-            (self.decoder, Decoder),
+            (self.decoder, layers.Decoder),
             (self.target_positions, PositionalEncoding),
         ]
-        layers = getattr(self.decoder, "layers", ())
-        parts += [(layer, DecoderLayer) for layer in layers]
+        stacked = getattr(self.decoder, "layers", ())
+        parts += [(layer, layers.DecoderLayer) for layer in stacked]
         for part, ours in parts:
             for name in ("call", "states", "decode"):
                 method = getattr(type(part), name, None)

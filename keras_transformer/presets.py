@@ -36,9 +36,8 @@ def _row(
     **architecture: Any,
 ) -> Preset:
     """Returns a row of Table 3."""
-    return Preset(
-        description, architecture, recipe or {}, parameters, perplexity, bleu
-    )
+    in_paper = (parameters, perplexity, bleu)
+    return Preset(description, architecture, recipe or {}, *in_paper)
 
 
 PRESETS: dict[str, Preset] = {

@@ -34,18 +34,12 @@ def assign(
     shown_names: Mapping[str, str] | None = None,
     progress: Callable[[int], Any] = lambda count: None,
 ) -> None:
-    """Assigns all weights of a model, or none.
+    """Assigns all weights of a `Transformer`, or none if any is invalid.
 
-    Args:
-        model: A `Transformer`.
-        values: An array of floats for every name of `named_weights`. Each is
-            read twice, and not kept; one that is mapped is read in parts.
-        shown_names: What messages call a weight. Default: its name.
-        progress: Called with 1 for each weight that is checked or assigned.
-
-    Raises:
-        InputError: If weights are missing, unknown, of another shape or no
-            finite floats; the message lists all of them.
+    There is an array of floats for every name of `named_weights`. Each is read
+    twice, and not kept; one that is mapped is read in parts. Messages list all
+    problems, by `shown_names` if there are any. `progress` is called with 1 for
+    each weight that is checked or assigned.
     """
     weights = named_weights(model)
     problems = {name: "missing" for name in weights if name not in values}
@@ -76,9 +70,7 @@ def assign(
         progress(1)
 
 
-def _parts(
-    values: Mapping[str, Any], name: str
-) -> Iterator[tuple[int, np.ndarray]]:
+def _parts(values: Mapping, name: str) -> Iterator[tuple[int, np.ndarray]]:
     """Yields parts of an array in float32, and the first row of each.
 
     The parts of a mapped array that were read count as memory until it is

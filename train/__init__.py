@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from keras_transformer.train.trainer import train as train
     from keras_transformer.train.training_run import TrainingRun as TrainingRun
 
-_PATHS = {
-    "train": "trainer:train",
-    "Corpus": "data.corpus:Corpus",
-    "Recipe": "recipe:Recipe",
-    "TrainingRun": "training_run:TrainingRun",
-    "evaluation_batches": "data.batching:evaluation_batches",
-    "open_corpus": "data.corpus:open_corpus",
-    "open_strategy": "strategy:open_strategy",
-    "training_batches": "data.batching:training_batches",
+_NAMES = {
+    "data.batching": "evaluation_batches training_batches",
+    "data.corpus": "Corpus open_corpus",
+    "recipe": "Recipe",
+    "strategy": "open_strategy",
+    "trainer": "train",
+    "training_run": "TrainingRun",
 }
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)
+__all__, __getattr__, __dir__ = lazy_names(__name__, _NAMES)

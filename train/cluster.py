@@ -103,13 +103,12 @@ def _read_kubernetes() -> tuple[Sequence[str], int]:
     # TensorFlow's resolver asks Kubernetes for pods, which needs its package
     # and rights, and does not know which of them is this one.
     names = ("JOB_COMPLETION_INDEX", "PET_NNODES", "PET_MASTER_ADDR")
-    values = _variables(
-        "kubernetes",
-        names,
+    advice = (
         "Kubernetes sets the first in an Indexed Job. Kubeflow's Trainer 2 "
         "sets the others; elsewhere set them to the number of pods and to the "
-        "host name of the first pod",
+        "host name of the first pod"
     )
+    values = _variables("kubernetes", names, advice)
     index, count, first = (values[name] for name in names)
     port = os.environ.get("PET_MASTER_PORT", str(_PORT))
     host, dot, domain = first.partition(".")

@@ -46,17 +46,18 @@ def evaluate(
     seconds = time.monotonic() - start
     hypotheses = [output.texts[0] for output in outputs]
     scores = task.scores(hypotheses, references, target, metrics)
-    nll, scored = _negative_log_likelihood(translator, sources, references)
+    nll, scored = _negative_log_likelihood(
+        translator, sources, references, workers, progress
+    )
     results = {
         "task": task.name,
         "data": corpus.name,
         "split": split,
         "sentences": len(pairs),
         "truncated": sum(
-            output.source_truncated or output.at_length_limit
-            for output in outputs
+            x.source_truncated or x.at_length_limit for x in outputs
         ),
-        "repaired": sum(output.repaired for output in outputs),
+        "repaired": sum(x.repaired for x in outputs),
         **scores,
         "nll": nll,
         "perplexity": None if nll is None else math.exp(nll),
@@ -78,10 +79,8 @@ def describe(results: dict[str, Any]) -> str:
         penalty = results.get("length_penalty", "wu")  # older ones lack it
         if penalty != "wu":
             search += f", length penalty {penalty}"
-    lines = [
-        f"{results['split']}: {results['sentences']:,} sentences, "
-        f"{search}, {results['seconds']} s",
-    ]
+    size = f"{results['sentences']:,} sentences"
+    lines = [f"{results['split']}: {size}, {search}, {results['seconds']} s"]
 
     def add(name: str, value: str, note: str) -> None:
         lines.append(f"{name:<15} {value:>6}  {note}".rstrip())
@@ -114,10 +113,8 @@ def describe(results: dict[str, Any]) -> str:
 def training_cost(run: Run, step: int) -> dict[str, float]:
     """Estimates the floating-point operations of training up to a step.
 
-    They are those of the forward pass and of the gradients
-    (`keras_transformer.flops`) for full batches of pairs that have the mean
-    lengths of the training data, if they are known. Weights from another run
-    count nothing.
+    For full batches of pairs that have the mean lengths of the training data,
+    if they are known. Weights from another run count nothing.
     """
     known = run.statistics
     if "pairs" not in known:
@@ -138,9 +135,8 @@ def record(
 ) -> Path:
     """Appends results to the run's `results.json`; writes the outputs.
 
-    `translations-SPLIT.txt`, or `trees-SPLIT.txt`, has those of the newest
-    evaluation of a split, one per line. The step is given, since training may
-    have replaced the checkpoint meanwhile. Returns the path of `results.json`.
+    `translations-SPLIT.txt`, or `trees-SPLIT.txt`, has one per line. Training
+    may have replaced the checkpoint of the step meanwhile.
     """
     path = run.path / "results.json"
     measured = {"step": step, "checkpoint": checkpoint.name, **results}
@@ -168,17 +164,22 @@ def _read_results(path: Path) -> list:
 
 
 def _negative_log_likelihood(
-    translator: BaseTranslator, sources: list[str], references: list[str]
+    translator: BaseTranslator,
+    sources: list[str],
+    references: list[str],
+    workers: int | None,
+    progress: Callable[[int], Any] | None,
 ) -> tuple[float | None, int]:
-    """Returns the negative log-likelihood, and of how many pairs it is.
+    """Returns nats per target token, and of how many pairs they are.
 
-    In nats per target token, without label smoothing. Pairs with an empty
-    side or longer than the model's `max_length` are left out; the first
-    value is None if no pair remains.
+    Pairs with an empty side or longer than the model's `max_length` are left
+    out; the first value is None if no pair remains.
     """
     if not translator.can("perplexity"):
         return None, 0
-    scores = translator.score_corpus(sources, references)
+    scores = translator.score_corpus(
+        sources, references, workers=workers, progress=progress
+    )
     scores = [score for score in scores if score is not None]
     if not scores:
         return None, 0

@@ -46,9 +46,7 @@ def prepare(
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
     The tokenizer is trained, unless it is taken from the run `init_from`, and
-    pairs are dropped, as by `train` on the corpus itself. `output` is new or
-    empty; the folder appears when it is complete, and `open_corpus` opens it.
-    Memory does not depend on the size of the corpus.
+    pairs are dropped, as by `train` on the corpus itself.
     """
     output = Path(output).resolve()
     if corpus.prepared is not None:

@@ -80,14 +80,11 @@ class RunOpener:
         run: TrainingRun | None,
         data: TrainingData | None,
     ) -> tuple[TrainingRun, TrainingData | None]:
-        """Returns the run and the data that the chief has opened.
+        """Returns the run and the data that the chief, which has them, opened.
 
-        The other workers wait for it, and read them from the same folder. They
-        would train another model, or wait for ever, if their settings or their
-        validation data differed.
-
-        Every worker must call this function. `run` and `data` are what `open`
-        yields on the chief, and None on the others.
+        Every worker must call this. The others wait, and read them from the
+        same folder. They would train another model, or wait for ever, if their
+        settings or their validation data differed.
         """
         settings = dataclasses.asdict(self.settings)
         # Paths may differ from machine to machine.

@@ -18,6 +18,8 @@ from keras_transformer.train.cluster import read_cluster
 
 logger = logging.getLogger(__name__)
 
+Strategy = tf.distribute.Strategy
+
 _PREFETCHED = 4  # batches per replica
 
 # TensorFlow confuses the collective reductions of a second strategy on the same
@@ -27,9 +29,7 @@ _mirrored = functools.cache(tf.distribute.MirroredStrategy)
 STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 
 
-def open_strategy(
-    name: str = "auto", cluster: str | None = None
-) -> tf.distribute.Strategy:
+def open_strategy(name: str = "auto", cluster: str | None = None) -> Strategy:
     """Returns a strategy by name.
 
     Args:
@@ -69,7 +69,7 @@ def open_strategy(
     return tf.distribute.get_strategy()
 
 
-def _join_workers(workers: Sequence[str], index: int) -> tf.distribute.Strategy:
+def _join_workers(workers: Sequence[str], index: int) -> Strategy:
     """Returns the strategy of all workers when they are connected."""
     task = {"type": "worker", "index": index}
     config = {"cluster": {"worker": workers}, "task": task}
@@ -94,7 +94,7 @@ def _join_workers(workers: Sequence[str], index: int) -> tf.distribute.Strategy:
             ) from error
 
 
-def describe(strategy: tf.distribute.Strategy) -> str:
+def describe(strategy: Strategy) -> str:
     """Returns the strategy and its devices as one line of text."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         name = "multiworker"
@@ -123,7 +123,7 @@ class Worker(NamedTuple):
         return self.index == 0
 
 
-def worker(strategy: tf.distribute.Strategy) -> Worker:
+def worker(strategy: Strategy) -> Worker:
     """Returns this worker of a strategy."""
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.cluster_spec():
@@ -133,9 +133,7 @@ def worker(strategy: tf.distribute.Strategy) -> Worker:
 
 
 def distribute(
-    batches: tf.data.Dataset,
-    strategy: tf.distribute.Strategy,
-    among_workers: bool = False,
+    batches: tf.data.Dataset, strategy: Strategy, among_workers: bool = False
 ) -> Any:
     """Returns batches as `fit` takes them under a strategy.
 
@@ -166,26 +164,16 @@ def distribute(
     return strategy.distribute_datasets_from_function(lambda context: divided)
 
 
-def broadcast_from_chief(
-    strategy: tf.distribute.Strategy, value: np.ndarray
-) -> np.ndarray:
-    """Returns the chief's numbers on every worker.
-
-    All workers must call it, with values of one shape and dtype.
-    """
+def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
+    """Returns the chief's numbers; all workers call it, with one shape."""
     if worker(strategy)[1] == 1:
         return value
     with strategy.scope():  # a new variable has the chief's value everywhere
         return tf.Variable(value).numpy()
 
 
-def gather_from_workers(
-    strategy: tf.distribute.Strategy, value: np.ndarray
-) -> np.ndarray:
-    """Returns the integers of all workers, `[workers, ...]`.
-
-    All workers must call it, with values of one shape and dtype.
-    """
+def gather_from_workers(strategy: Strategy, value: np.ndarray) -> np.ndarray:
+    """Returns the integers of all, which all call it, `[workers, ...]`."""
     index, workers = worker(strategy)
     values = np.zeros((workers, *value.shape), value.dtype)
     values[index] = value

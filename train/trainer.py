@@ -69,9 +69,8 @@ def train(
     """
     output = Path(output)
     init_from = init_from and Path(init_from)
-    settings = training_settings.choose_settings(
-        corpus, output, preset, recipe, architecture, init_from
-    )
+    values = preset, recipe, architecture, init_from
+    settings = training_settings.choose_settings(corpus, output, *values)
     settings.check(corpus)
     if isinstance(strategy, str):
         # Otherwise the chief may be creating the run at this moment.

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run_folder import FORMAT, Run, step_of
+from keras_transformer.inference.run_folder import (
+    FORMAT,
+    Run,
+    step_of,
+    weights_digest,
+)
 from keras_transformer.support import files
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
@@ -139,8 +144,8 @@ class TrainingRun(Run):
             files.reserve_disk_space(partial, sum(sizes))
             # The optimizer, twice as large, is in the training state.
             optimizer = getattr(model, "optimizer", None)
-            keras.saving.save_weights(
-                model, partial, overwrite=True, objects_to_skip=[optimizer]
-            )
+            options = dict(overwrite=True, objects_to_skip=[optimizer])
+            keras.saving.save_weights(model, partial, **options)
             with h5py.File(partial, "a") as file:
                 file.attrs.update(run=self.id, step=step, **attributes)
+                file.attrs["sha256"] = weights_digest(file)

@@ -26,12 +26,8 @@ _MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard", "data"}
 # Differences from the small recipe for an architecture of no preset: that of a
 # model that another system has trained, or that was trained further. With a
 # width of 512 the learning rate rises to 9e-5, and falls.
-_FINE_TUNING = {
-    "steps": 2_000,
-    "steps_per_epoch": 200,
-    "warmup_steps": 100,
-    "learning_rate_scale": 0.02,
-}
+_FINE_TUNING = dict(steps=2_000, steps_per_epoch=200, warmup_steps=100)
+_FINE_TUNING["learning_rate_scale"] = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +46,9 @@ class TrainingSettings:
         self, ids: Vocabulary | TransformerConfig
     ) -> TransformerConfig:
         """Returns the architecture with the ids of a tokenizer or of a run."""
-        return dataclasses.replace(
-            self.config,
-            vocab_size=ids.vocab_size,
-            pad_id=ids.pad_id,
-            bos_id=ids.bos_id,
-            eos_id=ids.eos_id,
-        )
+        names = ("vocab_size", "pad_id", "bos_id", "eos_id")
+        values = {name: getattr(ids, name) for name in names}
+        return dataclasses.replace(self.config, **values)
 
     def recorded(self, config: TransformerConfig) -> dict[str, Any]:
         """Returns the recipe that a run of an architecture records."""

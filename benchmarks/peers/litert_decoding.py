@@ -19,6 +19,7 @@ import workload
 from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert import MODEL_FILE
+from keras_transformer.litert.interpreter import LiteDecoding
 from keras_transformer.litert.model_pool import ModelPool
 from keras_transformer.litert.numpy_search import beam_search
 
@@ -51,7 +52,7 @@ def main() -> None:
             with models.acquire(threads, workers) as model:
                 memory = model.encode([[*row, ids.eos_id] for row in source])
                 found = beam_search(
-                    model.decoding(memory, search.beam_size),
+                    LiteDecoding(model, memory, search.beam_size),
                     limits,
                     search,
                     ids,

@@ -7,17 +7,12 @@ output projection twice, and gives the embedding one scale for all rows.
 from typing import Any
 
 import numpy as np
-from tensorflow.lite.python.schema_py_generated import (
-    BufferT,
-    BuiltinOperator,
-    OperatorCodeT,
-    QuantizationParametersT,
-    TensorType,
-)
+from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.tools import flatbuffer_utils
 
 from keras_transformer.support.errors import InputError
 
+_PRODUCT = schema.BuiltinOperator.FULLY_CONNECTED
 # The first versions of the operators that take int8 rows with a scale each.
 _FULLY_CONNECTED_VERSION = 12
 _EMBEDDING_LOOKUP_VERSION = 3
@@ -26,18 +21,12 @@ _EMBEDDING_LOOKUP_VERSION = 3
 def finalize_model(content: bytes, int8: bool) -> bytes:
     """Returns a converted model with its weights stored once.
 
-    Args:
-        content: The float32 model.
-        int8: Whether to quantize the matrices of products, embeddings and
-            positions. Each row (of an output, or of a token) has a scale.
-
-    Raises:
-        InputError: If it has an operator that is not LiteRT's own.
+    With `int8` the matrices of products, embeddings and positions get a scale
+    per row (of an output, or of a token).
     """
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(content))
-    foreign = [
-        x.customCode.decode() for x in model.operatorCodes if x.customCode
-    ]
+    names = [code.customCode for code in model.operatorCodes]
+    foreign = [name.decode() for name in names if name]
     if foreign:
         raise InputError(
             "A LiteRT model must have LiteRT's own operators only: no Python "
@@ -54,8 +43,8 @@ def finalize_model(content: bytes, int8: bool) -> bytes:
 def _quantize(model: Any) -> None:
     """Lets operators read int8 matrices, of which there is one per buffer."""
     codes = model.operatorCodes
-    lookup = OperatorCodeT()
-    lookup.builtinCode = BuiltinOperator.EMBEDDING_LOOKUP
+    lookup = schema.OperatorCodeT()
+    lookup.builtinCode = schema.BuiltinOperator.EMBEDDING_LOOKUP
     lookup.deprecatedBuiltinCode = lookup.builtinCode
     lookup.version = _EMBEDDING_LOOKUP_VERSION
     codes.append(lookup)
@@ -64,7 +53,7 @@ def _quantize(model: Any) -> None:
         tensors: dict[int, int] = {}  # by the number of the float32 tensor
         for operator in graph.operators:
             code = codes[operator.opcodeIndex]
-            is_product = code.builtinCode == BuiltinOperator.FULLY_CONNECTED
+            is_product = code.builtinCode == _PRODUCT
             if not (is_product or _is_lookup(graph, operator, code)):
                 continue
             inputs = list(operator.inputs)
@@ -92,7 +81,7 @@ def _quantize(model: Any) -> None:
 
 def _is_lookup(graph: Any, operator: Any, code: Any) -> bool:
     """Returns whether it takes rows of a matrix by a list of indices."""
-    if code.builtinCode != BuiltinOperator.GATHER:
+    if code.builtinCode != schema.BuiltinOperator.GATHER:
         return False
     options, indices = operator.builtinOptions, operator.inputs[1]
     is_of_rows = options.axis == 0 and options.batchDims == 0
@@ -101,7 +90,7 @@ def _is_lookup(graph: Any, operator: Any, code: Any) -> bool:
 
 def _is_float_matrix(model: Any, tensor: Any) -> bool:
     is_constant = model.buffers[tensor.buffer].data is not None
-    is_float = tensor.type == TensorType.FLOAT32
+    is_float = tensor.type == schema.TensorType.FLOAT32
     return is_constant and is_float and len(tensor.shape) == 2
 
 
@@ -111,7 +100,7 @@ def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:
     values = np.frombuffer(data, "<f4").reshape(tensor.shape)
     scales = np.abs(values).max(axis=1, keepdims=True) / 127
     scales[scales == 0] = 1
-    buffer = BufferT()
+    buffer = schema.BufferT()
     rounded = np.round(values / scales).astype("int8")
     buffer.data = np.frombuffer(rounded.tobytes(), "uint8")
     model.buffers.append(buffer)
@@ -121,8 +110,8 @@ def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:
 def _int8_tensor(tensor: Any, buffer: int, scales: np.ndarray) -> Any:
     int8 = type(tensor)()
     int8.name, int8.shape = tensor.name, tensor.shape
-    int8.type, int8.buffer = TensorType.INT8, buffer
-    int8.quantization = QuantizationParametersT()
+    int8.type, int8.buffer = schema.TensorType.INT8, buffer
+    int8.quantization = schema.QuantizationParametersT()
     int8.quantization.scale = scales
     int8.quantization.zeroPoint = np.zeros(len(scales), "int64")
     int8.quantization.quantizedDimension = 0

@@ -30,10 +30,7 @@ _MASK: dict[str, list] = {"mask": [None, 1, None, None]}
 
 @dataclasses.dataclass
 class IndexedRows:
-    """Converts shapes as `Rows` does, by indices that are inputs of the graph.
-
-    Layers are called with rows of two dimensions, `[N, n]`.
-    """
+    """Does what `Rows` does by indices, inputs of the graph, for `[N, n]`."""
 
     num_heads: int
     to_heads: tf.Tensor  # [B, H, K], the row of each head among [B*K*H, w]
@@ -58,19 +55,10 @@ class IndexedRows:
 
 
 class LiteRTGraphs(tf.Module):
-    """Makes the signatures of an ensemble, which may be a single model.
-
-    Args:
-        models: The models, which compute in float32.
-        max_length: Of the longest source and target.
-        num_candidates: C.
-    """
+    """Makes the signatures of float32 models: one, or an ensemble."""
 
     def __init__(
-        self,
-        models: Sequence[Transformer],
-        max_length: int,
-        num_candidates: int,
+        self, models: list[Transformer], max_length: int, num_candidates: int
     ) -> None:
         super().__init__()
         self._models = models
@@ -82,21 +70,15 @@ class LiteRTGraphs(tf.Module):
         ]
 
     def signatures(self) -> dict[str, Any]:
-        """Returns concrete functions by name.
-
-        Raises:
-            InputError: If an attention is of a class of its own, or a class
-                overrides what the graphs leave out.
-        """
+        """Returns concrete functions by name; refuses classes of their own."""
         for model in self._models:
             _check_not_overridden(model)
         encode = tf.function(self._encode, autograph=False)
         step = tf.function(self._decode_step, autograph=False)
+        step_inputs = self._decode_step_inputs()
         return {
             "encode": encode.get_concrete_function(self._encode_inputs()),
-            "decode_step": step.get_concrete_function(
-                self._decode_step_inputs()
-            ),
+            "decode_step": step.get_concrete_function(step_inputs),
         }
 
     def _encode_inputs(self) -> dict[str, tf.TensorSpec]:
@@ -162,9 +144,8 @@ class LiteRTGraphs(tf.Module):
         best, tokens = top_k(values, count)
         # log P is computed of few tokens. That of the best one, which is never
         # close to 0, gives the logarithm that is missing in all logits.
-        probabilities = tf.gather(
-            tf.nn.softmax(values), tokens[:, :1], batch_dims=1
-        )
+        probabilities = tf.nn.softmax(values)
+        probabilities = tf.gather(probabilities, tokens[:, :1], batch_dims=1)
         total = best[:, :1] - tf.math.log(probabilities)
         return {
             "log_probs": best - total,
@@ -185,10 +166,8 @@ def _memory(
         embed = parts.EmbeddingStep(
             model.embedding, model.source_positions, max_length, rows, "float32"
         )
-        layers = [
-            parts.LayerStep(layer, rows, "float32")
-            for layer in model.encoder.layers
-        ]
+        stack = model.encoder.layers
+        layers = [parts.LayerStep(layer, rows, "float32") for layer in stack]
         normalize = norm and parts.prepare_normalization(norm)
         projections = [
             parts.MemoryProjection(attention, memory_rows, "float32")
@@ -245,25 +224,16 @@ def _call(
     return layer(x, attend_to_self, *memory), tuple(new)
 
 
-def _rows(num_heads: int, inputs: Tensors) -> IndexedRows:
-    return IndexedRows(
-        num_heads,
-        inputs[f"heads_{num_heads}"],
-        inputs.get(f"joint_{num_heads}"),
-    )
+def _rows(n: int, inputs: Tensors) -> IndexedRows:
+    return IndexedRows(n, inputs[f"heads_{n}"], inputs.get(f"joint_{n}"))
 
 
 def _attentions(*models: Transformer) -> list[Any]:
     return [x.cross_attention for m in models for x in m.decoder.layers]
 
 
-def _specs(
-    dtype: tf.DType, shapes: dict[str, list]
-) -> dict[str, tf.TensorSpec]:
-    return {
-        name: tf.TensorSpec(shape, dtype, name)
-        for name, shape in shapes.items()
-    }
+def _specs(dtype: tf.DType, shapes: dict) -> dict[str, tf.TensorSpec]:
+    return {x: tf.TensorSpec(shape, dtype, x) for x, shape in shapes.items()}
 
 
 def _named(prefix: str, pairs: Sequence[parts.Pair]) -> Tensors:

@@ -15,10 +15,7 @@ from keras_transformer.export.dtypes import check_dtype
 from keras_transformer.export.litert.flatbuffer import finalize_model
 from keras_transformer.export.litert.graph import LiteRTGraphs
 from keras_transformer.export.verification import check_scores
-from keras_transformer.export.writing import (
-    installed_from,
-    write_export,
-)
+from keras_transformer.export.writing import installed_from, write_export
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.lite_folder import FORMAT
@@ -86,10 +83,8 @@ def save_litert(
     }
 
     def write(folder: Path) -> dict[str, Any]:
-        graphs = LiteRTGraphs(
-            translator.models, translator.max_length, candidates
-        )
-        content = _convert(graphs, dtype)
+        limits = (translator.max_length, candidates)
+        content = _convert(LiteRTGraphs(translator.models, *limits), dtype)
         (folder / MODEL_FILE).write_bytes(content)
         translator.tokenizer.save_files(folder)
         return {"model_sha256": hashlib.sha256(content).hexdigest()}
@@ -99,11 +94,8 @@ def save_litert(
         check_scores(score, translator, "litert", dtype)
 
     files = [f"`{name}`" for name in translator.tokenizer.files()]
-    values = dict(
-        dtype=dtype,
-        vocabulary=", ".join(files),
-        installed_from=installed_from(),
-    )
+    values = dict(dtype=dtype, vocabulary=", ".join(files))
+    values["installed_from"] = installed_from()
     readme = "litert.md", values
     return write_export(
         translator, path, write, verify, described, metadata, readme

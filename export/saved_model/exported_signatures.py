@@ -21,11 +21,7 @@ from keras_transformer.decoding.settings import (
     Search,
     converted,
 )
-from keras_transformer.export.saved_model.saved_model_options import (
-    SIGNATURE_INPUTS,
-    check_signatures,
-    signature_names,
-)
+from keras_transformer.export.saved_model import saved_model_options
 from keras_transformer.inference.translator import Translator
 
 # A larger batch is decoded in slices, so that the float32 values over the
@@ -40,7 +36,7 @@ SIGNATURES = {
         tf.TensorSpec([None] if dtype == "string" else [], dtype, input_name)
         for input_name, dtype in inputs.items()
     ]
-    for name, inputs in SIGNATURE_INPUTS.items()
+    for name, inputs in saved_model_options.SIGNATURE_INPUTS.items()
 }
 
 
@@ -76,11 +72,11 @@ class Signatures(tf.Module):
     @property
     def names(self) -> list[str]:
         """Names of the signatures that the task has."""
-        return signature_names(self._task)
+        return saved_model_options.signature_names(self._task)
 
     def make(self, names: Collection[str]) -> dict[str, Any]:
         """Returns functions by name."""
-        check_signatures(names, self._task)
+        saved_model_options.check_signatures(names, self._task)
         return {
             name: tf.function(
                 getattr(self, f"_{name}"), SIGNATURES[name], autograph=False
@@ -104,9 +100,8 @@ class Signatures(tf.Module):
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
     ) -> Tensors:
-        settings = self._with_options(
-            "translate_with_options", BeamSearch, options
-        )
+        name = "translate_with_options"
+        settings = self._with_options(name, BeamSearch, options)
         return self._translate(settings, settings.beam_size, text)
 
     def _sample(self, text: tf.Tensor, *options: tf.Tensor) -> Tensors:

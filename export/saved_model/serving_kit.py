@@ -9,10 +9,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from keras_transformer.export.saved_model import serving_operations
 from keras_transformer.export.saved_model.saved_model_options import check_kit
-from keras_transformer.export.saved_model.serving_operations import (
-    read_meta_graph,
-)
 from keras_transformer.export.writing import fill_template
 from keras_transformer.support.files import atomic_write
 
@@ -44,9 +42,10 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
     path = Path(path)
     name = path.resolve().parent.name
     # TensorFlow adds one of its own, whose name begins with two underscores.
+    graph = serving_operations.read_meta_graph(path)
     signatures = {
         key: signature
-        for key, signature in read_meta_graph(path).signature_def.items()
+        for key, signature in graph.signature_def.items()
         if not key.startswith("__")
     }
     outputs = signatures["serving_default"].outputs
@@ -57,9 +56,8 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
         "signatures": ", ".join(sorted(signatures)),
         "output": "trees" if "trees" in outputs else "translations",
     }
-    of_texts = sorted(
-        key for key, x in signatures.items() if list(x.inputs) == ["text"]
-    )
+    inputs = {key: list(x.inputs) for key, x in signatures.items()}
+    of_texts = sorted(key for key in inputs if inputs[key] == ["text"])
     (path / WARMUP_FILE).parent.mkdir(exist_ok=True)
     written = []
     for file in (path / WARMUP_FILE, *map(path.parent.joinpath, _FILES)):

@@ -10,24 +10,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.export.saved_model.exported_signatures import (
-    SIGNATURES,
-    Signatures,
+from keras_transformer.export.saved_model import (
+    exported_signatures,
+    serving_operations,
+    translate_saved_model,
 )
-from keras_transformer.export.saved_model.serving_operations import (
-    oldest_serving,
-)
-from keras_transformer.export.saved_model.translate_saved_model import (
-    IMPORT_FAILED,
-)
-from keras_transformer.export.verification import (
-    PROBES,
-    check_translations,
-)
-from keras_transformer.export.writing import (
-    check_names,
-    write_export,
-)
+from keras_transformer.export.verification import PROBES, check_translations
+from keras_transformer.export.writing import check_names, write_export
 from keras_transformer.inference.records import Translation
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import read_texts
@@ -80,9 +69,9 @@ def save(
             or the graph has an operation that TensorFlow Serving lacks.
         RuntimeError: If the new process fails, or its results differ.
     """
-    check_names("signatures", signatures, SIGNATURES)
+    check_names("signatures", signatures, exported_signatures.SIGNATURES)
     texts, _ = read_texts(probes, "probes")
-    module = Signatures(translator)
+    module = exported_signatures.Signatures(translator)
     functions = module.make(include or module.names) | dict(signatures or {})
     # The attributes of the module are bare variables and operations: the
     # Keras model itself would be written twice.
@@ -95,7 +84,8 @@ def save(
 
     def write(folder: Path) -> dict[str, Any]:
         tf.saved_model.save(module, folder, signatures=functions)
-        return {"oldest_tensorflow_serving": oldest_serving(folder)}
+        oldest = serving_operations.oldest_serving(folder)
+        return {"oldest_tensorflow_serving": oldest}
 
     def verify(folder: Path) -> None:
         translations = translate_in_subprocess(folder, texts)
@@ -143,7 +133,7 @@ def translate_in_subprocess(
             "The saved model was not verified: the process that loads it "
             "cannot import TensorFlow and tensorflow-text. Check that "
             f"`{sys.executable}` can import both."
-            if process.returncode == IMPORT_FAILED
+            if process.returncode == translate_saved_model.IMPORT_FAILED
             else f"The saved model {path} must translate in a new process. "
             f"Received: exit code {process.returncode}"
         )

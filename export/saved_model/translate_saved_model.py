@@ -40,9 +40,7 @@ def main() -> None:
     for name in ("keras_transformer", "sentencepiece"):
         if name in sys.modules:
             sys.exit(f"The SavedModel must not depend on {name}.")
-    print(
-        json.dumps(rows, default=lambda text: text.decode("utf-8", "replace"))
-    )
+    print(json.dumps(rows, default=lambda x: x.decode("utf-8", "replace")))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
         TranslationHandler as TranslationHandler,
     )
 
-_PATHS = {
-    "Translate": "translate_transform:Translate",
-    "Translated": "translate_transform:Translated",
-    "TranslationHandler": "translate_transform:TranslationHandler",
-}
+_NAMES = {"translate_transform": "Translate Translated TranslationHandler"}
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)
+__all__, __getattr__, __dir__ = lazy_names(__name__, _NAMES)

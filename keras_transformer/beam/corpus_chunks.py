@@ -233,9 +233,7 @@ def join_chunks(paths: Iterable[Path], dtype: Any) -> Iterator[TokenShard]:
     return encoding.make_shards(_read_batches(paths), dtype)
 
 
-def _read_batches(
-    paths: Iterable[Path],
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _read_batches(paths: Iterable[Path]) -> Iterator[encoding.Texts]:
     """Yields ids and lengths of each batch of `prepare`, also across chunks."""
     parts = itertools.chain.from_iterable(map(_read_parts, paths))
     for _, batch in itertools.groupby(parts, key=lambda part: part[0]):

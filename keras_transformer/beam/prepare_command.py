@@ -94,11 +94,9 @@ def prepare(
         )
     if max_ratio is not None:
         check_values(number_from(1, math.inf), max_ratio=max_ratio)
+    languages = [source, target] if language_columns else []
     filters = corpus_chunks.PairFilters(
-        [source, target] if language_columns else [],
-        deduplicate,
-        recipe.max_length,
-        max_ratio,
+        languages, deduplicate, recipe.max_length, max_ratio
     )
     corpus, paths = corpus_files.find_corpus(input, source, target)
     if language_columns and len(paths[0]) != 1:

@@ -139,12 +139,8 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
 
 
 def _call(app: App, arguments: Sequence[str]) -> None:
-    app(
-        list(arguments),
-        exit_on_error=False,
-        print_error=False,
-        result_action="return_value",
-    )
+    options = dict(exit_on_error=False, print_error=False)
+    app(list(arguments), result_action="return_value", **options)
 
 
 def _read_config(path: Path) -> Dict:

@@ -4,6 +4,7 @@ The annotations of a command are its flags, and its docstring is their help.
 """
 
 import dataclasses
+import functools
 import itertools
 import re
 import typing
@@ -121,6 +122,11 @@ def _search_default(field: dataclasses.Field) -> str:
     return f"{field.default}{trees}; a run may have its own"
 
 
+_search_flags = functools.partial(
+    flags_of, BeamSearch, "Search", 4, default_of=_search_default
+)
+
+
 # === Flags that several commands have ===
 
 _RUN = "Folder that `train`, `average` or `import` wrote"
@@ -177,13 +183,7 @@ class ModelFlags:
         str | None, Parameter(choices=_DTYPES, show_choices=False)
     ] = None
     target_language: TargetLanguageFlag = None
-    search: flags_of(
-        BeamSearch,
-        "Search",
-        4,
-        common=("beam_size", "alpha"),
-        default_of=_search_default,
-    ) = None
+    search: _search_flags(common=("beam_size", "alpha")) = None
 
     def open(
         self,
@@ -213,13 +213,7 @@ class ModelFlags:
 class ScoreFlags(ModelFlags):
     """What a model that scores is opened with."""
 
-    search: flags_of(
-        BeamSearch,
-        "Search",
-        4,
-        names=("alpha", "length_penalty"),
-        default_of=_search_default,
-    ) = None
+    search: _search_flags(names=("alpha", "length_penalty")) = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -38,9 +38,8 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
     from keras_transformer.train.fitting.training_log import read_log
 
     rows = read_log(folder.log_path)
-    figure = kt.plotting.training_figure(
-        rows, folder.path.name, folder.task.watched_label
-    )
+    score = folder.task.watched_label
+    figure = kt.plotting.training_figure(rows, folder.path.name, score)
     kt.plotting.save_figure(figure, output)
     print(f"Wrote {output} with {len(rows):,} epochs")
 

@@ -1,5 +1,6 @@
 """The commands that make runs, and describe them."""
 
+import functools
 import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,29 +25,22 @@ from keras_transformer.train.recipe import Recipe
 _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
     Recipe.__dataclass_fields__
 )
-SizeFlags = flags.flags_of(
-    Recipe,
-    "Sizes",
-    4,
-    names=("vocab_size", "max_length"),
-    default_of=flags.small_default,
-)
-RecipeFlags = flags.flags_of(
+_flags_of = functools.partial(flags.flags_of, default_of=flags.small_default)
+SizeFlags = _flags_of(Recipe, "Sizes", 4, names=("vocab_size", "max_length"))
+RecipeFlags = _flags_of(
     Recipe,
     "Training hyper-parameters",
     4,
     common=("vocab_size", "steps", "batch_tokens", "max_length", "dtype"),
-    default_of=flags.small_default,
 )
-ArchitectureFlags = flags.flags_of(
+ArchitectureFlags = _flags_of(
     TransformerConfig,
     "Architecture",
     5,
     without=_OTHER_FIELDS,
     common=("num_layers", "d_model"),
-    default_of=flags.small_default,
 )
-_DEVICES = Group("Devices" + flags.RARE, sort_key=6)
+_DEVICES = Parameter(group=Group("Devices" + flags.RARE, sort_key=6))
 
 
 def prepare(
@@ -76,13 +70,9 @@ def prepare(
     recipe = Recipe.from_preset(preset, **values)
     from keras_transformer.train import preparation
 
-    prepared = preparation.prepare(
-        kt.train.open_corpus(data, source, target),
-        output,
-        recipe.vocab_size,
-        recipe.max_length,
-        init_from,
-    )
+    corpus = kt.train.open_corpus(data, source, target)
+    sizes = recipe.vocab_size, recipe.max_length
+    prepared = preparation.prepare(corpus, output, *sizes, init_from)
     start = f"--preset {preset}"
     if init_from is not None:
         start = f"--init-from {shlex.quote(str(init_from))}"
@@ -104,12 +94,10 @@ def train(
     recipe: RecipeFlags = None,
     architecture: ArchitectureFlags = None,
     strategy: Annotated[
-        Literal["auto", "single", "mirrored", "multiworker"],
-        Parameter(group=_DEVICES),
+        Literal["auto", "single", "mirrored", "multiworker"], _DEVICES
     ] = "auto",
     cluster: Annotated[
-        Literal["tf_config", "slurm", "kubernetes"] | None,
-        Parameter(group=_DEVICES),
+        Literal["tf_config", "slurm", "kubernetes"] | None, _DEVICES
     ] = None,
 ) -> None:
     """Train on a parallel corpus.
@@ -253,9 +241,8 @@ def _describe(foreign: ForeignModel) -> str:
     factor, extra = search.length_factor, search.extra_length
     limits = {f"{factor:g} per source token": factor, f"{extra} tokens": extra}
     limit = " and ".join(text for text, number in limits.items() if number)
-    differences = ", ".join(
-        f"{name} {value}" for name, value in foreign.differences().items()
-    )
+    differences = foreign.differences().items()
+    differences = ", ".join(f"{name} {value}" for name, value in differences)
     rows = {
         "model": f"{foreign.system}, {config.num_parameters:,} parameters",
         **{

@@ -246,7 +246,11 @@ def _scores(
     """Yields the scores of lines, those before an invalid one first."""
     try:
         pairs = zip(*_read_pairs(lines, start), strict=True)
-        scores = translator.score(*map(list, pairs), progress=progress)
+        scores = translator.score(
+            *map(list, pairs),
+            workers=translator.recommended_workers,
+            progress=progress,
+        )
     except InputError as error:
         if len(lines) == 1:
             message = str(error).replace("at index 0", f"in line {start}")

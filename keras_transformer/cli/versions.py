@@ -13,16 +13,13 @@ def print_versions() -> None:
     print(f"keras-transformer {__version__}", flush=True)
     print(f"Python {platform.python_version()} on {platform.platform()}")
     print(f"Keras {version('keras')}")
-    print(_describe_tensorflow())
-
-
-def _describe_tensorflow() -> str:
     try:
         with startup.quiet_tensorflow_import():
             import tensorflow as tf
     except ModuleNotFoundError:
         install = 'pip install "keras-transformer-nmt[tensorflow]"'
-        return f"TensorFlow is not installed: {install}"
+        print(f"TensorFlow is not installed: {install}")
+        return
     devices = []
     for device in tf.config.list_physical_devices():
         details = tf.config.experimental.get_device_details(device)
@@ -30,4 +27,4 @@ def _describe_tensorflow() -> str:
         name = cores if device.device_type == "CPU" else ""
         name = details.get("device_name", name)
         devices.append(f"{device.device_type} {name}".strip())
-    return f"TensorFlow {tf.__version__}\nDevices: {', '.join(devices)}"
+    print(f"TensorFlow {tf.__version__}\nDevices: {', '.join(devices)}")

@@ -77,9 +77,8 @@ class ForeignModel:
         with name_file(self.file.parent):
             vocabulary = self.vocabulary.translating_to(language)
         languages = self.languages[0], language.strip("<>")
-        return dataclasses.replace(
-            self, vocabulary=vocabulary, languages=languages
-        )
+        changed = dict(vocabulary=vocabulary, languages=languages)
+        return dataclasses.replace(self, **changed)
 
     def load_model(self, dtype: str | None = None) -> "Transformer":
         """Returns the model with its weights, one of which is read at a time.
@@ -145,19 +144,10 @@ def imported_config(
     vocabulary: LookupVocabulary,
     **fields: Any,
 ) -> TransformerConfig:
-    """Returns the architecture of a model.
+    """Returns the architecture of a model that a file of settings describes.
 
-    Args:
-        settings: What messages call the file that describes the model.
-        file: The file of the weights, or what the names of its files begin
-            with.
-        vocabulary: The vocabulary, whose sizes and special ids it has.
-        **fields: The other fields. Sizes of the decoder may be equal to those
-            of the encoder.
-
-    Raises:
-        InputError: If a field is invalid, or the file is too small for so many
-            weights.
+    The file of the weights, which must be large enough, may be what the names
+    of several begin with.
     """
     fields |= dict(
         vocab_size=vocabulary.vocab_size,

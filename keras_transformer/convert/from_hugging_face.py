@@ -138,10 +138,7 @@ def _read_settings(folder: Path) -> _Settings:
 
 
 def _read_fields(folder: Path, *names: str) -> SettingsFile:
-    """Returns the fields of files, without those that are null.
-
-    If several files have a field, the last one counts.
-    """
+    """Returns the fields of files without nulls; the last file counts."""
     values = {}
     for name in names:
         values |= _read_optional(folder, name)
@@ -217,9 +214,7 @@ def _read_table(folder: Path, name: str) -> dict[str, int]:
     return table
 
 
-def _add_tokens(
-    folder: Path, settings: _Settings, table: dict[str, int]
-) -> None:
+def _add_tokens(folder: Path, settings: _Settings, table: dict) -> None:
     """Adds the pieces that were added later, beyond the table."""
     tokens = {}
     decoder = settings.tokenizer.get("added_tokens_decoder", dict, {})
@@ -341,9 +336,8 @@ def _find_names(
     names, duplicates = weight_table.weight_names(config, "hugging_face"), []
     matrices = weight_table.MATRICES[config.tied_embeddings]
     for matrix in dict.fromkeys(matrices):
-        aliases = [
-            x for x, y in zip(_EMBEDDINGS, matrices, strict=True) if y == matrix
-        ]
+        pairs = zip(_EMBEDDINGS, matrices, strict=True)
+        aliases = [name for name, y in pairs if y == matrix]
         if matrices[:2] == (matrix, matrix):
             aliases.insert(0, _SHARED)
         first, *others = [x for x in aliases if x in tensors] or aliases[:1]

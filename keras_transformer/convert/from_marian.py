@@ -13,15 +13,12 @@ import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert import (
-    foreign_model,
-    settings_file,
-    weight_table,
-)
+from keras_transformer.convert import foreign_model, settings_file, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile, read_yaml
 from keras_transformer.convert.tensor_files import read_tensors
@@ -35,7 +32,13 @@ FILES = ("*.npz", "*decoder.yml")
 
 _OPTIONS = "special:model.yml"
 _ACTIVATIONS = ("relu", "swish", "gelu")
-# What options of the model must be, if they are there.
+# What options of the model must be, if they are there: these are false.
+_OFF = """
+output-omit-bias right-left transformer-alibi-shift transformer-alibi-trainable
+transformer-disable-position-embeddings transformer-no-affine
+transformer-no-bias transformer-no-projection transformer-pool
+transformer-rnn-projection transformer-train-position-embeddings ulr
+"""
 _REQUIRED = {
     "type": ["transformer"],
     "transformer-decoder-autoreg": ["self-attention"],
@@ -47,18 +50,7 @@ _REQUIRED = {
     "lemma-dependency": [""],
     "factors-dim-emb": [0],
     "lemma-dim-emb": [0],
-    "output-omit-bias": [False],
-    "right-left": [False],
-    "transformer-alibi-shift": [False],
-    "transformer-alibi-trainable": [False],
-    "transformer-disable-position-embeddings": [False],
-    "transformer-no-affine": [False],
-    "transformer-no-bias": [False],
-    "transformer-no-projection": [False],
-    "transformer-pool": [False],
-    "transformer-rnn-projection": [False],
-    "transformer-train-position-embeddings": [False],
-    "ulr": [False],
+    **{option: [False] for option in _OFF.split()},
 }
 # What precedes and follows sub-layers and stacks in post-norm models: n
 # normalizes, a adds; d is dropout.
@@ -156,9 +148,7 @@ def _read_decoder(folder: Path) -> SettingsFile:
     return SettingsFile(path, read_yaml(path.read_bytes(), path))
 
 
-def _read_options(
-    tensors: Mapping[str, np.ndarray], file: Path
-) -> SettingsFile:
+def _read_options(tensors: Mapping[str, Any], file: Path) -> SettingsFile:
     """Returns the options that a model was trained with."""
     name = f"{file}, {_OPTIONS},"
     if _OPTIONS not in tensors:
@@ -302,11 +292,7 @@ def _read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
 
 
 def _read_table(file: Path) -> dict[str, int]:
-    """Reads a YAML file with the id of each piece, as Marian writes it.
-
-    Raises:
-        InputError: If the file has anything else, or not all ids from 0 on.
-    """
+    """Reads a YAML file with the id of each piece, as Marian writes it."""
     try:
         text = file.read_bytes().decode("utf-8").translate(_HIDE)
     except UnicodeDecodeError as error:

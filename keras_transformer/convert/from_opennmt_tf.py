@@ -110,15 +110,12 @@ def _newest(folder: Path) -> Path:
         )
     *_, index = max(checkpoints)
     for path in index.parent.glob(f"{index.stem}.*"):
-        settings_file.resolve_in_folder(
-            folder, path.relative_to(folder).as_posix()
-        )
+        name = path.relative_to(folder).as_posix()
+        settings_file.resolve_in_folder(folder, name)
     return index.with_suffix("")
 
 
-def _read_checkpoint(
-    file: Path,
-) -> tuple[LazyTensors, dict[str, list[int]]]:
+def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
     """Returns the variables of the model by name, and their shapes."""
     import tensorflow as tf
 
@@ -158,10 +155,8 @@ def _read_config(
     vocabulary: LookupVocabulary,
     description: "_Description",
 ) -> TransformerConfig:
-    is_shared, is_tied = (
-        _TARGET not in shapes,
-        f"{_OUTPUT}/kernel" not in shapes,
-    )
+    is_shared = _TARGET not in shapes
+    is_tied = f"{_OUTPUT}/kernel" not in shapes
     return foreign_model.imported_config(
         file,
         file,

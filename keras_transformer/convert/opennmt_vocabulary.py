@@ -31,18 +31,9 @@ def read_vocabulary(
     target_rows: int,
     ends_sources: bool,
 ) -> LookupVocabulary:
-    """Returns the vocabularies, which must fit the embeddings.
+    """Returns the vocabularies, whose sizes must be the rows of embeddings.
 
-    Args:
-        folder: The folder of the files.
-        data: The section of the settings.
-        source_rows: Rows of the embedding of sources.
-        target_rows: Rows of the embedding of targets.
-        ends_sources: Whether sources have an end token, unless the settings
-            say it.
-
-    Raises:
-        InputError: If the files are missing or invalid, or do not fit.
+    `ends_sources` is the default of whether sources have an end token.
     """
     name = "sequence_controls"
     source_marks = data.get(_field(data, "source", name), dict, {})

@@ -10,15 +10,7 @@ from keras_transformer.support.startup import explain_missing_packages
 
 
 class SettingsFile:
-    """The fields of a file of settings, or of a section of it.
-
-    Args:
-        name: What messages call it, such as its path.
-        values: Its content.
-
-    Raises:
-        InputError: If the content is not a mapping.
-    """
+    """The fields of a file of settings, or of a section; messages name it."""
 
     def __init__(self, name: str | os.PathLike, values: Any) -> None:
         if not isinstance(values, dict):
@@ -30,16 +22,9 @@ class SettingsFile:
         self.values = values
 
     def get(self, field: str, value_type: type, default: Any = ...) -> Any:
-        """Returns the value of a field.
+        """Returns the value of a field, which is required without a default.
 
-        Args:
-            field: The name of the field.
-            value_type: Its type. Integers are floats too.
-            default: The value of a field that is absent. Without a default,
-                the field is required.
-
-        Raises:
-            InputError: If the field is required and absent, or of another type.
+        It must be of the type; integers are floats too.
         """
         if default is not ... and field not in self.values:
             return default
@@ -70,12 +55,10 @@ class SettingsFile:
 
 
 def resolve_in_folder(folder: str | os.PathLike, name: str) -> Path:
-    """Returns the path of a file of a model's folder.
+    """Returns the path of a file, which must be in a model's folder.
 
-    Raises:
-        InputError: If the file does not exist, or is outside the folder, by
-            its name or as a link. In the cache of Hugging Face, where the
-            files of a model are links, it must be in the model's part of it.
+    A link must not lead out of it. In the cache of Hugging Face, where the
+    files of a model are links, it must stay in the model's part of it.
     """
     path, root = Path(folder, name), Path(os.path.realpath(folder))
     # CACHE/models--OWNER--NAME/snapshots/REVISION links to ../../blobs/HASH.
@@ -95,20 +78,12 @@ def resolve_in_folder(folder: str | os.PathLike, name: str) -> Path:
 
 
 def read_bytes(folder: Path, name: str) -> bytes:
-    """Returns the content of a file of a model's folder.
-
-    Raises:
-        InputError: As in `resolve_in_folder`.
-    """
+    """Returns the content of a file of a model's folder."""
     return resolve_in_folder(folder, name).read_bytes()
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """Returns the object in a JSON file of a model's folder.
-
-    Raises:
-        InputError: As in `resolve_in_folder`, and if the file has no object.
-    """
+    """Returns the object in a JSON file of a model's folder."""
     path = resolve_in_folder(folder, name)
     try:
         values = json.loads(path.read_text("utf-8"))
@@ -124,13 +99,7 @@ def read_yaml(
 ) -> Any:
     """Returns the value of a YAML document, which may have no aliases.
 
-    Args:
-        content: The document.
-        name: What messages call it, such as its path.
-        as_texts: Whether numbers and words like `no` stay texts.
-
-    Raises:
-        InputError: If it is not such a document.
+    With `as_texts`, numbers and words like `no` stay texts.
     """
     with explain_missing_packages(InputError):
         import yaml
@@ -140,9 +109,8 @@ def read_yaml(
     loader = loaders[as_texts]
     try:
         # A few bytes with aliases of aliases become a value of any length.
-        if any(
-            isinstance(x, yaml.AliasToken) for x in yaml.scan(content, loader)
-        ):
+        tokens = yaml.scan(content, loader)
+        if any(isinstance(token, yaml.AliasToken) for token in tokens):
             raise ValueError("an alias; write its value in its place")
         return yaml.load(content, loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -34,11 +34,7 @@ _DTYPES = {
 
 
 class LazyTensors(Mapping[str, np.ndarray]):
-    """Tensors by name, which are read when they are asked for and not kept.
-
-    Args:
-        readers: Functions that return the tensors, by name.
-    """
+    """Tensors by name, which are read when they are asked for and not kept."""
 
     def __init__(self, readers: Mapping[str, Callable[[], np.ndarray]]) -> None:
         self._readers = readers
@@ -59,12 +55,9 @@ class LazyTensors(Mapping[str, np.ndarray]):
 def read_tensors(file: str | os.PathLike) -> LazyTensors:
     """Returns the tensors of a file of safetensors, PyTorch or NumPy by name.
 
-    The content says which of them a file is, except that NumPy's end in
-    `.npz`. Nothing in it is executed. Tensors are mapped, but not those of
-    NumPy. Tensors of bfloat16 have the dtype of `ml_dtypes`.
-
-    Raises:
-        InputError: If the file is damaged, or has anything but tensors.
+    The content says which of them a file is, except that NumPy's end in `.npz`.
+    Nothing in it is executed. Tensors are mapped, but not those of NumPy.
+    Tensors of bfloat16 have the dtype of `ml_dtypes`.
     """
     file = Path(file)
     with open(file, "rb") as opened:
@@ -82,18 +75,13 @@ def read_tensors(file: str | os.PathLike) -> LazyTensors:
             raise ValueError("a pointer to the file; run: git lfs pull")
         else:
             raise ValueError(f"a file that begins with {start[:16]!r}")
-    return LazyTensors(
-        {name: explain_damage(file)(read) for name, read in readers.items()}
-    )
+    readers = {x: explain_damage(file)(read) for x, read in readers.items()}
+    return LazyTensors(readers)
 
 
 @contextlib.contextmanager
 def explain_damage(file: Path) -> Iterator[None]:
-    """Turns errors of reading a file of tensors into messages.
-
-    Raises:
-        InputError: If the block raises anything.
-    """
+    """Turns errors of reading a file of tensors into an InputError."""
     try:
         yield
     except InputError:
@@ -137,9 +125,7 @@ def _safetensors_readers(file: Path) -> torch_files.Readers:
     for name, stored in metadata.items():
         if stored in header:
             names.setdefault(name, stored)
-    return {
-        name: functools.partial(read, stored) for name, stored in names.items()
-    }
+    return {name: functools.partial(read, x) for name, x in names.items()}
 
 
 def _npz_readers(file: Path) -> torch_files.Readers:

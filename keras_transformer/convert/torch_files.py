@@ -59,11 +59,7 @@ Readers = dict[str, Callable[[], np.ndarray]]
 
 
 def read_zip(file: Path) -> Readers:
-    """Returns functions that map the tensors of a zip archive, by name.
-
-    Raises:
-        Exception: Of any type, if the file is damaged or has anything else.
-    """
+    """Returns functions that map the tensors of a zip archive, by name."""
     with zipfile.ZipFile(file) as archive, open(file, "rb") as opened:
         entries = {entry.filename: entry for entry in archive.infolist()}
         roots = [name[:-8] for name in entries if name.endswith("data.pkl")]
@@ -89,11 +85,7 @@ def read_zip(file: Path) -> Readers:
 
 
 def read_legacy(file: Path) -> Readers:
-    """Returns functions that map the tensors of a file before PyTorch 1.6.
-
-    Raises:
-        Exception: As in `read_zip`.
-    """
+    """Returns functions that map the tensors of a file before PyTorch 1.6."""
     with (
         open(file, "rb") as opened,
         mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content,

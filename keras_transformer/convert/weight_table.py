@@ -83,22 +83,13 @@ STYLES = {row["system"]: row for row in rows(_STYLES)}
 
 
 def weight_names(config: TransformerConfig, system: str) -> dict[str, str]:
-    """Returns a system's names of the weights, by ours.
+    """Returns a system's names of the weights by ours, in the table's order.
 
-    Args:
-        config: The architecture.
-        system: A column of the table.
-
-    Returns:
-        The name of each weight in the order of the table. Embeddings that are
-        tied, and the logits' bias, have the names that `named_weights` has
-        for this architecture.
+    Embeddings that are tied, and the logits' bias, have the names that
+    `named_weights` has for this architecture.
     """
-    names = zip(
-        _layer_names(config, "keras_transformer"),
-        _layer_names(config, system),
-        strict=True,
-    )
+    ours = _layer_names(config, "keras_transformer")
+    names = zip(ours, _layer_names(config, system), strict=True)
     return dict(names) | _other_names(config, system)
 
 
@@ -107,10 +98,8 @@ def _layer_names(config: TransformerConfig, system: str) -> Iterator[str]:
     style = STYLES[system]
     pre = "_pre" if config.norm_first else ""
     side = "input" if config.norm_first else "output"
-    for stack, sizes in (
-        ("encoder", config.encoder),
-        ("decoder", config.decoder),
-    ):
+    for stack in ("encoder", "decoder"):
+        sizes = getattr(config, stack)
         for i in range(sizes.num_layers):
             for part, leaf in _leaves(config, stack):
                 name = style["layer"] + _joined(part[system], style[leaf])

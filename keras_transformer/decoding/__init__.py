@@ -27,18 +27,13 @@ if TYPE_CHECKING:
     from keras_transformer.decoding.step import DecoderCache as DecoderCache
     from keras_transformer.decoding.step import StepDecoder as StepDecoder
 
-_PATHS = {
-    "BeamSearcher": "beam:BeamSearcher",
-    "BeamState": "beam:BeamState",
-    "Candidates": "beam:Candidates",
-    "DecoderCache": "step:DecoderCache",
-    "SearchResult": "search_arrays:SearchResult",
-    "StepDecoder": "step:StepDecoder",
-    "StepFunction": "loop:StepFunction",
-    "beam_search": "beam:beam_search",
-    "sample": "sampling:sample",
-    "sequence_scores": "scoring:sequence_scores",
-    "token_log_probs": "scoring:token_log_probs",
+_NAMES = {
+    "beam": "BeamSearcher BeamState Candidates beam_search",
+    "loop": "StepFunction",
+    "sampling": "sample",
+    "scoring": "sequence_scores token_log_probs",
+    "search_arrays": "SearchResult",
+    "step": "DecoderCache StepDecoder",
 }
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)
+__all__, __getattr__, __dir__ = lazy_names(__name__, _NAMES)

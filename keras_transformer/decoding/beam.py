@@ -148,9 +148,8 @@ class BeamSearcher:
         """
         beam_size = self.settings.beam_size
         # 2K are needed of all hypotheses together.
-        count = tf.minimum(
-            2 * beam_size + len(self.banned_ids), tf.shape(log_probs)[-1]
-        )
+        count = 2 * beam_size + len(self.banned_ids)
+        count = tf.minimum(count, tf.shape(log_probs)[-1])
         values, tokens = top_k(log_probs, count)  # [B, K, count]
         banned = tf.constant(self.banned_ids, tf.int32)
         is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)

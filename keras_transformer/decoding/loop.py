@@ -36,11 +36,7 @@ class Constraints(NamedTuple):
         return cls(max_lengths, prefix)
 
     def forced(self, index: tf.Tensor, eos_id: int) -> tf.Tensor:
-        """Returns the only token that is allowed at a position, `[B]`.
-
-        It is the end token at the last position, and padding where any token
-        is allowed.
-        """
+        """Returns the only token that may follow, `[B]`; padding: any token."""
         last = tf.shape(self.prefix)[1] - 1
         return tf.where(
             index + 1 >= self.max_lengths,
@@ -102,10 +98,7 @@ def run_search(
 
 
 def growing_shapes(state: Any) -> Any:
-    """Returns the shapes in a loop, its shape invariants.
-
-    The batch may shrink, and an axis of length 0 may grow.
-    """
+    """Returns shape invariants: the batch may shrink, axes of length 0 grow."""
 
     def invariant(tensor: tf.Tensor) -> tf.TensorShape:
         lengths = [length or None for length in tensor.shape]

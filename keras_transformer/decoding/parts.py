@@ -10,21 +10,14 @@ Letters are those of `decoding/step.py`.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transformer.decoding.linear import (
-    Function,
-    Linear,
-    in_dtype,
-    is_plain_dense,
-    matmul_transposed,
-    prepare_dense,
-    tensor,
-)
+from keras_transformer.decoding import linear
+from keras_transformer.decoding.linear import Function, Linear
 from keras_transformer.decoding.rows import Rows, take
 from keras_transformer.layers import (
     DecoderLayer,
@@ -72,9 +65,8 @@ class LayerStep:
             self.cross_attention = _prepare_attention(
                 layer.cross_attention, rows, dtype, is_self_attention=False
             )
-            self._cross_residual = _prepare_residual(
-                layer.cross_attention_norm, rows
-            )
+            norm = layer.cross_attention_norm
+            self._cross_residual = _prepare_residual(norm, rows)
         self._residual = _prepare_residual(layer.feed_forward_norm, rows)
         network = layer.feed_forward
         self._feed_forward: Function = CalledLayer(network, rows)
@@ -94,14 +86,10 @@ class LayerStep:
         memory: Pair | None = None,
         memory_mask: Any = None,
     ) -> Any:
-        """Returns the output `[N, d_model]`.
+        """Returns the output `[N, d_model]` for `x`, `[N, d_model]`.
 
-        Args:
-            x: `[N, d_model]`.
-            attend_to_self: A function of the caller, who keeps keys and
-                values. It uses `project` and `attend` of `self_attention`.
-            memory: Keys and values of the memory, in a decoder.
-            memory_mask: As in `CalledAttention.attend`.
+        The caller keeps keys and values: the function `attend_to_self` uses
+        `project` and `attend` of `self_attention`.
         """
 
         def attend_to_memory(x: Any) -> Any:
@@ -129,8 +117,8 @@ class PlainFeedForward:
     """`FeedForward`, whose dense layers may be called."""
 
     def __init__(self, layer: FeedForward, dtype: str) -> None:
-        self._inner = prepare_dense(layer.inner, dtype)
-        self._outer = prepare_dense(layer.outer, dtype)
+        self._inner = linear.prepare_dense(layer.inner, dtype)
+        self._outer = linear.prepare_dense(layer.outer, dtype)
 
     def __call__(self, x: Any) -> Any:
         return self._outer(self._inner(x))
@@ -156,9 +144,7 @@ class CalledAttention:
         query = self.project_query(x)
         return [query, *self.layer.project_memory(query)]
 
-    def attend(
-        self, query: Any, blocks: Sequence[Pair], masks: Sequence[Any]
-    ) -> Any:
+    def attend(self, query: Any, blocks: list[Pair], masks: list) -> Any:
         """Returns the output `[N, d_model]`.
 
         There is a mask for each block of keys and values, `[B, 1, K, keys]`:
@@ -182,14 +168,14 @@ class PlainAttention(CalledAttention):
 
     def __post_init__(self) -> None:
         layer, dtype = self.layer, self.dtype
-        *inputs, output = _dense_layers(layer)
+        *inputs, output = dense_layers(layer)
         if not self.is_self_attention:
             inputs = inputs[:1]  # keys and values are `project_memory`'s
         self._sizes = [dense.units for dense in inputs]
         scale = (self._sizes[0] // layer.num_heads) ** -0.5
 
         def joined(variables: Iterable[Any]) -> Any:
-            query, *others = (in_dtype(x, dtype) for x in variables)
+            query, *others = (linear.in_dtype(x, dtype) for x in variables)
             return ops.concatenate([query * scale, *others], axis=-1)
 
         kernel = joined(dense.kernel for dense in inputs)
@@ -209,9 +195,7 @@ class PlainAttention(CalledAttention):
         parts = _split(self._project(x), self._sizes)
         return [self.rows.split(part) for part in parts]
 
-    def attend(
-        self, query: Any, blocks: Sequence[Pair], masks: Sequence[Any]
-    ) -> Any:
+    def attend(self, query: Any, blocks: list[Pair], masks: list) -> Any:
         scores = [
             _scores(query, key, mask)
             for (key, _), mask in zip(blocks, masks, strict=True)
@@ -237,7 +221,7 @@ def _scores(query: Any, key: Any, mask: Any) -> Any:
     if mask is None:
         scores = ops.sum(query * key, axis=-1, keepdims=True)
         return ops.cast(scores, "float32")
-    scores = ops.cast(matmul_transposed(query, key), "float32")
+    scores = ops.cast(linear.matmul_transposed(query, key), "float32")
     if keras.backend.standardize_dtype(mask.dtype) == "bool":
         return ops.where(mask, scores, MASKED)
     return scores + mask
@@ -247,12 +231,13 @@ def _prepare_attention(
     layer: MultiHeadAttention, rows: Rows, dtype: str, is_self_attention: bool
 ) -> CalledAttention:
     is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
-    if is_plain and all(map(is_plain_dense, _dense_layers(layer))):
+    if is_plain and all(map(linear.is_plain_dense, dense_layers(layer))):
         return PlainAttention(layer, rows, dtype, is_self_attention)
     return CalledAttention(layer, rows, dtype)
 
 
-def _dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
+def dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
+    """Returns the projections of queries, keys, values and the output."""
     return [
         attention.query_projection,
         attention.key_projection,
@@ -262,15 +247,7 @@ def _dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
 
 
 class EmbeddingStep:
-    """A target's embedding and positions.
-
-    Args:
-        layer: The embedding.
-        positions: The positional encoding.
-        max_length: The number of positions.
-        rows: Converts between shapes.
-        dtype: The compute dtype.
-    """
+    """A target's embedding and positions."""
 
     def __init__(
         self,
@@ -283,12 +260,11 @@ class EmbeddingStep:
         self._layer = layer
         self._rows = rows
         self._dtype = dtype
-        self._vectors = ops.cast(
-            positions.vectors(ops.arange(max_length)), dtype
-        )
+        vectors = positions.vectors(ops.arange(max_length))
+        self._vectors = ops.cast(vectors, dtype)
         self._embeddings = None
         if type(layer) is TiedEmbedding:
-            self._embeddings = tensor(layer.embeddings.value)
+            self._embeddings = linear.tensor(layer.embeddings.value)
 
     def __call__(self, ids: Any, index: Any) -> Any:
         """Returns `[N, d_model]` of ids `[B, K]` and positions.
@@ -311,8 +287,8 @@ class MemoryProjection:
         self, attention: MultiHeadAttention, rows: Rows, dtype: str
     ) -> None:
         self._rows = rows
-        self._key = prepare_dense(attention.key_projection, dtype)
-        self._value = prepare_dense(attention.value_projection, dtype)
+        self._key = linear.prepare_dense(attention.key_projection, dtype)
+        self._value = linear.prepare_dense(attention.value_projection, dtype)
 
     def __call__(self, x: Any) -> Pair:
         """`[N, d_model]` -> twice `[B, H, K, w]`."""
@@ -326,7 +302,7 @@ def prepare_logits(model: Any, rows: Rows) -> Function:
         return CalledLayer(model.logits, rows)
     matrix, bias = projection
     dtype = model.compute_dtype
-    matrix = in_dtype(tensor(matrix.value), dtype)
+    matrix = linear.in_dtype(linear.tensor(matrix.value), dtype)
     # In float32 the product with a transposed matrix is slower, without
     # oneDNN twenty times. In bfloat16 it is faster.
     if dtype == "bfloat16":

@@ -63,16 +63,11 @@ def sample(
     def extend(state: _State) -> _State:
         """Decodes one more token of each sample."""
         slots = tf.range(num_samples)
-        log_probs, cache = step(
-            state.last_ids,
-            tf.broadcast_to(slots, tf.shape(state.last_ids)),
-            state.cache,
-            state.index,
-        )
+        own = tf.broadcast_to(slots, tf.shape(state.last_ids))
+        log_probs, cache = step(state.last_ids, own, state.cache, state.index)
         log_probs = tf.cast(log_probs, tf.float32)
-        is_banned = tf.reduce_any(
-            tf.range(tf.shape(log_probs)[-1])[:, None] == banned, axis=-1
-        )
+        every_id = tf.range(tf.shape(log_probs)[-1])
+        is_banned = tf.reduce_any(every_id[:, None] == banned, axis=-1)
         logits = tf.where(is_banned, -float("inf"), log_probs)
         logits = _filtered(logits, settings)
         numbers = _random_numbers(settings.seed, state.keys, slots, state.index)
@@ -111,9 +106,7 @@ def sample(
         state,
         extend,
         lambda state: tf.reduce_any(state.lengths == 0, axis=1),
-        lambda state: loop.SearchResult(
-            state.ids, state.log_probs, state.lengths
-        ),
+        lambda x: loop.SearchResult(x.ids, x.log_probs, x.lengths),
         pad_id,
     )
     scores = log_probs / settings.penalty(tf.cast(lengths, tf.float32))
@@ -132,15 +125,14 @@ def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
     """
     logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
     logits /= settings.temperature
-    return tf.cond(
-        tf.logical_or(
-            tf.greater(settings.top_k, 0), tf.less(settings.top_p, 1.0)
-        ),
-        lambda: tf.where(
-            logits >= _least_kept(logits, settings), logits, -float("inf")
-        ),
-        lambda: logits,
-    )
+
+    def filtered() -> tf.Tensor:
+        is_kept = logits >= _least_kept(logits, settings)
+        return tf.where(is_kept, logits, -float("inf"))
+
+    has_top_p = tf.less(settings.top_p, 1.0)
+    is_needed = tf.logical_or(tf.greater(settings.top_k, 0), has_top_p)
+    return tf.cond(is_needed, filtered, lambda: logits)
 
 
 def _least_kept(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
@@ -153,11 +145,8 @@ def _least_kept(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
         """Looks at the best `count` tokens; also returns if they suffice."""
         best, _ = top_k(logits, count)
         weights = tf.exp(best)
-        total = tf.where(
-            has_top_k,
-            tf.reduce_sum(weights, axis=-1, keepdims=True),
-            everything,
-        )
+        total = tf.reduce_sum(weights, axis=-1, keepdims=True)
+        total = tf.where(has_top_k, total, everything)
         before = tf.cumsum(weights, axis=-1, exclusive=True)
         is_kept = tf.logical_or(before < top_p * total, tf.equal(top_p, 1.0))
         kept = tf.where(is_kept, best, best[..., :1])  # at least the best
@@ -191,8 +180,7 @@ def _random_numbers(
 def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """Draws a token of each distribution `[B, K, V]`.
 
-    The first of the random numbers, `[B, K]`, chooses a block, and the second
-    one of its tokens.
+    The first random number chooses a block, and the second one of its tokens.
     """
     size = block_size(logits.shape[-1]) or tf.shape(logits)[-1]
     batch, samples = tf.unstack(tf.shape(logits)[:2])

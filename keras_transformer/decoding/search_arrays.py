@@ -38,10 +38,7 @@ def longest_source(max_length: int) -> int:
 
 
 def longest_prefix(max_length: int) -> int:
-    """Returns the most tokens of a prefix.
-
-    There is room for a token after it and for the end token.
-    """
+    """Returns the most tokens of a prefix; a token and the end token follow."""
     return max(max_length - 2, 0)
 
 
@@ -55,17 +52,9 @@ def longest_outputs(
 ) -> Any:
     """Returns the most tokens of each hypothesis, end token included.
 
-    Args:
-        library: `numpy` or `tensorflow`, whose functions are used.
-        source_lengths: Tokens of the sources, end token included, float32
-            `[B]`.
-        prefix_lengths: Tokens of the prefixes, float32 `[B]`, or 0.
-        length_factor: That of the search, a float32.
-        extra_length: That of the search, at most `max_length`, a float32.
-        max_length: The longest sequence that the model takes.
-
-    Returns:
-        Whole numbers from 1 to `max_length`, float32 `[B]`.
+    They are whole numbers from 1 to `max_length`, float32 `[B]`. Lengths are
+    float32 `[B]`, with the end tokens of sources, and so are factor and extra
+    length, at most `max_length`. The library is `numpy` or `tensorflow`.
     """
     lengths = library.minimum(length_factor * source_lengths, float(max_length))
     lengths = library.maximum(library.floor(lengths) + extra_length, 1.0)

@@ -74,22 +74,12 @@ class StepDecoder:
             rows = Rows(beam_size, model.config.decoder.num_heads)
         self._rows = rows
         self._window = model.config.attention_window
-        self.embed = parts.EmbeddingStep(
-            model.target_embedding,
-            model.target_positions,
-            max_length,
-            rows,
-            dtype,
-        )
-        self.layers = [
-            parts.LayerStep(layer, rows, dtype)
-            for layer in model.decoder.layers
-        ]
-        self._final_norm = None
-        if model.decoder.final_norm is not None:
-            self._final_norm = parts.prepare_normalization(
-                model.decoder.final_norm
-            )
+        target = (model.target_embedding, model.target_positions)
+        self.embed = parts.EmbeddingStep(*target, max_length, rows, dtype)
+        layers = model.decoder.layers
+        self.layers = [parts.LayerStep(layer, rows, dtype) for layer in layers]
+        norm = model.decoder.final_norm
+        self._final_norm = norm and parts.prepare_normalization(norm)
         self._project = parts.prepare_logits(model, rows)
 
     def init_cache(self, memory: Any) -> DecoderCache:
@@ -99,10 +89,8 @@ class StepDecoder:
             memory: The encoded sources, from `Transformer.encode`.
         """
         batch = ops.shape(memory.states)[0]
-        pairs = [
-            layer.cross_attention.project_memory(memory)
-            for layer in self.layers
-        ]
+        attentions = (layer.cross_attention for layer in self.layers)
+        pairs = [attention.project_memory(memory) for attention in attentions]
         return DecoderCache(
             tuple(tuple(x[:, :, :0] for x in pair) for pair in pairs),
             ops.zeros((batch, self._rows.beam_size, 0), dtype="bool"),
@@ -136,12 +124,10 @@ class StepDecoder:
         mask = ancestry[:, None]
 
         x, layers = self.embed(ids, index), []
-        for layer, past, memory in zip(
-            self.layers, cache.layers, cache.memory, strict=True
-        ):
-            x, pair = self._extend(
-                layer, x, past, mask, memory, cache.memory_mask
-            )
+        kept = zip(self.layers, cache.layers, cache.memory, strict=True)
+        for layer, past, memory in kept:
+            memory = memory, cache.memory_mask
+            x, pair = self._extend(layer, x, past, mask, *memory)
             layers.append(pair)
         cache = cache._replace(layers=tuple(layers), ancestry=ancestry)
         return self.logits(x), cache

@@ -12,12 +12,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_transformer.fit import keras_overrides
 from keras_transformer.fit.fused import fused_linear_cross_entropy
-from keras_transformer.fit.keras_overrides import (
-    BuiltWithoutData,
-    expect_reduced_gradients,
-    optimizer_strategy,
-)
 from keras_transformer.losses import LabelSmoothedCrossEntropy, token_weights
 
 _TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
@@ -41,7 +37,7 @@ def _without_class_weight(method: Callable) -> Callable:
     return checked
 
 
-class DistributedFit(BuiltWithoutData):
+class DistributedFit(keras_overrides.BuiltWithoutData):
     """A `keras.Model` whose loss is a mean over the batch's target tokens.
 
     Keras averages the losses, gradients and metrics of the replicas, so that
@@ -79,22 +75,14 @@ class DistributedFit(BuiltWithoutData):
     ) -> None:
         """Configures training; see `keras.Model.compile`.
 
-        Args:
-            optimizer: Its `global_clipnorm` limits the norm of the gradient
-                of the global batch.
-            loss: It must give a value per token.
-            gradient_accumulation_steps: Parts in which each replica computes
-                its share of a batch, one after the other, to save memory. It
-                is one update with the same gradient.
-            jit_compile: `"auto"` is False: XLA compiles again for every
-                length of batch.
-            steps_per_execution: As in Keras.
-            auto_scale_loss: Whether the loss is scaled in float16, mixed or
-                not, so that its gradients do not underflow.
-            **kwargs: Other arguments of `keras.Model.compile`.
-
-        Raises:
-            ValueError: If an argument cannot be honored exactly.
+        `global_clipnorm` of the optimizer limits the norm of the gradient of
+        the global batch. Each replica computes its share of a batch in
+        `gradient_accumulation_steps` parts, one after the other, to save
+        memory: one update with the same gradient. `jit_compile="auto"` is
+        False, since XLA compiles again for every length of batch. With
+        `auto_scale_loss` the loss is scaled in float16, mixed or not, so that
+        its gradients do not underflow. What cannot be honored exactly raises a
+        ValueError.
         """
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
@@ -119,7 +107,7 @@ class DistributedFit(BuiltWithoutData):
         with strategy.scope():
             optimizer = keras.optimizers.get(optimizer)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        if optimizer_strategy(inner) is not strategy:
+        if keras_overrides.optimizer_strategy(inner) is not strategy:
             raise ValueError(
                 "The optimizer must be created in the scope of the strategy "
                 "that the model was created in. Create it within `with "
@@ -150,7 +138,7 @@ class DistributedFit(BuiltWithoutData):
             self.gradient_accumulation_steps = gradient_accumulation_steps
             self._token_loss = token_loss
             self.optimizer.build(self.trainable_variables)
-        expect_reduced_gradients(inner)
+        keras_overrides.expect_reduced_gradients(inner)
 
     def get_compile_config(self) -> dict[str, Any] | None:
         config = super().get_compile_config()
@@ -172,11 +160,10 @@ class DistributedFit(BuiltWithoutData):
         """Returns the compiled loss per token, `[B, T]`, and the logits."""
         projection = self.output_projection()
         if projection and type(self.loss) is LabelSmoothedCrossEntropy:
+            states = _States(self)(inputs, training=training)
+            smoothing = self.loss.label_smoothing
             return fused_linear_cross_entropy(
-                labels,
-                _States(self)(inputs, training=training),
-                *projection,
-                self.loss.label_smoothing,
+                labels, states, *projection, smoothing
             )
         logits = self(inputs, training=training)
         losses = self._token_loss(labels, tf.cast(logits, tf.float32))
@@ -249,16 +236,13 @@ class DistributedFit(BuiltWithoutData):
             return part + 1, *tf.nest.map_structure(tf.add, total, more)
 
         variables = self.trainable_variables
+        zeros = [tf.zeros(v.shape, _sum_dtype(v)) for v in variables]
         _, gradients, loss = tf.while_loop(
             # Empty parts run too, so that every replica draws the same number
             # of dropout seeds.
             lambda part, *_: part < parts,
             add_part,
-            (
-                tf.constant(0),
-                [tf.zeros(v.shape, _sum_dtype(v)) for v in variables],
-                tf.constant(0.0),
-            ),
+            (tf.constant(0), zeros, tf.constant(0.0)),
             parallel_iterations=1,
         )
         return gradients, loss
@@ -271,11 +255,9 @@ class DistributedFit(BuiltWithoutData):
             parts = self.gradient_accumulation_steps
             loss = self._loss(batch, training=True, parts=parts)
             scaled = self.optimizer.scale_loss(loss)
-        gradients = tape.gradient(
-            scaled,
-            [v.value for v in variables],
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
+        values = [v.value for v in variables]
+        zero = tf.UnconnectedGradients.ZERO
+        gradients = tape.gradient(scaled, values, unconnected_gradients=zero)
         return [
             # That of a tied embedding is a sum of rows and a matrix.
             tf.cast(tf.convert_to_tensor(g), _sum_dtype(v))

@@ -30,8 +30,7 @@ class BuiltWithoutData(keras.Model):
 def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes an optimizer apply gradients that are summed over replicas.
 
-    Keras sums them itself, after it has clipped those of each replica. If the
-    optimizer is a `LossScaleOptimizer`, pass the optimizer inside.
+    Keras sums them itself, after it has clipped those of each replica.
     """
     optimizer._all_reduce_sum_gradients = list
 

@@ -2,24 +2,15 @@
 
 import abc
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keras_transformer.decoding.settings import Search
+from keras_transformer.inference import records
 from keras_transformer.inference.documents import SplitDocument
 from keras_transformer.inference.model_folder import first_run
-from keras_transformer.inference.records import (
-    EncodedTexts,
-    Score,
-    TooLong,
-    TranslatedDocument,
-    Translation,
-    batches_by_length,
-    check_lengths,
-    read_pairs,
-    read_sources,
-)
+from keras_transformer.inference.records import EncodedTexts, Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task
@@ -38,7 +29,6 @@ CAPABILITIES = {
     "split words": "Sentences that are split into words, as in a treebank, "
     "need a run: an export that parses splits them itself.",
 }
-
 
 Progress = Callable[[int], Any] | None
 
@@ -91,17 +81,21 @@ class BaseTranslator(abc.ABC):
     def _translate_batch(
         self,
         rows: list[int],
+        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
-        workers: int,
     ) -> list[Translation]:
         """Translates the sources of some rows, while others do so."""
 
     @abc.abstractmethod
     def _score_batch(
-        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
-    ) -> list[Score | TooLong]:
-        """Scores the pairs of some rows.
+        self,
+        rows: list[int],
+        workers: int,
+        sources: EncodedTexts,
+        targets: EncodedTexts,
+    ) -> list[Score | records.TooLong]:
+        """Scores the pairs of some rows, while others do so.
 
         The empty translation of an empty source has the log-probability 0.
         """
@@ -197,16 +191,13 @@ class BaseTranslator(abc.ABC):
                 not a positive integer, not each text has one prefix, or the
                 model takes no prefix.
         """
-        workers = self.workers if workers is None else workers
-        check_values(POSITIVE_INTEGER, workers=workers)
-        texts, prefixes, is_single = read_sources(texts, prefixes)
-        workers = min(workers, len(texts)) or 1
+        texts, prefixes, is_single = records.read_sources(texts, prefixes)
         sources, starts = self._encode_sources(texts), None
         if any(prefixes):
             self.check_can("prefixes")
             starts = self._encode_targets(prefixes)
         translations = self._in_batches(
-            lambda rows: self._translate_batch(rows, sources, starts, workers),
+            lambda *batch: self._translate_batch(*batch, sources, starts),
             range(len(texts)),
             sources.lengths,
             batch_tokens,
@@ -223,7 +214,7 @@ class BaseTranslator(abc.ABC):
         batch_tokens: int | None = None,
         workers: int | None = None,
         progress: Progress = None,
-    ) -> TranslatedDocument:
+    ) -> records.TranslatedDocument:
         r"""Translates a text of several sentences and lines.
 
         Line breaks, blank lines, indentation, spaces between sentences and the
@@ -266,7 +257,7 @@ class BaseTranslator(abc.ABC):
             progress=progress,
         )
         best = [translation.texts[0] for translation in translations]
-        return TranslatedDocument(
+        return records.TranslatedDocument(
             document.join(best),
             dict(zip(document.sentences, translations, strict=True)),
         )
@@ -277,6 +268,7 @@ class BaseTranslator(abc.ABC):
         targets: Any,
         *,
         batch_tokens: int | None = None,
+        workers: int | None = None,
         progress: Progress = None,
     ) -> Score | list[Score]:
         """Returns how likely given translations are.
@@ -290,6 +282,7 @@ class BaseTranslator(abc.ABC):
                 source is certain: its log-probability is 0.
             targets: The translation of each source.
             batch_tokens: As in `translate`, of the targets.
+            workers: As in `translate`.
             progress: As in `translate`.
 
         Returns:
@@ -301,19 +294,19 @@ class BaseTranslator(abc.ABC):
                 outputs of the model are not any text.
         """
         self.check_can("score")
-        sources, targets, is_single = read_pairs(sources, targets)
+        sources, targets, is_single = records.read_pairs(sources, targets)
         pair = self._encode_sources(sources), self._encode_targets(targets)
-        check_lengths(*pair, self.max_length)
+        records.check_lengths(*pair, self.max_length)
         scores = self._in_batches(
-            lambda rows: self._score_batch(rows, *pair),
+            lambda *batch: self._score_batch(*batch, *pair),
             range(len(sources)),
             pair[1].lengths,
             batch_tokens,
-            self.workers,
+            workers,
             progress,
         )
         for index, score in enumerate(scores):
-            if isinstance(score, TooLong):
+            if isinstance(score, records.TooLong):
                 raise InputError(
                     "A text to score must not be longer than the model reads. "
                     f"Received: a longer {score.side} at index {index}"
@@ -325,34 +318,27 @@ class BaseTranslator(abc.ABC):
         sources: Sequence[str],
         targets: Sequence[str],
         *,
-        batch_tokens: int | None = None,
+        workers: int | None = None,
         progress: Progress = None,
     ) -> list[Score | None]:
         """Returns the scores of pairs, None where a pair is not measured.
 
         Pairs with an empty side, or longer than the model reads, are not.
-
-        Args:
-            sources: As in `score`.
-            targets: As in `score`; of a parser, trees.
-            batch_tokens: As in `score`.
-            progress: As in `score`.
+        Arguments are those of `score`; the targets of a parser are trees.
         """
         self.check_can("perplexity")
         pair = self._encode_sources(sources), self._encode_targets(targets)
         limit = self.max_length or math.inf
-        lengths = zip(*(side.lengths for side in pair), strict=True)
+        sizes = list(zip(*(side.lengths for side in pair), strict=True))
         rows = [
-            row
-            for row, sizes in enumerate(lengths)
-            if min(sizes) > 0 and max(sizes) < limit
+            row for row, x in enumerate(sizes) if 0 < min(x) <= max(x) < limit
         ]
         measured = self._in_batches(
-            lambda rows: self._score_batch(rows, *pair),
+            lambda *batch: self._score_batch(*batch, *pair),
             rows,
             pair[1].lengths,
-            batch_tokens,
-            self.workers,
+            None,
+            workers,
             progress,
         )
         scores: list[Score | None] = [None] * len(sources)
@@ -364,36 +350,40 @@ class BaseTranslator(abc.ABC):
 
     def _in_batches(
         self,
-        function: Callable[[list[int]], list[Any]],
-        rows: Iterable[int],
+        function: Callable[[list[int], int], list[Any]],
+        rows: Sequence[int],
         lengths: Sequence[float],
         batch_tokens: int | None,
-        workers: int,
+        workers: int | None,
         progress: Progress,
     ) -> list[Any]:
-        """Returns the records that a function returns for batches of rows."""
+        """Calls a function with batches of rows, and the number of workers."""
         if batch_tokens is None:
             batch_tokens = self.batch_tokens
-        check_values(POSITIVE_INTEGER, batch_tokens=batch_tokens)
-        rows = list(rows)
-        batches = batches_by_length(
+        workers = self.workers if workers is None else workers
+        check_values(
+            POSITIVE_INTEGER, batch_tokens=batch_tokens, workers=workers
+        )
+        workers = min(workers, len(rows)) or 1
+        batches = records.batches_by_length(
             [lengths[row] for row in rows],
             self.max_length or batch_tokens,
             batch_tokens,
             workers,
             self.max_batch_size,
         )
-        records: list[Any] = [None] * len(rows)
+        results: list[Any] = [None] * len(rows)
         with ThreadPoolExecutor(workers) as pool:
             # A single worker is this thread.
             run = map if workers == 1 else pool.map
-            results = run(
-                lambda batch: function([rows[i] for i in batch]), batches
+            of_batches = run(
+                lambda batch: function([rows[i] for i in batch], workers),
+                batches,
             )
             # After an error `pool.map` cancels the batches that wait.
-            for batch, result in zip(batches, results, strict=True):
-                for i, record in zip(batch, result, strict=True):
-                    records[i] = record
+            for batch, of_batch in zip(batches, of_batches, strict=True):
+                for i, record in zip(batch, of_batch, strict=True):
+                    results[i] = record
                 if progress is not None:
                     progress(len(batch))
-        return records
+        return results

@@ -13,16 +13,8 @@ _LIST_MARKS = re.compile(r"(?:[-*+•–>#]+[ \t]+)*")
 class SplitDocument:
     """The sentences of a text, and the text around them.
 
-    Sentences without letters, whitespace and list marks are kept.
-
-    Args:
-        text: Any text.
-        split: Returns the sentences of a text, each with the whitespace that
-            follows it.
-
-    Attributes:
-        sentences: The sentences with letters, in order, without list marks;
-            each once.
+    `sentences` are those with letters, in order, without list marks, each once.
+    The rest is kept: sentences without letters, whitespace and list marks.
     """
 
     def __init__(
@@ -41,11 +33,7 @@ class SplitDocument:
         self.sentences = list(dict.fromkeys(sentences))
 
     def join(self, translations: Sequence[str]) -> str:
-        """Returns the text with translations instead of its sentences.
-
-        Args:
-            translations: One text per sentence, which becomes one line.
-        """
+        """Returns the text with a line of translation for each sentence."""
         lines = (" ".join(text.split()) for text in translations)
         by_sentence = dict(zip(self.sentences, lines, strict=True))
         return join_sentences(

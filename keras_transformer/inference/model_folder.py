@@ -15,19 +15,12 @@ from keras_transformer.tasks import Task, find_task
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFolder:
-    """A folder with a model: a run or an export.
+    """A folder with a model: a run or an export."""
 
-    Args:
-        path: The folder. Of a SavedModel, that of the newest version.
-        task: The task that the model is trained for.
-        recipe: How it was trained, as plain values; {} if it is not recorded.
-        search: The beam search that is recorded, if any.
-    """
-
-    path: Path
+    path: Path  # of a SavedModel, that of the newest version
     task: Task
-    recipe: Mapping[str, Any]
-    search: BeamSearch | None = None
+    recipe: Mapping[str, Any]  # {} if it is not recorded
+    search: BeamSearch | None = None  # if one is recorded
 
     @property
     def name(self) -> str:
@@ -37,10 +30,7 @@ class ModelFolder:
 
     @property
     def default_search(self) -> BeamSearch | None:
-        """Settings of the search, unless a caller has others.
-
-        None if the search of a SavedModel is unknown or not a beam search.
-        """
+        """Settings of the search, None if they are unknown or of sampling."""
         return self.search
 
     @property
@@ -54,11 +44,7 @@ class ModelFolder:
         return self.recipe.get("source"), self.recipe.get("target")
 
     def training_data(self) -> list[str]:
-        """Returns the data of the training, as `open_corpus` takes them.
-
-        Raises:
-            InputError: If they are not recorded, or not there any more.
-        """
+        """Returns the data of the training, as `open_corpus` takes them."""
         name = self.recipe.get("data")
         if name is None:
             raise InputError(
@@ -80,43 +66,33 @@ class ModelFolder:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportFolder(ModelFolder, abc.ABC):
-    """A folder that `keras-transformer export` wrote.
+    """A folder that `keras-transformer export` wrote."""
 
-    Args:
-        metadata: The values of its `keras_transformer.json`.
-    """
-
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Any]  # of its `keras_transformer.json`
     # The files that differ between any two exports.
     identifying_files: ClassVar[tuple[str, ...]]
 
     @classmethod
-    def of_metadata(
-        cls, path: Path, metadata: Mapping[str, Any]
-    ) -> "ExportFolder":
-        """Returns the description of a folder with some metadata.
-
-        Raises:
-            InputError: If the runs, the task or the search are invalid.
-        """
-        runs, search = metadata.get("runs", []), metadata.get("search", {})
-        is_valid = isinstance(runs, list)
-        if not is_valid or not all(isinstance(run, dict) for run in runs):
+    def of_metadata(cls, path: Path, metadata: Mapping) -> "ExportFolder":
+        """Returns the description of a folder with some metadata, checked."""
+        runs, search = metadata.get("runs", []), metadata.get("search")
+        is_list = isinstance(runs, list)
+        if not is_list or not all(isinstance(run, dict) for run in runs):
             raise InputError(
                 f"The metadata of {path} must have runs that are objects. "
                 f"Received: {runs!r:.100}"
             )
         run = first_run(metadata)
         recipe = run.get("recipe")
-        is_beam_search = search and "temperature" not in search
+        beam_search = None
+        if search and "temperature" not in search:
+            beam_search = BeamSearch.from_dict(search, str(path))
         return cls(
             path=path,
             metadata=metadata,
             task=find_task(str(run.get("task", "translation"))),
             recipe=recipe if isinstance(recipe, dict) else {},
-            search=BeamSearch.from_dict(search, str(path))
-            if is_beam_search
-            else None,
+            search=beam_search,
         )
 
     @property
@@ -124,14 +100,10 @@ class ExportFolder(ModelFolder, abc.ABC):
         return self.metadata.get("num_translations")
 
     @abc.abstractmethod
-    def check_settings(
-        self, search: Search | None, num_translations: int | None
-    ) -> None:
+    def check_settings(self, search: Search | None, count: int | None) -> None:
         """Raises InputError unless the model was exported for some settings.
 
-        Args:
-            search: Settings of the search; None for its own.
-            num_translations: Translations per text; None for its own.
+        `count` translations are returned per text. None stands for its own.
         """
 
 

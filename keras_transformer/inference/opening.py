@@ -6,20 +6,14 @@ Mistakes that can be found without TensorFlow are found before it is imported.
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_transformer.decoding.settings import Search
+from keras_transformer.inference import run_folder, saved_model
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.model_folder import ExportFolder, ModelFolder
-from keras_transformer.inference.run_folder import (
-    Run,
-    RunFolder,
-    check_same_tokenizer,
-)
-from keras_transformer.inference.saved_model import (
-    SavedModelFolder,
-    SavedModelTranslator,
-    newest_version,
-)
+from keras_transformer.inference.run_folder import Run, RunFolder
+from keras_transformer.inference.saved_model import SavedModelFolder
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.litert.lite_folder import LiteRTFolder
 from keras_transformer.support.errors import InputError
@@ -29,11 +23,7 @@ from keras_transformer.tasks import Task
 
 
 def read_folder(path: str | os.PathLike) -> ModelFolder:
-    """Returns the description of a folder with a model.
-
-    Raises:
-        InputError: If it has no model, or its description is invalid.
-    """
+    """Returns the description of a folder with a model."""
     path = Path(path)
     export_class = _export_class(path)
     if export_class is not None:
@@ -42,11 +32,7 @@ def read_folder(path: str | os.PathLike) -> ModelFolder:
 
 
 def read_run(path: str | os.PathLike) -> RunFolder:
-    """Returns the description of a run folder.
-
-    Raises:
-        InputError: If the folder is not a run, or another version wrote it.
-    """
+    """Returns the description of a run folder."""
     if _export_class(Path(path)) is not None:
         raise InputError(
             "This needs a run: exports work with translate, evaluate, score "
@@ -56,11 +42,7 @@ def read_run(path: str | os.PathLike) -> RunFolder:
 
 
 def read_export(path: str | os.PathLike) -> ExportFolder:
-    """Returns the description of a SavedModel or an export for LiteRT.
-
-    Raises:
-        InputError: If the folder is neither, or is damaged.
-    """
+    """Returns the description of a SavedModel or an export for LiteRT."""
     export_class = _export_class(Path(path))
     if export_class is None:
         raise InputError(
@@ -74,7 +56,9 @@ def _export_class(path: Path) -> type[ExportFolder] | None:
     """Returns the class that describes an export, None for another folder."""
     if (path / METADATA_FILE).is_file():
         return LiteRTFolder
-    return None if newest_version(path) is None else SavedModelFolder
+    if saved_model.newest_version(path) is not None:
+        return SavedModelFolder
+    return None
 
 
 def check_folders(
@@ -82,46 +66,24 @@ def check_folders(
     *,
     search: Search | None = None,
     num_translations: int | None = None,
-    checkpoint: str | int | None = None,
-    dtype: str | None = None,
-    target_language: str | None = None,
-    task: Task | None = None,
+    **of_runs: Any,
 ) -> None:
-    """Checks the arguments of `open_translator`, without TensorFlow.
-
-    Args:
-        folders: From `read_folder`.
-        search: As in `open_translator`.
-        num_translations: As in `open_translator`.
-        checkpoint: As in `open_translator`.
-        dtype: As in `open_translator`.
-        target_language: As in `open_translator`.
-        task: As in `open_translator`.
-
-    Raises:
-        InputError: If there is no folder, or they cannot be opened so.
-    """
-    if dtype is not None:
-        check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
+    """Checks the arguments of `open_translator`, without TensorFlow."""
+    if of_runs.get("dtype") is not None:
+        types = one_of("float32", "bfloat16", "float16")
+        check_values(types, dtype=of_runs["dtype"])
     if not folders:
         raise InputError("A translator needs a model. Received: no folder")
     exports = [x for x in folders if isinstance(x, ExportFolder)]
     if not exports:
-        check_same_tokenizer(folders)
+        run_folder.check_same_tokenizer(folders)
         for folder in folders:
-            folder.find_checkpoint(checkpoint)
+            folder.find_checkpoint(of_runs.get("checkpoint"))
         search = search or folders[0].default_search
-        search.with_num_translations(
-            1 if num_translations is None else num_translations
-        )
+        count = 1 if num_translations is None else num_translations
+        search.with_num_translations(count)
         return
-    options = dict(
-        checkpoint=checkpoint,
-        dtype=dtype,
-        target_language=target_language,
-        task=task,
-    )
-    changed = [f"{x}={y}" for x, y in options.items() if y is not None]
+    changed = [f"{x}={y}" for x, y in of_runs.items() if y is not None]
     if changed or len(folders) > 1:
         paths = [str(folder.path) for folder in folders]
         raise InputError(
@@ -130,8 +92,7 @@ def check_folders(
             "use the run; `export RUN1 RUN2` makes one of several. Received: "
             + ", ".join([*paths, *changed])
         )
-    (export,) = exports
-    export.check_settings(search, num_translations)
+    exports[0].check_settings(search, num_translations)
 
 
 def open_translator(
@@ -147,23 +108,11 @@ def open_translator(
 ) -> BaseTranslator:
     """Opens a run, several runs, or an export, and returns its translator.
 
-    Args:
-        paths: The folder of a run, a SavedModel or an export for LiteRT, or
-            those of several runs with the same tokenizer, whose models
-            translate together.
-        search: Settings of the search. Default: those of the (first) folder.
-            A SavedModel has no others.
-        num_translations: Translations returned per text. Default: 1 of a run,
-            of an export as many as it was exported with.
-        checkpoint: Of runs: a step, `"best"` or `"last"`, the default.
-        dtype: Of runs: of the weights and the computation. Default: float32.
-        target_language: Of runs: as in `Run.open`.
-        task: Of runs: as in `Translator`. Default: the run's.
-        threads: Of exports for LiteRT: of an operation if there is one worker.
-            Default: the number of cores.
-
-    Raises:
-        InputError: If a folder cannot be opened, or not so.
+    The models of several runs with the same tokenizer translate together.
+    Defaults are the search of the (first) folder, one translation or as many as
+    were exported, the last checkpoint and float32. A SavedModel has its own
+    search. `checkpoint`, `dtype`, `target_language` and `task` are of runs;
+    `threads`, by default all cores, of exports for LiteRT.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -177,7 +126,6 @@ def open_translator(
         target_language=target_language,
         task=task,
     )
-    count = 1 if num_translations is None else num_translations
     first = folders[0]
     if isinstance(first, LiteRTFolder):
         from keras_transformer.litert import LiteRTTranslator
@@ -187,14 +135,12 @@ def open_translator(
         )
     import_tensorflow_quietly()
     if isinstance(first, SavedModelFolder):
-        return SavedModelTranslator.open(first.path, num_translations)
+        return saved_model.SavedModelTranslator.open(
+            first.path, num_translations
+        )
     from keras_transformer.inference.translator import Translator
 
-    return Translator.open(
-        [Run.open(folder.path, target_language) for folder in folders],
-        checkpoint,
-        search,
-        count,
-        dtype or "float32",
-        task,
-    )
+    runs = [Run.open(folder.path, target_language) for folder in folders]
+    count = 1 if num_translations is None else num_translations
+    dtype = dtype or "float32"
+    return Translator.open(runs, checkpoint, search, count, dtype, task)

@@ -76,15 +76,9 @@ def batches_by_length(
 ) -> list[list[int]]:
     """Groups the indices of texts of similar length, longest first.
 
-    Args:
-        lengths: Number of tokens of each text, without the end token.
-        max_length: The longest sequence that the model takes; others are cut.
-        batch_tokens: Tokens of a batch, end tokens and padding included.
-        workers: How many batches there should be at least.
-        max_batch_size: Most texts in a batch.
-
-    Returns:
-        The indices of each batch.
+    Lengths are without the end token, which counts in `batch_tokens` like
+    padding. Longer texts are cut at `max_length`. There are as many batches as
+    workers, at least.
     """
     lengths = [min(length + 1, max_length) for length in lengths]
     largest = min(max_batch_size, math.ceil(len(lengths) / workers))
@@ -98,11 +92,7 @@ def batches_by_length(
 
 
 def translations_of_columns(columns: Iterable[Any]) -> list[Translation]:
-    """Returns records of the fields of `Translation` for a batch.
-
-    Args:
-        columns: Arrays, of which the first has UTF-8 bytes.
-    """
+    """Returns records of a batch's columns, of which the texts are UTF-8."""
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [
         # A model may spell bytes that are not UTF-8.

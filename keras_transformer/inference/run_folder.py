@@ -13,6 +13,7 @@ results.json             what `evaluate` measured
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -29,6 +30,8 @@ from keras_transformer.tasks import find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 
 if TYPE_CHECKING:
+    import h5py
+
     from keras_transformer.model import Transformer
 
 FORMAT = 3
@@ -40,28 +43,16 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunFolder(ModelFolder):
-    """The description of a run folder, which its `config.json` has.
-
-    Args:
-        config: The architecture.
-        statistics: Statistics of the training data.
-        id: Random id that is recorded in the run's checkpoints.
-        tokenizer_digest: The `digest` of its tokenizer.
-    """
+    """The description of a run folder, which its `config.json` has."""
 
     config: TransformerConfig
-    statistics: dict[str, Any]
-    id: str
+    statistics: dict[str, Any]  # of the training data
+    id: str  # random, recorded in the run's checkpoints
     tokenizer_digest: str
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "RunFolder":
-        """Reads the `config.json` of a run, and checks it.
-
-        Raises:
-            InputError: If the folder is not a run, or another version wrote
-                it.
-        """
+        """Reads the `config.json` of a run, and checks it."""
         path = Path(path)
         file = path / "config.json"
         try:
@@ -131,18 +122,10 @@ class RunFolder(ModelFolder):
     def metadata(self, checkpoint: Path) -> dict[str, Any]:
         """Returns the provenance of a checkpoint, for an export.
 
-        Its run, step, languages and recipe, and the newest figures of
-        `results.json` for it, by split.
-
-        Args:
-            checkpoint: From `find_checkpoint`.
-
-        Raises:
-            InputError: If `results.json` is damaged.
+        `results` are the newest figures of `results.json` for it, by split.
         """
         results: dict[str, Any] = {}
-        file = self.path / "results.json"
-        step = step_of(checkpoint)
+        file, step = self.path / "results.json", step_of(checkpoint)
         try:
             rows = json.loads(file.read_text("utf-8")) if file.exists() else []
         except ValueError as error:
@@ -168,15 +151,7 @@ class RunFolder(ModelFolder):
         }
 
     def find_checkpoint(self, name: str | int | None = None) -> Path:
-        """Returns a checkpoint by name.
-
-        Args:
-            name: A step, `"best"` (by validation score) or `"last"`, the
-                default.
-
-        Raises:
-            InputError: If there is no such checkpoint.
-        """
+        """Returns the checkpoint of a step, `"best"` or by default `"last"`."""
         checkpoints = self.checkpoints()
         if not checkpoints:
             raise InputError(
@@ -227,7 +202,7 @@ class Run(RunFolder):
             InputError: If it is not a run, was written by another version, or
                 its vocabulary does not have the language.
         """
-        values = vars(cls.read(path))
+        values = dict(vars(cls.read(path)))
         digest = values["tokenizer_digest"]
         tokenizer = open_vocabulary(path)
         if tokenizer.digest != digest:
@@ -239,11 +214,9 @@ class Run(RunFolder):
             )
         if target_language is not None:
             tokenizer = tokenizer.translating_to(target_language)
-            target = target_language.strip("<>")
-            values |= dict(
-                recipe={**values["recipe"], "target": target},
-                tokenizer_digest=tokenizer.digest,
-            )
+            target = {"target": target_language.strip("<>")}
+            values["recipe"] = {**values["recipe"], **target}
+            values["tokenizer_digest"] = tokenizer.digest
         return cls(**values, tokenizer=tokenizer)
 
     def load_model(
@@ -270,16 +243,20 @@ class Run(RunFolder):
         """Loads the weights of a checkpoint into a model.
 
         Raises:
-            InputError: If it cannot be read, or belongs to another run.
+            InputError: If it cannot be read, belongs to another run, or its
+                weights are not all those of the model, and finite.
         """
         import h5py
 
         try:
             with h5py.File(checkpoint) as file:
                 owner = file.attrs["run"]
-            if owner == self.id:
-                model.load_weights(checkpoint)
-        except (OSError, ValueError, KeyError) as error:
+                if owner == self.id:
+                    _check_stored_weights(file, len(model.weights))
+                    model.load_weights(checkpoint)
+                    _check_finite(model)
+        # A damaged file may raise anything.
+        except Exception as error:
             raise InputError(
                 f"{checkpoint} must contain the weights of the model in "
                 f"config.json. Received: {error!s:.200}. It may be damaged: "
@@ -291,6 +268,52 @@ class Run(RunFolder):
                 f"folder it is. Received: a checkpoint of run {owner[:8]}. "
                 "Restore the right file."
             )
+
+
+def weights_digest(file: "h5py.File") -> str:
+    """Returns the SHA-256 of the names, weights and attributes in a file."""
+    digest = hashlib.sha256()
+    for name, weight in _stored_weights(file).items():
+        digest.update(name.encode() + weight[()].tobytes())
+    for name, value in sorted(file.attrs.items()):
+        if name != "sha256":
+            digest.update(f"{name}={value}".encode())
+    return digest.hexdigest()
+
+
+def _stored_weights(file: "h5py.File") -> dict[str, "h5py.Dataset"]:
+    """Returns the weights of a model in a file by name."""
+    import h5py
+
+    weights = {}
+
+    def add(name: str, value: h5py.Dataset | h5py.Group) -> None:
+        # Earlier versions stored the optimizer too.
+        is_weight = not name.startswith("optimizer/")
+        if is_weight and isinstance(value, h5py.Dataset):
+            weights[name] = value
+
+    file.visititems(add)
+    return weights
+
+
+def _check_stored_weights(file: "h5py.File", expected: int) -> None:
+    """Raises ValueError if a file is damaged, or has more or fewer weights."""
+    received = len(_stored_weights(file))
+    if received != expected:
+        raise ValueError(f"{received} weights instead of {expected}")
+    # Earlier versions stored none.
+    if file.attrs.get("sha256") not in (None, weights_digest(file)):
+        raise ValueError("weights with another SHA-256 than when written")
+
+
+def _check_finite(model: "Transformer") -> None:
+    """Raises ValueError if a weight is NaN or infinite."""
+    from keras import ops
+
+    for weight in model.weights:
+        if not ops.all(ops.isfinite(weight.value)):
+            raise ValueError(f"NaN or infinity in {weight.path}")
 
 
 def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:

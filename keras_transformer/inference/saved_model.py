@@ -51,16 +51,7 @@ class SavedModelFolder(ExportFolder):
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "SavedModelFolder":
-        """Reads the metadata of a SavedModel.
-
-        Args:
-            path: A folder that `keras-transformer export` wrote, or one with
-                several of them, named by their versions: the newest is read.
-
-        Raises:
-            InputError: If it is not such a folder, or the metadata are
-                damaged.
-        """
+        """Reads the metadata of a SavedModel, or of a folder's newest one."""
         folder = newest_version(Path(path))
         if folder is None:
             raise InputError(
@@ -98,23 +89,10 @@ def _check_count(path: Path, count: int, exported: int) -> None:
 
 
 class SavedModelTranslator(SignatureTranslator):
-    """Translates text with a SavedModel that `export` wrote.
+    """Translates text with a SavedModel that `export` wrote, and its search.
 
-    The search is that of the export. It needs TensorFlow and tensorflow-text,
-    as TensorFlow Serving has them.
-
-    Args:
-        folder: The folder.
-        signatures: Its signatures; `serving_default` is needed.
-        num_translations: Translations returned per text, n, at most as many
-            as the model was exported with, which is the default.
-
-    Example:
-
-    ```python
-    translator = SavedModelTranslator.open("models/en-de/1")
-    translator("I am a student.")  # "Ich bin Student."
-    ```
+    It needs TensorFlow and tensorflow-text, as TensorFlow Serving has them. n
+    is at most, and by default, that of the export.
     """
 
     def __init__(
@@ -140,17 +118,7 @@ class SavedModelTranslator(SignatureTranslator):
     def open(
         cls, path: str | os.PathLike, num_translations: int | None = None
     ) -> "SavedModelTranslator":
-        """Returns the translator of a SavedModel.
-
-        Args:
-            path: As in `SavedModelFolder.read`.
-            num_translations: As of the class.
-
-        Raises:
-            InputError: If it is not such a folder, a file is damaged, it
-                returns fewer translations, or TensorFlow or tensorflow-text
-                is not installed.
-        """
+        """Returns the translator of what `SavedModelFolder.read` reads."""
         folder = SavedModelFolder.read(path)
         with explain_missing_packages(InputError):
             import tensorflow as tf

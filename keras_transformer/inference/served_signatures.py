@@ -218,9 +218,9 @@ class SignatureTranslator(BaseTranslator):
     def _translate_batch(
         self,
         rows: list[int],
+        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
-        workers: int,
     ) -> list[Translation]:
         inputs = {"text": [sources.texts[row] for row in rows]}
         signature = "serving_default"
@@ -237,7 +237,11 @@ class SignatureTranslator(BaseTranslator):
         return translations_of_columns([*best, *columns[2:]])
 
     def _score_batch(
-        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+        self,
+        rows: list[int],
+        workers: int,
+        sources: EncodedTexts,
+        targets: EncodedTexts,
     ) -> list[Score | TooLong]:
         outputs = self.predict(
             "score",

@@ -16,13 +16,8 @@ import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.search_arrays import (
-    SearchResult,
-    SpecialIds,
-    longest_outputs,
-    longest_prefix,
-    longest_source,
-)
+from keras_transformer.decoding import search_arrays
+from keras_transformer.decoding.search_arrays import SearchResult, SpecialIds
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.records import Translation
 from keras_transformer.model import Transformer
@@ -38,16 +33,8 @@ _SHARED_FIELDS = "vocab_size, pad_id, bos_id, eos_id, source_vocab_size"
 class TextPipeline:
     """Translates tensors of texts, or of ids, in a graph or eagerly.
 
-    Args:
-        models: One model, or several (an ensemble) with the same special ids.
-            They are decoded side by side, and their probabilities of the next
-            token are averaged.
-        vocabulary: The tokenizer of the models.
-        task: The task that they are trained for.
-
-    Raises:
-        InputError: If there is no model, or the models or the vocabulary do
-            not fit together.
+    Several models (an ensemble) with the same special ids are decoded side by
+    side, and their probabilities of the next token are averaged.
     """
 
     models: Sequence[Transformer]
@@ -97,7 +84,7 @@ class TextPipeline:
         extra = (tf.minimum if tf.is_tensor(extra) else min)(extra, limit)
         sources = self._count_tokens(source)
         prefixes = 0 if prefix is None else self._count_tokens(prefix)
-        lengths = longest_outputs(
+        lengths = search_arrays.longest_outputs(
             tf,
             tf.cast(sources, tf.float32),
             tf.cast(prefixes, tf.float32),
@@ -125,26 +112,20 @@ class TextPipeline:
         count = settings.num_hypotheses
         step, caches = self._step_and_cache(source, max_lengths, count)
         tokens = {**self.special_ids._asdict(), "prefix": prefix}
+        arguments = [step, caches, max_lengths]
         if isinstance(settings, BeamSearch):
-            return decoding.beam_search(
-                step, caches, max_lengths, settings, **tokens
-            )
+            return decoding.beam_search(*arguments, settings, **tokens)
         keys = self._keys(source)
-        return decoding.sample(
-            step, caches, max_lengths, keys, settings, **tokens
-        )
+        return decoding.sample(*arguments, keys, settings, **tokens)
 
     def beam_search_steps(
         self, source: tf.Tensor, settings: BeamSearch
     ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
         """Returns a beam search and the state before its first step."""
         max_lengths = self.max_lengths(source, settings)
-        step, caches = self._step_and_cache(
-            source, max_lengths, settings.beam_size
-        )
-        searcher = decoding.BeamSearcher(
-            step, settings, **self.special_ids._asdict()
-        )
+        count, ids = settings.beam_size, self.special_ids._asdict()
+        step, caches = self._step_and_cache(source, max_lengths, count)
+        searcher = decoding.BeamSearcher(step, settings, **ids)
         return searcher, searcher.start(caches, max_lengths, None)
 
     def token_log_probs(
@@ -180,12 +161,11 @@ class TextPipeline:
         """Returns the step function of a search, and its cache."""
         # Of an empty batch the maximum is negative.
         longest = tf.maximum(tf.reduce_max(max_lengths), 0)
-        decoders = [
-            decoding.StepDecoder(model, longest, count) for model in self.models
-        ]
+        models = self.models
+        decoders = [decoding.StepDecoder(x, longest, count) for x in models]
         caches = tuple(
             decoder.init_cache(model.encode(source))
-            for decoder, model in zip(decoders, self.models, strict=True)
+            for decoder, model in zip(decoders, models, strict=True)
         )
 
         def step(
@@ -218,26 +198,15 @@ class TextPipeline:
         return self.task.target_ids(self.vocabulary, text)
 
     def with_end(
-        self, ids: tf.RaggedTensor
+        self, ids: tf.RaggedTensor, eos_id: int | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns what a model takes of the ids of sources.
+        """Returns padded ids `[B, S]` with end tokens, by default of sources.
 
-        Ids `[B, S]` with their end tokens, padded; their lengths `[B]`, the
-        end token included; and bool `[B]`, True where a text was cut at the
-        model's `max_length`.
+        Also their lengths `[B]`, and bool `[B]`, True where a text was cut.
         """
-        return self._with_end(ids, self.vocabulary.source_eos_id)
-
-    def labels_with_end(
-        self, ids: tf.RaggedTensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Does for targets what `with_end` does for sources."""
-        return self._with_end(ids, self.config.eos_id)
-
-    def _with_end(
-        self, ids: tf.RaggedTensor, eos_id: int
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        limit = longest_source(self.max_length)
+        if eos_id is None:
+            eos_id = self.vocabulary.source_eos_id
+        limit = search_arrays.longest_source(self.max_length)
         cut = ids.row_lengths() > limit
         ids = ids[:, :limit]
         end = tf.fill([ids.nrows(), 1], eos_id)
@@ -245,11 +214,16 @@ class TextPipeline:
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids.to_tensor(self.config.pad_id), lengths, cut
 
+    def labels_with_end(
+        self, ids: tf.RaggedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Does for targets what `with_end` does for sources."""
+        return self.with_end(ids, self.config.eos_id)
+
     def output_text(self, ids: tf.Tensor, text: str) -> str:
         """Returns the output that ids `[T]` are for a source, eagerly."""
-        outputs = self.task.output_texts(
-            self.vocabulary, ids[None, None], tf.constant([text])
-        )
+        batch = (ids[None, None], tf.constant([text]))
+        outputs = self.task.output_texts(self.vocabulary, *batch)
         return outputs.texts[0, 0].numpy().decode("utf-8", "replace")
 
     def translate(
@@ -267,7 +241,7 @@ class TextPipeline:
         """
         source, lengths, cut = self.with_end(source)
         if prefix is not None:
-            limit = longest_prefix(self.max_length)
+            limit = search_arrays.longest_prefix(self.max_length)
             cut |= prefix.row_lengths() > limit
             prefix = prefix[:, :limit].to_tensor(self.config.pad_id)
         limits = self.max_lengths(source, settings, prefix)
@@ -280,16 +254,9 @@ class TextPipeline:
             tf.where(is_empty, 0.0, result.scores),
             tf.where(is_empty, 0, result.lengths),
         )
-        outputs = self.task.output_texts(
-            self.vocabulary, result.ids[:, :count], text
-        )
-        translation = Translation(
-            outputs.texts,
-            result.scores[:, :count],
-            cut,
-            at_limit,
-            outputs.repaired[:, 0],
-        )
+        ids, scores = result.ids[:, :count], result.scores[:, :count]
+        texts, repaired = self.task.output_texts(self.vocabulary, ids, text)
+        translation = Translation(texts, scores, cut, at_limit, repaired[:, 0])
         return translation, result
 
 

@@ -14,13 +14,9 @@ import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
 from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.inference import records
 from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.records import (
-    EncodedTexts,
-    Score,
-    Translation,
-    translations_of_columns,
-)
+from keras_transformer.inference.records import EncodedTexts, Score, Translation
 from keras_transformer.inference.run_folder import Run, check_same_tokenizer
 from keras_transformer.inference.text_pipeline import TextPipeline
 from keras_transformer.model import Transformer
@@ -152,11 +148,8 @@ class Translator(BaseTranslator):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return {
-            "runs": [
-                {**run.statistics, **run.recipe} for run, _ in self.checkpoints
-            ]
-        }
+        runs = [run for run, _ in self.checkpoints]
+        return {"runs": [{**run.statistics, **run.recipe} for run in runs]}
 
     @property
     def description(self) -> str:
@@ -191,26 +184,27 @@ class Translator(BaseTranslator):
     def _translate_batch(
         self,
         rows: list[int],
+        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
-        workers: int,
     ) -> list[Translation]:
-        translation, _ = self._translate_graph()(
-            tf.gather(sources.texts, rows),
-            tf.gather(sources.ids, rows),
-            _no_ids(len(rows))
-            if prefixes is None
-            else tf.gather(prefixes.ids, rows),
-        )
-        return translations_of_columns(x.numpy() for x in translation)
+        texts, ids = (tf.gather(x, rows) for x in (sources.texts, sources.ids))
+        starts = _no_ids(len(rows))
+        if prefixes is not None:
+            starts = tf.gather(prefixes.ids, rows)
+        translation, _ = self._translate_graph()(texts, ids, starts)
+        return records.translations_of_columns(x.numpy() for x in translation)
 
     def _score_batch(
-        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+        self,
+        rows: list[int],
+        workers: int,
+        sources: EncodedTexts,
+        targets: EncodedTexts,
     ) -> list[Score]:
         source_ids, _, _ = self.pipeline.with_end(tf.gather(sources.ids, rows))
-        label_ids, counts, _ = self.pipeline.labels_with_end(
-            tf.gather(targets.ids, rows)
-        )
+        targets = tf.gather(targets.ids, rows)
+        label_ids, counts, _ = self.pipeline.labels_with_end(targets)
         log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
         scores = sequence_scores(log_probs, counts, self.search)
         columns = [column.numpy().tolist() for column in (*scores, counts)]
@@ -234,15 +228,13 @@ class Translator(BaseTranslator):
         """
         ids, text = self.encode_one_source(text, "Attention is computed")
         # Compiled, as in `translate`: another program rounds differently.
-        translation, result = self._translate_graph()(
-            tf.constant([text]), ids, _no_ids(1)
-        )
+        inputs = (tf.constant([text]), ids, _no_ids(1))
+        translation, result = self._translate_graph()(*inputs)
         lengths = result.lengths[0, : self.num_translations].numpy()
         check_hypothesis(hypothesis, np.count_nonzero(lengths))
         source, _, _ = self.pipeline.with_end(ids)
-        target = self.pipeline.decoder_input(
-            result.ids[:, hypothesis, : lengths[hypothesis]]
-        )
+        labels = result.ids[:, hypothesis, : lengths[hypothesis]]
+        target = self.pipeline.decoder_input(labels)
         scores = self.model.attention_scores(source, target)
         output = translation.texts[0, hypothesis].numpy()
         source_ids, target_ids = source[0].numpy(), target[0].numpy()
@@ -326,10 +318,8 @@ def _encoded(texts: list[str], encode: Callable) -> EncodedTexts:
 
 def _no_ids(count: int) -> tf.RaggedTensor:
     """Returns the ids of texts without tokens, `[count, (0)]`."""
-    splits = tf.zeros([count + 1], tf.int64)
-    return tf.RaggedTensor.from_row_splits(
-        tf.zeros([0], tf.int32), splits, validate=False
-    )
+    ids, splits = tf.zeros([0], tf.int32), tf.zeros([count + 1], tf.int64)
+    return tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
 
 
 def check_hypothesis(hypothesis: int, count: int) -> None:

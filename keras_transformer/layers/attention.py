@@ -240,10 +240,7 @@ class MultiHeadAttention(SameShape):
         return self.output_projection(joined)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **arguments_of(self, MultiHeadAttention),
-        }
+        return super().get_config() | arguments_of(self, MultiHeadAttention)
 
 
 def _softmax(scores: Any) -> Any:

@@ -20,10 +20,7 @@ from keras_transformer.support.fields import FRACTION, check_values
 
 
 class Block(SameShape):
-    """Holds the arguments of a layer, and makes its built sub-layers.
-
-    `EncoderLayer` and `DecoderLayer` document the arguments.
-    """
+    """Holds the arguments of a layer, and makes its built sub-layers."""
 
     def __init__(
         self,
@@ -56,11 +53,10 @@ class Block(SameShape):
         self.activation = activation
         self.norm_first = norm_first
         self.epsilon = epsilon
-        self.attention_class = _find_class("attention_class", attention_class)
-        self.feed_forward_class = _find_class(
-            "feed_forward_class", feed_forward_class
-        )
-        self.residual_class = _find_class("residual_class", residual_class)
+        find = _find_class
+        self.attention_class = find("attention_class", attention_class)
+        self.feed_forward_class = find("feed_forward_class", feed_forward_class)
+        self.residual_class = find("residual_class", residual_class)
         self._check_attention()
 
     def _check_attention(self) -> None:
@@ -202,31 +198,18 @@ class Stack(Block):
         **kwargs: Any,
     ) -> None:
         check_sizes(num_layers=num_layers)
-        super().__init__(
-            num_heads,
-            d_ff,
-            d_k,
-            d_v,
-            dropout,
-            attention_window,
-            attention_bias,
-            activation,
-            norm_first,
-            epsilon,
-            attention_class,
-            feed_forward_class,
-            residual_class,
-            **kwargs,
-        )
+        sizes = (num_heads, d_ff, d_k, d_v, dropout, attention_window)
+        options = (attention_bias, activation, norm_first, epsilon)
+        classes = (attention_class, feed_forward_class, residual_class)
+        super().__init__(*sizes, *options, *classes, **kwargs)
         self.num_layers = num_layers
 
     def _build_layers(self, layer_class: type[Block], *shapes: tuple) -> None:
         arguments = arguments_of(self, Block)
         self.layers = []
+        arguments["dtype"] = self.dtype_policy
         for i in range(self.num_layers):
-            layer = layer_class(
-                **arguments, dtype=self.dtype_policy, name=f"layer_{i}"
-            )
+            layer = layer_class(**arguments, name=f"layer_{i}")
             layer.build(*shapes)
             self.layers.append(layer)
         self.final_norm = None
@@ -257,10 +240,7 @@ class Stack(Block):
 def call_attention(
     attention: MultiHeadAttention, inputs: tuple, scores: list | None
 ) -> Any:
-    """Returns the output of an attention, whose scores are added to a list.
-
-    Without a list there are no scores.
-    """
+    """Returns the output of an attention; adds its scores to a list, if any."""
     if scores is None:
         return attention.call(*inputs)
     output, attention_scores = attention.call_with_scores(*inputs)

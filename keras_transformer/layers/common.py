@@ -23,21 +23,13 @@ class SameShape(keras.layers.Layer):
 
 
 def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
-    """Returns the constructor arguments of a layer, as a dict.
-
-    Args:
-        layer: The layer, whose attributes they are.
-        cls: Its class, or a base class.
-    """
+    """Returns the arguments of a class that a layer has as attributes."""
     _, *names, _ = inspect.signature(cls.__init__).parameters
     return {name: getattr(layer, name) for name in names}
 
 
 def check_sizes(optional: dict[str, Any] | None = None, **sizes: Any) -> None:
-    """Raises a ValueError unless sizes are positive integers.
-
-    Those in `optional` may be None.
-    """
+    """Raises a ValueError unless sizes are positive; `optional` may be None."""
     for name, size in (optional or {}).items():
         if size is not None:
             sizes[name] = size

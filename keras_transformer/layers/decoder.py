@@ -22,24 +22,9 @@ class DecoderLayer(Block):
     is passed on with the output.
 
     Args:
-        num_heads: Number of attention heads.
-        d_ff: Width inside the feed-forward network.
-        d_k: Width of a head's queries and keys. Default: d_model / `num_heads`.
-        d_v: Width of a head's values. Default: d_model / `num_heads`.
-        dropout: Rate on the output of every sub-layer.
-        attention_window: Number of positions that self-attention is restricted
-            to, the last ones, its own included; see `RestrictedSelfAttention`.
-            It needs no causal mask. By default all.
-        attention_bias: Whether the projections of attention have biases.
-        activation: Activation of the feed-forward network.
-        norm_first: Whether sub-layers normalize their input, as in `Residual`.
-        epsilon: Added to the variance in layer normalization.
-        attention_class: `MultiHeadAttention` or a subclass, which overrides
-            `attend` or `project_memory`.
-        feed_forward_class: `FeedForward` or a layer with its arguments.
-        residual_class: `Residual` or a subclass. Each of the three may also be
-            the name under which Keras registered the class.
-        **kwargs: Arguments of `keras.layers.Layer`.
+        num_heads: As in `EncoderLayer`, and so are all arguments after it. But
+            an `attention_window` has the last positions, its own included, and
+            needs no causal mask.
 
     Call arguments:
         x: `[B, T, d_model]`.
@@ -89,13 +74,11 @@ class DecoderLayer(Block):
         masks = (attention_mask, x_mask)
         x = self._attend_to_self(x, masks, training, scores)
 
-        def attend_to_memory(x: Any) -> Any:
+        def attend(x: Any) -> Any:
             inputs = (x, memory, cross_attention_mask, memory_mask)
             return call_attention(self.cross_attention, inputs, scores)
 
-        x = self.cross_attention_norm(
-            x, sublayer=attend_to_memory, training=training
-        )
+        x = self.cross_attention_norm(x, sublayer=attend, training=training)
         return self._feed_forward(x, training)
 
 

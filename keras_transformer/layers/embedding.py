@@ -64,9 +64,7 @@ class TiedEmbedding(keras.layers.Layer):
         self.use_bias = use_bias
         # Made here and not in `build`, because it takes its seed now: with a
         # given seed a model always starts from the same weights.
-        self._initializer = keras.initializers.RandomNormal(
-            stddev=d_model**-0.5
-        )
+        self._initializer = keras.initializers.RandomNormal(0.0, d_model**-0.5)
 
     @property
     def factor(self) -> float:

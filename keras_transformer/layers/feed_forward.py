@@ -4,11 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.common import (
-    SameShape,
-    arguments_of,
-    check_sizes,
-)
+from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -47,13 +43,12 @@ class FeedForward(SameShape):
         self.activation = activation
 
     def build(self, input_shape: tuple) -> None:
+        d_model, dtype = input_shape[-1], self.dtype_policy
         self.inner = keras.layers.Dense(
-            self.d_ff, self.activation, dtype=self.dtype_policy, name="inner"
+            self.d_ff, self.activation, dtype=dtype, name="inner"
         )
         self.inner.build(input_shape)
-        self.outer = keras.layers.Dense(
-            input_shape[-1], dtype=self.dtype_policy, name="outer"
-        )
+        self.outer = keras.layers.Dense(d_model, dtype=dtype, name="outer")
         self.outer.build((*input_shape[:-1], self.d_ff))
 
     def call(self, x: Any) -> Any:

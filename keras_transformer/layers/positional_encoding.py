@@ -13,10 +13,7 @@ from keras_transformer.support import fields
 
 
 class PositionalEncoding(SameShape):
-    """Base class: adds one vector per position to `x`, `[B, T, d_model]`.
-
-    A mask that `x` carries is passed on.
-    """
+    """Base class: adds one vector per position to `x`, `[B, T, d_model]`."""
 
     def call(self, x: Any) -> Any:
         vectors = self.vectors(ops.arange(ops.shape(x)[1]))
@@ -63,9 +60,8 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
         offset: int = 0,
         **kwargs: Any,
     ) -> None:
-        fields.check_values(
-            fields.one_of("interleaved", "halves"), layout=layout
-        )
+        layouts = fields.one_of("interleaved", "halves")
+        fields.check_values(layouts, layout=layout)
         fields.check_values(fields.BOOLEAN, endpoint=endpoint)
         fields.check_values(fields.NON_NEGATIVE_INTEGER, offset=offset)
         super().__init__(**kwargs)
@@ -97,10 +93,8 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
         return ops.where(has_sine, ops.sin(angles), ops.cos(angles))
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **arguments_of(self, SinusoidalPositionalEncoding),
-        }
+        own = arguments_of(self, SinusoidalPositionalEncoding)
+        return super().get_config() | own
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

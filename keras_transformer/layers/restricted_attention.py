@@ -154,10 +154,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
     Args:
         num_heads: Number of heads, h.
         window: The number of positions that each attends to, r.
-        d_k: As in `MultiHeadAttention`.
-        d_v: As in `MultiHeadAttention`.
+        d_k: As in `MultiHeadAttention`, and so are `d_v` and `use_bias`.
         causal: Whether the window ends at the position, for decoders.
-        use_bias: As in `MultiHeadAttention`.
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -227,10 +225,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
         return super().call_with_scores(query, memory, mask, memory_mask)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **arguments_of(self, RestrictedSelfAttention),
-        }
+        own = arguments_of(self, RestrictedSelfAttention)
+        return super().get_config() | own
 
 
 def _part(x: Any, start: int, count: Any) -> Any:

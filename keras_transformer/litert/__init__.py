@@ -10,9 +10,9 @@ if TYPE_CHECKING:
         LiteRTTranslator as LiteRTTranslator,
     )
 
-_PATHS = {"LiteRTTranslator": "lite_translator:LiteRTTranslator"}
+_NAMES = {"lite_translator": "LiteRTTranslator"}
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, _PATHS)
+__all__, __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 MODEL_FILE = "model.tflite"
 METADATA_FILE = "keras_transformer.json"

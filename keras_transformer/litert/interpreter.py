@@ -11,12 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transformer.support.startup import (
-    explain_missing_packages,
-    quiet_native_code,
-)
+from keras_transformer.support import startup
 
-with explain_missing_packages():
+with startup.explain_missing_packages():
     from ai_edge_litert.interpreter import Interpreter
 
 # Added to the scores of attention where there is nothing to attend to.
@@ -45,34 +42,29 @@ class Predictions(NamedTuple):
 class LiteModel:
     """The two signatures, with an interpreter of their own.
 
-    An interpreter computes one thing at a time.
-
-    Args:
-        path: The file, which all interpreters map. Each has its own copy of
-            the weights in the order in which it reads them.
-        threads: Threads of an operation.
-        pad_id: Id of padding.
-        window: How many positions the attention may be away, None for all.
+    An interpreter computes one thing at a time. It maps the file, and has its
+    own copy of the weights in the order in which it reads them.
     """
 
     def __init__(
         self, path: Path, threads: int, pad_id: int, window: int | None = None
     ) -> None:
-        self._interpreter = Interpreter(str(path), num_threads=threads)
+        self.interpreter = Interpreter(str(path), num_threads=threads)
         self._pad_id = pad_id
-        self._window = window
-        decode = self._interpreter.get_signature_runner("decode_step")
-        self._inputs = decode.get_input_details()
-        self._outputs = {
+        self.window = window
+        decode = self.interpreter.get_signature_runner("decode_step")
+        self.inputs = decode.get_input_details()
+        self.outputs = {
             name: details["index"]
             for name, details in decode.get_output_details().items()
         }
         del decode  # an interpreter that it refers to does not run by itself
-        for name, value in _indices(self._inputs, 1, 1).items():
-            index = self._inputs[name]["index"]
-            self._interpreter.resize_tensor_input(index, value.shape)
-        with quiet_native_code(b"INFO: Created TensorFlow Lite XNNPACK"):
-            self._interpreter.allocate_tensors()
+        for name, value in _indices(self.inputs, 1, 1).items():
+            index = self.inputs[name]["index"]
+            self.interpreter.resize_tensor_input(index, value.shape)
+        notice = b"INFO: Created TensorFlow Lite XNNPACK"
+        with startup.quiet_native_code(notice):
+            self.interpreter.allocate_tensors()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncodedSources:
         """Encodes ids of sources, each with its end token or padding."""
@@ -84,13 +76,13 @@ class LiteModel:
         is_token = ids != self._pad_id
         hidden = np.where(is_token, 0, _MASKED).astype(np.float32)
         memory_mask = mask = hidden[:, None, None]
-        if self._window is not None:
+        if self.window is not None:
             # As `masks.window_mask`: an even window has one more before.
             distance = np.subtract.outer(np.arange(longest), np.arange(longest))
-            reach = self._window // 2, (self._window - 1) // 2
+            reach = self.window // 2, (self.window - 1) // 2
             is_far = (distance > reach[0]) | (distance < -reach[1])
             mask = np.where(is_far, np.float32(_MASKED), mask)
-        encode = self._interpreter.get_signature_runner("encode")
+        encode = self.interpreter.get_signature_runner("encode")
         values = encode(
             ids=ids.reshape(-1),
             positions=np.tile(np.arange(longest, dtype=np.int32), batch),
@@ -103,22 +95,9 @@ class LiteModel:
                 array[is_empty] = 0
         return EncodedSources(memory_mask, values)
 
-    def decoding(
-        self, memory: EncodedSources, beam_size: int
-    ) -> "LiteDecoding":
-        """Returns the state before the first step; it ends the one before."""
-        return LiteDecoding(
-            self._interpreter,
-            self._inputs,
-            self._outputs,
-            self._window,
-            memory,
-            beam_size,
-        )
-
 
 class LiteDecoding:
-    """Decodes token by token.
+    """Decodes token by token. A model has one decoding at a time, the last.
 
     The keys of all K hypotheses lie side by side, so that they are never
     reordered when hypotheses change places; the mask says which of them are a
@@ -127,25 +106,19 @@ class LiteDecoding:
     """
 
     def __init__(
-        self,
-        interpreter: Interpreter,
-        inputs: dict[str, dict],
-        outputs: dict[str, int],
-        window: int | None,
-        memory: EncodedSources,
-        beam_size: int,
+        self, model: LiteModel, memory: EncodedSources, beam_size: int
     ) -> None:
-        self._interpreter = interpreter
-        self._inputs = inputs
-        self._outputs = outputs
-        self._window = window
+        self._interpreter = model.interpreter
+        self._inputs = model.inputs
+        self._outputs = outputs = model.outputs
+        self._window = model.window
         self._beam_size = beam_size
         self._memory = memory
         self._length = 0  # positions decoded so far
         # The inputs with keys and values, and the outputs with new ones.
         self._past = {
             name: outputs[f"new_{name}"]
-            for name in inputs
+            for name in model.inputs
             if f"new_{name}" in outputs
         }
         self._own = np.full((beam_size, beam_size), _MASKED, np.float32)
@@ -160,13 +133,10 @@ class LiteDecoding:
         parents: np.ndarray,
         forced_ids: np.ndarray | None = None,
     ) -> Predictions:
-        """Decodes one more token of each hypothesis.
+        """Decodes one more token of each hypothesis after `ids`, `[B, K]`.
 
-        Args:
-            ids: `[B, K]`, the last token of each hypothesis.
-            parents: `[B, K]`, which hypothesis of the previous step each one
-                continues. Ignored at the first step.
-            forced_ids: `[B, K]`, tokens whose log P is returned too, if any.
+        `parents`, `[B, K]`, says which hypothesis of the previous step each one
+        continues. log P of `forced_ids`, `[B, K]`, is returned too.
         """
         at, beam_size = self._length, self._beam_size
         room = self._mask.shape[-1] // beam_size
@@ -190,21 +160,16 @@ class LiteDecoding:
         del new  # nothing may refer to the interpreter's memory when it runs
         self._mask[..., now] = self._own
         self._length += 1
-        return Predictions(
-            *(
-                self._interpreter.get_tensor(self._outputs[name]).reshape(
-                    *ids.shape, -1
-                )
-                for name in ("log_probs", "tokens", "forced_log_probs")
-            )
-        )
+        names = ("log_probs", "tokens", "forced_log_probs")
+        get_tensor, outputs = self._interpreter.get_tensor, self._outputs
+        arrays = (get_tensor(outputs[name]) for name in names)
+        return Predictions(*(x.reshape(*ids.shape, -1) for x in arrays))
 
     def keep(self, rows: np.ndarray) -> None:
         """Keeps the sentences with these numbers, the others leave."""
         mask, values = self._memory
-        self._memory = EncodedSources(
-            mask[rows], {name: x[rows] for name, x in values.items()}
-        )
+        values = {name: x[rows] for name, x in values.items()}
+        self._memory = EncodedSources(mask[rows], values)
         past = {name: self._view(name)[rows] for name in self._past}
         mask = self._mask[rows]
         self._allocate(mask.shape[-1] // self._beam_size)

@@ -36,12 +36,7 @@ class LiteRTFolder(ExportFolder):
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "LiteRTFolder":
-        """Reads the metadata of a folder, and checks them.
-
-        Raises:
-            InputError: If it was not exported for LiteRT, or by another
-                version.
-        """
+        """Reads the metadata of a folder, and checks them."""
         path = Path(path)
         file = path / METADATA_FILE
         try:
@@ -69,9 +64,7 @@ class LiteRTFolder(ExportFolder):
         check_types(file, metadata, _TYPES)
         return cls.of_metadata(path, metadata)
 
-    def check_settings(
-        self, search: Search | None, num_translations: int | None
-    ) -> None:
+    def check_settings(self, search: Search | None, count: int | None) -> None:
         search = search or self.search
         largest = self.metadata["largest_beam_size"]
         if not isinstance(search, BeamSearch):
@@ -85,28 +78,11 @@ class LiteRTFolder(ExportFolder):
                 f"{largest}. Received: beam_size={search.beam_size}. Export "
                 f"the run again with --beam-size {search.beam_size}."
             )
-        if num_translations is not None:
-            search.with_num_translations(num_translations)
+        if count is not None:
+            search.with_num_translations(count)
 
     def open_tokenizer(self) -> Vocabulary:
-        """Returns the vocabulary, after a check of all files.
-
-        Raises:
-            InputError: If a file is not there, damaged or of another export.
-        """
-        self._check_model()
-        tokenizer = open_vocabulary(self.path)
-        expected = self.metadata["tokenizer_sha256"]
-        if tokenizer.digest != expected:
-            raise InputError(
-                f"{', '.join(tokenizer.files())} in {self.path} must be the "
-                "tokenizer that the model was exported with, of SHA-256 "
-                f"{expected:.12}. Received: {tokenizer.digest:.12}. Export "
-                "the model again."
-            )
-        return tokenizer
-
-    def _check_model(self) -> None:
+        """Returns the vocabulary, after a check of all files."""
         # LiteRT opens files with other bytes, and fails later or computes
         # nonsense.
         file, expected = self.path / MODEL_FILE, self.metadata["model_sha256"]
@@ -122,6 +98,16 @@ class LiteRTFolder(ExportFolder):
                 "another export: copy the folder again, or export the model "
                 "again."
             )
+        tokenizer = open_vocabulary(self.path)
+        expected = self.metadata["tokenizer_sha256"]
+        if tokenizer.digest != expected:
+            raise InputError(
+                f"{', '.join(tokenizer.files())} in {self.path} must be the "
+                "tokenizer that the model was exported with, of SHA-256 "
+                f"{expected:.12}. Received: {tokenizer.digest:.12}. Export "
+                "the model again."
+            )
+        return tokenizer
 
 
 def _incomplete(error: OSError) -> InputError:

@@ -11,18 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_transformer.decoding.search_arrays import (
-    SearchResult,
-    SpecialIds,
-    longest_outputs,
-    longest_prefix,
-    longest_source,
-)
+from keras_transformer.decoding import search_arrays
+from keras_transformer.decoding.search_arrays import SearchResult, SpecialIds
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.records import EncodedTexts, Score, Translation
 from keras_transformer.litert import MODEL_FILE
-from keras_transformer.litert.interpreter import LiteModel
+from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
 from keras_transformer.litert.lite_folder import LiteRTFolder
 from keras_transformer.litert.model_pool import ModelPool
 from keras_transformer.litert.numpy_search import beam_search
@@ -139,19 +134,17 @@ class LiteRTTranslator(BaseTranslator):
     def _translate_batch(
         self,
         rows: list[int],
+        workers: int,
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
-        workers: int,
     ) -> list[Translation]:
-        source_ids, sources_cut = _cut_rows(
-            rows, sources.ids, longest_source(self.max_length)
-        )
+        longest = search_arrays.longest_source(self.max_length)
+        source_ids, sources_cut = _cut_rows(rows, sources.ids, longest)
         prefix_ids: list[Ids] = [[]] * len(rows)
         prefixes_cut = [False] * len(rows)
         if prefixes is not None:
-            prefix_ids, prefixes_cut = _cut_rows(
-                rows, prefixes.ids, longest_prefix(self.max_length)
-            )
+            longest = search_arrays.longest_prefix(self.max_length)
+            prefix_ids, prefixes_cut = _cut_rows(rows, prefixes.ids, longest)
         limits = self._longest_outputs(source_ids, prefix_ids)
         threads = self._threads if workers == 1 else 1
         with self._pool.acquire(threads, workers) as model:
@@ -174,7 +167,7 @@ class LiteRTTranslator(BaseTranslator):
     ) -> np.ndarray:
         """Returns maximum lengths of translations, int32 `[B]`."""
         end = int(self.tokenizer.source_eos_id != self._ids.pad_id)
-        lengths = longest_outputs(
+        lengths = search_arrays.longest_outputs(
             np,
             np.array([len(ids) + end for ids in sources], np.float32),
             np.array([len(ids) for ids in prefixes], np.float32),
@@ -191,11 +184,7 @@ class LiteRTTranslator(BaseTranslator):
         prefixes: list[Ids],
         limits: np.ndarray,
     ) -> SearchResult:
-        """Searches for translations.
-
-        A source without tokens is not searched for: its hypotheses have no
-        tokens and score 0.
-        """
+        """Searches for translations, which are empty for an empty source."""
         shape = (len(sources), self.search.beam_size)
         result = SearchResult(
             np.full((*shape, max(limits)), self._ids.pad_id, np.int32),
@@ -207,7 +196,7 @@ class LiteRTTranslator(BaseTranslator):
             end = self.tokenizer.source_eos_id
             memory = model.encode([[*sources[row], end] for row in rows])
             searched = beam_search(
-                model.decoding(memory, self.search.beam_size),
+                LiteDecoding(model, memory, self.search.beam_size),
                 limits[rows],
                 self.search,
                 self._ids,
@@ -218,21 +207,24 @@ class LiteRTTranslator(BaseTranslator):
         return result
 
     def _score_batch(
-        self, rows: list[int], sources: EncodedTexts, targets: EncodedTexts
+        self,
+        rows: list[int],
+        workers: int,
+        sources: EncodedTexts,
+        targets: EncodedTexts,
     ) -> list[Score]:
         source_ids = [sources.ids[row] for row in rows]
         target_ids = [targets.ids[row] for row in rows]
         counts = [len(ids) + 1 for ids in target_ids]  # with the end token
-        with self._pool.acquire(self._threads) as model:
+        threads = self._threads if workers == 1 else 1
+        with self._pool.acquire(threads, workers) as model:
             log_probs = self._log_probs(model, source_ids, target_ids)
+        penalties = [self.search.penalty(np.float32(count)) for count in counts]
         return [
-            Score(
-                float(log_prob / self.search.penalty(np.float32(count))),
-                float(log_prob),
-                math.exp(-log_prob / count),
-                count,
+            Score(float(x / penalty), float(x), math.exp(-x / count), count)
+            for x, penalty, count in zip(
+                log_probs, penalties, counts, strict=True
             )
-            for log_prob, count in zip(log_probs, counts, strict=True)
         ]
 
     def _log_probs(
@@ -241,7 +233,7 @@ class LiteRTTranslator(BaseTranslator):
         """Returns log P of each target, float32 `[B]`."""
         ids, end = self._ids, self.tokenizer.source_eos_id
         memory = model.encode([[*source, end] for source in sources])
-        decoding = model.decoding(memory, beam_size=1)
+        decoding = LiteDecoding(model, memory, beam_size=1)
         lengths = np.array([len(target) + 1 for target in targets])
         labels = np.full((len(targets), max(lengths)), ids.pad_id, np.int32)
         for row, target in zip(labels, targets, strict=True):
@@ -264,7 +256,5 @@ def _cut_rows(
     rows: list[int], ids: Sequence[Ids], longest: int
 ) -> tuple[list[Ids], list[bool]]:
     """Returns the first ids of some texts, and whether there are more."""
-    return (
-        [ids[row][:longest] for row in rows],
-        [len(ids[row]) > longest for row in rows],
-    )
+    ids = [ids[row] for row in rows]
+    return [x[:longest] for x in ids], [len(x) > longest for x in ids]

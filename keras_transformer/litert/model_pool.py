@@ -11,13 +11,7 @@ from keras_transformer.support.errors import InputError
 
 
 class ModelPool:
-    """Opens a model as often as it is used at the same time.
-
-    Args:
-        file: The model.
-        pad_id: As in `LiteModel`.
-        window: As in `LiteModel`.
-    """
+    """Opens a model as often as it is used at the same time."""
 
     def __init__(self, file: Path, pad_id: int, window: int | None) -> None:
         self._file = file
@@ -33,13 +27,7 @@ class ModelPool:
     def acquire(self, threads: int, max_models: int = 1) -> Iterator[LiteModel]:
         """Yields a model that nothing else computes with.
 
-        Args:
-            threads: Threads of an operation.
-            max_models: How many models with so many threads there may be.
-                When all are in use, it waits.
-
-        Raises:
-            InputError: If LiteRT cannot open the file.
+        It waits while all of `max_models` with so many threads are in use.
         """
         with self._lock:
             idle = self._idle.setdefault(threads, queue.LifoQueue())

@@ -23,12 +23,8 @@ def beam_search(
 ) -> SearchResult:
     """Returns the hypotheses of each source, best first, at most K.
 
-    Args:
-        decoding: The state before the first step.
-        max_lengths: Of the hypotheses, `[B]`, the end token included.
-        settings: The settings of the search.
-        ids: The special ids.
-        prefixes: The tokens with which the hypotheses of a source begin.
+    They begin with the tokens of its prefix, and have at most `max_lengths`,
+    `[B]`, tokens, the end token included.
     """
     search = _Search(max_lengths, settings, ids, prefixes)
     result = search.finished()  # none yet

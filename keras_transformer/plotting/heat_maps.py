@@ -61,13 +61,9 @@ def translation_figure(
     if kind == "encoder":
         row_name = "source position"
     column_name = "output" if kind == "decoder" else "source"
-    return attention_figure(
-        layers[layer - 1],
-        rows,
-        columns,
-        f"{name}, layer {layer}",
-        (row_name, f"{column_name} position attended to"),
-    )
+    scores, title = layers[layer - 1], f"{name}, layer {layer}"
+    axis_labels = row_name, f"{column_name} position attended to"
+    return attention_figure(scores, rows, columns, title, axis_labels)
 
 
 def check_layer(layer: int | None, num_layers: int) -> None:

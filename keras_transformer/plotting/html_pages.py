@@ -53,9 +53,8 @@ def render_page(package: str, name: str, title: str, data: Any) -> HtmlPage:
     head = _read_template(__package__, "head.html")
     template = head + _read_template(package, name)
     # In one pass: a title may look like a placeholder.
-    return HtmlPage(
-        re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], template)
-    )
+    page = re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], template)
+    return HtmlPage(page)
 
 
 def _read_template(package: str, name: str) -> str:

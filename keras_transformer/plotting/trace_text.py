@@ -19,10 +19,8 @@ def trace_text(trace: "tracing.Trace") -> str:
         _ending(trace.greedy),
     ]
     if search.beam_size > 1:
-        parts.append(
-            f"Beam search with {search.beam_size} hypotheses, "
-            f"alpha {search.alpha:g}"
-        )
+        size = f"{search.beam_size} hypotheses"
+        parts.append(f"Beam search with {size}, alpha {search.alpha:g}")
         for step in trace.beam.steps:
             parts += [_hypotheses_table(step), _continuations_table(step)]
         parts.append(_ending(trace.beam))
@@ -107,9 +105,8 @@ def _predicted(hypothesis: "tracing.LiveHypothesis") -> str:
 
 def _table(rows: list[list[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(["", *map(str.ljust, row, widths)]).rstrip() for row in rows
-    )
+    lines = ("  ".join(["", *map(str.ljust, row, widths)]) for row in rows)
+    return "\n".join(map(str.rstrip, lines))
 
 
 def _printable(text: str) -> str:

@@ -165,12 +165,11 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     ids, _, _ = translator.pipeline.with_end(ids)
     pieces = translator.tokenizer.source.pieces(ids[0].numpy())
     greedy = dataclasses.replace(translator.search, beam_size=1)
-    return Trace(
-        text,
-        pieces,
-        _record(translator, ids, text, greedy, num_tokens),
-        _record(translator, ids, text, translator.search, num_tokens),
+    traces = (
+        _record(translator, ids, text, search, num_tokens)
+        for search in (greedy, translator.search)
     )
+    return Trace(text, pieces, *traces)
 
 
 def _record(
@@ -219,9 +218,7 @@ def _search_history(
     `[1, t, K, count]`.
     """
 
-    def extend(
-        state: BeamState, past: list[tf.Tensor]
-    ) -> tuple[BeamState, list[tf.Tensor]]:
+    def extend(state: BeamState, past: list[tf.Tensor]) -> tuple:
         log_probs, state = searcher.predict(state)
         candidates = searcher.candidates(state, log_probs)
         step = [*candidates, *tf.math.top_k(log_probs, count)]
@@ -267,14 +264,10 @@ class _StepRecorder:
             )
             for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
         ]
-        length = int(after.index)
-        return TraceStep(
-            length,
-            self._penalty(length),
-            hypotheses,
-            self._continuations(before, candidates, after),
-            self._finished(after),
-        )
+        length, finished = int(after.index), self._finished(after)
+        continuations = self._continuations(before, candidates, after)
+        penalty = self._penalty(length)
+        return TraceStep(length, penalty, hypotheses, continuations, finished)
 
     def _continuations(
         self, before: BeamState, candidates: Candidates, after: BeamState

@@ -40,9 +40,7 @@ def describe_signature(name: str, signature: Signature) -> dict[str, Any]:
     }
 
 
-def _describe_tensors(
-    signature: str, specs: Mapping[str, TensorSpec]
-) -> dict[str, Any]:
+def _describe_tensors(signature: str, specs: Mapping[str, TensorSpec]) -> dict:
     descriptions = {}
     for name, spec in specs.items():
         sizes = (-1 if size is None else size for size in spec.shape or ())
@@ -203,9 +201,7 @@ def _check_type(name: str, value: Any, dtype: str) -> None:
         )
 
 
-def _to_bytes(
-    name: str, value: str | dict[str, Any], max_characters: int
-) -> bytes:
+def _to_bytes(name: str, value: str | dict, max_characters: int) -> bytes:
     try:
         if isinstance(value, str):
             content, length = value.encode(), len(value)
@@ -228,9 +224,7 @@ def _to_bytes(
 # === Outputs ===
 
 
-def _to_instances(
-    arrays: served_signatures.Arrays, outputs: dict[str, Any]
-) -> list:
+def _to_instances(arrays: served_signatures.Arrays, outputs: dict) -> list:
     lengths = {np.shape(array)[:1] for array in arrays.values()}
     if len(lengths) != 1 or lengths == {()}:
         raise InputError(

@@ -35,14 +35,10 @@ def show_metadata(request: Request) -> dict[str, Any]:
         name: rest_json.describe_signature(name, signature)
         for name, signature in state.signatures.items()
     }
-    return {
-        "model_spec": {
-            "name": state.name,
-            "signature_name": "",
-            "version": str(state.translator.version),
-        },
-        "metadata": {"signature_def": {"signature_def": signatures}},
-    }
+    version = str(state.translator.version)
+    model = {"name": state.name, "signature_name": "", "version": version}
+    metadata = {"signature_def": {"signature_def": signatures}}
+    return {"model_spec": model, "metadata": metadata}
 
 
 @router.post(":predict")

@@ -16,11 +16,7 @@ class InputError(ValueError):
 
 @contextlib.contextmanager
 def name_file(path: str | os.PathLike) -> Iterator[None]:
-    """Puts the name of a file before the message of an `InputError`.
-
-    Raises:
-        InputError: If the block raises one.
-    """
+    """Puts the name of a file before the message of an `InputError`."""
     try:
         yield
     except InputError as error:

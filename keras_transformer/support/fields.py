@@ -34,9 +34,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return _is_integer(value) or (
-        isinstance(value, float) and math.isfinite(value)
-    )
+    is_finite = isinstance(value, float) and math.isfinite(value)
+    return _is_integer(value) or is_finite
 
 
 _integer = functools.partial(Rule, _is_integer)
@@ -58,13 +57,9 @@ SEED = _integer(
 BOOLEAN = Rule(lambda value: isinstance(value, bool), "True or False")
 
 
-def _from(
-    make: Callable[..., Rule], noun: str, least: float, most: float
-) -> Rule:
-    return make(
-        f"{noun} from {least} to {most}",
-        lambda x: (x >= least) & (x <= most),
-    )
+def _from(make: Callable, noun: str, least: float, most: float) -> Rule:
+    expected = f"{noun} from {least} to {most}"
+    return make(expected, lambda x: (x >= least) & (x <= most))
 
 
 # The rules that a value must be in a range, with both ends.

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,9 +17,8 @@ from keras_transformer.support.locks import locked
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary path, and moves the file written there to `path`.
 
-    If writing fails, or the machine stops, the previous file at `path` is
-    unchanged. A failure also deletes the temporary file, which is in the same
-    folder and has the same suffix.
+    After a failure the previous file is unchanged, and the temporary one, which
+    has the same folder and suffix, is deleted.
     """
     path = Path(path)
     partial = partial_path(path)
@@ -46,16 +45,10 @@ def atomic_folder(
     empty folder, perhaps a mount point. A failure deletes it. If a process is
     killed, the next one with the same `path` deletes it.
 
-    Args:
-        path: The folder to write.
-        wait: Whether to wait for another process that writes the folder, and
-            to yield None if it has completed it. Otherwise it is an error.
-        keep: Name of another folder in `.partial-NAME`, which the caller may
-            create. It is deleted when `path` is complete, and not after a
-            failure: the next process that keeps the same name finds it.
-
-    Raises:
-        InputError: If `path` is not free, or another process writes it.
+    With `wait` it waits for another process that writes the folder, and yields
+    None if that has completed it; otherwise it is an InputError. `keep` names
+    another folder in `.partial-NAME`, which the caller may create: it stays
+    there after a failure, for the next process that keeps the same name.
     """
     path = Path(path).resolve()
     partial = partial_path(path)
@@ -206,16 +199,8 @@ def read_json(path: str | os.PathLike) -> Any:
         ) from error
 
 
-def check_types(
-    file: str | os.PathLike, values: Any, types: Mapping[str, Any]
-) -> None:
-    """Raises InputError unless a JSON object has values of some types.
-
-    Args:
-        file: Where it was read, for the message.
-        values: What was read, of any type.
-        types: A type, or a tuple of types, by name.
-    """
+def check_types(file: str | os.PathLike, values: Any, types: dict) -> None:
+    """Raises InputError unless a file's JSON object has values of types."""
     if not isinstance(values, dict):
         raise InputError(
             f"{file} must have a JSON object. Received: {values!r:.100}"

@@ -12,18 +12,20 @@ from keras_transformer.support.startup import (
 
 
 def lazy_names(
-    package: str, paths: Mapping[str, str], registered: Collection[str] = ()
+    package: str,
+    names: Mapping[str, str],
+    modules: str = "",
+    registered: Collection[str] = (),
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the `__all__`, the `__getattr__` and the `__dir__` of a package.
 
-    Args:
-        package: Its `__name__`.
-        paths: Where each name is, below the package: `"module:function"`, or
-            `"module:"` for a module itself.
-        registered: Modules below the package that are imported before a class
-            or a function, since they register classes with Keras.
+    The names, by modules below the package, are separated by spaces, and so are
+    `modules` that are names themselves. Modules in `registered` register
+    classes with Keras, and are imported before any name but a module.
     """
     module = sys.modules[package]
+    paths = {x: f"{y}:{x}" for y, line in names.items() for x in line.split()}
+    paths |= {path.rpartition(".")[2]: f"{path}:" for path in modules.split()}
 
     def __getattr__(name: str) -> Any:
         if name not in paths:

@@ -49,11 +49,9 @@ def locked(
                     "sure that no other process writes to this folder."
                 )
             try:
-                is_there = os.path.samestat(
-                    os.fstat(file.fileno()), lock.stat()
-                )
+                exists = os.path.samestat(os.fstat(file.fileno()), lock.stat())
             except FileNotFoundError:
-                is_there = False
-            if is_there:
+                exists = False
+            if exists:
                 yield
                 return

@@ -7,8 +7,7 @@ import sys
 class ConsoleHandler(logging.Handler):
     """Prints messages: warnings on standard error, others on standard output.
 
-    It uses the streams that `sys` has at that time, and passes their errors
-    on, as `print` does.
+    It uses the streams that `sys` has now, and passes their errors on.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

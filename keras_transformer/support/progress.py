@@ -14,11 +14,6 @@ def progress_bar(
     """Returns a bar of tqdm, hidden if stderr is not a terminal.
 
     The environment variable `TQDM_DISABLE`, which `--quiet` sets, hides all.
-
-    Args:
-        iterable: What it iterates over and counts, if anything.
-        is_shown: Whether to show it at all.
-        **options: Of `tqdm.tqdm`.
     """
     from tqdm import tqdm
 

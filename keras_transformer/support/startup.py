@@ -13,24 +13,19 @@ from keras_transformer.support.errors import InputError
 logger = logging.getLogger(__name__)
 
 # The modules of optional packages, and the extra that installs each.
-_EXTRAS = {
+_OF_TENSORFLOW = (
+    "cyclopts sacrebleu sacremoses safetensors sentencepiece tensorflow "
+    "tensorflow_text tqdm yaml"
+)
+_EXTRAS = dict.fromkeys(_OF_TENSORFLOW.split(), "tensorflow") | {
     "ai_edge_litert": "litert",
     "apache_beam": "beam",
     "ctranslate2": "ctranslate2",
-    "cyclopts": "tensorflow",
     "fastapi": "web",
     "matplotlib": "plot",
-    "sacrebleu": "tensorflow",
-    "sacremoses": "tensorflow",
-    "safetensors": "tensorflow",
-    "sentencepiece": "tensorflow",
-    "tensorflow": "tensorflow",
     "tensorflow_datasets": "tfds",
     "tensorflow_serving": "serving",
-    "tensorflow_text": "tensorflow",
-    "tqdm": "tensorflow",
     "uvicorn": "web",
-    "yaml": "tensorflow",
 }
 # Exists where the NVIDIA driver is installed.
 _NVIDIA_DRIVER = "/proc/driver/nvidia/version"
@@ -143,10 +138,7 @@ def available_cores() -> int:
 
 
 def decoding_workers() -> int:
-    """Returns how many batches to translate at the same time.
-
-    A GPU computes one after the other. Each core has a batch of its own.
-    """
+    """Returns how many batches to translate at once; a GPU takes one."""
     import tensorflow as tf
 
     has_gpu = bool(tf.config.list_physical_devices("GPU"))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
+Pairs = Iterable[tuple[str, str]]  # of source and target
+
+
 class Outputs(NamedTuple):
     """The texts that a model has produced, as tensors."""
 
@@ -49,18 +52,14 @@ class Task(abc.ABC):
         return self.metrics[self.watched_metric]
 
     @abc.abstractmethod
-    def train_tokenizer(
-        self, pairs: Iterable[tuple[str, str]], vocab_size: int
-    ) -> Tokenizer:
+    def train_tokenizer(self, pairs: Pairs, vocab_size: int) -> Tokenizer:
         """Returns a tokenizer for sources and targets, which are read once.
 
         Raises:
             InputError: As `Tokenizer.train`.
         """
 
-    def check_tokenizer(
-        self, vocabulary: Vocabulary, pairs: Iterable[tuple[str, str]]
-    ) -> None:
+    def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
         """Raises InputError if the vocabulary cannot encode the targets."""
         del vocabulary, pairs  # any text has ids
 

@@ -1,11 +1,11 @@
 """Translation, the paper's main task (sections 5 and 6.1)."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.tasks.task import Outputs, Task
+from keras_transformer.tasks.task import Outputs, Pairs, Task
 from keras_transformer.text import Tokenizer, Vocabulary
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ class TranslationTask(Task):
     default_metrics = ("bleu", "chrf", "tokenized_bleu")
     watched_metric = "bleu"
 
-    def train_tokenizer(
-        self, pairs: Iterable[tuple[str, str]], vocab_size: int
-    ) -> Tokenizer:
+    def train_tokenizer(self, pairs: Pairs, vocab_size: int) -> Tokenizer:
         # One vocabulary for both sides, as in the paper (section 5.1).
         return Tokenizer.train(itertools.chain.from_iterable(pairs), vocab_size)
 

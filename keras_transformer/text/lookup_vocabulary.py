@@ -39,15 +39,7 @@ def language_token(language: str) -> str:
 
 
 def check_ids(table: Mapping[str, Any], name: str | os.PathLike) -> None:
-    """Checks that a table has all ids from 0 on, each once.
-
-    Args:
-        table: The ids of pieces.
-        name: What messages call it, such as the path of its file.
-
-    Raises:
-        InputError: If it has others.
-    """
+    """Raises InputError unless a table has all ids from 0 on, each once."""
     ids = list(table.values())
     if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
         raise InputError(
@@ -130,9 +122,8 @@ class LookupVocabulary(Vocabulary):
         try:
             table = dict(json.loads((folder / "vocab.json").read_bytes()))
             target_table = _read_optional(folder / "target_vocab.json", table)
-            special = SpecialTokens(
-                **_read_optional(folder / "special_tokens_map.json", {})
-            )
+            special = _read_optional(folder / "special_tokens_map.json", {})
+            special = SpecialTokens(**special)
             source_model = (folder / "source.spm").read_bytes()
             target_model = (folder / "target.spm").read_bytes()
         except (OSError, TypeError, ValueError) as error:
@@ -188,14 +179,9 @@ class LookupVocabulary(Vocabulary):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         matches = [re.match(LANGUAGE, text, re.ASCII) for text in texts]
-        rests = [
-            text[match.end() :] if match else text
-            for text, match in zip(texts, matches, strict=True)
-        ]
-        rows = []
-        for match, pieces in zip(
-            matches, self._processor.EncodeAsPieces(rests), strict=True
-        ):
+        rests = [re.sub(LANGUAGE, "", text, flags=re.ASCII) for text in texts]
+        rows, splits = [], self._processor.EncodeAsPieces(rests)
+        for match, pieces in zip(matches, splits, strict=True):
             first = match[1] if match else self._default_language
             # An empty text stays empty.
             if first and (match or pieces):
@@ -210,6 +196,5 @@ class LookupVocabulary(Vocabulary):
     def _make_ops(self) -> Any:
         from keras_transformer.text.vocabulary_ops import LookupOps
 
-        return LookupOps(
-            self.model, self._pieces, self.unk_id, self._default_language
-        )
+        language = self._default_language
+        return LookupOps(self.model, self._pieces, self.unk_id, language)

@@ -88,9 +88,8 @@ def _is_end(document: str, match: re.Match) -> bool:
     """Returns whether a sentence ends at a mark with whitespace after it."""
     at = _OPENING.match(document, match.end()).end()
     following = document[at : at + 1]
-    begins = following.isdigit() or (
-        following.isalpha() and not following.islower()
-    )
+    is_capital = following.isalpha() and not following.islower()
+    begins = following.isdigit() or is_capital
     if not begins or match["mark"] != ".":
         return begins
     at = match.start()

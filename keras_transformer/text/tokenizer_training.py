@@ -10,10 +10,7 @@ from typing import Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.text.normalization import (
-    normalization_rules,
-    without_rules_path,
-)
+from keras_transformer.text import normalization
 from keras_transformer.text.text_arguments import read_text
 
 # The trainer skips lines of more than 4,192 bytes; a character has at most 4.
@@ -50,7 +47,7 @@ def train_model(
     model = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder, "rules.tsv")
-        rules.write_text(normalization_rules(), "ascii")
+        rules.write_text(normalization.normalization_rules(), "ascii")
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(lines),
@@ -71,7 +68,7 @@ def train_model(
             )
         except RuntimeError as error:
             raise _explain(str(error), vocab_size) from error
-    return without_rules_path(model.getvalue())
+    return normalization.without_rules_path(model.getvalue())
 
 
 def _read_lines(texts: Iterable[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 from keras_transformer.text.lookup_vocabulary import LANGUAGE
 
 
-def sentencepiece_ops(model: bytes, out_type: Any = None) -> Any:
+def sentencepiece_ops(model: bytes, out_type: tf.DType = tf.int32) -> Any:
     """Returns tensorflow-text's tokenizer with a named model resource.
 
     By default the cached kernel that creates the resource owns it, and
@@ -28,9 +28,7 @@ def sentencepiece_ops(model: bytes, out_type: Any = None) -> Any:
             )
 
     # FastSentencepieceTokenizer gives wrong ids for BPE.
-    ops = tensorflow_text.SentencepieceTokenizer(
-        model, out_type=out_type or tf.int32
-    )
+    ops = tensorflow_text.SentencepieceTokenizer(model, out_type=out_type)
     ops._model_resource = Model()
     # The first access creates it, which must not happen in a graph.
     _ = ops._model_resource.resource_handle

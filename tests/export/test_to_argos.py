@@ -13,7 +13,7 @@ from random_models import random_translator, table_vocabulary
 from translation_fixtures import PAIRS
 
 import keras_transformer as kt
-from keras_transformer.export import save_argos, to_argos
+from keras_transformer.export import save_argos, to_argos, to_ctranslate2
 from keras_transformer.export.argos_package import package_metadata
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.lookup_vocabulary import LookupVocabulary
@@ -166,8 +166,8 @@ def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
     def write_another(translator, dtype, folder):
         write(random_translator(translator.tokenizer), dtype, folder)
 
-    write = to_argos.write_model
-    monkeypatch.setattr(to_argos, "write_model", write_another)
+    write = to_ctranslate2.write_model
+    monkeypatch.setattr(to_ctranslate2, "write_model", write_another)
     path = tmp_path / "a.argosmodel"
     refused(translator, path, "the probabilities of the model", RuntimeError)
 

@@ -28,7 +28,7 @@ class FakeTranslator(BaseTranslator):
 
     _encode_targets = _encode_sources
 
-    def _translate_batch(self, rows, sources, prefixes, workers):
+    def _translate_batch(self, rows, workers, sources, prefixes):
         texts = [sources.texts[row] for row in rows]
         self.batches.append(texts)
         starts = [""] * len(rows)
@@ -44,7 +44,7 @@ class FakeTranslator(BaseTranslator):
             for text, start in zip(texts, starts, strict=True)
         ]
 
-    def _score_batch(self, rows, sources, targets):
+    def _score_batch(self, rows, workers, sources, targets):
         self.batches.append([targets.texts[row] for row in rows])
         counts = [len(targets.ids[row]) + 1 for row in rows]
         return [

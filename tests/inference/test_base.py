@@ -57,7 +57,7 @@ def test_workers_translate_at_the_same_time(fake, monkeypatch):
     translate, numbers = fake._translate_batch, []
 
     def wait_for_the_others(*arguments):
-        numbers.append(arguments[-1])
+        numbers.append(arguments[1])
         at_once.wait(timeout=60)
         return translate(*arguments)
 
@@ -177,6 +177,21 @@ def test_a_runtime_may_find_that_a_pair_is_too_long(fake, monkeypatch):
     with pytest.raises(InputError, match="a longer target at index 0"):
         fake.score("a", "x")
     assert fake.score_corpus(["a"], ["x"]) == [None]
+
+
+def test_workers_score_at_the_same_time(fake, monkeypatch):
+    at_once = threading.Barrier(2)
+    score, numbers = fake._score_batch, []
+
+    def wait_for_the_other(*arguments):
+        numbers.append(arguments[1])
+        at_once.wait(timeout=60)
+        return score(*arguments)
+
+    monkeypatch.setattr(fake, "_score_batch", wait_for_the_other)
+    assert len(fake.score(["a", "b"], ["x", "y"], workers=2)) == 2
+    assert len(fake.score_corpus(["a", "b"], ["x", "y"], workers=2)) == 2
+    assert numbers == [2, 2, 2, 2]
 
 
 def test_pairs_of_a_corpus_that_are_not_measured():

@@ -191,6 +191,59 @@ def test_a_checkpoint_of_another_run_with_another_model(run, tmp_path):
         run.load_model(checkpoint)
 
 
+def test_a_changed_byte_never_gives_other_weights(run, model):
+    path = run.save_checkpoint(model, 1, max_to_keep=1)
+    content = path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), len(content) // 40):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        try:
+            loaded = run.load_model(path)
+        except InputError as error:
+            assert "damaged" in str(error)
+            refused += 1
+        else:  # what HDF5 does not read has changed
+            for ours, theirs in zip(loaded.weights, model.weights, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+    assert refused > 10
+
+
+@pytest.mark.parametrize(("saved", "opened"), [(1, 2), (2, 1)])
+def test_a_checkpoint_with_other_layers_is_refused(run, saved, opened):
+    configs = [
+        dataclasses.replace(run.config, num_layers=num_layers)
+        for num_layers in (saved, opened)
+    ]
+    run.save_checkpoint(Transformer(configs[0]), 1, max_to_keep=1)
+    sizes = {1: 31, 2: 61}
+    message = f"Received: {sizes[saved]} weights instead of {sizes[opened]}"
+    with pytest.raises(InputError, match=message):
+        dataclasses.replace(run, config=configs[1]).load_model()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused(run, model, value):
+    embedding = model.embedding.embeddings
+    before = embedding.numpy()
+    changed = before.copy()
+    changed[5, 2] = value
+    embedding.assign(changed)
+    run.save_checkpoint(model, 1, max_to_keep=1)
+    embedding.assign(before)
+    with pytest.raises(InputError, match="NaN or infinity in .*embeddings"):
+        run.load_model()
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_checksum(run, model):
+    path = run.save_checkpoint(model, 1, max_to_keep=1)
+    with h5py.File(path, "a") as file:
+        del file.attrs["sha256"]
+        file["optimizer/vars/0"] = 1.0
+    run.load_model(path)
+
+
 def test_a_damaged_checkpoint_is_refused(run, tmp_path):
     checkpoint = tmp_path / "step-00000003.weights.h5"
     checkpoint.write_bytes(b"no HDF5")

@@ -85,7 +85,11 @@ def test_any_translator_is_measured_by_its_scores():
     """The log-probability of a target is minus its number of tokens."""
     fake = FakeTranslator(max_length=3, dtype="int8")
     pairs = [("a", "x"), ("", "x"), ("a b", "x y"), ("a", "x y z")]
-    found, texts = evaluate(fake, of_pairs(pairs), "test", "de")
+    finished = []
+    found, texts = evaluate(
+        fake, of_pairs(pairs), "test", "de", progress=finished.append
+    )
+    assert sum(finished) == 4 + 2  # those that are scored
     assert texts == ["A", "", "A B", "A"]
     assert (found["dtype"], found["truncated"]) == ("int8", 0)
     assert found["perplexity_sentences"] == 2

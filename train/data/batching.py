@@ -146,11 +146,8 @@ class PairIds:
                 parts.append(tf.gather(texts, 2 * own + side))
             rows = tf.cast(tf.concat(parts, axis=0), tf.int32)
             rows = rows.with_row_splits_dtype(tf.int64)
-            sides.append(
-                pools.padded_rows(
-                    rows, tokenizer.pad_id, eos_id, self.max_length
-                )
-            )
+            special = tokenizer.pad_id, eos_id
+            sides.append(pools.padded_rows(rows, *special, self.max_length))
         return sides
 
 
@@ -248,9 +245,8 @@ class BatchOrder:
         places = tf.range(first, tf.minimum(first + self._pool_size, num_pairs))
         if self.seed is None:
             return places
-        return tf.random_index_shuffle(
-            places, self._key(number), num_pairs - 1, rounds=_ROUNDS
-        )
+        key, last = self._key(number), num_pairs - 1
+        return tf.random_index_shuffle(places, key, last, rounds=_ROUNDS)
 
     def _key(self, number: int | tf.Tensor) -> tf.Tensor:
         """Returns the key of the permutation of a pass, uint32 `[3]`."""

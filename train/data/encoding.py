@@ -25,6 +25,10 @@ SHARD_IDS = 2**26
 _SMALLEST_VOCABULARY = 4 + 256 + 1
 
 
+# Ids of texts one after the other, and how many each text has.
+Texts = tuple[np.ndarray, np.ndarray]
+
+
 class TokenShard(NamedTuple):
     """Token ids of pairs, without end tokens."""
 
@@ -137,9 +141,7 @@ class PairEncoder:
             pairs = pairs.as_numpy_iterator()
         return make_shards(self._encode(pairs), self._dtype)
 
-    def _encode(
-        self, pairs: Iterable[tuple[Any, Any]]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _encode(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[Texts]:
         """Yields ids and lengths of the texts of a batch that are kept."""
         cores = available_cores()
         with ThreadPoolExecutor(cores) as executor:
@@ -150,9 +152,7 @@ class PairEncoder:
                     keep = np.repeat(keep, 2)
                     yield ids[np.repeat(keep, lengths)], lengths[keep]
 
-    def _tokenize_batch(
-        self, pairs: list[tuple[Any, Any]]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _tokenize_batch(self, pairs: list[tuple[Any, Any]]) -> Texts:
         import tensorflow as tf
 
         with tf.device("/CPU:0"):
@@ -167,9 +167,7 @@ def ids_dtype(tokenizer: Vocabulary) -> type:
     return np.uint16 if size <= 2**16 else np.int32
 
 
-def make_shards(
-    batches: Iterable[tuple[np.ndarray, np.ndarray]], dtype: type
-) -> Iterator[TokenShard]:
+def make_shards(batches: Iterable[Texts], dtype: type) -> Iterator[TokenShard]:
     """Yields shards of the ids and lengths of batches, in their order.
 
     There is at least one shard, and only the last one is small.

@@ -76,11 +76,8 @@ def cut_pool(
         return number + 1, end, ends.write(number, end)
 
     ends = tf.TensorArray(tf.int64, size=0, dynamic_size=True)
-    _, _, ends = tf.while_loop(
-        lambda number, begin, ends: begin < rows,
-        add,
-        (tf.constant(0), tf.constant(0, tf.int64), ends),
-    )
+    start = tf.constant(0), tf.constant(0, tf.int64), ends
+    _, _, ends = tf.while_loop(lambda _, begin, __: begin < rows, add, start)
     ends = ends.stack()
     cuts = tf.stack([tf.concat([[0], ends[:-1]], axis=0), ends], axis=1)
     return longest_first, padded, cuts

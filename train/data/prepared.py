@@ -205,24 +205,21 @@ def write_prepared(
             np.save(path, array)
         sizes.append(shard.pairs)
         checksum = update_checksum(checksum, shard)
-    write_json(
-        folder / "prepared.json",
-        {
-            "format": FORMAT,
-            "task": corpus.task.name,
-            "data": corpus.name,
-            "source": corpus.source,
-            "target": corpus.target,
-            "vocab_size": tokenizer.vocab_size,
-            "max_length": max_length,
-            "tokenizer": tokenizer.digest,
-            "text_splits": text_splits,
-            "statistics": dataclasses.asdict(statistics),
-            "checksum": checksum,
-            "shards": sizes,
-            **details,
-        },
-    )
+    values = {
+        "format": FORMAT,
+        "task": corpus.task.name,
+        "data": corpus.name,
+        "source": corpus.source,
+        "target": corpus.target,
+        "vocab_size": tokenizer.vocab_size,
+        "max_length": max_length,
+        "tokenizer": tokenizer.digest,
+        "text_splits": text_splits,
+        "statistics": dataclasses.asdict(statistics),
+        "checksum": checksum,
+        "shards": sizes,
+    }
+    write_json(folder / "prepared.json", values | details)
 
 
 def is_prepared(path: str | os.PathLike) -> bool:

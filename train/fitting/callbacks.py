@@ -36,10 +36,9 @@ _SECONDS_BETWEEN_LINES = 60
 class StepCounter(keras.callbacks.Callback):
     """Counts updates, ends training after the last, adds values to the logs.
 
-    Keras counts epochs, and starts at 0 when training is resumed. Adds `step`
-    and `tokens_per_second` (target tokens, without the first update of an
-    epoch, in which TensorFlow may trace the graph) after every update, and
-    `perplexity`, `val_perplexity` and `learning_rate` after an epoch.
+    Keras counts epochs, and starts at 0 when training is resumed. The target
+    tokens per second are those after the first update of an epoch, in which
+    TensorFlow may trace the graph.
     """
 
     def __init__(self, step: int, last_step: int) -> None:
@@ -212,8 +211,8 @@ class Progress(keras.callbacks.Callback):
         now = time.monotonic()
         if step < last_step:
             seconds = (now - self._start) / max(step - self._first_step, 1)
-            seconds *= last_step - step
-            words.append(f"left {self._bar.format_interval(seconds)}")
+            left = self._bar.format_interval(seconds * (last_step - step))
+            words.append(f"left {left}")
         with self._bar.external_write_mode():  # the line is above the bar
             logger.info("  ".join(words))
         self._last_line = now
@@ -226,17 +225,15 @@ class Checkpoints(keras.callbacks.Callback):
     """Saves the weights, the best weights, and then the training state.
 
     In this order, so that a run that is killed in between repeats an epoch
-    instead of losing a part of it. Keras' `ModelCheckpoint` and
-    `BackupAndRestore` write neither atomically nor the data position, and
-    the latter repeats the whole epoch.
+    instead of losing a part of it. Keras' own callbacks write neither
+    atomically nor the data position.
 
     Ctrl-C saves the state after the current update, and then raises
     `KeyboardInterrupt`. SIGTERM (preemption) saves it too, and then exits with
-    code 143. A second Ctrl-C ends training at once. With several workers, which
-    can only save together, both signals end training at once.
-
-    `gather_positions`, which all workers call together, returns the data
-    positions `[workers, 2]` after the updates so far.
+    code 143. After the last update of an epoch both wait for its end, since
+    training does not return to it. A second Ctrl-C ends training at once. With
+    several workers, which can only save together, both signals end training at
+    once.
     """
 
     def __init__(
@@ -244,7 +241,7 @@ class Checkpoints(keras.callbacks.Callback):
         run: TrainingRun | None,  # None on workers other than the chief
         max_to_keep: int,
         counter: StepCounter,
-        gather_positions: Callable[[], Any],
+        gather_positions: Callable[[], Any],  # [workers, 2], of all together
     ) -> None:
         super().__init__()
         self.run = run
@@ -272,7 +269,9 @@ class Checkpoints(keras.callbacks.Callback):
         os.write(2, message)  # unlike `print` it can run at any place
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if self._received:
+        is_last = self.counter.step >= self.counter.last_step
+        is_last |= batch + 1 == self.params["steps"]  # of the epoch
+        if self._received and not is_last:
             self._save_state()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:

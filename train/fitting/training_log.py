@@ -26,10 +26,9 @@ COLUMNS = (
 class CSVLog(keras.callbacks.Callback):
     """Writes `log.csv` atomically, a row per epoch.
 
-    Keeps the rows until `step`, after which the run was resumed. Keras'
-    `CSVLogger` appends: the epochs that a resumed run repeats would be there
-    twice, and a run that is killed may leave half a row. Every worker has the
-    rows; the chief alone writes them.
+    Keeps the rows until `step`, after which the run was resumed; Keras'
+    `CSVLogger` would have repeated epochs twice. Every worker has the rows; the
+    chief alone writes them.
     """
 
     def __init__(self, path: Path, step: int, is_chief: bool = True) -> None:

@@ -206,13 +206,14 @@ class Fitting:
         folder, data = run.path / "tensorboard", self.data
         if validates and recipe.scored_sentences:
             greedy = dataclasses.replace(run.default_search, beam_size=1)
+            task, target = data.train.task, run.recipe["target"]
+            translator = Translator(
+                self.model, run.tokenizer, greedy, task=task
+            )
+            pairs = data.sample_valid(recipe.scored_sentences, recipe.seed)
+            samples = folder / "samples" if recipe.tensorboard else None
             score = callbacks.ValidationScore(
-                Translator(
-                    self.model, run.tokenizer, greedy, task=data.train.task
-                ),
-                data.sample_valid(recipe.scored_sentences, recipe.seed),
-                run.recipe["target"],
-                folder / "samples" if recipe.tensorboard else None,
+                translator, pairs, target, samples
             )
             chain.append(score)
         chain.append(callbacks.Progress(counter, run.task.watched_label))

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import json
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,26 +39,29 @@ def load_state(run: RunFolder, model: "keras.Model") -> tuple[int, np.ndarray]:
     """Assigns what `save_state` wrote for this run; returns step, positions."""
     variables = model_variables(model)
     with _open_state(run.state_path) as (header, file):
-        if header["run"] != run.id:
+        owner, step, names = (header[x] for x in ("run", "step", "names"))
+        positions = file["position"]
+        values = {name: file[f"{i:06d}"] for i, name in enumerate(names)}
+    if owner != run.id:
+        raise InputError(
+            f"{run.state_path} must be the state of run {run.id[:8]}, in "
+            f"whose folder it is. Received: that of run {owner[:8]}. Restore "
+            "the right file."
+        )
+    received = ((name, x.shape, x.dtype.name) for name, x in values.items())
+    expected = (
+        (name, tuple(v.shape), v.dtype) for name, v in variables.items()
+    )
+    for saved, needed in itertools.zip_longest(received, expected):
+        if saved != needed:
             raise InputError(
-                f"{run.state_path} must be the state of run {run.id[:8]}, in "
-                "whose folder it is. Received: that of run "
-                f"{header['run'][:8]}. Restore the right file."
+                "The training state must have the model's "
+                f"{len(variables)} variables. Received: {len(values)} "
+                f"variables, {saved} instead of {needed}"
             )
-        names = header["names"]
-        values = [file[f"{i:06d}"] for i in range(len(names))]
-        received = zip(names, (value.shape for value in values), strict=True)
-        expected = ((name, tuple(v.shape)) for name, v in variables.items())
-        for saved, needed in itertools.zip_longest(received, expected):
-            if saved != needed:
-                raise InputError(
-                    "The training state must have the model's "
-                    f"{len(variables)} variables. Received: {len(names)} "
-                    f"variables, {saved} instead of {needed}"
-                )
-        for name, value in zip(names, values, strict=True):
-            variables[name].assign(value)
-        return header["step"], file["position"]
+    for name, value in values.items():
+        variables[name].assign(value)
+    return step, positions
 
 
 def load_step(path: Path) -> int:
@@ -70,7 +72,6 @@ def load_step(path: Path) -> int:
 
 @contextlib.contextmanager
 def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
-    damage = (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile)
     try:
         with np.load(path) as file:
             header = json.loads(str(file["header"]))
@@ -83,7 +84,7 @@ def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
             yield header, file
     except InputError:
         raise
-    except damage as error:
+    except Exception as error:  # a damaged file may raise anything
         raise InputError(
             f"{path} must be a training state. Received: {error}. It is "
             "damaged or was written by another version: train into another "

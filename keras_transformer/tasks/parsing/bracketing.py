@@ -107,6 +107,7 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
         Counter((start, end) for _, start, end in labelled.elements())
         for labelled in (brackets, correct)
     )
+    tag_pairs = zip(hypothesis.tags, tags, counted, strict=True)
     return Counter(
         sentences=1,
         hypothesis=brackets.total(),
@@ -115,11 +116,7 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
         unlabelled_correct=(spans & correct_spans).total(),
         complete=brackets == correct,
         words=sum(counted),
-        correct_tags=sum(
-            a == b
-            for a, b, c in zip(hypothesis.tags, tags, counted, strict=True)
-            if c
-        ),
+        correct_tags=sum(a == b for a, b, counts in tag_pairs if counts),
     )
 
 

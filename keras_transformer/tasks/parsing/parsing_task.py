@@ -1,13 +1,13 @@
 """English constituency parsing (section 6.3)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, bracketing_scores, symbols
 from keras_transformer.tasks.parsing.linearization import WORD
-from keras_transformer.tasks.task import Outputs, Task
+from keras_transformer.tasks.task import Outputs, Pairs, Task
 from keras_transformer.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ class ParsingTask(Task):
     def for_corpus(self) -> "ParsingTask":
         return ParsingTask(split_words=False)
 
-    def train_tokenizer(
-        self, pairs: Iterable[tuple[str, str]], vocab_size: int
-    ) -> Tokenizer:
+    def train_tokenizer(self, pairs: Pairs, vocab_size: int) -> Tokenizer:
         # The symbols are needed before the sentences are read.
         pairs = list(pairs)
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
@@ -62,9 +60,7 @@ class ParsingTask(Task):
     # The vocabulary of a parser is always a single `Tokenizer`: only this has
     # symbols.
 
-    def check_tokenizer(
-        self, vocabulary: Tokenizer, pairs: Iterable[tuple[str, str]]
-    ) -> None:
+    def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
         missing = sorted(set(needed) - set(vocabulary.symbols))
         if missing:

@@ -43,11 +43,8 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
                 f"{path}, line {number}: Expected a tree in the root. "
                 f"Received: {tree}"
             )
-        if any(
-            node.label in ROOTS
-            for event, node in tree.walk()
-            if event == "open" and node is not tree
-        ):
+        events = (node for event, node in tree.walk() if event == "open")
+        if any(node.label in ROOTS for node in events if node is not tree):
             raise InputError(
                 f"{path}, line {number}: Expected one root in the tree that "
                 "begins here. Received: two. A closing bracket may be missing."

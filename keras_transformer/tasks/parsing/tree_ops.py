@@ -85,28 +85,7 @@ def restore_texts(
     round brackets, are those of the sentences, and `spelled` the joined pieces
     of each; a sentence without words has the tree `(TOP)`. Also returns
     boolean `[N]`, True where a sequence was repaired, that is, where its
-    symbols differ from those of the tree. A sequence is read from left to
-    right, and repaired where it is ill-formed:
-
-    1. An item that is neither a bracket nor a tag belongs to a word. The word
-       of a tag is written after the symbol before it. Without the words, tags
-       stand for the words in order.
-    2. The words that are written are aligned in order with those of the
-       sentence, with as few missing, surplus and different words as possible.
-       If several alignments are as good, the written words decide in order:
-       each is paired with the next word of the sentence if it can be, or else
-       is surplus if it can be, or else words are missing before it.
-       A tag whose word is surplus is dropped. Words that are missing are added
-       before the next tag, each with the tag `XX`; after the last symbol, to
-       the constituent that was opened last and is still open, or to the root
-       if none is.
-    3. A closing bracket closes the constituent with its label that was opened
-       last and is still open, and all that are open inside of it. If there is
-       none, the bracket is dropped.
-    4. Constituents that are still open at the end are closed.
-    5. Constituents without words are removed.
-
-    Everything is put under the root `TOP`.
+    symbols differ from those of the tree: by the rules in `docs/parsing.md`.
     """
     # One more column, so that T is at least 1.
     pieces = tf.pad(pieces, [[0, 0], [0, 1]])

@@ -81,9 +81,7 @@ class Tree:
             )
         return trees[0]
 
-    def walk(
-        self,
-    ) -> Iterator[tuple[Literal["open", "word", "close"], "Tree"]]:
+    def walk(self) -> Iterator[tuple[Literal["open", "word", "close"], "Tree"]]:
         """Yields the tree in the order of its text.
 
         `"open"` and `"close"` come with each constituent, `"word"` with each

@@ -11,7 +11,10 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.export import save
-from keras_transformer.export.saved_model import to_saved_model
+from keras_transformer.export.saved_model import (
+    serving_operations,
+    to_saved_model,
+)
 from keras_transformer.inference.records import Translation
 from keras_transformer.support.errors import InputError
 
@@ -48,7 +51,7 @@ def test_never_overwrites(translator, tmp_path, kind):
 def fake_export(monkeypatch, saved):
     """Replaces writing, and loading in a new process, which returns `saved`."""
     monkeypatch.setattr(tf.saved_model, "save", lambda *_, **__: None)
-    monkeypatch.setattr(to_saved_model, "oldest_serving", lambda path: "2.12")
+    monkeypatch.setattr(serving_operations, "oldest_serving", lambda _: "2.12")
     monkeypatch.setattr(
         to_saved_model, "translate_in_subprocess", lambda _, texts: saved
     )
@@ -100,7 +103,7 @@ def test_leaves_nothing_of_a_model_that_no_server_can_run(
         raise InputError(f"No server has the operations of {path.name}.")
 
     monkeypatch.setattr(tf.saved_model, "save", lambda *_, **__: None)
-    monkeypatch.setattr(to_saved_model, "oldest_serving", refuse)
+    monkeypatch.setattr(serving_operations, "oldest_serving", refuse)
     with pytest.raises(InputError, match="No server"):
         save(translator, tmp_path / "1")
     assert listing(tmp_path) == []

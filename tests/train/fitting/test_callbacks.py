@@ -218,6 +218,7 @@ def test_a_signal_saves_the_state_and_ends_training(
     checkpoints = Checkpoints(run, 5, counter, lambda: "positions")
     model = FakeModel()
     checkpoints.set_model(model)
+    checkpoints.set_params({"steps": 3})
     checkpoints.on_train_begin()
     checkpoints.on_train_batch_end(0, {})
     os.kill(os.getpid(), number)
@@ -232,6 +233,32 @@ def test_a_signal_saves_the_state_and_ends_training(
     checkpoints.on_train_end()
     found = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     assert found == handlers
+
+
+@pytest.mark.parametrize(("step", "batch"), [(20, 9), (40, 4)])
+def test_a_signal_after_the_last_update_waits_for_the_end_of_the_epoch(
+    monkeypatch, ctrl_c, step, batch
+):
+    """A state of that step is never there without the checkpoint and log."""
+    saved = []
+    monkeypatch.setattr(
+        callbacks, "save_state", lambda *v: saved.append("state")
+    )
+    run = types.SimpleNamespace(
+        save_checkpoint=lambda *_: saved.append("checkpoint"),
+        save_best=lambda *_: saved.append("best"),
+    )
+    checkpoints = Checkpoints(run, 5, StepCounter(step, 40), lambda: None)
+    checkpoints.set_model(FakeModel())
+    checkpoints.set_params({"steps": 10})
+    checkpoints.on_train_begin()
+    os.kill(os.getpid(), signal.SIGTERM)
+    checkpoints.on_train_batch_end(batch, {})
+    assert not saved
+    with pytest.raises(SystemExit):
+        checkpoints.on_epoch_end(0, {"val_score": 1.0})
+    assert saved == ["checkpoint", "best", "state"]
+    checkpoints.on_train_end()
 
 
 def test_a_worker_that_is_not_the_chief_knows_the_step_that_was_saved():

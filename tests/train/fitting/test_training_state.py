@@ -71,7 +71,8 @@ def test_the_state_has_weights_moments_and_seeds_but_no_metrics(model):
 def test_a_state_of_another_model_is_refused(model, run, monkeypatch):
     before = values_of(model)
     save_state(run, compiled_model(0, d_ff=8), 0, POSITIONS)
-    with pytest.raises(InputError, match=r"\(16, 8\)\) instead of .*16, 16"):
+    message = r"\(16, 8\), 'float32'\) instead of .*16, 16"
+    with pytest.raises(InputError, match=message):
         load_state(run, model)
     save_state(run, model, 0, POSITIONS)
     variables = list(model_variables(model).items())
@@ -104,6 +105,36 @@ def test_a_damaged_state_is_refused(model, run, damage):
     else:
         path.write_bytes(contents[damage])
     with pytest.raises(InputError, match="must be a training state"):
+        load_state(run, model)
+
+
+def test_a_changed_byte_never_gives_another_state(model, run):
+    """Every message is the same, whatever NumPy and zipfile raise."""
+    save_state(run, model, 0, POSITIONS)
+    before = values_of(model)
+    content = run.state_path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), len(content) // 150):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        run.state_path.write_bytes(damaged)
+        try:
+            load_state(run, model)
+        except InputError as error:
+            assert "must be a training state" in str(error)
+            refused += 1
+        np.testing.assert_equal(values_of(model), before)
+    assert refused > 100
+
+
+def test_values_of_another_type_are_refused(model, run):
+    save_state(run, model, 0, POSITIONS)
+    with np.load(run.state_path) as file:
+        arrays = dict(file)
+    name = next(x for x in arrays if arrays[x].dtype == np.float32)
+    arrays[name] = arrays[name].astype(np.float16)
+    np.savez(run.state_path, **arrays)
+    with pytest.raises(InputError, match="'float16'. instead of .*'float32'"):
         load_state(run, model)
 
 
