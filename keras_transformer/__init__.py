@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from keras_transformer.config import TransformerConfig as TransformerConfig
     from keras_transformer.decoding.settings import BeamSearch as BeamSearch
     from keras_transformer.decoding.settings import Sampling as Sampling
+    from keras_transformer.inference.opening import (
+        open_translator as open_translator,
+    )
     from keras_transformer.inference.run_folder import Run as Run
     from keras_transformer.inference.translator import Translator as Translator
     from keras_transformer.losses import (
@@ -57,6 +60,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "config": "TransformerConfig",
     "decoding.settings": "BeamSearch Sampling",
+    "inference.opening": "open_translator",
     "inference.run_folder": "Run",
     "inference.translator": "Translator",
     "losses": "LabelSmoothedCrossEntropy",

@@ -125,12 +125,13 @@ def train(
     if run is None:  # only the chief of several workers reports
         return
     print(f"\nThe run is in {run.path}. Next:")
+    name = shlex.quote(str(run.path))
     split = "test" if "test" in corpus.splits else corpus.splits[-1]
     if corpus.prepared is None or split != "train":  # there it has no texts
-        print(f"  keras-transformer evaluate {run.path} --split {split}")
+        print(f"  keras-transformer evaluate {name} --split {split}")
     print(
-        f"  keras-transformer translate {run.path}\n"
-        f"  keras-transformer export {run.path} --output exported/1"
+        f"  keras-transformer translate {name}\n"
+        f"  keras-transformer export {name} --output exported/1"
     )
 
 
@@ -223,13 +224,14 @@ def import_(
     )
     languages = f"--source {source or 'LANGUAGE'} "
     languages += f"--target {target or 'LANGUAGE'}"
+    name = shlex.quote(str(run.path))
     print(
         f"\nThe run is in {run.path}. Next:\n"
-        f"  keras-transformer translate {run.path}\n"
-        f"  keras-transformer evaluate {run.path} --data DATA {languages}\n"
-        f"  keras-transformer train DATA --init-from {run.path} {languages} "
+        f"  keras-transformer translate {name}\n"
+        f"  keras-transformer evaluate {name} --data DATA {languages}\n"
+        f"  keras-transformer train DATA --init-from {name} {languages} "
         "--output runs/fine-tuned\n"
-        f"  keras-transformer export {run.path} --output exported/1"
+        f"  keras-transformer export {name} --output exported/1"
     )
 
 
@@ -291,7 +293,8 @@ def average(
     print(f"{mean.path} holds the mean of")
     for name in mean.recipe["averaged"]:
         print(f"  {name}")
-    print(f"\nNext:\n  keras-transformer evaluate {mean.path}")
+    name = shlex.quote(str(mean.path))
+    print(f"\nNext:\n  keras-transformer evaluate {name}")
 
 
 def presets() -> None:

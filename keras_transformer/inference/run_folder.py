@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
 FORMAT = 3
+_OF_EXPORTS = ("saved_model.pb", "keras_transformer.json")
 _TYPES = {
     **dict.fromkeys(("model", "recipe", "statistics"), dict),
     **dict.fromkeys(("id", "task", "tokenizer"), str),
@@ -58,11 +59,15 @@ class RunFolder(ModelFolder):
         try:
             values = read_json(file)
         except OSError as error:
+            if not path.exists():
+                raise InputError(f"{path} does not exist.") from error
             problem = f"is not readable: {error.strerror}"
             if path.is_file():
                 problem = "is a file"
+            elif any((path / name).exists() for name in _OF_EXPORTS):
+                problem = "is an export, which `kt.open_translator` opens"
             elif not file.exists():
-                problem = "has none" if path.is_dir() else "is not there"
+                problem = "has none"
             raise InputError(
                 "A run folder, which `keras-transformer train`, `average` and "
                 "`import` write, has a config.json, a SavedModel a "

@@ -87,6 +87,16 @@ class Translator(BaseTranslator):
         task: Task | None = None,
     ) -> None:
         import_tensorflow_quietly()  # refuses other backends of Keras
+        for name, value, expected in (
+            ("tokenizer", tokenizer, Vocabulary),
+            ("search", search, Search | None),
+        ):
+            if not isinstance(value, expected):
+                raise InputError(
+                    "A translator needs a tokenizer, such as kt.Tokenizer, "
+                    "and a search, kt.BeamSearch or kt.Sampling. Received: "
+                    f"{name}={value!r:.100}"
+                )
         task = task or TranslationTask()
         search = (search or task.search).with_num_translations(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)

@@ -151,7 +151,7 @@ MISTAKES = {
     "plot": "A command is missing. See keras-transformer plot --help.",
     "--versoin": 'Unknown command "--versoin"',
     "translate": 'Command "translate" parameter --runs requires an argument',
-    "translate missing": "Received: missing, which is not there",
+    "translate missing": "missing does not exist.",
     "translate .": "Received: ., which has none",
     "translate x/config.json": "Received: x/config.json, which is a file",
     "translate x I_am_a_student.": "Texts come from --input or standard input",

@@ -96,11 +96,11 @@ def test_a_saved_model_without_metadata(saved_model):
 def test_what_has_no_model_is_refused(run, tmp_path):
     (tmp_path / "file").touch()
     for path, problem in (
-        (tmp_path, "has none"),
-        (tmp_path / "file", "is a file"),
-        (tmp_path / "other", "is not there"),
+        (tmp_path, ", which has none"),
+        (tmp_path / "file", ", which is a file"),
+        (tmp_path / "other", " does not exist"),
     ):
-        with pytest.raises(InputError, match=f"{path}, which {problem}"):
+        with pytest.raises(InputError, match=f"{path}{problem}"):
             read_folder(path)
     with pytest.raises(InputError, match="SavedModel or a folder for LiteRT"):
         read_export(run.path)
@@ -110,6 +110,13 @@ def test_an_export_is_not_a_run(saved_model, litert):
     for path in (saved_model, saved_model / "9", litert):
         with pytest.raises(InputError, match=f"{path}, which is an export"):
             read_run(path)
+
+
+def test_translator_open_says_what_opens_an_export(saved_model, litert):
+    for path in (saved_model / "9", litert):
+        message = f"{path}, which is an export, which `kt.open_translator` open"
+        with pytest.raises(InputError, match=message):
+            Translator.open(path)
 
 
 def test_the_data_of_a_training(run, tmp_path):

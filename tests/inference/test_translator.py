@@ -38,6 +38,17 @@ def test_another_backend_of_keras_is_refused(translator, monkeypatch):
         kt.Translator(translator.models, translator.tokenizer)
 
 
+@pytest.mark.parametrize(
+    ("tokenizer", "search", "received"),
+    [("tokenizer.model", None, "tokenizer='tok"), (None, 4, "search=4")],
+)
+def test_arguments_of_another_type(translator, tokenizer, search, received):
+    with pytest.raises(InputError, match=f"Received: {received}"):
+        kt.Translator(
+            translator.model, tokenizer or translator.tokenizer, search
+        )
+
+
 def test_translates_what_the_model_has_learned(translator, pairs):
     assert len(pairs) == 24
     assert translator(list(pairs)) == list(pairs.values())
