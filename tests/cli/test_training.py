@@ -3,6 +3,7 @@
 import json
 import types
 
+import keras
 import pytest
 import yaml
 from commands import check_refused, write_corpus, write_run
@@ -113,8 +114,8 @@ def test_train_on_invalid_data_leaves_no_run(run_cli, tmp_path):
 
 
 def test_the_backend_must_be_tensorflow(run_cli, folder, monkeypatch):
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    check_refused(run_cli("translate", folder), "KERAS_BACKEND=jax")
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    check_refused(run_cli("translate", folder), "the backend jax")
 
 
 # === config ===
