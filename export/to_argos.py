@@ -82,8 +82,7 @@ def save_argos(
     name = f"keras-transformer-{source}_{target}"
     values = dict(package=path.name, source=source, target=target)
     path.parent.mkdir(parents=True, exist_ok=True)
-    place = dict(prefix=".partial-", dir=path.parent)
-    with tempfile.TemporaryDirectory(**place) as temporary:
+    with tempfile.TemporaryDirectory() as temporary:
         folder = write_export(
             translator,
             Path(temporary, name),

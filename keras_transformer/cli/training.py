@@ -191,6 +191,8 @@ def import_(
     *,
     output: Path,
     format: Annotated[str | None, Parameter(choices=tuple(FORMATS))] = None,
+    source: flags.SourceFlag = None,
+    target: flags.TargetFlag = None,
     target_language: flags.TargetLanguageFlag = None,
 ) -> None:
     """Turn a model of another system into a run.
@@ -212,7 +214,8 @@ def import_(
     print(_describe(foreign))
     import_tensorflow_quietly()
     model = foreign.load_model("float32")
-    source, target = foreign.languages
+    source = source or foreign.languages[0]
+    target = target or foreign.languages[1]
     recipe = dict(preset=None, source=source, target=target)
     run = kt.train.TrainingRun.create(
         output,

@@ -80,6 +80,14 @@ def test_the_run_of_an_import(imported, marian):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_languages_that_the_files_do_not_name(run_cli, marian, tmp_path):
+    path = tmp_path / "a run"
+    languages = ("--source", "de", "--target", "fr")
+    out = run_cli("import", marian, "--output", path, *languages).out
+    assert kt.Run.open(path).languages == ("de", "fr")
+    assert f"evaluate '{path}' --data DATA --source de --target fr" in out
+
+
 # === What is refused, before TensorFlow is imported ===
 
 
