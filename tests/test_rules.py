@@ -147,6 +147,7 @@ def test_tensorflow_is_imported_in_few_places():
             "cli/versions",
             "convert/from_opennmt_tf",
             "decoding/beam",
+            "decoding/comparison",
             "decoding/linear",
             "decoding/parts",
             "decoding/rows",

@@ -28,7 +28,7 @@ from keras_transformer.layers import (
     RestrictedSelfAttention,
     TiedEmbedding,
 )
-from keras_transformer.layers.attention import MASKED
+from keras_transformer.layers.attention import MASKED, positions_of
 from keras_transformer.layers.positional_encoding import PositionalEncoding
 
 Pair = tuple[Any, Any]  # keys and values
@@ -85,16 +85,19 @@ class LayerStep:
         attend_to_self: Function,
         memory: Pair | None = None,
         memory_mask: Any = None,
+        index: Any = None,
     ) -> Any:
         """Returns the output `[N, d_model]` for `x`, `[N, d_model]`.
 
         The caller keeps keys and values: the function `attend_to_self` uses
-        `project` and `attend` of `self_attention`.
+        `project` and `attend` of `self_attention`. The index is the position,
+        which called attentions need.
         """
 
         def attend_to_memory(x: Any) -> Any:
-            query = self.cross_attention.project_query(x)
-            return self.cross_attention.attend(query, [memory], [memory_mask])
+            attention = self.cross_attention
+            query = attention.project_query(x)
+            return attention.attend(query, [memory], [memory_mask], index)
 
         x = self._self_residual(x, attend_to_self)
         if self.cross_attention is not None:
@@ -131,28 +134,37 @@ class CalledAttention:
     layer: MultiHeadAttention
     rows: Rows
     dtype: str
+    is_self_attention: bool  # if `project` is used, not `project_query`
 
     def project_memory(self, memory: Any) -> Pair:
         """Returns keys and values of the memory, `[B, H, S, w]`."""
-        return self.layer.project_memory(memory.states)
+        states = memory.states
+        return self.layer.project_memory(states, positions_of(states))
 
     def project_query(self, x: Any) -> Any:
         return self.rows.of_hypotheses(x)  # `attend` projects it
 
-    def project(self, x: Any) -> list[Any]:
+    def project(self, x: Any, index: Any) -> list[Any]:
         """Returns the query of `project_query`, and keys and values."""
         query = self.project_query(x)
-        return [query, *self.layer.project_memory(query)]
+        positions = ops.full_like(positions_of(query), index)
+        return [query, *self.layer.project_memory(query, positions)]
 
-    def attend(self, query: Any, blocks: list[Pair], masks: list) -> Any:
-        """Returns the output `[N, d_model]`.
+    def attend(
+        self, query: Any, blocks: list[Pair], masks: list, index: Any
+    ) -> Any:
+        """Returns the output `[N, d_model]` of K queries at a position.
 
         There is a mask for each block of keys and values, `[B, 1, K, keys]`:
         boolean, True = attend, or float32, to be added to the scores. None:
         each hypothesis attends to its own key only, `[B, H, K, w]`.
         """
         (pair,), (mask,) = blocks, masks
-        output, _ = self.layer.attend(query, *pair, mask[:, 0])
+        keys = positions_of(pair[0], axis=2)
+        if self.is_self_attention:
+            keys = keys // self.rows.beam_size  # K hypotheses side by side
+        positions = (ops.full_like(positions_of(query), index), keys)
+        output, _ = self.layer.attend(query, *pair, mask[:, 0], None, positions)
         return self.rows.flat(output)
 
 
@@ -163,8 +175,6 @@ class PlainAttention(CalledAttention):
     Queries are scaled by their projection, which for `project` gives keys and
     values in the same product.
     """
-
-    is_self_attention: bool  # if `project` is used, not `project_query`
 
     def __post_init__(self) -> None:
         layer, dtype = self.layer, self.dtype
@@ -191,11 +201,13 @@ class PlainAttention(CalledAttention):
     def project_query(self, x: Any) -> Any:
         return self.rows.split(self._project(x))
 
-    def project(self, x: Any) -> list[Any]:
+    def project(self, x: Any, index: Any = None) -> list[Any]:
         parts = _split(self._project(x), self._sizes)
         return [self.rows.split(part) for part in parts]
 
-    def attend(self, query: Any, blocks: list[Pair], masks: list) -> Any:
+    def attend(
+        self, query: Any, blocks: list[Pair], masks: list, index: Any = None
+    ) -> Any:
         scores = [
             _scores(query, key, mask)
             for (key, _), mask in zip(blocks, masks, strict=True)
@@ -233,7 +245,7 @@ def _prepare_attention(
     is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
     if is_plain and all(map(linear.is_plain_dense, dense_layers(layer))):
         return PlainAttention(layer, rows, dtype, is_self_attention)
-    return CalledAttention(layer, rows, dtype)
+    return CalledAttention(layer, rows, dtype, is_self_attention)
 
 
 def dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:

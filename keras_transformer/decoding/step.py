@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_transformer.decoding import parts
+from keras_transformer.decoding.comparison import compare_once
 from keras_transformer.decoding.rows import Rows
 
 
@@ -46,7 +47,8 @@ class StepDecoder:
 
     Raises:
         ValueError: If a class of the model overrides a method that steps leave
-            out; see `Transformer.check_step_by_step`.
+            out (`Transformer.check_step_by_step`), or if steps compute
+            something else with a class that was replaced.
 
     Example:
 
@@ -69,6 +71,7 @@ class StepDecoder:
         rows: Rows | None = None,
     ) -> None:
         model.check_step_by_step()
+        compare_once(model, StepDecoder)
         dtype = model.compute_dtype
         if rows is None:
             rows = Rows(beam_size, model.config.decoder.num_heads)
@@ -126,7 +129,7 @@ class StepDecoder:
         x, layers = self.embed(ids, index), []
         kept = zip(self.layers, cache.layers, cache.memory, strict=True)
         for layer, past, memory in kept:
-            memory = memory, cache.memory_mask
+            memory = memory, cache.memory_mask, index
             x, pair = self._extend(layer, x, past, mask, *memory)
             layers.append(pair)
         cache = cache._replace(layers=tuple(layers), ancestry=ancestry)
@@ -140,16 +143,17 @@ class StepDecoder:
         mask: Any,
         memory: parts.Pair,
         memory_mask: Any,
+        index: Any,
     ) -> tuple[Any, parts.Pair]:
         """Returns the output of a layer, and its keys and values until now."""
         pair: list[Any] = []  # of the last call of the sub-layer
 
         def attend_to_self(x: Any) -> Any:
-            query, *new = layer.self_attention.project(x)
+            query, *new = layer.self_attention.project(x, index)
             pair[:] = map(self._append, past, new)
-            return layer.self_attention.attend(query, [pair], [mask])
+            return layer.self_attention.attend(query, [pair], [mask], index)
 
-        x = layer(x, attend_to_self, memory, memory_mask)
+        x = layer(x, attend_to_self, memory, memory_mask, index)
         return x, tuple(pair)
 
     def _append(self, past: Any, new: Any) -> Any:

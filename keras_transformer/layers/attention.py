@@ -28,11 +28,25 @@ def attention_scores(query: Any, key: Any, mask: Any = None) -> Any:
         `[B, H, T, S]` float32; each row sums to 1, or to 0 if all its keys
         are masked.
     """
+    return masked_softmax(_scaled_products(query, key), mask)
+
+
+def _scaled_products(query: Any, key: Any) -> Any:
+    """Returns Q K^T / sqrt(d_k), `[B, H, T, S]`, in float32."""
     d_k = query.shape[-1]
     scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
     # The scale comes after the product: TensorFlow's graph optimizer
     # miscompiles (c * Q) K^T + b inside a while loop on CPU.
-    scores = ops.cast(scores, "float32") * d_k**-0.5  # [B, H, T, S]
+    return ops.cast(scores, "float32") * d_k**-0.5
+
+
+def masked_softmax(scores: Any, mask: Any = None) -> Any:
+    """Returns the softmax of scores over the keys that a mask does not hide.
+
+    Args:
+        scores: `[B, H, T, S]` float32.
+        mask: As in `attention_scores`, and so is the result.
+    """
     if mask is None:
         return _softmax(scores)
     # Selected, not added: on CPU TensorFlow fuses a product and the addition
@@ -180,20 +194,47 @@ class MultiHeadAttention(SameShape):
             The output `[B, T, d_model]`, and the scores `[B, H, T, S]` in
             float32.
         """
-        key, value = self.project_memory(memory)
-        return self.attend(query, key, value, attention_mask, memory_mask)
+        positions = (positions_of(query), positions_of(memory))
+        key, value = self.project_memory(memory, positions[1])
+        masks = (attention_mask, memory_mask)
+        return self.attend(query, key, value, *masks, positions)
 
-    def project_memory(self, memory: Any) -> tuple[Any, Any]:
+    def project_memory(
+        self, memory: Any, positions: Any = None
+    ) -> tuple[Any, Any]:
         """Returns keys and values: all that attention needs of the memory.
 
         Args:
             memory: `[B, S, d_memory]`.
+            positions: Where its vectors stand in the sequence, int32 `[S]`;
+                for subclasses. Layers and searches always pass it.
 
         Returns:
             Keys `[B, H, S, d_k]` and values `[B, H, S, d_v]`.
         """
         key = self._heads(self.key_projection, memory)
         return key, self._heads(self.value_projection, memory)
+
+    def project_query(self, query: Any, positions: Any = None) -> Any:
+        """Returns the queries of the heads, `[B, H, T, d_k]`.
+
+        Args:
+            query: `[B, T, d_model]`.
+            positions: Where its vectors stand, int32 `[T]`, for subclasses.
+        """
+        return self._heads(self.query_projection, query)
+
+    def unnormalized_scores(self, query: Any, key: Any, positions: Any) -> Any:
+        """Returns Q K^T / sqrt(d_k), `[B, H, T, S]` in float32.
+
+        The masks and softmax follow. A subclass may add to them.
+
+        Args:
+            query: From `project_query`.
+            key: From `project_memory`.
+            positions: As in `attend`.
+        """
+        return _scaled_products(query, key)
 
     def attend(
         self,
@@ -202,6 +243,7 @@ class MultiHeadAttention(SameShape):
         value: Any,
         attention_mask: Any = None,
         memory_mask: Any = None,
+        positions: tuple[Any, Any] | None = None,
     ) -> tuple[Any, Any]:
         """Attends to keys and values from `project_memory`.
 
@@ -211,6 +253,8 @@ class MultiHeadAttention(SameShape):
             value: `[B, H, S, d_v]`.
             attention_mask: As in `call`.
             memory_mask: As in `call`, but Keras does not fill it in.
+            positions: Where the queries stand in their sequence, int32 `[T]`,
+                and the keys in theirs, `[S]`. Default: 0 to T-1, 0 to S-1.
 
         Returns:
             Output and scores, as `call_with_scores` does.
@@ -220,9 +264,13 @@ class MultiHeadAttention(SameShape):
         """
         sizes = (*query.shape[:2], key.shape[2])
         check_masks(sizes, attention_mask, memory_mask)
-        query = self._heads(self.query_projection, query)
+        if positions is None:
+            positions = (positions_of(query), positions_of(key, axis=2))
+        query = self.project_query(query, positions[0])
+        scores = self.unnormalized_scores(query, key, positions)
         mask = mask_of_heads(attention_mask, memory_mask)
-        heads, scores = scaled_dot_product_attention(query, key, value, mask)
+        scores = masked_softmax(scores, mask)
+        heads = ops.matmul(ops.cast(scores, value.dtype), value)
         return self._project_output(heads), scores
 
     def _heads(self, projection: keras.layers.Layer, x: Any) -> Any:
@@ -249,6 +297,11 @@ def _softmax(scores: Any) -> Any:
         # 1, with a gradient of 0. keras.ops.softmax warns about this length.
         return ops.exp(scores - scores)
     return ops.softmax(scores, axis=-1)
+
+
+def positions_of(x: Any, axis: int = 1) -> Any:
+    """Returns 0, 1, ... for the length of `x` on an axis, int32."""
+    return ops.arange(ops.shape(x)[axis], dtype="int32")
 
 
 def mask_of_heads(attention_mask: Any, memory_mask: Any) -> Any:

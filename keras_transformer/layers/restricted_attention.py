@@ -13,6 +13,7 @@ from keras_transformer.layers.attention import (
     MultiHeadAttention,
     check_masks,
     mask_of_heads,
+    positions_of,
     scaled_dot_product_attention,
 )
 from keras_transformer.layers.common import arguments_of, check_sizes
@@ -204,8 +205,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
     ) -> Any:
         masks = (attention_mask, memory_mask)
         _check(query, memory, *masks)
-        key, value = self.project_memory(memory)
-        query = self._heads(self.query_projection, query)
+        key, value = self.project_memory(memory, positions_of(memory))
+        query = self.project_query(query, positions_of(query))
         heads = restricted_dot_product_attention(
             query, key, value, self.window, self.causal, *masks
         )
