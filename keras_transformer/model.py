@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_transformer import layers
 from keras_transformer.config import TransformerConfig
+from keras_transformer.layers.common import keep_frozen
 from keras_transformer.layers.positional_encoding import PositionalEncoding
 from keras_transformer.masks import causal_mask, padding_mask
 
@@ -160,6 +161,7 @@ class Transformer(_Model):
         self.encoder.build(states)
         self.decoder.build(states, states)
         self.built = True
+        keep_frozen(self)
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
         return self.logits(self.states(inputs, training))
@@ -274,10 +276,14 @@ class Transformer(_Model):
         return x, memory.states, mask, memory.mask
 
     def get_config(self) -> dict[str, Any]:
+        parts = self._parts().items()
+        frozen = [name for name, part in parts if not part.trainable]
         return {
             "name": self.name,
             "dtype": keras.saving.serialize_keras_object(self.dtype_policy),
             "config": self.config.to_dict(),
+            "trainable": self.trainable,
+            **({"frozen": frozen} if frozen and self.trainable else {}),
             **self.encoder.sublayer_names(),
         }
 
@@ -286,5 +292,15 @@ class Transformer(_Model):
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "Transformer":
         architecture = TransformerConfig(**config["config"])
+        config = dict(config)
+        frozen = config.pop("frozen", ())
         with keras.saving.custom_object_scope(custom_objects or {}):
-            return cls(**{**config, "config": architecture})
+            model = cls(**{**config, "config": architecture})
+        for name in frozen:
+            model._parts()[name].trainable = False
+        return model
+
+    def _parts(self) -> dict[str, keras.layers.Layer]:
+        """Returns the layers by name, those of encoder and decoder too."""
+        parts = [*self.layers, *self.encoder.layers, *self.decoder.layers]
+        return {part.path.partition("/")[2]: part for part in parts}

@@ -327,11 +327,25 @@ def test_weights_are_saved_and_loaded(positions, tmp_path):
     np.testing.assert_array_equal(to_numpy(other(BOTH)), to_numpy(model(BOTH)))
 
 
+def test_what_is_frozen_stays_frozen(tmp_path):
+    model = kt.Transformer(small().config, trainable=False)
+    assert not any(weight.trainable for weight in model.weights)
+    assert not kt.Transformer.from_config(model.get_config()).trainable
+    model = small()
+    model.encoder.trainable = model.decoder.layers[1].trainable = False
+    expected = [w.path for w in model.trainable_weights]
+    assert not any("encoder/" in x or "layer_1/" in x for x in expected)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert [w.path for w in loaded.trainable_weights] == expected != []
+    assert not loaded.encoder.trainable
+
+
 def test_config_holds_the_arguments_of_init():
     model = small("mixed_bfloat16", positional_encoding="learned")
     config = model.get_config()
     classes = {"attention_class", "feed_forward_class", "residual_class"}
-    assert set(config) == {"name", "dtype", "config", *classes}
+    assert set(config) == {"name", "dtype", "config", "trainable", *classes}
     assert config["config"] == model.config.to_dict()
     copy = kt.Transformer.from_config(config)
     assert copy.config == model.config

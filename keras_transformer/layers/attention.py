@@ -10,7 +10,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
+from keras_transformer.layers.common import (
+    SameShape,
+    arguments_of,
+    check_sizes,
+    keep_frozen,
+)
 from keras_transformer.masks import combine_masks
 
 MASKED = -1e9  # exp() of it is exactly 0 in float32
@@ -151,6 +156,7 @@ class MultiHeadAttention(SameShape):
         self.key_projection = make("key", keys, d_memory, 0.5)
         self.value_projection = make("value", values, d_memory, 0.5)
         self.output_projection = make("output", d_model, values, 1.0)
+        keep_frozen(self)
 
     def _projection(
         self, name: str, width: int, input_width: int, scale: float

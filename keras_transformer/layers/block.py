@@ -10,7 +10,12 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
+from keras_transformer.layers.common import (
+    SameShape,
+    arguments_of,
+    check_sizes,
+    keep_frozen,
+)
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.residual import Residual
 from keras_transformer.layers.restricted_attention import (
@@ -103,6 +108,7 @@ class Block(SameShape):
         self.feed_forward_norm = self._build_residual(
             "feed_forward_norm", shape
         )
+        keep_frozen(self)  # the last sub-layer of every layer
 
     def _build_attention(
         self, name: str, layer_class: type, shapes: tuple, **restriction: Any
@@ -218,6 +224,7 @@ class Stack(Block):
                 epsilon=self.epsilon, dtype=self.dtype_policy, name="final_norm"
             )
             self.final_norm.build(shapes[0])
+        keep_frozen(self)
 
     def call_with_scores(self, x: Any, *inputs: Any, **masks: Any) -> tuple:
         """As in a layer of the stack, but the scores are lists.

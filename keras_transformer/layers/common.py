@@ -28,6 +28,16 @@ def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in names}
 
 
+def keep_frozen(layer: keras.layers.Layer) -> None:
+    """Passes `trainable=False` on to sub-layers, which `build` has made.
+
+    Keras asks every weight whether it is trainable.
+    """
+    if not layer.trainable:
+        layer.trainable = True  # TensorFlow ignores what is assigned again
+        layer.trainable = False
+
+
 def check_sizes(optional: dict[str, Any] | None = None, **sizes: Any) -> None:
     """Raises a ValueError unless sizes are positive; `optional` may be None."""
     for name, size in (optional or {}).items():

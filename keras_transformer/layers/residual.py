@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.common import SameShape, arguments_of
+from keras_transformer.layers.common import SameShape, arguments_of, keep_frozen
 from keras_transformer.support.fields import FRACTION, check_values
 
 
@@ -78,6 +78,7 @@ class Residual(SameShape):
             epsilon=self.epsilon, dtype=self.dtype_policy, name="norm"
         )
         self.norm.build(input_shape)
+        keep_frozen(self)
 
     def call(
         self,

@@ -213,6 +213,19 @@ def test_config_holds_the_arguments_of_init(name):
     assert [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_all_weights_of_a_layer_that_is_not_trainable_are_frozen(name):
+    case = CASES[name]
+    layer = case.layer(**case.arguments, trainable=False)
+    case(layer)
+    # A model asks its weights, and not the layer.
+    assert [weight.trainable for weight in layer.weights] == [False] * len(
+        layer.weights
+    )
+    layer.trainable = True
+    assert len(layer.trainable_weights) == len(layer.weights)
+
+
 @pytest.mark.parametrize("name", FUNCTIONAL)
 def test_functional_model_is_saved_and_loaded(name, tmp_path):
     layer, case = made(name, "mixed_bfloat16")
