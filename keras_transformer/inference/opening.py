@@ -108,11 +108,24 @@ def open_translator(
 ) -> BaseTranslator:
     """Opens a run, several runs, or an export, and returns its translator.
 
-    The models of several runs with the same tokenizer translate together.
-    Defaults are the search of the (first) folder, one translation or as many as
-    were exported, the last checkpoint and float32. A SavedModel has its own
-    search. `checkpoint`, `dtype`, `target_language` and `task` are of runs;
-    `threads`, by default all cores, of exports for LiteRT.
+    `checkpoint`, `dtype`, `target_language` and `task` are for runs only.
+
+    Args:
+        paths: The folder of a run, a SavedModel or an export for LiteRT, or
+            several runs with the same tokenizer, which translate together.
+        search: Settings of the search, but of a SavedModel. Default: those of
+            the (first) folder.
+        num_translations: Translations returned per text. Default: 1, or as
+            many as were exported.
+        checkpoint: A step, `"best"` or `"last"`, the default.
+        dtype: Of weights and computation. Default: float32.
+        target_language: As in `Run.open`.
+        task: As in `Translator`.
+        threads: Of an export for LiteRT, if there is one worker. Default: the
+            number of cores.
+
+    Raises:
+        InputError: If a folder has no model, or does not have these options.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
