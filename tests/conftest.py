@@ -1,5 +1,6 @@
 import gc
 import os
+import types
 
 # Tests run in several processes, so that each computes with one thread.
 for name in (
@@ -15,6 +16,7 @@ from keras_transformer.support.startup import quiet_tensorflow_import
 
 with quiet_tensorflow_import():
     import keras
+    from keras.src.utils import rng_utils
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -70,5 +72,9 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def _same_start():
     """No test depends on what ran before it, nor on a user's settings."""
-    keras.utils.set_random_seed(0)
+    with pytest.MonkeyPatch.context() as patched:
+        # Setting TensorFlow's own seed, which nothing here uses, makes it
+        # forget its kernels: graphs would be prepared again for each test.
+        patched.setattr(rng_utils, "tf", types.SimpleNamespace(available=False))
+        keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy("float32")
