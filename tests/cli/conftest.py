@@ -1,11 +1,13 @@
 import contextlib
 import io
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from commands import Result, write_corpus, write_run
 from fake_translator import FakeTranslator
+from translation_fixtures import made_once
 
 from keras_transformer import cli
 from keras_transformer.inference.opening import check_folders, read_folder
@@ -41,8 +43,18 @@ class Trained(NamedTuple):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """The one training of these tests; only `evaluate` adds to its folder."""
-    folder = tmp_path_factory.mktemp("cli")
+    """The one training of these tests.
+
+    Only test_translating_evaluate.py adds to its folder.
+    """
+    folder = made_once(tmp_path_factory, "cli", write_trained)
+    result = Result(*json.loads((folder / "result.json").read_text("utf-8")))
+    return Trained(folder / "run", folder / "data", result)
+
+
+def write_trained(folder):
+    """Writes the folders `data` and `run`, and the result of `train`."""
+    folder.mkdir()
     data = write_corpus(
         folder / "data",
         # The last lines: an empty side, and far longer than max_length.
@@ -57,9 +69,8 @@ def trained(tmp_path_factory):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = cli.main([str(argument) for argument in arguments])
-    return Trained(
-        folder / "run", data, Result(code, out.getvalue(), err.getvalue())
-    )
+    result = json.dumps([code, out.getvalue(), err.getvalue()])
+    (folder / "result.json").write_text(result, "utf-8")
 
 
 @pytest.fixture

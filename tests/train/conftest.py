@@ -3,6 +3,7 @@ import signal
 
 import digits
 import pytest
+from translation_fixtures import made_once
 
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.trainer import train
@@ -11,21 +12,24 @@ from keras_transformer.train.training_run import TrainingRun
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("digits")
-    digits.write(folder)
+    def write(folder):
+        folder.mkdir()
+        digits.write(folder)
+
+    folder = made_once(tmp_path_factory, "digits", write)
     return open_corpus([str(folder)], "en", "de")
 
 
 @pytest.fixture(scope="session")
 def one_step_run(corpus, tmp_path_factory):
     """A run of one update. To be read only: `run` is a copy."""
-    return train(
-        corpus,
-        tmp_path_factory.mktemp("runs") / "run",
-        "tiny",
-        digits.recipe(steps=1, scored_sentences=0),
-        architecture=digits.TINY,
-    )
+
+    def train_one_step(path):
+        recipe = digits.recipe(steps=1, scored_sentences=0)
+        train(corpus, path, "tiny", recipe, architecture=digits.TINY)
+
+    path = made_once(tmp_path_factory, "digits-runs/run", train_one_step)
+    return TrainingRun.open(path)
 
 
 @pytest.fixture
