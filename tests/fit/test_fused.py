@@ -161,10 +161,11 @@ class Plain(kt.Transformer):
 @pytest.mark.parametrize(
     ("dtype", "rounding"),
     [
-        ("float64", 1e-5),  # the loss is in float32
+        # The loss is in float32.
+        pytest.param("float64", 1e-5, marks=pytest.mark.slow),
         ("float16", 5e-3),
         ("bfloat16", 4e-2),
-        ("mixed_bfloat16", 4e-2),
+        pytest.param("mixed_bfloat16", 4e-2, marks=pytest.mark.slow),
     ],
 )
 def test_every_dtype_policy_trains(dtype, rounding):
