@@ -69,6 +69,7 @@ def test_signatures(translator):
     assert pieces.numpy()[0].decode().startswith(">>deu<< ")
 
 
+@pytest.mark.slow  # test_to_hugging_face.py has faster ones
 def test_huggingface(tokenizer, tmp_path):
     translator = imported(tokenizer)
     path = kt.export.save_huggingface(translator, tmp_path / "model")

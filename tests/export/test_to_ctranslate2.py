@@ -24,11 +24,16 @@ TEXTS = [
     "The red cat and the old tree.",
     "A text with words that it has never seen, and numbers: 12,345!",
 ]
-# Fields of the configuration.
+# Which together have every field of the configuration.
 VARIANTS = {
     "paper": {},
-    "pre-norm": dict(norm_first=True, layer_norm_epsilon=0.5),
-    "gelu": dict(activation="gelu"),
+    "pre-norm": dict(
+        norm_first=True,
+        layer_norm_epsilon=0.5,
+        activation="gelu",
+        tied_embeddings="inputs",
+        position_offset=2,
+    ),
     "marian": dict(
         attention_bias=True,
         output_bias=True,
@@ -36,17 +41,20 @@ VARIANTS = {
         position_layout="halves",
         position_endpoint=True,
         embedding_scale=1.0,
+        tied_embeddings="target",
+        d_k=2,
+        d_v=2,
+        decoder_heads=1,
     ),
     "learned": dict(
         positional_encoding="learned",
         tied_embeddings="none",
         output_bias=True,
         embedding_scale=0.5,
+        decoder_layers=1,
+        decoder_heads=4,
+        decoder_d_ff=6,
     ),
-    "tied-inputs": dict(tied_embeddings="inputs", position_offset=2),
-    "tied-target": dict(tied_embeddings="target"),
-    "decoder": dict(decoder_layers=1, decoder_heads=4, decoder_d_ff=6),
-    "narrow heads": dict(d_k=2, d_v=2, decoder_heads=1),
 }
 
 

@@ -46,9 +46,15 @@ def test_translations_and_scores(litert, translator, pairs):
     "search",
     [
         kt.BeamSearch(1, alpha=0.0, extra_length=0),
-        kt.BeamSearch(2, alpha=1.0, extra_length=3, length_factor=0.5),
+        pytest.param(
+            kt.BeamSearch(2, alpha=1.0, extra_length=3, length_factor=0.5),
+            marks=pytest.mark.slow,
+        ),
         kt.BeamSearch(3, alpha=5.0, extra_length=2**40),
-        kt.BeamSearch(3, 1.0, 1, length_penalty="power"),
+        pytest.param(
+            kt.BeamSearch(3, 1.0, 1, length_penalty="power"),
+            marks=pytest.mark.slow,
+        ),
         kt.BeamSearch(3, 1.0, 1, length_penalty="power_without_end"),
     ],
 )

@@ -191,6 +191,7 @@ class OtherFeedForward(kt.layers.FeedForward):
         return super().call(x, *arguments, **options) + 0.1 * tf.tanh(x)
 
 
+@pytest.mark.slow
 def test_a_larger_beam_and_a_feed_forward_of_another_class(tokenizer, tmp_path):
     model = small_model(tokenizer, feed_forward_class=OtherFeedForward)
     translator = kt.Translator(model, tokenizer, kt.BeamSearch(6), 6)

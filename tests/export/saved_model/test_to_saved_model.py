@@ -164,6 +164,7 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
 
 
+@pytest.mark.slow
 def test_a_model_with_a_window(model, tokenizer, pairs):
     config = dataclasses.replace(model.config, attention_window=3)
     restricted = kt.Transformer(config)
