@@ -85,8 +85,6 @@ def test_examples_of_the_docstrings():
 
 # test_configurations.py has each field alone.
 VARIANTS = {
-    "one-head": dict(num_heads=1),
-    "two-widths": dict(d_k=5, d_v=3),
     "biases": dict(
         attention_bias=True,
         d_k=3,
@@ -99,6 +97,7 @@ VARIANTS = {
         position_offset=2,
     ),
     "pre-norm": dict(
+        num_heads=1,
         norm_first=True,
         layer_norm_epsilon=0.5,
         tied_embeddings="none",
@@ -122,7 +121,11 @@ def test_every_configuration(changes):
 
 @pytest.mark.parametrize(
     ("policy", "beam_size"),
-    [("mixed_bfloat16", 4), ("mixed_float16", 3), ("bfloat16", 1)],
+    [
+        ("mixed_bfloat16", 4),
+        pytest.param("mixed_float16", 3, marks=pytest.mark.slow),
+        ("bfloat16", 1),
+    ],
 )
 def test_every_dtype_policy(policy, beam_size):
     atol = 5 * TOLERANCE.get(policy, 0.1)
@@ -263,9 +266,13 @@ class CappedLogits(kt.Transformer):
 @pytest.mark.parametrize(
     "classes",
     (
-        dict(feed_forward_class=GatedFeedForward),
-        dict(residual_class=PreNorm),
-        dict(attention_class=SharpAttention),
+        pytest.param(
+            dict(feed_forward_class=GatedFeedForward), marks=pytest.mark.slow
+        ),
+        pytest.param(dict(residual_class=PreNorm), marks=pytest.mark.slow),
+        pytest.param(
+            dict(attention_class=SharpAttention), marks=pytest.mark.slow
+        ),
         dict(
             feed_forward_class=GatedFeedForward,
             residual_class=PreNorm,

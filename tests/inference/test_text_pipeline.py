@@ -185,7 +185,11 @@ def test_an_ensemble_averages_probabilities(translator, model, tokenizer):
         score = log_p / ((5 + length) / 6) ** 0.6
         np.testing.assert_allclose(result.scores[row, 0], score, rtol=1e-4)
     assert both("dog") == "Hund"
-    # Twice the same model is that model.
+
+
+@pytest.mark.slow
+def test_twice_the_same_model_is_that_model(model, tokenizer):
+    search = kt.BeamSearch(extra_length=12)
     twice = kt.Translator([model, model], tokenizer, search)
     once = kt.Translator(model, tokenizer, search)
     expected = once.translate("old")
@@ -202,19 +206,19 @@ def test_models_of_an_ensemble_share_the_vocabulary(model, tokenizer):
         kt.Translator([], tokenizer)
 
 
-@pytest.mark.parametrize("prefix", ["Ich", "Hund schläft", "Hund " * 30])
-def test_the_prefix_is_kept_whatever_the_limits(model, tokenizer, prefix):
+def test_the_prefix_is_kept_whatever_the_limits(model, tokenizer):
     search = kt.BeamSearch(length_factor=0.0, extra_length=0)
     translator = kt.Translator(model, tokenizer, search)
-    found = translator.translate("dog", prefixes=prefix)
-    # Nothing but the prefix and the end token has room.
-    is_long = len(prefix) > 100
-    assert found.source_truncated == is_long and found.at_length_limit
-    if is_long:
-        assert found.texts[0].startswith("Hund Hund")
-    else:
-        assert found.texts == [prefix]
-        assert np.isfinite(found.scores[0])
+    for prefix in ("Ich", "Hund schläft", "Hund " * 30):
+        found = translator.translate("dog", prefixes=prefix)
+        # Nothing but the prefix and the end token has room.
+        is_long = len(prefix) > 100
+        assert found.source_truncated == is_long and found.at_length_limit
+        if is_long:
+            assert found.texts[0].startswith("Hund Hund")
+        else:
+            assert found.texts == [prefix]
+            assert np.isfinite(found.scores[0])
 
 
 def test_the_vocabulary_must_fit_the_model(model, pairs):

@@ -46,19 +46,29 @@ def test_samples_depend_on_text_and_seed_alone(model, tokenizer, pairs):
     assert len({text for t in found for text in t.texts}) > len(texts)
     for translation in found:
         assert translation.scores == sorted(translation.scores, reverse=True)
-    # Other batches and another order, in another translator.
-    again = sampler(seed=1).translate(texts[::-1], batch_tokens=20)[::-1]
+    # Other batches and another order.
+    again = first.translate(texts[::-1], batch_tokens=20)[::-1]
     for ours, theirs in zip(found, again, strict=True):
         assert ours.texts == theirs.texts
         np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)
     other = sampler(seed=2).translate(texts)
     assert [t.texts for t in other] != [t.texts for t in found]
-    # More samples, of which the best are returned.
-    more = sampler(seed=1, num_samples=8).translate(texts[0])
-    assert len(more.texts) == 3 and more.scores[0] >= found[0].scores[0]
+
+
+@pytest.mark.slow
+def test_the_best_of_more_samples_and_the_only_one(model, tokenizer, pairs):
+    def samples(n, **settings):
+        search = kt.Sampling(2.0, extra_length=12, seed=1, **settings)
+        sampler = kt.Translator(model, tokenizer, search, n)
+        return sampler.translate(list(pairs)[:8])
+
+    few, again = samples(3), samples(3)
+    assert few == again  # of another translator
+    for fewer, more in zip(few, samples(3, num_samples=8), strict=True):
+        assert len(more.texts) == 3 and more.scores[0] >= fewer.scores[0]
     greedy = kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=1))
-    sharp = kt.Translator(model, tokenizer, kt.Sampling(top_k=1))
-    assert sharp(texts) == greedy(texts)
+    sharp = [translation.texts[0] for translation in samples(1, top_k=1)]
+    assert sharp == greedy(list(pairs)[:8])
 
 
 def test_samples_continue_a_prefix(model, tokenizer):
@@ -69,7 +79,10 @@ def test_samples_continue_a_prefix(model, tokenizer):
     assert len(set(found[0].texts)) > 1
 
 
-@pytest.mark.parametrize("form", ["wu", "power", "power_without_end"])
+@pytest.mark.parametrize(
+    "form",
+    ["wu", pytest.param("power", marks=pytest.mark.slow), "power_without_end"],
+)
 def test_the_score_of_a_translation_is_that_of_the_search(
     model, tokenizer, pairs, form
 ):
@@ -186,7 +199,14 @@ def replace_layer(model):
     attention.output_projection = new
 
 
-@pytest.mark.parametrize("change", [enable_lora, quantize, replace_layer])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(enable_lora, marks=pytest.mark.slow),
+        pytest.param(quantize, marks=pytest.mark.slow),
+        replace_layer,
+    ],
+)
 def test_a_model_of_another_kind_is_traced_again(model, tokenizer, change):
     changed = copied(model)
     translator = kt.Translator(changed, tokenizer)
