@@ -214,9 +214,8 @@ def test_positions_of_the_guide(name):
         steps.append(logits)
     found = np.stack(steps, axis=2).reshape(6, 6, 13)
     targets = (ids.reshape(6, 6), np.repeat(source, 3, axis=0))
-    expected, others = (
-        m.decode(targets[0], m.encode(targets[1])) for m in (model, plain)
-    )
+    both = (m.decode(targets[0], m.encode(targets[1])) for m in (model, plain))
+    expected, others = both
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert np.abs(expected - others).max() > 0.02
     # RoPE and ALiBi depend on distances alone.
@@ -262,6 +261,7 @@ def test_migration_table():
     )
     mask, padding = random.random((2, 5, 7)) < 0.6, random.random((2, 7)) < 0.6
     mask[:, :, 0] = padding[:, 0] = True
+    arrays = dict(x=x, y=y, mask=mask, padding=padding)
     names = dict(kt=kt, x=x, y=y, mask=mask, padding=padding, d_model=d_model)
     for name, layers, constructor in zip(
         ("mha", "attention"),
@@ -276,14 +276,19 @@ def test_migration_table():
     assert len(calls) == 5
     for theirs, ours in calls:
         expected, found = eval(theirs, names), eval(ours, names)
-        assert isinstance(expected, tuple) == isinstance(found, tuple)
-        pairs = zip(
-            keras.tree.flatten(expected),
-            keras.tree.flatten(found),
-            strict=True,
-        )
-        for a, b in pairs:
+        # In a functional model, and as the first call of a new layer.
+        inputs = {
+            key: keras.Input((None, *x.shape[2:]), dtype=str(x.dtype), name=key)
+            for key, x in arrays.items()
+        }
+        new = eval(constructors[1], vars(kt.layers))
+        symbolic = eval(ours, {**names, **inputs, "attention": new})
+        new.set_weights(names["attention"].get_weights())
+        in_model = keras.Model(inputs, symbolic)(arrays)
+        results = map(keras.tree.flatten, (expected, found, in_model))
+        for a, b, c in zip(*results, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-5, err_msg=ours)
+            np.testing.assert_allclose(a, c, atol=1e-5, err_msg=ours)
 
 
 @pytest.mark.slow

@@ -11,8 +11,9 @@ import keras
 from keras import ops
 
 from keras_transformer.layers.common import (
-    SameShape,
+    WithScores,
     arguments_of,
+    check_ready,
     check_sizes,
     keep_frozen,
 )
@@ -81,7 +82,7 @@ def scaled_dot_product_attention(
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class MultiHeadAttention(SameShape):
+class MultiHeadAttention(WithScores):
     """Attention of several heads side by side (section 3.2.2).
 
     Queries, keys and values are projected; each head attends; the heads'
@@ -112,9 +113,10 @@ class MultiHeadAttention(SameShape):
             1; True = attend. A query whose keys are all masked gives 0.
         memory_mask: Boolean `[B, S]`, True where `memory` may be attended to.
             Default: the mask that Keras attached to `memory`, if any.
+        return_attention_scores: Whether the scores are returned too.
 
     Returns:
-        `[B, T, d_model]`.
+        `[B, T, d_model]`; and the scores `[B, H, T, S]`, in float32.
 
     Example:
 
@@ -180,30 +182,13 @@ class MultiHeadAttention(SameShape):
         memory: Any,
         attention_mask: Any = None,
         memory_mask: Any = None,
+        return_attention_scores: bool = False,
     ) -> Any:
-        masks = (attention_mask, memory_mask)
-        return self.call_with_scores(query, memory, *masks)[0]
-
-    def call_with_scores(
-        self,
-        query: Any,
-        memory: Any,
-        attention_mask: Any = None,
-        memory_mask: Any = None,
-    ) -> tuple[Any, Any]:
-        """Returns the output of `call`, and the attention scores.
-
-        Arguments are those of `call`, but Keras does not fill in
-        `memory_mask`.
-
-        Returns:
-            The output `[B, T, d_model]`, and the scores `[B, H, T, S]` in
-            float32.
-        """
         positions = (positions_of(query), positions_of(memory))
         key, value = self.project_memory(memory, positions[1])
         masks = (attention_mask, memory_mask)
-        return self.attend(query, key, value, *masks, positions)
+        output, scores = self.attend(query, key, value, *masks, positions)
+        return (output, scores) if return_attention_scores else output
 
     def project_memory(
         self, memory: Any, positions: Any = None
@@ -218,6 +203,7 @@ class MultiHeadAttention(SameShape):
         Returns:
             Keys `[B, H, S, d_k]` and values `[B, H, S, d_v]`.
         """
+        check_ready(self, "project_memory", memory)
         key = self._heads(self.key_projection, memory)
         return key, self._heads(self.value_projection, memory)
 
@@ -268,6 +254,7 @@ class MultiHeadAttention(SameShape):
         Raises:
             ValueError: If a mask is not boolean or its shape is wrong.
         """
+        check_ready(self, "attend", query)
         sizes = (*query.shape[:2], key.shape[2])
         check_masks(sizes, attention_mask, memory_mask)
         if positions is None:

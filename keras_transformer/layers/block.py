@@ -11,7 +11,7 @@ import keras
 
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.common import (
-    SameShape,
+    WithScores,
     arguments_of,
     check_sizes,
     keep_frozen,
@@ -24,7 +24,7 @@ from keras_transformer.layers.restricted_attention import (
 from keras_transformer.support.fields import FRACTION, check_values
 
 
-class Block(SameShape):
+class Block(WithScores):
     """Holds the arguments of a layer, and makes its built sub-layers."""
 
     def __init__(
@@ -153,21 +153,6 @@ class Block(SameShape):
             x, sublayer=self.feed_forward, training=training
         )
 
-    def call_with_scores(self, *inputs: Any, **masks: Any) -> tuple:
-        """Returns the output of `call`, and the attention scores.
-
-        Arguments are those of `call`, but Keras does not fill in `x_mask` and
-        `memory_mask`.
-
-        Returns:
-            The output `[B, T, d_model]`; the scores of self-attention
-            `[B, H, T, T]`; and in a decoder those of cross-attention
-            `[B, H, T, S]`. B = batch, H = heads, T = length of `x`, S =
-            length of `memory`. Scores are in float32.
-        """
-        scores: list = []
-        return self.call(*inputs, **masks, scores=scores), *scores
-
     def sublayer_names(self) -> dict[str, str]:
         """Returns the names under which Keras knows the three classes."""
         name_of = keras.saving.get_registered_name
@@ -226,19 +211,20 @@ class Stack(Block):
             self.final_norm.build(shapes[0])
         keep_frozen(self)
 
-    def call_with_scores(self, x: Any, *inputs: Any, **masks: Any) -> tuple:
-        """As in a layer of the stack, but the scores are lists.
-
-        They have one entry per layer.
-        """
+    def _call_layers(
+        self, x: Any, *inputs: Any, return_attention_scores: bool, **named: Any
+    ) -> Any:
         scores = []
         for layer in self.layers:
-            x, *layer_scores = layer.call_with_scores(x, *inputs, **masks)
-            scores.append(layer_scores)
-        return self._normalize(x), *map(list, zip(*scores, strict=True))
-
-    def _normalize(self, x: Any) -> Any:
-        return x if self.final_norm is None else self.final_norm(x)
+            if return_attention_scores:
+                x, *layer_scores = layer.call_with_scores(x, *inputs, **named)
+                scores.append(layer_scores)
+            else:
+                x = layer(x, *inputs, **named)
+        x = x if self.final_norm is None else self.final_norm(x)
+        if return_attention_scores:
+            return x, *map(list, zip(*scores, strict=True))
+        return x
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_layers": self.num_layers}
@@ -250,7 +236,9 @@ def call_attention(
     """Returns the output of an attention; adds its scores to a list, if any."""
     if scores is None:
         return attention.call(*inputs)
-    output, attention_scores = attention.call_with_scores(*inputs)
+    output, attention_scores = attention.call(
+        *inputs, return_attention_scores=True
+    )
     scores.append(attention_scores)
     return output
 

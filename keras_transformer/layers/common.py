@@ -22,6 +22,48 @@ class SameShape(keras.layers.Layer):
         return input_shape or next(iter(named.values()))
 
 
+class WithScores(SameShape):
+    """Base class: `call` has an argument `return_attention_scores`."""
+
+    def call_with_scores(self, *inputs: Any, **masks: Any) -> tuple:
+        """Returns the output of `call`, and the attention scores.
+
+        Arguments are those of `call`. It is the call with
+        `return_attention_scores=True`.
+
+        Returns:
+            The output, and the scores `[B, H, T, S]` in float32: in an encoder
+            layer those of self-attention, `[B, H, T, T]`, in a decoder layer
+            also those of cross-attention. An encoder or a decoder has lists of
+            scores, with one entry per layer. B = batch, H = heads, T = length
+            of the input, S = length of the memory.
+        """
+        return self(*inputs, **masks, return_attention_scores=True)
+
+    def compute_output_spec(self, *inputs: Any, **named: Any) -> Any:
+        if named.get("return_attention_scores"):
+            # Of more than one output: from `call`.
+            return keras.Operation.compute_output_spec(self, *inputs, **named)
+        return super().compute_output_spec(*inputs, **named)
+
+
+def check_ready(layer: keras.layers.Layer, method: str, x: Any) -> None:
+    """Raises a ValueError unless a method has weights and a tensor.
+
+    Calls of a layer, unlike its other methods, build it and accept symbolic
+    tensors.
+    """
+    if layer.built and not isinstance(x, keras.KerasTensor):
+        return
+    received = "a symbolic tensor" if layer.built else "a layer without weights"
+    raise ValueError(
+        f"{type(layer).__name__}.{method} neither builds the layer nor takes "
+        "part in a functional model. Call the layer first, or its `build`; in "
+        f"a functional model, use `{method}` within the `call` of a layer. "
+        f"Received: {received}"
+    )
+
+
 def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
     """Returns the arguments of a class that a layer has as attributes."""
     _, *names, _ = inspect.signature(cls.__init__).parameters

@@ -69,8 +69,9 @@ class DecoderLayer(Block):
         x_mask: Any = None,
         memory_mask: Any = None,
         training: bool | None = None,
-        scores: list | None = None,  # for `call_with_scores`
+        return_attention_scores: bool = False,
     ) -> Any:
+        scores: list | None = [] if return_attention_scores else None
         masks = (attention_mask, x_mask)
         x = self._attend_to_self(x, masks, training, scores)
 
@@ -79,7 +80,8 @@ class DecoderLayer(Block):
             return call_attention(self.cross_attention, inputs, scores)
 
         x = self.cross_attention_norm(x, sublayer=attend, training=training)
-        return self._feed_forward(x, training)
+        x = self._feed_forward(x, training)
+        return x if scores is None else (x, *scores)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -123,8 +125,15 @@ class Decoder(Stack):
         x_mask: Any = None,
         memory_mask: Any = None,
         training: bool | None = None,
+        return_attention_scores: bool = False,
     ) -> Any:
-        named = dict(x_mask=x_mask, memory_mask=memory_mask, training=training)
-        for layer in self.layers:
-            x = layer(x, memory, attention_mask, cross_attention_mask, **named)
-        return self._normalize(x)
+        return self._call_layers(
+            x,
+            memory,
+            attention_mask,
+            cross_attention_mask,
+            x_mask=x_mask,
+            memory_mask=memory_mask,
+            training=training,
+            return_attention_scores=return_attention_scores,
+        )

@@ -69,11 +69,13 @@ class EncoderLayer(Block):
         mask: Any = None,
         x_mask: Any = None,
         training: bool | None = None,
-        scores: list | None = None,  # for `call_with_scores`
+        return_attention_scores: bool = False,
     ) -> Any:
+        scores: list | None = [] if return_attention_scores else None
         masks = (attention_mask, combine_masks(mask, x_mask))
         x = self._attend_to_self(x, masks, training, scores)
-        return self._feed_forward(x, training)
+        x = self._feed_forward(x, training)
+        return x if scores is None else (x, *scores)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -111,8 +113,12 @@ class Encoder(Stack):
         mask: Any = None,
         x_mask: Any = None,
         training: bool | None = None,
+        return_attention_scores: bool = False,
     ) -> Any:
-        mask = combine_masks(mask, x_mask)
-        for layer in self.layers:
-            x = layer(x, attention_mask, x_mask=mask, training=training)
-        return self._normalize(x)
+        return self._call_layers(
+            x,
+            attention_mask,
+            x_mask=combine_masks(mask, x_mask),
+            training=training,
+            return_attention_scores=return_attention_scores,
+        )

@@ -8,7 +8,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
+from keras_transformer.layers.common import (
+    SameShape,
+    arguments_of,
+    check_ready,
+    check_sizes,
+)
 from keras_transformer.support import fields
 
 
@@ -79,6 +84,7 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
             )
 
     def vectors(self, positions: Any) -> Any:
+        check_ready(self, "vectors", positions)
         dimension = ops.arange(self.d_model)
         if self.layout == "interleaved":
             pair, has_sine = dimension // 2, ops.equal(dimension % 2, 0)
@@ -138,6 +144,7 @@ class LearnedPositionalEncoding(PositionalEncoding):
         )
 
     def vectors(self, positions: Any) -> Any:
+        check_ready(self, "vectors", positions)
         length = positions.shape[0]
         # Beyond the table JAX returns NaN, and TensorFlow on a GPU zeros.
         if length is not None and length > self.max_length:

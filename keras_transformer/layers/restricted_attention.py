@@ -146,8 +146,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
     A position attends to `window` positions, the paper's r: those centred on
     it (`masks.window_mask`), or with `causal` itself and the r - 1 before it.
     Near the ends there are fewer. Time and memory are in O(r n d) instead of
-    O(n^2 d), except in `call_with_scores`. `attend` attends to all keys that it
-    is given, as when one position after the other is decoded.
+    O(n^2 d), except with `return_attention_scores`. `attend` attends to all
+    keys that it is given, as when one position after the other is decoded.
 
     Masks that Keras attached to tensors, the projections and their
     initialization are those of `MultiHeadAttention`.
@@ -202,28 +202,20 @@ class RestrictedSelfAttention(MultiHeadAttention):
         memory: Any,
         attention_mask: Any = None,
         memory_mask: Any = None,
+        return_attention_scores: bool = False,
     ) -> Any:
         masks = (attention_mask, memory_mask)
         _check(query, memory, *masks)
+        if return_attention_scores:
+            near = window_mask(ops.shape(query)[1], self.window, self.causal)
+            mask = combine_masks(near, attention_mask)
+            return super().call(query, memory, mask, memory_mask, True)
         key, value = self.project_memory(memory, positions_of(memory))
         query = self.project_query(query, positions_of(query))
         heads = restricted_dot_product_attention(
             query, key, value, self.window, self.causal, *masks
         )
         return self._project_output(heads)
-
-    def call_with_scores(
-        self,
-        query: Any,
-        memory: Any,
-        attention_mask: Any = None,
-        memory_mask: Any = None,
-    ) -> tuple[Any, Any]:
-        """As in `MultiHeadAttention`, with a mask and in O(n^2 d)."""
-        _check(query, memory, attention_mask, memory_mask)
-        near = window_mask(ops.shape(query)[1], self.window, self.causal)
-        mask = combine_masks(near, attention_mask)
-        return super().call_with_scores(query, memory, mask, memory_mask)
 
     def get_config(self) -> dict[str, Any]:
         own = arguments_of(self, RestrictedSelfAttention)

@@ -267,6 +267,52 @@ def test_keras_mask_of_the_first_input_is_passed_on(name):
         np.testing.assert_allclose(pooled[row], expected, atol=1e-5)
 
 
+WITH_SCORES = sorted(n for n, c in CASES.items() if "num_heads" in c.arguments)
+
+
+@pytest.mark.parametrize("name", WITH_SCORES)
+def test_scores_of_a_new_layer_and_in_a_functional_model(name):
+    case = CASES[name]
+    new = case.layer(**case.arguments)
+    new.call_with_scores(*case.inputs)  # builds it
+    layer, _ = made(name)
+    new.set_weights(layer.get_weights())
+    expected = [case(layer), *layer.call_with_scores(*case.inputs)[1:]]
+    # Sizes are unknown, where the layers do not need them.
+    inputs = [
+        keras.Input(
+            (None, *x.shape[2:]) if x.dtype != bool else (None, None),
+            dtype=str(x.dtype),
+        )
+        for x in case.inputs
+    ]
+    model = keras.Model(inputs, new.call_with_scores(*inputs))
+    batch = len(case.inputs[0])
+    arrays = [np.broadcast_to(x, (batch, *x.shape[1:])) for x in case.inputs]
+    found = model(arrays)
+    assert len(found) == len(expected)
+    for a, b in zip(*map(keras.tree.flatten, (found, expected)), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(to_numpy(a), to_numpy(b), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "method"),
+    (
+        (layers.MultiHeadAttention(2), "project_memory"),
+        (layers.SinusoidalPositionalEncoding(), "vectors"),
+        (layers.LearnedPositionalEncoding(9), "vectors"),
+    ),
+)
+def test_methods_that_need_a_built_layer_say_so(layer, method):
+    message = rf"{type(layer).__name__}.{method} neither builds.*Received: a "
+    with pytest.raises(ValueError, match=message + "layer without weights"):
+        getattr(layer, method)(X)
+    layer(*[X] * (1 + (method == "project_memory")))
+    with pytest.raises(ValueError, match=message + "symbolic tensor"):
+        getattr(layer, method)(keras.Input((T, D)))
+
+
 @keras.saving.register_keras_serializable(package="tests")
 class Classifier(keras.Model):
     """A user's own model with layers of the library."""
