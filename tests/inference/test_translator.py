@@ -39,13 +39,13 @@ def test_another_backend_of_keras_is_refused(translator, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "search", "received"),
+    ("vocabulary", "search", "received"),
     [("tokenizer.model", None, "tokenizer='tok"), (None, 4, "search=4")],
 )
-def test_arguments_of_another_type(translator, tokenizer, search, received):
+def test_arguments_of_another_type(translator, vocabulary, search, received):
     with pytest.raises(InputError, match=f"Received: {received}"):
         kt.Translator(
-            translator.model, tokenizer or translator.tokenizer, search
+            translator.model, vocabulary or translator.tokenizer, search
         )
 
 
