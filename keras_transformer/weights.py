@@ -18,7 +18,7 @@ import numpy as np
 from keras_transformer.support.errors import InputError
 
 # Integers would be quantized weights without their scales.
-_DTYPES = ("float16", "bfloat16", "float32", "float64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 _PART = 2**23  # bytes of a weight that are in memory beside its variable
 
 
@@ -46,11 +46,11 @@ def assign(
     for name, value in values.items():
         if name not in weights:
             problems[name] = "the model has no such weight"
+        elif value.dtype.name not in FLOATS:
+            problems[name] = f"{value.dtype} instead of floats"
         elif np.shape(value) != tuple(weights[name].shape):
             shape, expected = list(np.shape(value)), list(weights[name].shape)
             problems[name] = f"shape {shape} instead of {expected}"
-        elif value.dtype.name not in _DTYPES:
-            problems[name] = f"{value.dtype} instead of floats"
         elif not all(np.isfinite(x).all() for _, x in _parts(values, name)):
             problems[name] = "NaN or infinite values"
         del value  # before the next one is read

@@ -1,7 +1,6 @@
 """Evaluates a model on a split: the scores of its task, and perplexity."""
 
 import dataclasses
-import json
 import logging
 import math
 import time
@@ -11,7 +10,8 @@ from typing import Any
 
 from keras_transformer.flops import training_flops
 from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.inference.run_folder import Run, read_results
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.support.locks import locked
 from keras_transformer.tasks import find_task
@@ -143,23 +143,22 @@ def record(
     text = run.path / f"{run.task.output}-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
     with locked(run.path, wait=True, name="results.lock"):
-        write_json(path, [*_read_results(path), measured])
+        write_json(path, [*_read_or_rename(path), measured])
         with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
 
 
-def _read_results(path: Path) -> list:
-    if not path.exists():
-        return []
+def _read_or_rename(path: Path) -> list:
     try:
-        return list(json.loads(path.read_text("utf-8")))
-    except ValueError as error:
+        return read_results(path)
+    except InputError as error:
         # A damaged file must not cost what has just been measured.
         damaged = path.with_suffix(".json.damaged")
         path.replace(damaged)
+        reason, _, _ = str(error).partition(" Rename")
         renamed = f"It was renamed to {damaged.name}."
-        logger.warning(f"{path} is not valid JSON ({error}). {renamed}")
+        logger.warning(f"{reason} {renamed}")
         return []
 
 

@@ -123,7 +123,12 @@ class ForeignModel:
         return LazyTensors(readers)
 
     def _converted(self, name: str) -> np.ndarray:
-        return self.convert(name, self.tensors[self.names[name]])
+        from keras_transformer.weights import FLOATS
+
+        value = self.tensors[self.names[name]]
+        # `assign` lists what cannot be a weight.
+        can_be = np.ndim(value) and value.dtype.name in FLOATS
+        return self.convert(name, value) if can_be else value
 
     def differences(self) -> dict[str, Any]:
         """Returns the values of the configuration that differ from the paper's.

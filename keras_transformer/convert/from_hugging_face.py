@@ -283,6 +283,8 @@ def _read_search(
             type(i) is int and 0 <= i < config.vocab_size for i in ids
         ):
             fields.refuse("bad_words_ids", "lists of ids in a list")
+        if ids == [config.eos_id]:
+            continue  # `generate` leaves it out, too
         if len(ids) == 1:
             never += ids
         else:

@@ -135,8 +135,13 @@ def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
 
 
 def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
-    needed = _SOURCE, _ENCODER + _INNER, _DECODER + _INNER
-    missing = [f"no {name}" for name in needed if name not in shapes]
+    needed = [_SOURCE, _ENCODER + _INNER, _DECODER + _INNER]
+    needed += [name for name in (_TARGET,) if name in shapes]
+    missing = [
+        f"{name} of shape {shapes[name]}" if name in shapes else f"no {name}"
+        for name in needed
+        if len(shapes.get(name, ())) != 2
+    ]
     foreign = sorted(name for name in shapes if _FOREIGN.search(name))
     if missing and not foreign:
         foreign = sorted(shapes)

@@ -1,11 +1,11 @@
 """Files of another system's model: where they may be, and their settings."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any, NoReturn
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import parse_json
 from keras_transformer.support.startup import explain_missing_packages
 
 
@@ -86,8 +86,8 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     """Returns the object in a JSON file of a model's folder."""
     path = resolve_in_folder(folder, name)
     try:
-        values = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
+        values = parse_json(path.read_text("utf-8"))
+    except ValueError as error:
         raise InputError(
             f"{path} must be valid JSON. Received: {error}"
         ) from error

@@ -46,10 +46,10 @@ class ModelFolder:
     def training_data(self) -> list[str]:
         """Returns the data of the training, as `open_corpus` takes them."""
         name = self.recipe.get("data")
-        if name is None:
+        if not isinstance(name, str):
             raise InputError(
                 f"{self.path} does not say what it was trained on. Name the "
-                "data. Received: data=None"
+                f"data. Received: data={name!r:.100}"
             )
         is_bundled = name == "embedded" or name.startswith("tfds:")
         if is_bundled or os.path.exists(name):

@@ -14,7 +14,6 @@ results.json             what `evaluate` measured
 
 import dataclasses
 import hashlib
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.model_folder import ModelFolder
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
@@ -130,15 +129,8 @@ class RunFolder(ModelFolder):
         `results` are the newest figures of `results.json` for it, by split.
         """
         results: dict[str, Any] = {}
-        file, step = self.path / "results.json", step_of(checkpoint)
-        try:
-            rows = json.loads(file.read_text("utf-8")) if file.exists() else []
-        except ValueError as error:
-            raise InputError(
-                f"{file} must be valid JSON. Received: {error}. Rename it, and "
-                "evaluate again."
-            ) from error
-        for row in rows:
+        step = step_of(checkpoint)
+        for row in read_results(self.path / "results.json"):
             # A better checkpoint replaces the best under the same name.
             if (row["checkpoint"], row["step"]) == (checkpoint.name, step):
                 results[row["split"]] = row
@@ -217,6 +209,8 @@ class Run(RunFolder):
                 f"{digest[:12]}. Received: {tokenizer.digest[:12]}. Restore "
                 "the right file."
             )
+        with name_file(path):
+            values["task"].check_vocabulary(tokenizer)
         if target_language is not None:
             tokenizer = tokenizer.translating_to(target_language)
             target = {"target": target_language.strip("<>")}
@@ -319,6 +313,30 @@ def _check_finite(model: "Transformer") -> None:
     for weight in model.weights:
         if not ops.all(ops.isfinite(weight.value)):
             raise ValueError(f"NaN or infinity in {weight.path}")
+
+
+def read_results(file: Path) -> list[dict[str, Any]]:
+    """Returns what `evaluate` has measured; without the file, nothing."""
+    advice = "Rename it, and evaluate again."
+    try:
+        rows = read_json(file) if file.exists() else []
+    except InputError as error:
+        raise InputError(f"{error}. {advice}") from error
+    is_list = isinstance(rows, list)
+    if is_list and all(map(_is_result, rows)):
+        return rows
+    raise InputError(
+        f"{file} must have a list of results, each with checkpoint, step and "
+        f"split. Received: {rows!r:.100}. {advice}"
+    )
+
+
+def _is_result(row: Any) -> bool:
+    types = {"checkpoint": str, "step": int, "split": str}
+    return isinstance(row, dict) and all(
+        isinstance(row.get(name), value_type)
+        for name, value_type in types.items()
+    )
 
 
 def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:

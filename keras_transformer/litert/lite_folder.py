@@ -4,10 +4,12 @@ import dataclasses
 import os
 from pathlib import Path
 
+from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.model_folder import ExportFolder
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import check_types, read_json, sha256_of
 from keras_transformer.text import Vocabulary, open_vocabulary
 
@@ -21,6 +23,9 @@ _TYPES = {
     "banned_ids": list,
     "search": dict,
 }
+_SIZES = ("largest_beam_size", "num_translations", "max_length")
+_SIZES += ("attention_window",)
+_SIZE = integer_from(1, 2**20)
 # Files of other exports, whose metadata have the same name.
 _OTHER_SYSTEMS = {
     "model.bin": "CTranslate2",
@@ -62,7 +67,17 @@ class LiteRTFolder(ExportFolder):
                 "that version, or export the model again."
             )
         check_types(file, metadata, _TYPES)
-        return cls.of_metadata(path, metadata)
+        with name_file(file):
+            for name in _SIZES:
+                if metadata[name] is not None:
+                    check_values(_SIZE, **{name: metadata[name]})
+            folder = cls.of_metadata(path, metadata)
+            if not folder.task.targets_are_text:
+                raise InputError(
+                    "A model for LiteRT translates. Received: "
+                    f"task={folder.task.name!r}"
+                )
+        return folder
 
     def check_settings(self, search: Search | None, count: int | None) -> None:
         search = search or self.search
@@ -105,6 +120,19 @@ class LiteRTFolder(ExportFolder):
                 f"{', '.join(tokenizer.files())} in {self.path} must be the "
                 "tokenizer that the model was exported with, of SHA-256 "
                 f"{expected:.12}. Received: {tokenizer.digest:.12}. Export "
+                "the model again."
+            )
+        expected = SpecialIds.of(
+            tokenizer.bos_id,
+            tokenizer.eos_id,
+            tokenizer.pad_id,
+            tokenizer.unk_id,
+        )._asdict()
+        received = {name: self.metadata[name] for name in expected}
+        if received != expected | {"banned_ids": [*expected["banned_ids"]]}:
+            raise InputError(
+                f"{self.path / METADATA_FILE} must have the special ids of the "
+                f"tokenizer, {expected}. Received: {received!r:.300}. Export "
                 "the model again."
             )
         return tokenizer

@@ -35,7 +35,8 @@ def _is_integer(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     is_finite = isinstance(value, float) and math.isfinite(value)
-    return _is_integer(value) or is_finite
+    # A larger integer is no float.
+    return (_is_integer(value) and abs(value) < 2**63) or is_finite
 
 
 _integer = functools.partial(Rule, _is_integer)

@@ -189,10 +189,25 @@ def sha256_of(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
+def parse_json(content: bytes | str) -> Any:
+    """Returns the value of JSON that anybody may have written.
+
+    Raises:
+        ValueError: If it is invalid, nested too deeply, or has half a
+            character, which no file can have.
+    """
+    try:
+        value = json.loads(content)
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except RecursionError as error:
+        raise ValueError("values that are nested too deeply") from error
+
+
 def read_json(path: str | os.PathLike) -> Any:
     """Returns the value in a file; raises InputError if it is not JSON."""
     try:
-        return json.loads(Path(path).read_bytes())
+        return parse_json(Path(path).read_bytes())
     except ValueError as error:
         raise InputError(
             f"{path} is not valid JSON. Received: {error}"

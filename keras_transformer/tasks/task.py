@@ -59,6 +59,10 @@ class Task(abc.ABC):
             InputError: As `Tokenizer.train`.
         """
 
+    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Raises InputError if the vocabulary cannot be of this task."""
+        del vocabulary  # any has texts
+
     def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
         """Raises InputError if the vocabulary cannot encode the targets."""
         del vocabulary, pairs  # any text has ids

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.files import parse_json
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 # A language token at the start of a text. Of TensorFlow's \s, \v is no part.
@@ -49,7 +50,7 @@ def check_ids(table: Mapping[str, Any], name: str | os.PathLike) -> None:
 
 
 def _read_optional(path: Path, default: dict[str, Any]) -> dict[str, Any]:
-    return dict(json.loads(path.read_bytes())) if path.exists() else default
+    return dict(parse_json(path.read_bytes())) if path.exists() else default
 
 
 class LookupVocabulary(Vocabulary):
@@ -120,10 +121,12 @@ class LookupVocabulary(Vocabulary):
         Without `special_tokens_map.json` the special tokens are the default.
         """
         try:
-            table = dict(json.loads((folder / "vocab.json").read_bytes()))
+            table = dict(parse_json((folder / "vocab.json").read_bytes()))
             target_table = _read_optional(folder / "target_vocab.json", table)
             special = _read_optional(folder / "special_tokens_map.json", {})
             special = SpecialTokens(**special)
+            if not all(isinstance(x, str | None) for x in special):
+                raise TypeError(f"{special!r:.300}")
             source_model = (folder / "source.spm").read_bytes()
             target_model = (folder / "target.spm").read_bytes()
         except (OSError, TypeError, ValueError) as error:

@@ -1,3 +1,4 @@
+import dataclasses
 import shutil
 
 import numpy as np
@@ -182,7 +183,7 @@ def test_an_output_layer_of_its_own(spm, tmp_path, name):
         ({"transformer_heads": 5}, "num_heads=5"),
         ({"dim_vocabs": [8, 8]}, "the 8 pieces that dim-vocabs"),
         ({"dim_vocabs": ["a", 8]}, "dim-vocabs=['a', 8]"),
-        ({"dim_emb": 10**9}, "must have the weights of the model"),
+        ({"dim_emb": 10**6}, "must have the weights of the model"),
     ],
 )
 def test_other_models(folder, changes, field):
@@ -226,6 +227,28 @@ def test_weights_that_do_not_fit(folder):
         "decoder_l1_ffn_b1",
     ):
         assert name in message
+
+
+@pytest.mark.parametrize(
+    "value", [np.array("much"), np.array(["a", "b"]), np.arange(4)]
+)
+def test_weights_that_are_no_arrays_of_floats(folder, value):
+    weights = arrays(folder)
+    del weights["special:model.yml"]
+    changed = "Wemb", "decoder_ff_logit_out_b", "encoder_l1_ffn_W1"
+    rewrite(folder, weights | dict.fromkeys(changed, value))
+    message = problem(folder)
+    for name in changed:
+        assert f"{name}: {value.dtype} instead of floats" in message
+
+
+def test_weights_that_are_numbers(folder):
+    foreign = convert.read(folder, "marian")
+    tensors = dict.fromkeys(foreign.tensors, np.array(1.0, "float32"))
+    with pytest.raises(
+        InputError, match=r"Wemb: shape \[\] instead of \[737, "
+    ):
+        dataclasses.replace(foreign, tensors=tensors).load_model()
 
 
 def test_other_files(folder, tmp_path):

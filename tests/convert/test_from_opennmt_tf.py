@@ -271,8 +271,20 @@ def test_other_architectures_are_refused(changes, message):
         names = [name.replace(old, new) for name in names]
     else:
         names.append(new)
+    shapes = {key: [2, 2] for key in names}
     with pytest.raises(InputError, match=f"ckpt-20 must have .*{message}"):
-        from_opennmt_tf._check_architecture(Path("ckpt-20"), names)
+        from_opennmt_tf._check_architecture(Path("ckpt-20"), shapes)
+
+
+@pytest.mark.parametrize("side", ["features", "labels"])
+@pytest.mark.parametrize("shape", [[], [4], [2, 3, 4]])
+def test_embeddings_that_are_no_matrices(side, shape):
+    shapes = {key: [2, 2] for key in random_weights((9, 9), layers=(1, 1))}
+    name = f"{INPUTS}/{side}_inputter/embedding"
+    shapes[name] = shape
+    with pytest.raises(InputError) as caught:
+        from_opennmt_tf._check_architecture(Path("ckpt-20"), shapes)
+    assert f"{name} of shape {shape}" in str(caught.value)
 
 
 def test_all_tensors_that_do_not_fit_are_listed(folder):

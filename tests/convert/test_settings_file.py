@@ -89,6 +89,8 @@ def test_settings_are_a_mapping(values):
         ("[" * 99_999, "a.json must be valid JSON"),
         ('{"a": ' + "9" * 9999 + "}", "a.json must be valid JSON"),
         ("\\xff", "a.json must be valid JSON"),
+        ('{"a": "\\ud800"}', "a.json must be valid JSON"),
+        ('{"\\udc00": 1}', "a.json must be valid JSON"),
         ("[]", "names with values. Received: a value of type list"),
     ],
 )

@@ -167,6 +167,19 @@ def test_an_invalid_search_is_refused(run, search, message):
         Run.open(run.path)
 
 
+def test_a_parser_without_symbols_is_refused(run):
+    pieces = run.tokenizer.pieces(range(run.tokenizer.vocab_size))
+    table = {piece: i for i, piece in enumerate(pieces)}
+    vocabulary = LookupVocabulary(run.tokenizer.model, table)
+    vocabulary.save_files(run.path)
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    changed = {"task": "parsing", "tokenizer": vocabulary.digest}
+    path.write_text(json.dumps(values | changed))
+    with pytest.raises(InputError, match="tokenizer.model.*Received: source"):
+        Run.open(run.path)
+
+
 def test_an_unknown_setting_is_refused(run):
     path = run.path / "config.json"
     values = json.loads(path.read_text())
@@ -272,8 +285,16 @@ def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
     assert found["recipe"] == run.recipe
     assert found["results"] == {"test": rows[1], "valid": rows[2]}
     assert run.metadata(eighth)["results"] == {"test": rows[3]}
-    (run.path / "results.json").write_text("[")
-    with pytest.raises(InputError, match="results.json must be valid JSON"):
-        run.metadata(seventh)
+    for damaged in (
+        "[",
+        "{}",
+        '{"a": 1}',
+        "[3]",
+        '[{"step": 7}]',
+        "[" * 99_999,
+    ):
+        (run.path / "results.json").write_text(damaged)
+        with pytest.raises(InputError, match="results.json .*Rename it, and"):
+            run.metadata(seventh)
     (run.path / "results.json").unlink()
     assert run.metadata(seventh)["results"] == {}

@@ -105,7 +105,18 @@ def test_a_folder_of_another_version(copy, version):
     refused(copy, f"of format 1. Received: format={version!r}.*another version")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"3", b'{"a": "\xff"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b"3",
+        b'{"a": "\xff"}',
+        b'{"a": "\\ud800"}',
+        b"[" * 99_999,
+    ],
+)
 def test_damaged_metadata(copy, content):
     (copy / "keras_transformer.json").write_bytes(content)
     refused(copy, "not valid JSON|another export")
@@ -126,6 +137,44 @@ def test_an_export_for_another_system(tmp_path, file, system):
 def test_incomplete_metadata(copy, name, value):
     change_metadata(copy, **{name: value})
     refused(copy, f"{name}=None. It is damaged, or another version")
+
+
+@pytest.mark.parametrize(
+    "name", ["max_length", "largest_beam_size", "num_translations"]
+)
+@pytest.mark.parametrize("value", [0, -1, 10**12, 10**400, True])
+def test_sizes_that_no_model_has(copy, name, value):
+    change_metadata(copy, **{name: value})
+    refused(
+        copy, f"keras_transformer.json cannot be used. {name} must be an int"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pad_id": -1},
+        {"eos_id": 10**6},
+        {"bos_id": 1},
+        {"banned_ids": [0, 1, 10**6]},
+        {"banned_ids": ["1"]},
+        {"banned_ids": [0, 1, 2, 3]},  # with the end token
+    ],
+)
+def test_special_ids_of_another_tokenizer(copy, changes):
+    change_metadata(copy, **changes)
+    refused(copy, "must have the special ids of the tokenizer")
+
+
+def test_a_parser(copy):
+    change_metadata(copy, runs=[{"task": "parsing"}])
+    refused(copy, "A model for LiteRT translates. Received: task='parsing'")
+
+
+@pytest.mark.parametrize("factor", [10**400, -(10**400), 1e999])
+def test_a_factor_that_is_no_float(copy, factor):
+    change_metadata(copy, search={"length_factor": factor})
+    refused(copy, "The search of .*copy must have valid values")
 
 
 def test_a_search_of_another_version(copy):

@@ -233,6 +233,25 @@ def test_other_special_tokens(other_tokens, tmp_path):
         open_vocabulary(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"pad_token": 5}',
+        b'{"eos_token": []}',
+        b'{"language_token": {}}',
+        b'{"pad_token": "\\ud800"}',
+        b"[" * 99999,
+    ],
+)
+def test_damaged_special_tokens(other_tokens, tmp_path, content):
+    other_tokens.save_files(tmp_path)
+    (tmp_path / "special_tokens_map.json").write_bytes(content)
+    with pytest.raises(
+        InputError, match="a valid special_tokens_map.json. Rec"
+    ):
+        LookupVocabulary.open(tmp_path)
+
+
 def test_sources_without_a_language_token_get_one(other_tokens):
     texts = ["a man", ">>fra<< a man", "", "  ", ">>fra<<"]
     rest = other_tokens.source.encode(["a man"])[0][1:]

@@ -177,8 +177,10 @@ def test_results_are_appended_and_translations_replaced(run):
     assert text == "a 2.0\ntwo lines\n\n"
 
 
-def test_damaged_results_are_kept_aside(run, capsys):
-    damaged = '[{"bleu": 1.0'
+@pytest.mark.parametrize(
+    "damaged", ['[{"bleu": 1.0', "{}", '{"a": 1}', "[3]", '[{"split": 1}]', "5"]
+)
+def test_damaged_results_are_kept_aside(run, capsys, damaged):
     (run.path / "results.json").write_text(damaged)
     path = add(run, 2.0)
     assert [r["bleu"] for r in json.loads(path.read_text())] == [2.0]

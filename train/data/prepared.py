@@ -12,7 +12,6 @@ that are in use are shared by all processes, and can be dropped at any time.
 
 import dataclasses
 import functools
-import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import write_json
+from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.files import parse_json, write_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 from keras_transformer.train.data.encoding import Statistics, TokenShard
@@ -62,7 +61,7 @@ class Prepared(Split):
         path = Path(path)
         file = path / "prepared.json"
         try:
-            values = json.loads(file.read_text("utf-8"))
+            values = parse_json(file.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(
                 f"{file} is not valid JSON. Received: {error}. {_ADVICE}"
@@ -97,6 +96,8 @@ class Prepared(Split):
                 f"{file} must be what `prepare` wrote. Received: {error!r}. "
                 f"{_ADVICE}"
             ) from error
+        with name_file(path):
+            prepared.task.check_vocabulary(tokenizer)
         if tokenizer.digest != expected:
             raise InputError(
                 f"The tokenizer in {path} must be the one that the "

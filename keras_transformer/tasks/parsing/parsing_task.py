@@ -8,7 +8,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, bracketing_scores, symbols
 from keras_transformer.tasks.parsing.linearization import WORD
 from keras_transformer.tasks.task import Outputs, Pairs, Task
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -57,8 +57,12 @@ class ParsingTask(Task):
         sentences = (sentence for sentence, _ in pairs)
         return Tokenizer.train(sentences, vocab_size, symbols=needed)
 
-    # The vocabulary of a parser is always a single `Tokenizer`: only this has
-    # symbols.
+    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
+        if not isinstance(vocabulary, Tokenizer):
+            raise InputError(
+                "A parser has a tokenizer.model, which has its symbols. "
+                f"Received: {', '.join(vocabulary.files())}"
+            )
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)

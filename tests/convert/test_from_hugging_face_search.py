@@ -1,0 +1,77 @@
+"""The search that Hugging Face's files ask for, and what is noted of it."""
+
+import functools
+
+import marian_folder
+import pytest
+from marian_folder import change
+
+import keras_transformer as kt
+from keras_transformer.convert.foreign_model import NEVER
+from keras_transformer.convert.from_hugging_face import GENERATION
+
+read = functools.partial(kt.convert.read, format="huggingface")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    marian_folder.write_folder(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"num_beams": 2, "length_penalty": 1}, (2, 1.0, 31)),
+        ({"max_new_tokens": 9, "max_length": 20}, (1, 1.0, 9)),
+        ({"max_length": 12}, (1, 1.0, 11)),
+    ],
+)
+def test_search_of_older_files(folder, fields, expected):
+    (folder / "generation_config.json").unlink()
+    change(folder, "config.json", num_beams=None, **{})
+    change(folder, "config.json", **fields)
+    search = read(folder).search
+    assert (search.beam_size, search.alpha, search.extra_length) == expected
+
+
+def test_the_end_token_is_never_banned(folder):
+    change(folder, GENERATION, bad_words_ids=[[marian_folder.END], [4]])
+    foreign = read(folder)
+    assert foreign.notes == ["early_stopping=True"]
+    bias = foreign.load_model().embedding.bias.numpy()
+    assert [i for i, x in enumerate(bias) if x == NEVER] == [
+        4,
+        marian_folder.PAD,
+    ]
+
+
+def test_what_no_search_here_does_is_noted(folder):
+    noted = dict(
+        suppress_tokens=[7],
+        sequence_bias=[[[7], 1.0]],
+        num_return_sequences=2,
+        forced_eos_token_id=7,
+        unheard_of="yes",
+    )
+    change(
+        folder,
+        GENERATION,
+        early_stopping=False,
+        bad_words_ids=None,
+        forced_bos_token_id=None,
+        temperature=1.0,
+        top_k=50,
+        use_cache=True,
+        output_scores=True,
+        return_dict_in_generate=True,
+        transformers_version="5.0",
+        _from_model_config=True,
+        renormalize_logits=True,
+        remove_invalid_values=False,
+        **noted,
+    )
+    found = read(folder).notes
+    assert found == [f"{name}={value}" for name, value in noted.items()]
+    change(folder, GENERATION, forced_eos_token_id=marian_folder.END)
+    assert len(read(folder).notes) == len(noted) - 1
