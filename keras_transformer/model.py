@@ -4,6 +4,7 @@ Letters: B = batch, S = source length, T = target length, V = vocabulary,
 H = heads.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -20,6 +21,9 @@ if keras.backend.backend() == "tensorflow":
     from keras_transformer.fit.distributed_fit import DistributedFit as _Model
 else:
     _Model = keras.Model
+
+
+_INPUTS = {"source", "target"}
 
 
 class Memory(NamedTuple):
@@ -173,6 +177,13 @@ class Transformer(_Model):
 
         Arguments are those of `call`, which projects it to logits.
         """
+        if not isinstance(inputs, Mapping) or not _INPUTS <= set(inputs):
+            received = list(inputs) if isinstance(inputs, Mapping) else inputs
+            raise ValueError(
+                "The inputs of a Transformer are a dict: "
+                '{"source": ids [B, S], "target": ids [B, T]}. '
+                f"Received: {received}"
+            )
         memory = self.encode(inputs["source"], training)
         target = self._decoder_inputs(inputs["target"], memory, training)
         return self.decoder(*target, training=training)
@@ -274,6 +285,26 @@ class Transformer(_Model):
             mask = causal_mask(ops.shape(ids)[1])
         x = self.dropout(x, training=training)
         return x, memory.states, mask, memory.mask
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        verbose: Any = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """As `keras.Model.export`: from ids of any length to logits.
+
+        Translators of texts are exported by `kt.export.save`.
+        """
+        if input_signature is None:
+            specs = {
+                name: keras.InputSpec("int32", (None, None), name=name)
+                for name in sorted(_INPUTS)
+            }
+            input_signature = [specs]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         parts = self._parts().items()

@@ -327,6 +327,26 @@ def test_weights_are_saved_and_loaded(positions, tmp_path):
     np.testing.assert_array_equal(to_numpy(other(BOTH)), to_numpy(model(BOTH)))
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="Keras exports others by it"
+)
+def test_exported_by_keras(tmp_path):
+    import tensorflow as tf
+
+    model = small()
+    model.export(tmp_path / "exported", verbose=False)  # without a call
+    served = tf.saved_model.load(str(tmp_path / "exported"))
+    for columns in (slice(None), slice(2)):
+        ids = {name: tf.constant(x[:, columns]) for name, x in BOTH.items()}
+        np.testing.assert_allclose(served.serve(ids), model(ids), atol=1e-5)
+
+
+@pytest.mark.parametrize("inputs", (list(BOTH.values()), {"inputs": SOURCE}))
+def test_inputs_are_a_dict(inputs):
+    with pytest.raises(ValueError, match='a dict: {"source": ids .*"target"'):
+        small()(inputs)
+
+
 def test_what_is_frozen_stays_frozen(tmp_path):
     model = kt.Transformer(small().config, trainable=False)
     assert not any(weight.trainable for weight in model.weights)
