@@ -38,7 +38,8 @@ def causal_mask(length: Any) -> Any:
         # A symbolic tensor has no length to number the positions by.
         row = length[:1, :] if len(shape) == 2 else length[:1, :, 0]
         ones = ops.ones_like(row, dtype="bool")  # [1, T]
-        return ops.tril(ops.logical_and(ones[:, :, None], ones[:, None, :]))
+        pairs = (ops.expand_dims(ones, axis) for axis in (2, 1))
+        return ops.tril(ops.logical_and(*pairs))
     positions = ops.arange(length)
     return ops.expand_dims(positions[:, None] >= positions[None, :], axis=0)
 

@@ -196,7 +196,7 @@ class PlainAttention(CalledAttention):
     def project_memory(self, memory: Any) -> Pair:
         key, value = super().project_memory(memory)
         # A source that is masked completely gives 0.
-        return key, ops.where(memory.mask[:, :, :, None], value, 0)
+        return key, ops.where(ops.expand_dims(memory.mask, -1), value, 0)
 
     def project_query(self, x: Any) -> Any:
         return self.rows.split(self._project(x))

@@ -98,7 +98,7 @@ class StepDecoder:
             tuple(tuple(x[:, :, :0] for x in pair) for pair in pairs),
             ops.zeros((batch, self._rows.beam_size, 0), dtype="bool"),
             tuple(pairs),
-            memory.mask[:, None],
+            ops.expand_dims(memory.mask, 1),
         )
 
     def decode_step(
@@ -124,7 +124,7 @@ class StepDecoder:
         own = ops.zeros_like(parents)[:, :, None] + slots[:, None]
         is_own = ops.equal(own, slots)  # [B, K, K]
         ancestry = self._append(past, is_own)
-        mask = ancestry[:, None]
+        mask = ops.expand_dims(ancestry, 1)
 
         x, layers = self.embed(ids, index), []
         kept = zip(self.layers, cache.layers, cache.memory, strict=True)

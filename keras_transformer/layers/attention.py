@@ -303,7 +303,8 @@ def mask_of_heads(attention_mask: Any, memory_mask: Any) -> Any:
         # [B, T, S] -> [B, 1, T, S] or [T, S] -> [1, T, S]
         attention_mask = ops.expand_dims(attention_mask, axis=-3)
     if memory_mask is not None:
-        memory_mask = memory_mask[:, None, None, :]  # [B, 1, 1, S]
+        # Not by an index: LiteRT has no new axes of booleans.
+        memory_mask = ops.expand_dims(memory_mask, (1, 2))  # [B, 1, 1, S]
     return combine_masks(attention_mask, memory_mask)
 
 

@@ -122,16 +122,17 @@ class _Blocks:
     def of_keys(self, mask: Any) -> Any:
         """`[B, n]`, or None -> `[B, 1, N, 1, w]`, False where no key is."""
         mask = combine_masks(ops.ones((1, self.length), dtype="bool"), mask)
-        return self.surroundings(mask[:, None, :, None])[..., None, :, 0]
+        columns = self.surroundings(ops.expand_dims(mask, (1, 3)))
+        return ops.swapaxes(columns, 3, 4)
 
     def of_pairs(self, mask: Any) -> Any:
         """`[n, n]` or `[B, n, n]` -> `[B, 1, N, c, w]`; any size may be 1."""
-        mask = mask[None] if len(mask.shape) == 2 else mask
+        mask = ops.expand_dims(mask, 0) if len(mask.shape) == 2 else mask
         if mask.shape[1] == 1:
-            return self.of_keys(mask[:, 0])
+            return self.of_keys(ops.squeeze(mask, 1))
         every = ops.ones((1, self.length, self.length), dtype="bool")
         mask = ops.logical_and(mask, every)
-        mask = self.split(mask[:, None])  # [B, 1, N, c, n]
+        mask = self.split(ops.expand_dims(mask, 1))  # [B, 1, N, c, n]
         starts = (ops.arange(self.count) - self.before) * self.size
         keys = starts[:, None] + ops.arange(self.width)
         # Keys that do not exist are hidden by other masks.
