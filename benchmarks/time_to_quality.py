@@ -314,6 +314,7 @@ def figure(results: Iterable[Mapping[str, Any]]) -> Any:
         (panels[0], "minutes", "seconds", 60),
         (panels[1], "steps", "step", 1),
     ):
+        figure_style.style_curves(axes)
         for result in results:
             rows = result["checkpoints"][1:]
             axes.plot(

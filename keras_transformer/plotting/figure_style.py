@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
+# Of Okabe and Ito, which colour-blind people tell apart, and readable on white
+# and on black.
+COLORS = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
+    *("#56b4e9", "#e69f00", "#7f7f7f"),
+)
+_LINES = ("-", "--", ":", "-.")  # of another length: 28 curves are different
 FONT_POINTS = 8
 LEGEND = {"fontsize": FONT_POINTS, "frameon": False}
 _DPI = 150
@@ -60,6 +67,15 @@ def new_figure(width: float, height: float, title: str) -> "Figure":
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
     figure.suptitle(title, fontsize=FONT_POINTS + 3, parse_math=False)
     return figure
+
+
+def style_curves(axes: Any) -> None:
+    """Lets the curves that are plotted next differ in color and pattern."""
+    count = len(COLORS) * len(_LINES)
+    axes.set_prop_cycle(
+        color=[COLORS[i % len(COLORS)] for i in range(count)],
+        linestyle=[_LINES[i % len(_LINES)] for i in range(count)],
+    )
 
 
 def style_axes(axes: Any, x_label: str, y_label: str) -> None:

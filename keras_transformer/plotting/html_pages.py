@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from keras_transformer.plotting.figure_style import COLORS
+
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import TranslationAttention
 
@@ -80,6 +82,7 @@ def attention_page(attention: "TranslationAttention") -> HtmlPage:
         "target_words": attention.target_words,
         "num_layers": len(attention.encoder),
         "num_heads": len(attention.encoder[0]),
+        "colors": COLORS,
         "scores": {
             name: _encode_scores(getattr(attention, name))
             for name in ("encoder", "decoder", "cross")

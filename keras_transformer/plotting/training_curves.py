@@ -42,6 +42,7 @@ def training_figure(
     figure = figure_style.new_figure(4.2 * len(panels), 3, title)
     grid = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (label, lines) in zip(grid, panels.items(), strict=True):
+        figure_style.style_curves(axes)
         for line, name in lines.items():
             points = [(row["step"], row[name]) for row in rows if name in row]
             if points:

@@ -39,6 +39,7 @@ def show_page(request: Request) -> str:
         "output": translator.task.output,
         "languages": translator.languages,
         "example": translator.example,
+        "max_characters": request.app.state.max_characters,
         "has_trace": translator.can("trace"),
         "has_attention": translator.can("attention"),
         "has_documents": translator.task.targets_are_text,

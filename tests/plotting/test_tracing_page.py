@@ -74,6 +74,15 @@ def test_pruned_hypotheses_can_be_hidden(html):
         for score in page.locator("#results td:nth-child(2)").all():
             box = score.bounding_box()
             assert box["x"] + box["width"] <= 380
+        # The one that the Tab key reaches is shown, also if it was pruned.
+        page.get_by_label("show pruned").check()
+        page.locator(".node.pruned").first.focus()
+        page.get_by_label("show pruned").focus()
+        page.keyboard.press("Space")
+        page.keyboard.press("Tab")
+        assert page.locator(".node:focus").is_visible()
+        page.keyboard.press("ArrowLeft")
+        assert page.locator(".node:focus b").inner_text() == "<s>"
         # On a phone the tree scrolls, not the page.
         assert page.evaluate("document.body.scrollWidth") <= 380
         background = page.evaluate(
