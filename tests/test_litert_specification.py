@@ -19,6 +19,8 @@ TEXTS = [
     *PAIRS,
     "The good house sleeps.",
     "dog",
+    "The\u00a0red d\u00adog\u3000sleeps.\ufeff",
+    " \u200b\0",
     "",
     "The red cat and the old tree. " * 9,  # is cut
     "A text with words that it has never seen, and numbers: 12,345!",

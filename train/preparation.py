@@ -93,7 +93,10 @@ class Preparation:
             prepared.FORMAT,
             self.corpus.task.name,
             digest,
-            self.tokenizer.digest if self.tokenizer else self.vocab_size,
+            # Tokenizers of earlier versions did not normalize sources.
+            self.tokenizer.digest
+            if self.tokenizer
+            else f"{self.vocab_size}, normalized sources",
             self.max_length,
         )
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

@@ -190,8 +190,8 @@ class _TokenizeChunk(beam.DoFn):
             del pairs[row]
             dropped[1] += 1
         sources, targets = list(zip(*pairs.values(), strict=True)) or ((), ())
-        sources = tokenizer.source.encode(sources)
-        targets = tokenizer.target.encode(targets)
+        sources = tokenizer.encode_sources(sources)
+        targets = tokenizer.encode_targets(targets)
         encoded = zip(sources, targets, strict=True)
         rows = list(itertools.chain.from_iterable(encoded))
         lengths = np.array(list(map(len, rows)), np.int64)

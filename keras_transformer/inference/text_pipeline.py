@@ -24,7 +24,7 @@ from keras_transformer.inference.records import Translation
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
-from keras_transformer.text import Vocabulary
+from keras_transformer.text import Vocabulary, vocabulary_ops
 
 # Fields that models and vocabularies must share to work together.
 _SHARED_FIELDS = "vocab_size, pad_id, bos_id, eos_id, source_vocab_size"
@@ -194,6 +194,8 @@ class TextPipeline:
 
     def source_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of sources `[B, (S)]`, without the end token."""
+        # A source of spaces alone is empty, whatever the vocabulary.
+        text = vocabulary_ops.without_blank(text)
         return self.task.source_ids(self.vocabulary, text)
 
     def target_ids(self, text: tf.Tensor) -> tf.RaggedTensor:

@@ -24,6 +24,7 @@ from keras_transformer.litert.numpy_search import beam_search
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Vocabulary
+from keras_transformer.text.normalization import without_blank
 
 Ids = list[int]  # of a text, without start and end tokens
 
@@ -124,11 +125,11 @@ class LiteRTTranslator(BaseTranslator):
         return self._threads
 
     def _encode_sources(self, texts: list[str]) -> EncodedTexts:
-        ids = self.tokenizer.source.encode(texts)
+        ids = self.tokenizer.encode_sources(without_blank(texts))
         return EncodedTexts(texts, list(map(len, ids)), ids)
 
     def _encode_targets(self, texts: list[str]) -> EncodedTexts:
-        ids = self.tokenizer.target.encode(texts)
+        ids = self.tokenizer.encode_targets(texts)
         return EncodedTexts(texts, list(map(len, ids)), ids)
 
     def _translate_batch(

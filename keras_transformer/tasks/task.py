@@ -78,13 +78,13 @@ class Task(abc.ABC):
         self, vocabulary: Vocabulary, sources: "tf.Tensor"
     ) -> "tf.RaggedTensor":
         """Returns the ids that the model reads, `[B, (S)]`."""
-        return vocabulary.source.tokenize(sources)
+        return vocabulary.tokenize_sources(sources)
 
     def target_ids(
         self, vocabulary: Vocabulary, targets: "tf.Tensor"
     ) -> "tf.RaggedTensor":
         """Returns the ids that the model is trained to write, `[B, (T)]`."""
-        return vocabulary.target.tokenize(targets)
+        return vocabulary.tokenize_targets(targets)
 
     @abc.abstractmethod
     def output_texts(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.tasks.task import Outputs, Pairs, Task
 from keras_transformer.text import Tokenizer, Vocabulary
+from keras_transformer.text.normalization import normalize_source
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -30,7 +31,8 @@ class TranslationTask(Task):
 
     def train_tokenizer(self, pairs: Pairs, vocab_size: int) -> Tokenizer:
         # One vocabulary for both sides, as in the paper (section 5.1).
-        return Tokenizer.train(itertools.chain.from_iterable(pairs), vocab_size)
+        sides = ((normalize_source(x), y) for x, y in pairs)
+        return Tokenizer.train(itertools.chain.from_iterable(sides), vocab_size)
 
     def output_texts(
         self, vocabulary: Vocabulary, ids: "tf.Tensor", sources: "tf.Tensor"

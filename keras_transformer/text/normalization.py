@@ -1,10 +1,23 @@
-"""The text normalization of `Tokenizer`, as rules for SentencePiece."""
+"""What `Tokenizer` does to text: rules for SentencePiece, and to sources."""
 
 import collections
 import functools
 import itertools
+import re
 import sys
 import unicodedata
+from collections.abc import Iterable
+
+# Classes of characters, alike in Python and in TensorFlow's RE2. In sources,
+# each of the first is a space, and each of the second is nothing.
+SPACES = "[\t-\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+INVISIBLE = (
+    r"[\x00"
+    "\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+)
+# The end of a model whose sources are normalized: field 200 of SentencePiece's
+# ModelProto, which is free for others and ignored.
+SOURCE_MARK = b"\xc2\x0c\x12normalized sources"
 
 # The two fields of sentencepiece_model.proto that lead to the path of the
 # rules. That module itself would need a newer protobuf than some TensorFlow
@@ -18,6 +31,16 @@ message_type { name: "ModelProto" field {
   name: "normalizer_spec" number: 3
   type: TYPE_MESSAGE type_name: "NormalizerSpec" label: LABEL_OPTIONAL } }
 """
+
+
+def normalize_source(text: str) -> str:
+    """Returns a source with plain spaces and without invisible characters."""
+    return re.sub(SPACES, " ", re.sub(INVISIBLE, "", text))
+
+
+def without_blank(texts: Iterable[str]) -> list[str]:
+    """Returns texts, "" for those of spaces and invisible characters alone."""
+    return [x if normalize_source(x).strip(" ") else "" for x in texts]
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import Any
 
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import atomic_write
+from keras_transformer.text import normalization
 from keras_transformer.text.tokenizer_training import train_model
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
@@ -28,6 +29,9 @@ class Tokenizer(Vocabulary):
     default, `nmt_nfkc`, also rewrites "…" as "...", "½" as "1⁄2" and
     full-width punctuation as ASCII, and a model that is trained on such
     targets never matches references that have them.
+    In sources, other spaces of Unicode are spaces too, and characters that
+    nobody sees, such as soft hyphens, are left out: see `normalizes_sources`.
+    Targets keep them.
     SentencePiece represents a space by U+2581 ("▁"), so this one character is
     decoded as a space.
 
@@ -62,6 +66,7 @@ class Tokenizer(Vocabulary):
         self.vocab_size = processor.GetPieceSize()
         self.pad_id, self.unk_id, self.bos_id, self.eos_id = special.values()
         self.source_eos_id = self.eos_id
+        self.normalizes_sources = model.endswith(normalization.SOURCE_MARK)
         self._processor = processor
 
     @classmethod

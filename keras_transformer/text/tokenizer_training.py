@@ -68,7 +68,8 @@ def train_model(
             )
         except RuntimeError as error:
             raise _explain(str(error), vocab_size) from error
-    return normalization.without_rules_path(model.getvalue())
+    content = normalization.without_rules_path(model.getvalue())
+    return content + normalization.SOURCE_MARK
 
 
 def _read_lines(texts: Iterable[str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.text import normalization
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -35,6 +36,10 @@ class Vocabulary(abc.ABC):
             such as `>>deu<<`.
         languages: What a language token may ask for, such as `"deu"`; empty
             if there is one target language.
+        normalizes_sources: Whether any space in a source is a plain one,
+            invisible characters are left out, and a target of nothing else is
+            empty. Vocabularies of earlier versions and of other systems read
+            what is there.
     """
 
     vocab_size: int
@@ -45,6 +50,7 @@ class Vocabulary(abc.ABC):
     source_eos_id: int
     language_token: str | None = None
     languages: Sequence[str] = ()
+    normalizes_sources: bool = False
 
     @property
     def source(self) -> "Vocabulary":
@@ -81,6 +87,18 @@ class Vocabulary(abc.ABC):
         Returns:
             The ids of each text, without start and end tokens.
         """
+
+    def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns what `tokenize_sources` does, without TensorFlow."""
+        if self.normalizes_sources:
+            texts = list(map(normalization.normalize_source, texts))
+        return self.source.encode(texts)
+
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns what `tokenize_targets` does, without TensorFlow."""
+        if self.normalizes_sources:
+            texts = normalization.without_blank(texts)
+        return self.target.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns what `detokenize` does, without TensorFlow.
@@ -160,6 +178,29 @@ class Vocabulary(abc.ABC):
 
         # The operation flattens what has another rank.
         return self.ops.tokenize(tf.ensure_shape(texts, [None]))
+
+    def tokenize_sources(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        """Returns the ids of what a model reads; see `normalizes_sources`.
+
+        Args:
+            texts: String tensor of shape `[B]`, UTF-8.
+
+        Returns:
+            int32 ragged tensor of shape `[B, (T)]`.
+        """
+        if self.normalizes_sources:
+            from keras_transformer.text import vocabulary_ops
+
+            texts = vocabulary_ops.normalize_sources(texts)
+        return self.source.tokenize(texts)
+
+    def tokenize_targets(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        """Returns the ids of what a model writes, as `tokenize_sources`."""
+        if self.normalizes_sources:
+            from keras_transformer.text import vocabulary_ops
+
+            texts = vocabulary_ops.without_blank(texts)
+        return self.target.tokenize(texts)
 
     def detokenize(self, ids: "tf.Tensor | tf.RaggedTensor") -> "tf.Tensor":
         """Returns the texts of ids, each up to its first end token.

@@ -8,6 +8,18 @@ import tensorflow_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_transformer.text.lookup_vocabulary import LANGUAGE
+from keras_transformer.text.normalization import INVISIBLE, SPACES
+
+
+def normalize_sources(texts: tf.Tensor) -> tf.Tensor:
+    """Does what `normalization.normalize_source` does."""
+    texts = tf.strings.regex_replace(texts, INVISIBLE, "")
+    return tf.strings.regex_replace(texts, SPACES, " ")
+
+
+def without_blank(texts: tf.Tensor) -> tf.Tensor:
+    """Does what `normalization.without_blank` does."""
+    return tf.where(tf.strings.strip(normalize_sources(texts)) == "", "", texts)
 
 
 def sentencepiece_ops(model: bytes, out_type: tf.DType = tf.int32) -> Any:

@@ -23,7 +23,12 @@ PAIRS = [
     for i in range(100, 400)
 ]
 PAIRS[100:100] = [("", "a"), (LONG, "b"), ("", LONG)]
-PAIRS += [("Über\0\u2028alles: „so“ 🦩 ", "ﬁ ½"), ("", "c"), PAIRS[1], PAIRS[2]]
+PAIRS += [
+    ("Über\0\u2028alles:\u00a0„s\u00ado“ 🦩 ", "ﬁ\u00a0½"),
+    ("", "c"),
+    PAIRS[1],
+    PAIRS[2],
+]
 VALID = [("12 dog", "12 Hund"), ("", "leer")]
 
 

@@ -42,6 +42,31 @@ def test_translations_and_scores(litert, translator, pairs):
     assert by_text[LONG].source_truncated
 
 
+# Sources, and the same with plain spaces and without invisible characters.
+SOURCES = {
+    "The red\u00a0dog\u202fsleeps.": "The red dog sleeps.",
+    "The\u3000small\u2009cat sleeps.": "The small cat sleeps.",
+    "The\u2028old\u0085tree\rsleeps.": "The old tree sleeps.",
+    "\ufeffThe go\u00adod ho\u200buse\u2060 sleeps.": "The good house sleeps.",
+    "\u200eThe \u202ared\u202c cat\u2069\0 sleeps.": "The red cat sleeps.",
+    "\u00a0\u3000": "",
+    "\u200b\ufeff\u00ad\0": "",
+}
+
+
+def test_sources_are_normalized_alike_in_all_runtimes(
+    litert, translator, exported
+):
+    saved_model = kt.open_translator(exported)
+    for runtime in (translator, saved_model, litert):
+        translations = runtime.translate(list(SOURCES))
+        plain = runtime.translate(list(SOURCES.values()))
+        assert_same(translations, plain)
+        assert translations[0].texts[0] == "Hund schläft, der rote."
+        assert translations[-1].texts == [""] * 3
+        assert translations[-1].scores == [0.0] * 3
+
+
 @pytest.mark.parametrize(
     "search",
     [

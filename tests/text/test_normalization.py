@@ -3,12 +3,14 @@
 import collections
 import itertools
 import sys
+import unicodedata
 from unicodedata import normalize
 
 import pytest
 import tensorflow as tf
 from tokenizer_texts import CORPUS
 
+from keras_transformer.text import normalization, vocabulary_ops
 from keras_transformer.text.tokenizer import Tokenizer
 
 
@@ -72,3 +74,31 @@ def test_hangul_is_composed(tokenizer):
 )
 def test_texts(tokenizer, text, expected):
     assert normalized(tokenizer, [text]) == [expected]
+
+
+CHARACTERS = list(map(chr, [*range(0xD800), *range(0xE000, 0x10000)]))
+SPACES = [c for c in CHARACTERS if unicodedata.category(c) == "Zs"]
+SPACES += ["\t", "\r", "\n", "\v", "\f", "\x85", "\u2028", "\u2029"]
+INVISIBLE = "\0\xad\u200b\u2060\ufeff\u200e\u200f\u061c"
+INVISIBLE += "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def test_sources_alike_in_python_and_in_the_graph():
+    expected = {f"a{space}b": "a b" for space in SPACES}
+    expected |= {f"a{mark}b": "ab" for mark in INVISIBLE}
+    expected |= dict.fromkeys(["a\u200cb", "a\u200db", "e\u0301", "▁"])
+    texts = [*expected, "".join(CHARACTERS)]
+    normalized = list(map(normalization.normalize_source, texts))
+    values = [value or text for text, value in expected.items()]
+    assert normalized[:-1] == values
+    assert len(texts[-1]) - len(normalized[-1]) == len(INVISIBLE)
+    in_graph = vocabulary_ops.normalize_sources(tf.constant(texts))
+    assert [x.decode() for x in in_graph.numpy()] == normalized
+
+
+def test_blank_texts_alike_in_python_and_in_the_graph():
+    texts = ["".join([*SPACES, *INVISIBLE]), "", "a\u00a0", "\u200d"]
+    expected = ["", "", "a\u00a0", "\u200d"]
+    assert normalization.without_blank(texts) == expected
+    in_graph = vocabulary_ops.without_blank(tf.constant(texts))
+    assert [x.decode() for x in in_graph.numpy()] == expected

@@ -6,6 +6,7 @@ from tokenizer_texts import CORPUS
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer, open_vocabulary
+from keras_transformer.text.normalization import SOURCE_MARK
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +66,28 @@ def test_a_folder_with_one_file(tokenizer, tmp_path):
     assert open_vocabulary(tmp_path).model == tokenizer.model
     with pytest.raises(InputError, match="tokenizer.model .*No such file"):
         open_vocabulary(tmp_path / "missing")
+
+
+def test_sources_of_new_tokenizers_are_normalized_and_targets_are_kept(
+    tokenizer, tmp_path
+):
+    texts = ["a\u00a0man\u202f–\u3000tea\u00adcher\0", "\u200b \u00a0", "a"]
+    plain = ["a man – teacher", "", "a"]
+    ids = tokenizer.encode_sources(texts)
+    assert ids == tokenizer.encode(plain)
+    assert ids == tokenizer.tokenize_sources(tf.constant(texts)).to_list()
+    ids = tokenizer.encode_targets(texts)
+    assert ids == tokenizer.encode([texts[0], "", "a"])
+    assert ids == tokenizer.tokenize_targets(tf.constant(texts)).to_list()
+    assert tokenizer.decode(ids[0]) == texts[0]
+    # One of an earlier version reads the same ids as then.
+    earlier = Tokenizer(tokenizer.model.removesuffix(SOURCE_MARK))
+    assert not earlier.normalizes_sources
+    raw = tokenizer.encode(texts)
+    assert earlier.encode_sources(texts) == earlier.encode_targets(texts) == raw
+    assert earlier.tokenize_sources(tf.constant(texts)).to_list() == raw
+    assert earlier.tokenize_targets(tf.constant(texts)).to_list() == raw
+    earlier.save_files(tmp_path)
+    assert not open_vocabulary(tmp_path).normalizes_sources
+    tokenizer.save_files(tmp_path)
+    assert open_vocabulary(tmp_path).normalizes_sources

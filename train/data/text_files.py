@@ -136,15 +136,25 @@ def _raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
 def _read_lines(
     path: str, first_line: int = 1, offset: int = 0
 ) -> Iterator[str]:
-    """Yields the lines without their ends and a leading byte order mark."""
+    """Yields the lines without their ends and a leading byte order mark.
+
+    A CR within a line is a space, and NUL is nothing.
+    """
     with open_file(path) as file:
         file.seek(offset)
         for number, line in enumerate(_raw_lines(file), start=first_line):
             text = line.rstrip(b"\r\n")
             if number == 1:
                 text = text.removeprefix(codecs.BOM_UTF8)
+                if b"\r" in text and not line.endswith(b"\n"):
+                    raise InputError(
+                        "A corpus must have lines that end with LF or CR LF. "
+                        f"Received: {path}, whose lines end with CR. Convert "
+                        "it, for example with tr '\\r' '\\n'."
+                    )
             try:
-                yield text.decode("utf-8")
+                text = text.decode("utf-8")
+                yield text.replace("\r", " ").replace("\0", "")
             except UnicodeDecodeError as error:
                 marks = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
                 utf_16 = number == 1 and line.startswith(marks)

@@ -77,13 +77,19 @@ class ParsingTask(Task):
     def source_ids(
         self, vocabulary: Tokenizer, sources: "tf.Tensor"
     ) -> "tf.RaggedTensor":
-        return vocabulary.tokenize(self._words(sources))
+        return vocabulary.tokenize(self._words(vocabulary, sources))
 
-    def _words(self, sources: "tf.Tensor") -> "tf.Tensor":
+    def _words(
+        self, vocabulary: Tokenizer, sources: "tf.Tensor"
+    ) -> "tf.Tensor":
         """Returns the words of sentences `[B]`, separated by spaces."""
         from keras_transformer.tasks.parsing import tree_ops
+        from keras_transformer.text import vocabulary_ops
 
-        if self.split_words:
+        if self.split_words:  # the words of a treebank stay as they are
+            sources = vocabulary_ops.without_blank(sources)
+            if vocabulary.normalizes_sources:
+                sources = vocabulary_ops.normalize_sources(sources)
             return tree_ops.split_words(sources)
         return tree_ops.join_words(sources)
 
@@ -118,7 +124,8 @@ class ParsingTask(Task):
         special = (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id)
         is_special = tf.reduce_any(rows[..., None] == special, axis=-1)
 
-        words = tf.strings.split(tf.repeat(self._words(sources), shape[1]))
+        words = self._words(vocabulary, sources)
+        words = tf.strings.split(tf.repeat(words, shape[1]))
         id_to_string = vocabulary.ops.id_to_string
         spelled = vocabulary.tokenize(words.values)
         spelled = spelled.with_values(id_to_string(spelled.values))

@@ -1,5 +1,7 @@
 """The parsing task, from a treebank to scores."""
 
+import re
+
 import pytest
 import tensorflow as tf
 
@@ -120,6 +122,20 @@ def test_sources_are_split_unless_they_are_words(tokenizer):
         "He ca n't -LRB- go -RRB- .",
         "He can't -LRB-go-RRB-.",
     ]
+
+
+def test_sources_of_users_are_normalized_and_words_of_treebanks_kept(
+    tokenizer,
+):
+    texts = ["the\u00a0do\u00adg.", "\u200b\u3000"]
+    ids = ParsingTask().source_ids(tokenizer, tf.constant(texts)).to_list()
+    assert ids == tokenizer.encode(["the dog .", ""])
+    tree = output(tokenizer, ["(NP", "/DT", "/NN", ")NP"], texts[0])[0]
+    assert re.findall(r"([^ ()]+)\)", tree) == ["the", "dog", "."]
+    assert output(tokenizer, ["(NP", ")NP"], texts[1]) == ("", False)
+    words = ParsingTask(split_words=False)
+    ids = words.source_ids(tokenizer, tf.constant(texts[:1])).to_list()
+    assert ids == tokenizer.encode(texts[:1])
 
 
 def test_outputs_for_invalid_utf_8_are_valid(tokenizer):

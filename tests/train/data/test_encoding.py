@@ -24,6 +24,8 @@ PAIRS = [
 ]
 LONG = "dog " * 200
 DROPPED = [("", "a"), ("a", " \t "), ("", LONG), (LONG, "a"), ("a", LONG)]
+# As blank sides, invisible ones are empty.
+DROPPED += [("\u00a0\u200b", "a"), ("a", "\u3000\ufeff\0")]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
         assert encoder.statistics == Statistics(
             pairs=len(PAIRS),
             dropped_long=2,
-            dropped_empty=3,
+            dropped_empty=5,
             source_tokens=sum(len(ids) + 1 for ids in expected[::2]),
             target_tokens=sum(len(ids) + 1 for ids in expected[1::2]),
             longest=len(library.encode(LONG)) + 1,

@@ -79,14 +79,22 @@ def test_empty_lines_are_lines(tmp_path):
     assert_contains(corpus, "train", [("", "eins"), ("", "zwei"), ("", "")])
 
 
-def test_carriage_return_inside_a_line(tmp_path):
-    """It is white space; tokenizers read it as a space."""
+def test_carriage_return_and_nul_inside_a_line(tmp_path):
     path = tmp_path / "a.tsv"
-    path.write_bytes(b"a\rcat\teine\rKatze\r\n")
-    pairs = [("a\rcat", "eine\rKatze")]
+    path.write_bytes(b"a\rcat\teine\rKat\0ze\r\n")
+    pairs = [("a cat", "eine Katze")]
     assert_contains(open_corpus([str(path)]), "train", pairs)
+    # As tokenizers read it before, so that ids stay the same.
     tokenizer = Tokenizer.train(["a cat"], 265)
     assert tokenizer.encode(["a\rcat"]) == tokenizer.encode(["a cat"])
+
+
+def test_lines_that_end_with_carriage_returns_alone(tmp_path):
+    path = tmp_path / "a.tsv"
+    for content in (b"a\tb\rc\td\r", b"\xef\xbb\xbfa\tb\rc\td"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="end with CR"):
+            read(open_corpus([str(path)]))
 
 
 @pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.tsv"]])
