@@ -5,6 +5,7 @@ part of the model; the files of `templates` are written to `NAME`.
 """
 
 import itertools
+import re
 from pathlib import Path
 
 import tensorflow as tf
@@ -21,7 +22,14 @@ WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
 _WORDS = "I am a student and I read a book in the old house . "
 _WARMUP_TEXTS = ("Yes.", _WORDS, _WORDS * 3, _WORDS * 7)
 _WARMUP_BATCHES = (1, 8)
-_FILES = ("batching.config", "monitoring.config", "compose.yaml", "README.md")
+_FILES = (
+    "batching.config",
+    "monitoring.config",
+    "compose.yaml",
+    "Dockerfile",
+    "kubernetes.yaml",
+    "README.md",
+)
 
 
 def write_kit(path: str | Path, cores: int) -> list[Path]:
@@ -51,6 +59,8 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
     outputs = signatures["serving_default"].outputs
     values = {
         "name": name,
+        "version": path.name,
+        "service": service_name(name),
         "image": IMAGE,
         "cores": cores,
         "signatures": ", ".join(sorted(signatures)),
@@ -70,6 +80,12 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
                 _write_warmup(partial, name, of_texts)
         written.append(file)
     return written
+
+
+def service_name(name: str) -> str:
+    """Returns the name of a model on Kubernetes, which allows fewer."""
+    letters = re.sub("[^a-z0-9]+", "-", name.lower())
+    return f"model-{letters}"[:63].replace("--", "-").strip("-")
 
 
 def _write_warmup(file: Path, name: str, signatures: list[str]) -> None:

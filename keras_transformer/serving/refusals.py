@@ -67,33 +67,27 @@ async def _refuse_invalid(
     return _refuse(request, 400, "\n".join([expected, *problems[:3]]))
 
 
-async def _refuse_address(request: Request, error: HTTPException) -> Response:
-    state = request.app.state
+async def _refuse_http(request: Request, error: HTTPException) -> Response:
+    state, message = request.app.state, error.detail
     path = f"/v1/models/{state.name}"
-    return _refuse(
-        request,
-        error.status_code,
-        "This server answers GET /, /trace, /attention, "
-        f"{path} and {path}/metadata, and POST /translate, /document and "
-        f"{path}:predict; {path}/versions/{state.translator.version} is the "
-        f"same model as {path}. Received: {request.method} {request.url.path}",
-    )
-
-
-async def _refuse_body(request: Request, error: HTTPException) -> Response:
-    answer = _refuse(request, error.status_code, error.detail)
-    answer.headers.update(error.headers or {})
-    return answer
+    if error.status_code in (404, 405):
+        message = (
+            "This server answers GET /, /trace, /attention, "
+            f"{path} and {path}/metadata, and POST /translate, /document and "
+            f"{path}:predict; {path}/versions/{state.translator.version} is "
+            f"the same model as {path}. Received: {request.method} "
+            f"{request.url.path}"
+        )
+    response = _refuse(request, error.status_code, message)
+    response.headers.update(error.headers or {})
+    return response
 
 
 EXCEPTION_HANDLERS = {
     InputError: _refuse_input,
     RequestValidationError: _refuse_invalid,
     ValidationError: _refuse_invalid,
-    404: _refuse_address,
-    405: _refuse_address,
-    408: _refuse_body,
-    413: _refuse_body,
+    **dict.fromkeys((404, 405, 408, 413), _refuse_http),
 }
 
 

@@ -1,5 +1,6 @@
 """Files for TensorFlow Serving."""
 
+import json
 import re
 import shutil
 import sys
@@ -7,10 +8,12 @@ import sys
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+import yaml
 from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_transformer.export.saved_model.serving_kit import (
     WARMUP_FILE,
+    service_name,
     write_kit,
 )
 from keras_transformer.support.errors import InputError
@@ -35,6 +38,8 @@ def test_what_is_written(served, files):
         "batching.config",
         "monitoring.config",
         "compose.yaml",
+        "Dockerfile",
+        "kubernetes.yaml",
         "README.md",
     ]
     assert files == [served / WARMUP_FILE, *(root / name for name in names)]
@@ -49,6 +54,70 @@ def test_what_is_written(served, files):
     readme = (root / "README.md").read_text()
     assert "/v1/models/en-de:predict" in readme
     assert "signatures\ndetokenize, greedy, serving_default.\n" in readme
+
+
+def test_the_image_starts_as_compose_does(served, files):
+    compose = yaml.safe_load((served.parent / "compose.yaml").read_text())
+    service = compose["services"]["serving"]
+    text = (served.parent / "Dockerfile").read_text().replace("\\\n", "")
+    lines = [line for line in text.splitlines() if line[:1] not in ("#", "")]
+    steps = dict(line.split(maxsplit=1) for line in lines)
+    assert list(steps) == ["FROM", "ENV", "COPY", "CMD"]
+    assert steps["FROM"] == service["image"]
+    assert json.loads(steps["CMD"]) == service["command"]
+    folder = service["volumes"][0].split(":")[1]
+    assert steps["COPY"].split() == [".", f'"{folder}"']
+    variables = dict(x.split("=") for x in steps["ENV"].split())
+    assert variables["MODEL_NAME"] == '"en-de"'
+    assert set(variables) == set(service["environment"])
+
+
+def test_the_deployment(served, files):
+    text = (served.parent / "kubernetes.yaml").read_text()
+    deployment, service = yaml.safe_load_all(text)
+    assert (deployment["apiVersion"], deployment["kind"]) == (
+        "apps/v1",
+        "Deployment",
+    )
+    assert (service["apiVersion"], service["kind"]) == ("v1", "Service")
+    pod = deployment["spec"]["template"]
+    labels = {"app": "model-en-de"}
+    assert pod["metadata"]["labels"] == labels
+    assert deployment["spec"]["selector"]["matchLabels"] == labels
+    assert service["spec"]["selector"] == labels
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == "model-en-de:3"
+    assert "--tag model-en-de:3 ." in (served.parent / "README.md").read_text()
+    assert container["resources"]["requests"]["cpu"] == "6"
+    ports = {x["name"]: x["containerPort"] for x in container["ports"]}
+    assert ports == {"grpc": 8500, "rest": 8501}
+    for port in service["spec"]["ports"]:
+        assert ports[port["targetPort"]] == port["port"]
+    paths = {
+        name: probe["httpGet"]["path"]
+        for name, probe in container.items()
+        if name.endswith("Probe") and probe["httpGet"]["port"] in ports
+    }
+    # The metadata are answered when the model is loaded.
+    assert paths == {
+        "startupProbe": "/v1/models/en-de/metadata",
+        "readinessProbe": "/v1/models/en-de/metadata",
+        "livenessProbe": "/v1/models/en-de",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("en-de", "model-en-de"),
+        ("1.En_DE", "model-1-en-de"),
+        ("_", "model"),
+        ("x" * 99, "model-" + "x" * 57),
+        ("x" * 56 + "-y", "model-" + "x" * 56),
+    ],
+)
+def test_names_on_kubernetes(name, expected):
+    assert service_name(name) == expected
 
 
 def test_warm_up_requests_can_be_replayed(served, files):
