@@ -231,6 +231,11 @@ class RunOpener:
                     "patience needs validation pairs, whose loss it monitors, "
                     f"and none is left. Received: patience={recipe.patience}"
                 )
+        else:
+            logger.info(
+                "valid: no such split; there will be no validation loss, score "
+                "and curve, no --checkpoint best, and no --patience"
+            )
         logger.info(f"train: {train.describe(recipe.max_length)}")
         tokens = train.source_tokens + train.target_tokens
         passes = recipe.steps * recipe.batch_tokens / tokens

@@ -1,16 +1,16 @@
 """Files on the file systems of Beam: a disk, or for example gs://."""
 
 import contextlib
+import io
 import os
 import uuid
-import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-import zstandard
-from apache_beam.io.filesystem import BeamIOError, CompressedFile, FileMetadata
+from apache_beam.io.filesystem import CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
+from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import sync
 
@@ -56,29 +56,16 @@ def find_inputs(pattern: str) -> list[FileMetadata]:
 
 @contextlib.contextmanager
 def open_input(path: str) -> Iterator[Any]:
-    """Opens a binary file for reading; its suffix decompresses it.
+    """Opens a binary file for reading, and decompresses it.
 
-    It must be read to its end, which finds out whether it is truncated: Beam
-    takes such a file for a shorter one.
+    Beam itself takes a truncated file for a shorter one.
     """
-    with FileSystems.open(path) as file:
-        if not isinstance(file, CompressedFile):
-            yield file
-            return
-        try:
-            yield file
-            # Private to Beam: a new one per member of the file.
-            if not file._decompressor.eof:
-                raise EOFError("it is truncated")
-        except BeamIOError:
-            raise
-        except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
-            if getattr(error, "errno", None) is not None:
-                raise  # of the disk; bz2 has OSError without a number
-            raise InputError(
-                "A compressed file must be complete and of the type that its "
-                f"name says. Received: {path} ({error})"
-            ) from error
+    as_it_is = CompressionTypes.UNCOMPRESSED
+    with FileSystems.open(path, compression_type=as_it_is) as file:
+        if not hasattr(file, "peek"):
+            file = io.BufferedReader(file)
+        with decompressed(file, path) as text:
+            yield text
 
 
 @contextlib.contextmanager

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_transformer.beam import beam_files
+from keras_transformer.support.compressed import is_compressed, without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.train.data.corpus import Corpus, open_corpus
+from keras_transformer.train.data.reading import open_text
 from keras_transformer.train.data.text_files import LineFiles, TextFiles
-
-_COMPRESSED = (".gz", ".bz2", ".zst")
 
 
 def find_corpus(
@@ -38,7 +38,7 @@ def find_corpus(
         sides.append([file.path for file in beam_files.find_inputs(name)])
     corpus = Corpus(" ".join(names), {}, source, target)
     paths = [path for side in sides for path in side]
-    if all(_uncompressed(path).endswith(".tsv") for path in paths):
+    if all(without_suffix(path).endswith(".tsv") for path in paths):
         return corpus, [(path,) for path in paths]
     if len(sides) != 2 or len(sides[0]) != len(sides[1]):
         counts = map("{} ({})".format, names, map(len, sides))
@@ -77,23 +77,14 @@ def open_files(
     return files
 
 
-def _uncompressed(path: str) -> str:
-    """Returns the path without the suffix of a compressed file."""
-    root, suffix = os.path.splitext(path)
-    return root if suffix in _COMPRESSED else path
-
-
 def _uncompress(path: str, prefix: Path) -> str:
     """Returns the path of an uncompressed copy, or that of the file itself."""
-    root = _uncompressed(path)
-    if root == path:
-        return path
-    copy = Path(f"{prefix}-{os.path.basename(root)}")
-    if not copy.exists():  # else an earlier start has written it
-        with (
-            beam_files.open_input(path) as file,
-            atomic_write(copy) as partial,
-            open(partial, "wb") as output,
-        ):
+    copy = Path(f"{prefix}-{os.path.basename(without_suffix(path))}")
+    if copy.exists():  # an earlier start has written it
+        return str(copy)
+    with open_text(path) as file:
+        if not is_compressed(file):
+            return path
+        with atomic_write(copy) as partial, open(partial, "wb") as output:
             shutil.copyfileobj(file, output, 2**20)
     return str(copy)

@@ -45,7 +45,7 @@ def translate(
 
     Args:
         *beam_flags: Flags of Beam, and their values.
-        input: Text files, also compressed (.gz, .bz2, .zst), or patterns:
+        input: Text files, also compressed (.gz, .bz2, .xz, .zst), or patterns:
             `'crawl-*.txt.gz'`.
         model: Folder of the export, where every worker finds it.
         output: New folder, or that of the same command, which is resumed.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from keras_transformer.support import files
+from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 
@@ -122,8 +123,8 @@ def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
     at least one. Those before an invalid line are yielded before the error.
     """
     for path in paths or ():
-        with open(path, "rb") as file:
-            yield from _decoded_lines(file, str(path))
+        with open(path, "rb") as file, decompressed(file, path) as stream:
+            yield from _decoded_lines(stream, str(path))
     if paths:
         return
     if sys.stdin is None:

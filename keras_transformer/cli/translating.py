@@ -20,6 +20,7 @@ from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.text_files import TextFiles
 
 if TYPE_CHECKING:
     from keras_transformer.inference.base import BaseTranslator
@@ -204,8 +205,8 @@ def score(
     """Score given translations.
 
     Args:
-        input: Files of source, tab and translation on each line (default:
-            standard input).
+        input: Files of source, tab and translation on each line, of which
+            further columns are ignored (default: standard input).
         output: New file to write (default: standard output).
     """
     terminal.check_streams(input, output)
@@ -227,12 +228,13 @@ def score(
 
 def _read_pairs(lines: Sequence[str], start: int) -> list[list[str]]:
     """Returns source and translation of lines, the first of number `start`."""
-    pairs = [line.split("\t") for line in lines]
+    # Further columns are ignored, as those of a corpus are.
+    pairs = [line.split("\t", 2)[:2] for line in lines]
     for number, pair in enumerate(pairs, start):
         if len(pair) != 2:
             raise InputError(
                 "Each line must be a source, a tab and its translation. "
-                f"Received: {len(pair) - 1} tabs in line {number}"
+                f"Received: 0 tabs in line {number}"
             )
     return pairs
 
@@ -268,7 +270,9 @@ def evaluate(
     data: flags.RunCorpusFlag = None,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
-    split: str = "test",
+    split: Annotated[
+        str | None, Parameter(show_default="test, or the only one of --data")
+    ] = None,
     metric: list[str] | None = None,
     model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
@@ -285,8 +289,13 @@ def evaluate(
     corpus = _open_corpus(folder, data, source, target)
     if metric is not None:
         folder.task.check_metrics(corpus.target, metric)
-    corpus.pairs(split)  # refuses a split that is not there
+    is_only = data is not None and len(corpus.splits) == 1
+    split = split or (corpus.splits[0] if is_only else "test")
+    pairs = corpus.pairs(split)  # refuses a split that is not there
     corpus.check_early(split)
+    name = split
+    if isinstance(pairs, TextFiles):  # test, of test.en and test.de
+        name = os.path.basename(pairs.paths[0]).partition(".")[0] or split
     translator = model.open(runs)
     import_tensorflow_quietly()
     from keras_transformer.train import evaluation
@@ -294,7 +303,7 @@ def evaluate(
     checkpoints = translator.checkpoints
     # Training may replace them meanwhile.
     steps = [step_of(checkpoint) for _, checkpoint in checkpoints]
-    print(f"decoding {split} of {corpus.name}")
+    print(f"decoding {name} of {corpus.name}")
     with progress_bar(unit="sentence", leave=False) as bar:
         results, hypotheses = evaluation.evaluate(
             translator,
@@ -305,6 +314,7 @@ def evaluate(
             metric,
             progress=bar.update,
         )
+    results["split"] = name
     if len(checkpoints) != 1:
         print(evaluation.describe(results))
         models = "an ensemble" if checkpoints else "an export"

@@ -162,9 +162,12 @@ class RunFolder(ModelFolder):
         by_name["last"] = checkpoints[-1]
         checkpoint = by_name.get("last" if name is None else str(name))
         if checkpoint is None:
+            reason = ""
+            if name == "best":
+                reason = ". Only training with a split valid writes it"
             raise InputError(
                 f"{self.path} has the checkpoints {', '.join(by_name)}. "
-                f"Received: checkpoint={name}"
+                f"Received: checkpoint={name}{reason}"
             )
         return checkpoint
 

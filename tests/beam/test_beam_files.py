@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import lzma
 
 import pytest
 import zstandard
@@ -14,6 +15,7 @@ TEXT = b"".join(b"line %d, %d\n" % (i, i * i % 977) for i in range(2_000))
 COMPRESS = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
+    "xz": lzma.compress,
     "zst": zstandard.ZstdCompressor().compress,
 }
 

@@ -22,6 +22,13 @@ def test_a_folder_has_its_other_splits(tmp_path):
     corpus, pairs = read([tmp_path], tmp_path, "de", "en")
     assert pairs == [(de, en) for en, de in PAIRS]
     assert corpus.splits == ("train", "valid")
+    for path in tmp_path.glob("train.*"):  # whatever the name says
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    (tmp_path / "work").mkdir()
+    _, pairs = read([tmp_path], tmp_path / "work", "de", "en")
+    assert pairs == [(de, en) for en, de in PAIRS]
+    copies = sorted(file.name for file in (tmp_path / "work").iterdir())
+    assert copies == ["00000-0-train.de", "00000-1-train.en"]
 
 
 def test_patterns_of_compressed_files(tmp_path):

@@ -1,4 +1,5 @@
 import errno
+import gzip
 import io
 import os
 import shlex
@@ -344,6 +345,17 @@ def test_arguments_must_be_valid_unicode():
 
 
 # === Files ===
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.gz"])
+def test_compressed_input(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress("über\nzwei\n".encode()))
+    assert list(terminal.read_lines([path])) == [["über", "zwei"]]
+    assert terminal.count_lines([path]) == 2
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(InputError, match="must be complete"):
+        terminal.count_lines([path])
 
 
 def test_lines_are_counted_where_they_can_be_read_again(tmp_path):

@@ -82,6 +82,29 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, call):
     assert results["step"] == 1
 
 
+@pytest.mark.parametrize("names", [["news.en", "news.de"], ["news.tsv"]])
+def test_the_only_split_has_its_own_name(
+    run_cli, trained, call, tmp_path, names
+):
+    for name in names:
+        (tmp_path / name).write_text("a\tb\n")
+    data = [tmp_path / name for name in names]
+    code, out, _ = run_cli("evaluate", trained.run, "--data", *data)
+    assert code == 0 and "decoding news of " in out
+    assert call["split"] == call["corpus"].splits[0] == "train"
+    *_, results = json.loads((trained.run / "results.json").read_text())
+    assert results["split"] == "news"
+    assert (trained.run / "translations-news.txt").exists()
+    arguments = "--data", *data, "--split", "valid"
+    check_refused(run_cli("evaluate", trained.run, *arguments), "splits train")
+
+
+def test_what_a_run_was_trained_on_is_not_its_test(run_cli, trained, tmp_path):
+    pair = f"{trained.data / 'train.en'} {trained.data / 'train.de'}"
+    run = write_run(tmp_path / "run", data=pair)
+    check_refused(run_cli("evaluate", run), "Received: split='test'")
+
+
 def test_evaluate_prints_results_that_it_cannot_record(
     run_cli, trained, call, monkeypatch
 ):

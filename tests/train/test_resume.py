@@ -71,6 +71,12 @@ def test_a_new_run_reports_its_data(corpus, tmp_path, capsys):
     assert TrainingRun.open(run.path).statistics == run.statistics
 
 
+def test_what_a_run_without_validation_lacks(tmp_path, capsys):
+    corpus = write_texts(tmp_path / "data", train=["one two"] * 20)
+    open_and_close(corpus, tmp_path / "run", vocab_size=270)
+    assert "valid: no such split; there will be no" in capsys.readouterr().out
+
+
 def test_few_steps_are_less_than_a_tenth_of_a_pass(corpus, tmp_path, capsys):
     open_and_close(corpus, tmp_path / "run", steps=1, batch_tokens=48)
     assert "1 steps are less than 0.1 passes" in capsys.readouterr().out

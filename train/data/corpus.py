@@ -9,6 +9,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
@@ -130,7 +131,8 @@ def open_corpus(
             text feature per language, such as `tfds:wmt14_translate/de-en`.
             It is downloaded unless it is in `TFDS_DATA_DIR`. Its split
             `"validation"` is renamed to `"valid"`.
-            Lines end in LF or CR LF.
+            Lines end in LF or CR LF. Text and trees may be compressed: `.gz`,
+            `.bz2`, `.xz`, and `.zst` with the package zstandard.
         source: Language code of the source: the extension of the files in a
             folder, the feature of TFRecord files and of a TFDS dataset. Not
             needed otherwise.
@@ -164,12 +166,12 @@ def open_corpus(
     if os.path.isdir(name):
         return _open_folder(name, source, target)
     _check_exists(name)
-    if os.path.basename(name) in treebank.FILES:
+    if without_suffix(os.path.basename(name)) in treebank.FILES:
         raise InputError(
             "A treebank is a folder with train.mrg, valid.mrg or test.mrg. "
             f"Received: {name}. Name its folder."
         )
-    if not name.endswith(".tsv"):
+    if not without_suffix(name).endswith(".tsv"):
         raise InputError(
             "A single file must be a .tsv file with source, tab, target on "
             f"each line. Received: {name}. If it has one language, name the "
@@ -198,7 +200,7 @@ def _open_two_files(
                 f"{path}, which is a folder. The data can be one of\n{_FORMS}"
             )
     name = " ".join(paths)
-    suffixes = [os.path.splitext(path)[1].removeprefix(".") for path in paths]
+    suffixes = [os.path.splitext(without_suffix(x))[1][1:] for x in paths]
     if source and target and suffixes == [target, source]:
         raise InputError(
             "The source file comes first, then the target file. Received: "
@@ -238,7 +240,7 @@ def _open_prepared(
 def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
     """Returns the corpus of the text files or the TFRecords in a folder."""
     names = sorted(os.listdir(folder))
-    trees = [name for name in names if name in treebank.FILES]
+    trees = [name for name in names if without_suffix(name) in treebank.FILES]
     records = list(filter(tfrecords.FILE_NAME.fullmatch, names))
     others = sorted(set(names) - {*trees, *records})
     texts = [name for name in others if name.partition(".")[0] in SPLITS]
@@ -255,7 +257,8 @@ def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
                 f"source={source!r}, target={target!r}"
             )
         task = ParsingTask().for_corpus()
-        return Corpus(folder, treebank.open_folder(folder), None, None, task)
+        splits = treebank.open_folder(folder, trees)
+        return Corpus(folder, splits, None, None, task)
     if records:
         splits = tfrecords.open_folder(folder, records, source, target)
     else:

@@ -1,12 +1,14 @@
 """The base class of the readers of all corpus formats, and their helpers."""
 
 import abc
+import contextlib
 import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
+from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import sha256_of
 
@@ -84,6 +86,13 @@ def open_file(path: str) -> BinaryIO:
             "A file of the corpus cannot be read. Received: "
             f"{path} ({error.strerror})"
         ) from error
+
+
+@contextlib.contextmanager
+def open_text(path: str) -> Iterator[BinaryIO]:
+    """Opens a file of text, which may be compressed, for reading bytes."""
+    with open_file(path) as file, decompressed(file, path) as text:
+        yield text
 
 
 def decode_pair(pair: Sequence[bytes], place: str) -> tuple[str, str]:

@@ -7,8 +7,9 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.reading import SPLITS, Split, open_file
+from keras_transformer.train.data.reading import SPLITS, Split, open_text
 
 
 @dataclasses.dataclass
@@ -22,11 +23,11 @@ class TextFiles(Split):
         """Yields what to read each `size` lines with, and their number.
 
         It reads the bytes alone: only their lines, and whether both sides have
-        as many, are checked.
+        as many, are checked. A part of a compressed file cannot be read.
         """
         number, offsets = self.first_line, list(self.offsets)
         with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(open_file(x)) for x in self.paths]
+            files = [stack.enter_context(open_text(x)) for x in self.paths]
             readers = list(map(_raw_lines, files))
             while True:
                 sides = [list(itertools.islice(x, size)) for x in readers]
@@ -95,7 +96,8 @@ def open_folder(
 
     `names` are those of all its files that belong to a split.
     """
-    languages = sorted({name.partition(".")[2] for name in names})
+    files = {without_suffix(name): name for name in reversed(sorted(names))}
+    languages = sorted({name.partition(".")[2] for name in files})
     content = f"The folder has files for: {', '.join(languages)}"
     if not languages:
         content = "The folder has no files train.LANGUAGE"
@@ -107,7 +109,8 @@ def open_folder(
         )
     splits = {}
     for split in SPLITS:
-        paths = [os.path.join(folder, f"{split}.{s}") for s in (source, target)]
+        sides = [f"{split}.{language}" for language in (source, target)]
+        paths = [os.path.join(folder, files.get(side, side)) for side in sides]
         missing = [path for path in paths if not os.path.isfile(path)]
         if not missing:
             splits[split] = LineFiles(" and ".join(paths), paths)
@@ -140,8 +143,9 @@ def _read_lines(
 
     A CR within a line is a space, and NUL is nothing.
     """
-    with open_file(path) as file:
-        file.seek(offset)
+    with open_text(path) as file:
+        if offset:
+            file.seek(offset)
         for number, line in enumerate(_raw_lines(file), start=first_line):
             text = line.rstrip(b"\r\n")
             if number == 1:

@@ -1,8 +1,9 @@
 """Treebanks: pairs of a sentence and its tree, from `.mrg` files."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from keras_transformer.support.compressed import without_suffix
 from keras_transformer.tasks.parsing import read_trees
 from keras_transformer.train.data.reading import SPLITS, Split, open_file
 
@@ -18,11 +19,12 @@ class Treebank(Split):
             yield " ".join(tree.words), str(tree)
 
 
-def open_folder(folder: str) -> dict[str, Treebank]:
+def open_folder(folder: str, names: Sequence[str]) -> dict[str, Treebank]:
     """Returns the splits of the files `SPLIT.mrg` in a folder."""
     splits = {}
-    for name, split in FILES.items():
+    for name in names:
         path = os.path.join(folder, name)
         if os.path.isfile(path):
-            splits[split] = Treebank(path, [path])
+            split = FILES[without_suffix(name)]
+            splits.setdefault(split, Treebank(path, [path]))
     return splits

@@ -1,12 +1,17 @@
 """Files of the Penn Treebank and of treebanks in its format."""
 
+import functools
+import logging
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing.trees import ROOT, Tree, read_bracketed
+
+logger = logging.getLogger(__name__)
 
 ROOTS = (ROOT, "S1", "ROOT")
 EMPTY = "-NONE-"
@@ -18,7 +23,8 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
     - The root is `TOP`: it replaces `S1`, `ROOT` and an outer bracket without
       a label, and is put over a tree that has none of them.
     - Empty elements (`-NONE-`) are removed, with the constituents that
-      contain nothing else. A tree without words is left out.
+      contain nothing else. Trees without words are left out, and counted in
+      a warning.
     - Functions and indices of labels are removed: `NP-SBJ-1` becomes `NP`,
       and so does `NP=2`. The first of several labels is taken: `ADVP|PRT`
       becomes `ADVP`. Labels that begin with a hyphen (`-LRB-`) stay.
@@ -26,8 +32,8 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
     A constituent whose only child has the same label stays, too.
 
     Args:
-        path: A file in UTF-8, with one or more lines a tree; see
-            `read_bracketed`. It is read as the trees are taken.
+        path: A file in UTF-8, perhaps compressed, with one or more lines a
+            tree; see `read_bracketed`. It is read as the trees are taken.
 
     Raises:
         InputError: If the file is not of this format. The message names the
@@ -37,7 +43,9 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
     Reference:
         Bies et al., 1995: Bracketing Guidelines for Treebank II Style.
     """
-    for number, tree in read_bracketed(_read_lines(path), str(path)):
+    left_out = 0
+    lines = _read_lines(path)
+    for number, tree in read_bracketed(lines, str(path), allow_empty=True):
         if isinstance(tree.children, str) and tree.label in ROOTS:
             raise InputError(
                 f"{path}, line {number}: Expected a tree in the root. "
@@ -52,12 +60,22 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
         tree = _normalize(tree)
         if tree.children:
             yield tree
+        else:
+            left_out += 1
+    if left_out:
+        _warn(f"{path}: {left_out:,} trees without words are left out")
+
+
+@functools.cache
+def _warn(message: str) -> None:
+    """Logs a warning once, however often a file is read."""
+    logger.warning(message)
 
 
 def _read_lines(path: str | os.PathLike) -> Iterator[str]:
     """Yields the lines of a file, which may have a byte order mark."""
-    with Path(path).open("rb") as file:
-        for number, line in enumerate(file, 1):
+    with Path(path).open("rb") as file, decompressed(file, path) as text:
+        for number, line in enumerate(text, 1):
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:

@@ -134,17 +134,20 @@ class Tree:
 
 
 def read_bracketed(
-    lines: Iterable[str], name: str = "text"
+    lines: Iterable[str], name: str = "text", allow_empty: bool = False
 ) -> Iterator[tuple[int, Tree]]:
     """Yields each tree of a text, and the number of the line it begins in.
 
     A tree may take several lines, and a line may have several trees. Lines
     that begin with `*x*` between trees are comments, as in the Switchboard
     part of the Penn Treebank. An InputError names the text and the line.
+    With `allow_empty`, brackets without words or labels are no error in a tree
+    that has no words at all: it is then a root without children.
     """
     # The label and the children, until now, of each open bracket.
     stack: list[list[str | Tree]] = []
     start = 0
+    empty: InputError | None = None  # what is empty in the tree that is open
 
     def error(text):
         begin = f", in the tree that begins in line {start}" if stack else ""
@@ -157,7 +160,9 @@ def read_bracketed(
             if token == "(":
                 if stack and not stack[-1]:
                     if len(stack) > 1:
-                        raise error("A bracket has no label")
+                        empty = empty or error("A bracket has no label")
+                        if not allow_empty:
+                            raise empty
                     stack[-1].append(ROOT)
                 if stack and isinstance(stack[-1][-1], str) and stack[-1][1:]:
                     raise error(f"A bracket after word {stack[-1][1]!r}")
@@ -171,15 +176,24 @@ def read_bracketed(
                     raise error(f"There is text after a child: {token!r}")
                 stack[-1].append(token)
             elif not stack[-1] or (len(stack) > 1 and not stack[-1][1:]):
-                raise error("A bracket is empty")
+                empty = empty or error("A bracket is empty")
+                if not allow_empty:
+                    raise empty
+                stack.pop()
+                if not stack:
+                    yield start, Tree(ROOT, ())
+                    empty = None
             else:
                 label, *children = stack.pop()
                 is_word = children and isinstance(children[0], str)
                 tree = Tree(label, children[0] if is_word else tuple(children))
                 if stack:
                     stack[-1].append(tree)
-                else:
-                    yield start, tree
+                    continue
+                if empty and tree.children:
+                    raise empty
+                yield start, tree
+                empty = None
     if stack:
         raise InputError(
             f"{name}: The tree that begins in line {start} lacks closing "

@@ -96,6 +96,14 @@ def test_trees_without_words_are_left_out(tmp_path):
     assert read(tmp_path, text) == [DOG]
 
 
+def test_empty_brackets_are_left_out_and_counted(tmp_path, caplog):
+    text = "(()) ()\n(TOP ())\n( (X) )\n(\n(\n(()) ) )\n(S (NP) (VP (V)))\n"
+    assert read(tmp_path, DOG + text + DOG) == [DOG, DOG]
+    assert "test.mrg: 6 trees without words are left out" in caplog.text
+    assert read(tmp_path, DOG + text) == [DOG]
+    assert caplog.text.count("trees without words") == 1  # not once a reading
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -130,7 +138,12 @@ def test_streaming(tmp_path):
     [
         (f"{DOG}\n(TOP (NN dog)", "test.mrg: The tree .* line 2 lacks"),
         (f"{DOG}\ndog", "test.mrg, line 2: There is text outside"),
-        (f"{DOG}\n\n(TOP\n(NP))", "test.mrg, line 4: .* begins in line 3"),
+        (
+            f"{DOG}\n\n(TOP\n(NP) {DOG[5:]}",
+            "line 4: A bracket is empty.* line 3",
+        ),
+        (f"{DOG}\n()\n(TOP {DOG[5:-1]}\n())", "line 4: A bracket is empty"),
+        (f"{DOG}\n(TOP ({DOG[5:]})", "line 2: A bracket has no label"),
         (f"{DOG}\n(TOP dog)", r"test.mrg, line 2: .* root. .*\(TOP dog\)"),
         # A surplus bracket further on makes up for the one that is missing.
         (f"{DOG}\n{DOG[:-1]}\n{DOG}\n{DOG})", "line 2: Expected one root"),

@@ -1,7 +1,10 @@
 """Corpora in text files: folders, two files and .tsv, and their faults."""
 
+from pathlib import Path
+
 import pytest
 from corpora import (
+    COMPRESS,
     PAIRS,
     assert_contains,
     read,
@@ -31,6 +34,26 @@ def test_folder_in_the_other_direction(tmp_path):
     write_sides(tmp_path)
     corpus = open_corpus([str(tmp_path)], "de", "en")
     assert_contains(corpus, "train", [(de, en) for en, de in PAIRS])
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
+def test_compressed_files(tmp_path, suffix):
+    for path in write_sides(tmp_path):
+        content = COMPRESS[suffix](Path(path).read_bytes())
+        Path(path).unlink()
+        Path(path + suffix).write_bytes(content)
+    names = [f"{tmp_path}/train.{code}{suffix}" for code in ("en", "de")]
+    for data in ([str(tmp_path)], names):
+        corpus = open_corpus(data, "en", "de")
+        assert_contains(corpus, "train", PAIRS)
+    with pytest.raises(InputError, match="source file comes first"):
+        open_corpus(names[::-1], "en", "de")
+    with pytest.raises(InputError, match="The folder has files for: de, en"):
+        open_corpus([str(tmp_path)], "en", "fr")
+    table = "".join("\t".join(pair) + "\n" for pair in PAIRS)
+    for name in (f"a.tsv{suffix}", "b.tsv"):  # whatever the name says
+        (tmp_path / name).write_bytes(COMPRESS[suffix](table.encode()))
+        assert_contains(open_corpus([f"{tmp_path}/{name}"]), "train", PAIRS)
 
 
 def test_two_files(tmp_path):

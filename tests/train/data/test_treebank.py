@@ -1,7 +1,7 @@
 """Treebanks as corpora."""
 
 import pytest
-from corpora import assert_contains, read
+from corpora import COMPRESS, assert_contains, read
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
@@ -40,6 +40,16 @@ def test_pairs_are_sentences_and_trees(folder):
     assert corpus.splits == ("train", "valid")
     assert_contains(corpus, "train", PAIRS)
     assert_contains(corpus, "valid", [("No", "(TOP (UH No))")])
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_compressed_trees(folder, suffix):
+    content = COMPRESS[suffix]((folder / "train.mrg").read_bytes())
+    (folder / "train.mrg").unlink()
+    (folder / f"train.mrg{suffix}").write_bytes(content)
+    corpus = open_corpus([str(folder)])
+    assert corpus.splits == ("train", "valid")
+    assert_contains(corpus, "train", PAIRS)
 
 
 def test_the_task_is_parsing_of_words(folder):
