@@ -43,6 +43,7 @@ def write_export(
     """
     path = Path(path)
     check_new(path)
+    translator.tokenizer.check_languages()
     _check_weights(translator)
     described = {**_describe(translator), **described}
     check_names("metadata", metadata, described)

@@ -157,6 +157,8 @@ class RunOpener:
             preparation.report_tokenizer(tokenizer, past.path)
         # A damaged text is found before the hours that train may take.
         valid_texts = self._read_valid()
+        if tokenizer is not None:
+            tokenizer.check_languages(source for source, _ in valid_texts)
         train = self._prepare(tokenizer)
         if tokenizer is None and corpus.prepared is not None:
             preparation.report_tokenizer(train.tokenizer, train.path)

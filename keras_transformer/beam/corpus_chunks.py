@@ -190,6 +190,7 @@ class _TokenizeChunk(beam.DoFn):
             del pairs[row]
             dropped[1] += 1
         sources, targets = list(zip(*pairs.values(), strict=True)) or ((), ())
+        tokenizer.check_languages(sources)
         sources = tokenizer.encode_sources(sources)
         targets = tokenizer.encode_targets(targets)
         encoded = zip(sources, targets, strict=True)

@@ -227,14 +227,18 @@ def import_(
     )
     languages = f"--source {source or 'LANGUAGE'} "
     languages += f"--target {target or 'LANGUAGE'}"
-    name = shlex.quote(str(run.path))
+    name, language = shlex.quote(str(run.path)), ""
+    vocabulary = foreign.vocabulary
+    if len(vocabulary.languages) > 1 and vocabulary.language_token is None:
+        language = f" --target-language {vocabulary.languages[0]}"
     print(
         f"\nThe run is in {run.path}. Next:\n"
-        f"  keras-transformer translate {name}\n"
-        f"  keras-transformer evaluate {name} --data DATA {languages}\n"
+        f"  keras-transformer translate {name}{language}\n"
+        f"  keras-transformer evaluate {name} --data DATA {languages}"
+        f"{language}\n"
         f"  keras-transformer train DATA --init-from {name} {languages} "
         "--output runs/fine-tuned\n"
-        f"  keras-transformer export {name} --output exported/1"
+        f"  keras-transformer export {name}{language} --output exported/1"
     )
 
 
@@ -270,7 +274,8 @@ def _describe(foreign: ForeignModel) -> str:
         lines.append(
             f"A source must begin with one of {len(tokens)} target languages, "
             f"as in >>{tokens[0]}<<, unless --target-language names one, here "
-            f"or later: {', '.join(tokens)}"
+            "or later (for train, whose sources may begin with them too, only "
+            f"here): {', '.join(tokens)}"
         )
     return "\n".join(lines)
 

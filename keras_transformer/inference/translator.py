@@ -186,6 +186,7 @@ class Translator(BaseTranslator):
         return Translator(self.models, self.tokenizer, self.search, task=task)
 
     def _encode_sources(self, texts: list[str]) -> EncodedTexts:
+        self.tokenizer.check_languages(texts)
         return _encoded(texts, self.pipeline.source_ids)
 
     def _encode_targets(self, texts: list[str]) -> EncodedTexts:
@@ -277,7 +278,7 @@ class Translator(BaseTranslator):
                 f"{purpose} for one text at a time. Received: "
                 f"{len(texts)} texts"
             )
-        ids = self.pipeline.source_ids(tf.constant(texts))
+        ids = self._encode_sources(texts).ids
         count, limit = len(ids[0]), self.max_length - 1
         if not 1 <= count <= limit:
             raise InputError(

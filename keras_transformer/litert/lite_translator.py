@@ -125,6 +125,7 @@ class LiteRTTranslator(BaseTranslator):
         return self._threads
 
     def _encode_sources(self, texts: list[str]) -> EncodedTexts:
+        self.tokenizer.check_languages(texts)
         ids = self.tokenizer.encode_sources(without_blank(texts))
         return EncodedTexts(texts, list(map(len, ids)), ids)
 

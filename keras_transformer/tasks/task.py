@@ -64,7 +64,7 @@ class Task(abc.ABC):
         del vocabulary  # any has texts
 
     def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
-        """Raises InputError if the vocabulary cannot encode the targets."""
+        """Raises InputError if the vocabulary cannot encode the pairs."""
         del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":

@@ -34,6 +34,9 @@ class TranslationTask(Task):
         sides = ((normalize_source(x), y) for x, y in pairs)
         return Tokenizer.train(itertools.chain.from_iterable(sides), vocab_size)
 
+    def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
+        vocabulary.check_languages(source for source, _ in pairs)
+
     def output_texts(
         self, vocabulary: Vocabulary, ids: "tf.Tensor", sources: "tf.Tensor"
     ) -> Outputs:

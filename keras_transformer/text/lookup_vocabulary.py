@@ -1,15 +1,17 @@
 """SentencePiece models whose pieces get their ids from a table (Marian)."""
 
+import functools
 import json
 import os
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import parse_json
+from keras_transformer.text.normalization import without_blank
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 # A language token at the start of a text. Of TensorFlow's \s, \v is no part.
@@ -142,11 +144,32 @@ class LookupVocabulary(Vocabulary):
     def source(self) -> "LookupVocabulary":
         return self._source
 
-    @property
+    @functools.cached_property
     def languages(self) -> list[str]:
         """The languages that a source may ask for, such as `"fra"`."""
         pieces = self.source.table
         return [x[2:-2] for x in pieces if re.fullmatch(">>[^<>]+<<", x)]
+
+    def check_languages(self, sources: Iterable[str] | None = None) -> None:
+        if not self.languages:
+            return
+        is_needed = len(self.languages) > 1 and self.language_token is None
+        received = "no target language" if is_needed and sources is None else ""
+        for index, text in enumerate(sources or ()):
+            match = re.match(LANGUAGE, text, re.ASCII)
+            is_known = match and match[1] in self.source.table
+            is_blank = is_needed and without_blank([text]) == [""]
+            if not is_known and (match or (is_needed and not is_blank)):
+                name = match[1] if match else "no target language"
+                received = f"{name} in text {index + 1}, {text!r:.60}"
+                break
+        if received:
+            raise InputError(
+                "A source must begin with the language of its translation, as "
+                f"in >>{self.languages[0]}<<, or a model that has several be "
+                "imported or opened with one, --target-language: "
+                f"{', '.join(self.languages)}. Received: {received}"
+            )
 
     def translating_to(self, language: str) -> "LookupVocabulary":
         token = language_token(language)

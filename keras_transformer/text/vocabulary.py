@@ -4,7 +4,7 @@ import abc
 import functools
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,16 @@ class Vocabulary(abc.ABC):
             f"Received: target_language={language!r} for a model with one "
             "target language"
         )
+
+    def check_languages(self, sources: Iterable[str] | None = None) -> None:
+        """Raises InputError for a source without a language it needs.
+
+        Args:
+            sources: Texts, of which those that are not empty need one of
+                several `languages`, unless there is a `language_token`; and
+                none may name another. Default: any text.
+        """
+        del sources  # there is one language
 
     @abc.abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

@@ -7,9 +7,11 @@ import marian_folder
 import numpy as np
 import pytest
 from commands import Chunks, check_refused, set_stdin
+from corpora import write_sides
 
 import keras_transformer as kt
 from keras_transformer.cli import training
+from keras_transformer.support.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -158,12 +160,62 @@ def test_the_language_of_a_translation(run_cli, imported, monkeypatch):
         rows = [line.split("\t") for line in out.splitlines()]
         return [float(score) for _, score, _ in rows]
 
-    texts = b">>fra<< a man\n>>deu<< a man\na man\n"
-    french, german, neither = np.reshape(translated(texts), [3, 2])
+    texts = b">>fra<< a man\n>>deu<< a man\n\n"
+    french, german, empty = np.reshape(translated(texts), [3, 2])
     found = translated(b"a man\n", "--target-language", "fra")
     np.testing.assert_allclose(found, french, atol=2e-4)
-    for other in (german, neither):
-        assert np.abs(other - french).max() > 0.01
+    assert np.abs(german - french).max() > 0.01
+    assert empty.tolist() == [0, 0]
+
+
+def test_a_text_without_its_language_is_refused(
+    run_cli, imported, monkeypatch, tmp_path
+):
+    for text, received in (
+        (b">>fra<< dog\na man\n", "no target language in text 2, 'a man'"),
+        (b">>de<< a man\n", ">>de<< in text 1, '>>de<< a man'"),
+    ):
+        set_stdin(monkeypatch, Chunks([text]))
+        result = run_cli("translate", imported)
+        check_refused(result, "--target-language: deu, fra.", received)
+    set_stdin(monkeypatch, Chunks([b">>de<< a man\n"]))
+    result = run_cli("translate", imported, "--target-language", "fra")
+    check_refused(result, "deu, fra.", ">>de<< in text 1")
+
+    translator = kt.open_translator(imported)
+    for use in (translator.attention, translator.translate_document):
+        with pytest.raises(InputError, match="no target language in text 1"):
+            use("a man")
+    (tmp_path / "data").mkdir()
+    write_sides(tmp_path / "data", "train", [("a man", "ein Mann")] * 9)
+    write_sides(tmp_path / "data", "valid", [(">>fra<< a man", "un homme")])
+    languages = ("--source", "en", "--target", "de")
+    data = (tmp_path / "data", *languages)
+    split = ("--split", "train")
+    result = run_cli("evaluate", imported, "--data", *data, *split)
+    check_refused(result, "deu, fra. Received: no target language in text 1")
+    output = ("--output", tmp_path / "new", "--steps", 1, "--max-length", 24)
+    result = run_cli("train", *data, "--init-from", imported, *output)
+    check_refused(result, "deu, fra. Received: no target language in text 1")
+    write_sides(tmp_path / "data", "train", [(">>fra<< a man", "un homme")] * 9)
+    write_sides(tmp_path / "data", "valid", [(">>fr<< a man", "un homme")])
+    result = run_cli("train", *data, "--init-from", imported, *output)
+    check_refused(result, "deu, fra. Received: >>fr<< in text 1")
+    assert not (tmp_path / "new").exists()
+    result = run_cli("export", imported, "--output", tmp_path / "exported")
+    check_refused(result, "deu, fra. Received: no target language\n")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_the_next_commands_choose_a_language(run_cli, marian, tmp_path):
+    path = tmp_path / "run"
+    out = run_cli("import", marian, "--output", path).out
+    for command in ("translate", "evaluate", "export"):
+        (line,) = (x for x in out.splitlines() if f" {command} {path}" in x)
+        assert " --target-language deu" in line
+    flags = ("--output", path.with_name("b"), "--target-language", "fra")
+    out = run_cli("import", marian, *flags).out
+    assert " --target-language" not in out
 
 
 def test_a_language_that_a_run_lacks(run_cli, imported, trained):
