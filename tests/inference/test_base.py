@@ -179,6 +179,18 @@ def test_a_runtime_may_find_that_a_pair_is_too_long(fake, monkeypatch):
     assert fake.score_corpus(["a"], ["x"]) == [None]
 
 
+def test_a_target_may_turn_out_to_be_empty():
+    """A runtime may only estimate how long texts are."""
+    fake = FakeTranslator()
+    encode = fake._encode_targets
+    fake._encode_targets = lambda texts: encode(texts)._replace(lengths=[1, 1])
+    sources, targets = ["a", "b"], ["", "x"]
+    assert fake.score_corpus(sources, targets) == [
+        None,
+        Score(-1.0, -2.0, 2.7, 2),
+    ]
+
+
 def test_workers_score_at_the_same_time(fake, monkeypatch):
     at_once = threading.Barrier(2)
     score, numbers = fake._score_batch, []

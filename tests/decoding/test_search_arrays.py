@@ -1,0 +1,33 @@
+"""The rules of lengths, which all engines share."""
+
+import numpy as np
+import pytest
+
+from keras_transformer.decoding.search_arrays import (
+    longest_outputs,
+    longest_prefix,
+    longest_source,
+)
+
+
+def test_there_is_room_for_what_follows():
+    assert longest_source(10) == 9  # the end token
+    assert longest_prefix(10) == 8  # a token and the end token
+    assert longest_prefix(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "prefix", "factor", "extra", "expected"),
+    [
+        (4, 0, 1.0, 3, 7),
+        (4, 2, 1.0, 3, 9),  # the prefix comes first
+        (5, 0, 0.5, 0, 2),  # rounded down
+        (1, 0, 0.5, 0, 1),  # at least the end token
+        (9, 0, 3.0, 3, 20),
+        (9, 8, 1.0, 9, 20),
+    ],
+)
+def test_longest_outputs(source, prefix, factor, extra, expected):
+    source, prefix = np.float32([[source], [prefix]])
+    lengths = longest_outputs(np, source, prefix, factor, extra, 20)
+    np.testing.assert_array_equal(lengths, [expected])
