@@ -153,7 +153,7 @@ def test_sublayers_of_the_guide_are_those_that_are_tested():
     tested = read("tests/layers/test_block.py")
     shown = [b for b in blocks("docs/layers.md", "python") if "my_project" in b]
     shown = [b for b in shown if "MultiHeadAttention" not in b]
-    assert len(shown) == 2
+    assert len(shown) == 3
     for block in shown:
         assert block in tested
         assert len(block.splitlines()) < 15

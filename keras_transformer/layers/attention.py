@@ -269,15 +269,16 @@ class MultiHeadAttention(WithScores):
     def _heads(self, projection: keras.layers.Layer, x: Any) -> Any:
         """Projects `[B, T, d]` to `[B, H, T, width of a head]`."""
         x = projection(x)
-        width = x.shape[-1] // self.num_heads
-        x = ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads, width))
+        batch, length, width = ops.shape(x)
+        width //= self.num_heads
+        x = ops.reshape(x, (batch, length, self.num_heads, width))
         return ops.transpose(x, (0, 2, 1, 3))
 
     def _project_output(self, heads: Any) -> Any:
         """`[B, H, T, d_v]` -> `[B, T, d_model]`."""
-        width = self.num_heads * heads.shape[-1]
-        heads = ops.transpose(heads, (0, 2, 1, 3))  # [B, T, H, d_v]
-        joined = ops.reshape(heads, (-1, ops.shape(heads)[1], width))
+        heads = ops.transpose(heads, (0, 2, 1, 3))
+        batch, length, _, width = ops.shape(heads)  # [B, T, H, d_v]
+        joined = ops.reshape(heads, (batch, length, self.num_heads * width))
         return self.output_projection(joined)
 
     def get_config(self) -> dict[str, Any]:

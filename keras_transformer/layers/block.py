@@ -204,10 +204,9 @@ class Stack(Block):
             layer.build(*shapes)
             self.layers.append(layer)
         self.final_norm = None
-        if self.layers[0].feed_forward_norm.needs_final_norm:
-            self.final_norm = keras.layers.LayerNormalization(
-                epsilon=self.epsilon, dtype=self.dtype_policy, name="final_norm"
-            )
+        residual = self.layers[0].feed_forward_norm
+        if residual.needs_final_norm:
+            self.final_norm = residual.make_norm("final_norm")
             self.final_norm.build(shapes[0])
         keep_frozen(self)
 

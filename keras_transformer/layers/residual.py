@@ -74,11 +74,18 @@ class Residual(SameShape):
         self.dropout_layer = keras.layers.Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )
-        self.norm = keras.layers.LayerNormalization(
-            epsilon=self.epsilon, dtype=self.dtype_policy, name="norm"
-        )
+        self.norm = self.make_norm("norm")
         self.norm.build(input_shape)
         keep_frozen(self)
+
+    def make_norm(self, name: str) -> keras.layers.Layer:
+        """Returns a normalization, of this layer or of a stack's output.
+
+        Override it for another one.
+        """
+        return keras.layers.LayerNormalization(
+            epsilon=self.epsilon, dtype=self.dtype_policy, name=name
+        )
 
     def call(
         self,

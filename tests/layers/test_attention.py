@@ -1,3 +1,5 @@
+import dataclasses
+import itertools
 import warnings
 
 import keras
@@ -7,6 +9,7 @@ import pytest
 from helpers import POLICIES, dtype_of, gradients, normal, randomise, to_numpy
 from keras import ops
 
+import keras_transformer as kt
 from keras_transformer.layers import (
     MultiHeadAttention,
     attention_scores,
@@ -225,6 +228,20 @@ def test_projections_start_as_columns_of_one_matrix():
         assert 0.98 * limit < np.abs(kernel).max() <= limit
         assert kernel.std() == pytest.approx(limit / 3**0.5, rel=0.03)
     assert not (query == key).any()
+
+
+@pytest.mark.parametrize("window", (None, 3))
+def test_lengths_and_batches_of_0(window):
+    config = kt.TransformerConfig(
+        vocab_size=9, d_model=8, num_heads=2, num_layers=1, d_ff=8
+    )
+    config = dataclasses.replace(config, attention_window=window)
+    model = kt.Transformer(config)
+    for batch, source, target in itertools.product((2, 0), (3, 0), (4, 0)):
+        ids = (np.ones((batch, n), "int32") for n in (source, target))
+        logits = model(dict(zip(("source", "target"), ids, strict=True)))
+        assert tuple(logits.shape) == (batch, target, 9)
+        assert np.isfinite(to_numpy(logits)).all()
 
 
 def test_memory_can_be_projected_in_advance():

@@ -1,5 +1,6 @@
 """Other sub-layers: pre-norm and a gated network, as in docs/layers.md."""
 
+import contextlib
 import inspect
 
 import keras
@@ -35,6 +36,14 @@ class GatedFeedForward(kt.layers.FeedForward):
 
     def call(self, x):
         return self.outer(self.inner(x) * self.gate(x))
+
+
+@keras.saving.register_keras_serializable(package="my_project")
+class RootMeanSquare(kt.layers.Residual):
+    def make_norm(self, name):
+        return keras.layers.RMSNormalization(
+            epsilon=self.epsilon, dtype=self.dtype_policy, name=name
+        )
 
 
 B, T, S, D = 2, 2, 3, 8
@@ -119,6 +128,48 @@ def test_transformer(variant, tmp_path):
         np.testing.assert_allclose(
             to_numpy(found(inputs)), expected, rtol=1e-4, atol=1e-5
         )
+
+
+@pytest.mark.parametrize("norm_first", (True, False))
+def test_every_normalization_is_replaced(norm_first, tmp_path):
+    config = kt.TransformerConfig(
+        vocab_size=11,
+        num_layers=2,
+        d_model=8,
+        d_ff=12,
+        num_heads=2,
+        norm_first=norm_first,
+    )
+    model = kt.Transformer(config, residual_class=RootMeanSquare)
+    paths = [weight.path for weight in model.weights]
+    assert sum(x.endswith("norm/scale") for x in paths) == 10 + 2 * norm_first
+    assert not any(x.endswith(("gamma", "beta")) for x in paths)
+    states = to_numpy(model.encode(SOURCE).states)
+    np.testing.assert_allclose((states**2).mean(axis=-1), 1.0, atol=1e-3)
+    assert np.abs(states.mean(axis=-1)).max() > 0.01
+    kt.decoding.StepDecoder(model, 3, 1)  # compares steps with all positions
+    inputs = {"source": SOURCE, "target": TARGET}
+    loaded = saved_and_loaded(model, tmp_path)
+    np.testing.assert_array_equal(
+        to_numpy(loaded(inputs)), to_numpy(model(inputs))
+    )
+
+
+def test_rematerialized_activations():
+    def losses(scope):
+        with scope:
+            layer = kt.layers.Encoder(1, num_heads=2, d_ff=12, dropout=0.0)
+            inputs = keras.Input((None, D))
+            model = keras.Model(inputs, layer(inputs))
+        randomise(layer)
+        model.compile("sgd", "mse")
+        return model.fit(X, -X, epochs=2, verbose=0).history["loss"]
+
+    np.testing.assert_allclose(
+        losses(keras.RematScope(mode="activations")),
+        losses(contextlib.nullcontext()),
+        rtol=1e-5,
+    )
 
 
 def test_scores_are_those_of_the_variant():
