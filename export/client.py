@@ -76,8 +76,8 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
     (status UNAVAILABLE), is sent again after 0.1 seconds, then 0.2 and so on
     up to 5, each varied at random (gRPC's own retry policy ends after five
     attempts). All methods raise a `ServingError` if the server does not
-    answer, or the model lacks the signature. Close the client, or use it in a
-    `with` statement.
+    answer, and an `InputError` if the model lacks what they need. Close the
+    client, or use it in a `with` statement.
 
     Args:
         model: Name of the served model.

@@ -158,8 +158,9 @@ def _to_array(
             array[index] = _to_bytes(name, element, max_characters)
     if spec.dtype != "string":
         try:
-            array = array.astype(spec.dtype)
-        except OverflowError as error:
+            with np.errstate(over="raise"):
+                array = array.astype(spec.dtype)
+        except (OverflowError, FloatingPointError) as error:
             raise InputError(
                 f"{name} must have values of {spec.dtype}. Received: "
                 f"{value!r:.100}"

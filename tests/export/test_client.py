@@ -267,7 +267,7 @@ def test_any_number_of_retries(fake, service, waits, monkeypatch):
     monkeypatch.setattr(client_module.random, "uniform", lambda *_: 1)
     service.failures = ["UNAVAILABLE"] * 9999
     with pytest.raises(ServingError, match="in 1501 attempts"):
-        fake(retries=1500, timeout=10**400).translate("a")
+        fake(retries=1500, timeout=1e300).translate("a")
     assert waits[:6] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
     assert set(waits[6:]) == {5.0} and len(waits) == 1500
 
@@ -286,7 +286,7 @@ def test_timeout(fake, service):
     with pytest.raises(ServingError, match="within timeout=0.05 s") as error:
         fake(timeout=0.05).translate("a")
     assert error.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
-    for seconds in (5, 1e10, 1e300, 10**400):
+    for seconds in (5, 1e10, 1e300):
         assert fake(timeout=seconds).translate("a").texts[0] == "A"
 
 

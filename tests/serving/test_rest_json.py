@@ -140,6 +140,13 @@ def test_infinity_is_written_as_tensorflow_serving_does():
         (
             {
                 "signature_name": "options",
+                "inputs": {"text": ["a"], "count": 1, "factor": 1e39},
+            },
+            "factor must have values of float32. Received: 1e+39",
+        ),
+        (
+            {
+                "signature_name": "options",
                 "inputs": {"text": ["a"], "count": 1, "factor": True},
             },
             "factor must be of type float32. Received: True",
