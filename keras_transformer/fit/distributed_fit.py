@@ -122,6 +122,14 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
                 "with compile(..., gradient_accumulation_steps=N), which "
                 "computes each batch in N parts."
             )
+        if replicas > 1 and inner.use_ema and inner.ema_overwrite_frequency:
+            raise ValueError(
+                "Keras cannot overwrite weights with their moving averages "
+                "during training on several replicas. Received: use_ema=True, "
+                f"ema_overwrite_frequency={inner.ema_overwrite_frequency}, "
+                f"{replicas} replicas; leave ema_overwrite_frequency out: fit "
+                "then overwrites the weights when it ends."
+            )
         with strategy.scope():
             # Keras scales the loss of mixed_float16 only.
             is_float16 = self.dtype_policy.name == "float16"

@@ -49,6 +49,15 @@ def test_a_loss_without_a_value_per_token_is_refused():
         ),
         ("single", dict(gradient_accumulation_steps=0), "must be positive"),
         (
+            "mirrored",
+            dict(
+                optimizer=lambda: keras.optimizers.SGD(
+                    use_ema=True, ema_overwrite_frequency=2
+                )
+            ),
+            "use_ema=True, ema_overwrite_frequency=2, 2 replicas",
+        ),
+        (
             "single",
             dict(
                 optimizer=lambda: keras.optimizers.Adam(
