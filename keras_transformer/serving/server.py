@@ -136,10 +136,12 @@ def serve(
         allowed_hosts: Names of this computer beside its own.
     """
     host, port = listening.getsockname()[:2]
-    hosts = dict.fromkeys(map(str.lower, [*_own_names(), *allowed_hosts]))
+    names = [*_own_names(), *allowed_hosts]
     if not ipaddress.ip_address(host).is_loopback:
+        names.append(socket.getfqdn())  # it may ask DNS, for seconds
         logger.info("The page has no password: the whole network can use it.")
-    app = make_app(translator, name, max_characters, tuple(hosts), signatures)
+    hosts = tuple(dict.fromkeys(name.lower() for name in names if name))
+    app = make_app(translator, name, max_characters, hosts, signatures)
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.
@@ -170,8 +172,7 @@ def _own_names() -> list[str]:
     """Returns the names that this computer is known to have."""
     name = socket.gethostname()
     short = name.partition(".")[0]
-    names = ["localhost", name, short, f"{short}.local", socket.getfqdn()]
-    return [name for name in names if name]
+    return ["localhost", name, short, f"{short}.local"]
 
 
 def _is_no_cancellation(record: logging.LogRecord) -> bool:

@@ -101,8 +101,8 @@ def test_a_page_for_the_network_says_so(several, capsys, monkeypatch, host):
     with server.listen(host, 0) as listening:
         server.serve(several, "demo", listening, 100, None, ["My.example"])
         port = listening.getsockname()[1]
-    hosts = ("localhost", "pc.lan", "pc", "pc.local", "pc.example")
-    hosts += ("my.example",)
+    hosts = ("localhost", "pc.lan", "pc", "pc.local", "my.example")
+    hosts += ("pc.example",) * (host == "0.0.0.0")
     assert made == [(several, "demo", 100, hosts, None)]
     out = capsys.readouterr().out
     assert out.endswith(
