@@ -211,7 +211,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "length_penalty": writing.power_of_length(search),
-        "early_stopping": False,
+        "early_stopping": "never" if search.exhaustive else False,
     }
 
 

@@ -67,15 +67,22 @@ def program(folder):
 
 
 @pytest.mark.parametrize(
-    ("beam_size", "form"),
-    [(1, "wu"), (2, "wu"), (5, "wu"), (2, "power"), (2, "power_without_end")],
+    ("beam_size", "form", "exhaustive"),
+    [
+        *((1, "wu", False), (2, "wu", False), (5, "wu", False)),
+        *((2, "power", False), (2, "power", True)),
+        (2, "power_without_end", False),
+    ],
 )
-def test_the_program_of_the_page_translates(folder, program, beam_size, form):
+def test_the_program_of_the_page_translates(
+    folder, program, beam_size, form, exhaustive
+):
     search = kt.BeamSearch(
-        beam_size, ALPHA, extra_length=3, length_penalty=form
+        beam_size, ALPHA, 3, length_penalty=form, exhaustive=exhaustive
     )
     translator = LiteRTTranslator.open(folder, search, beam_size)
     program["about"]["search"]["length_penalty"] = form
+    program["about"]["search"]["exhaustive"] = exhaustive
     lengths = set()
     for text, expected in zip(TEXTS, translator.translate(TEXTS), strict=True):
         found = program["translate"](text, beam_size, ALPHA)

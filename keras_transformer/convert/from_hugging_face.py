@@ -64,7 +64,7 @@ _SEARCH_DEFAULTS = {
 }
 # Fields that are read, or do not change translations.
 _KNOWN = re.compile(
-    "(bad_words_ids|(pad|bos|eos|decoder_start)_token_id|length_penalty"
+    "(bad_words_ids|early_stopping|(pad|bos|eos|decoder_start)_token_id|length_penalty"
     "|max_length|max_new_tokens|num_beams|renormalize_logits|use_cache"
     "|transformers_version|.*assistant.*|.*_lookbehind|disable_compile)$"
     "|_|output_|return_dict|cache_"
@@ -289,7 +289,10 @@ def _read_search(
             never += ids
         else:
             notes.append(f"bad_words_ids={ids}")
+    is_exhaustive = fields.values.get("early_stopping") == "never"
     defaults = _SEARCH_DEFAULTS | {"forced_eos_token_id": config.eos_id}
+    if is_exhaustive:
+        del defaults["early_stopping"]
     for field, value in fields.values.items():
         if field in defaults:
             is_followed = value in ([], defaults[field])
@@ -307,6 +310,7 @@ def _read_search(
         length_penalty="power",
         extra_length=fields.get("max_new_tokens", int, max_length),
         length_factor=0.0,
+        exhaustive=is_exhaustive,
     )
     with name_file(fields.name):
         return BeamSearch(**values), never, notes

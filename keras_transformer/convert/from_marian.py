@@ -79,6 +79,13 @@ _REQUIRED_OF_SEARCH = {
     "output-sampling": [[], False],
     "shortlist": [[]],
 }
+# Other options that change translations, with the values that change nothing.
+_SEARCH_DEFAULTS = {
+    "max-length": 1000,
+    "output-approx-knn": [],
+    **dict.fromkeys(("max-length-crop", "force-decode", "skip-cost"), False),
+    **dict.fromkeys(("no-spm-encode", "no-spm-decode", "tsv"), False),
+}
 # The names that our matrices may have. Output layers were stored transposed in
 # former versions.
 _EMBEDDINGS = {
@@ -127,6 +134,7 @@ def read(folder: Path) -> ForeignModel:
         names=names,
         convert=functools.partial(_convert, names, vocabulary.pad_id),
         unused=[_OPTIONS],
+        notes=decoder.notes(_SEARCH_DEFAULTS),
     )
 
 

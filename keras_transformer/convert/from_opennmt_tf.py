@@ -49,6 +49,12 @@ _HEADS = {
     "ScalingNmtEnDe": 16,
     "ScalingNmtEnFr": 16,
 }
+# Settings of the search that nothing here follows, and what changes nothing.
+_SEARCH_DEFAULTS = {
+    **dict.fromkeys(("sampling_topk", "sampling_temperature"), 1),
+    **dict.fromkeys(("decoding_noise", "decoding_subword_token"), None),
+    "replace_unknown_target": False,
+}
 # What arguments in a description may be.
 _NUM_HEADS = {str(n): n for n in range(1, 129)}
 _ACTIVATIONS = {
@@ -89,6 +95,7 @@ def read(folder: Path) -> ForeignModel:
         tensors=tensors,
         names=weight_table.weight_names(config, "opennmt_tf"),
         convert=_convert,
+        notes=params.notes(_SEARCH_DEFAULTS),
     )
 
 

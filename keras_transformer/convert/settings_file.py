@@ -1,6 +1,7 @@
 """Files of another system's model: where they may be, and their settings."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,6 +36,14 @@ class SettingsFile:
         if type(value) is not value_type:
             self.refuse(field, f"a value of type {value_type.__name__}")
         return value
+
+    def notes(self, defaults: Mapping[str, Any]) -> list[str]:
+        """Returns the fields that ask for something else than defaults."""
+        return [
+            f"{field}={value!s:.80}"
+            for field, value in self.values.items()
+            if field in defaults and value not in ([], None, defaults[field])
+        ]
 
     def without_nulls(self) -> "SettingsFile":
         """Returns these settings without the fields that are null."""

@@ -60,21 +60,6 @@ class _SearchSettings:
         _, base = _PENALTY_BASES[self.length_penalty]
         return base(length) ** self.alpha
 
-    def stopping_penalty(self, length: Any, max_length: Any) -> Any:
-        """Returns the length penalty with which a live hypothesis may win.
-
-        log P never increases, so that of Wu et al. at the maximum length
-        bounds every score. The other forms grow too fast for that: live
-        hypotheses would be extended until they are loops. They are compared
-        as they are, as in Hugging Face's `generate`, whose form "power" is.
-
-        Args:
-            length: As in `penalty`.
-            max_length: The maximum length, in the same form.
-        """
-        wins_at = max_length if self.length_penalty == "wu" else length
-        return self.penalty(wins_at)
-
     @property
     def formula(self) -> str:
         """The length penalty of n tokens as text."""
@@ -93,11 +78,11 @@ class BeamSearch(_SearchSettings):
     live hypotheses. A continuation with the end token is finished if it is
     among the K best, and its score never changes again. The search of a
     sentence stops when K hypotheses are finished and no live one can still
-    score better than the worst of them (with another `length_penalty`: when
-    none would, if it ended now), or at the maximum length. The last token at
-    the maximum length is always the end token, so every hypothesis ends with
-    one. With beam size 1 the search is greedy: it takes the best token until
-    that is the end token.
+    score better than the worst of them (with another `length_penalty`, unless
+    `exhaustive`: when none would, if it ended now), or at the maximum length.
+    The last token at the maximum length is always the end token, so every
+    hypothesis ends with one. With beam size 1 the search is greedy: it takes
+    the best token until that is the end token.
     """
 
     beam_size: int = fields.described(
@@ -109,11 +94,34 @@ class BeamSearch(_SearchSettings):
     extra_length: int = fields.described(**_EXTRA_LENGTH)
     length_factor: float = fields.described(**_LENGTH_FACTOR)
     length_penalty: str = fields.described(**_LENGTH_PENALTY)
+    exhaustive: bool = fields.described(
+        fields.BOOLEAN,
+        "whether a search with another length penalty than wu goes on until "
+        "no live hypothesis could win at the maximum length either, as with "
+        "early_stopping='never' in transformers",
+        default=False,
+    )
 
     @property
     def num_hypotheses(self) -> int:
         """The number of hypotheses that the search returns at most."""
         return self.beam_size
+
+    def stopping_penalty(self, length: Any, max_length: Any) -> Any:
+        """Returns the length penalty with which a live hypothesis may win.
+
+        log P never increases, so that of Wu et al. at the maximum length
+        bounds every score. The other forms grow too fast for that: live
+        hypotheses would be extended until they are loops. They are compared
+        as they are, unless the search is exhaustive, as in Hugging Face's
+        `generate`, whose form "power" is.
+
+        Args:
+            length: As in `penalty`.
+            max_length: The maximum length, in the same form.
+        """
+        is_bound = self.length_penalty == "wu" or self.exhaustive
+        return self.penalty(max_length if is_bound else length)
 
     def with_num_translations(self, num_translations: int) -> "BeamSearch":
         """Returns these settings for a number of translations per source.

@@ -42,7 +42,7 @@ def test_all_fields_are_flags_with_their_types(cls):
         choices = field.metadata["rule"].choices
         values[field.name] = choices[-1] if choices else numbers.get(field.type)
     switches = [name for name, value in values.items() if value is None]
-    assert all(Recipe.__annotations__[name] is bool for name in switches)
+    assert all(cls.__annotations__[name] is bool for name in switches)
     words = [f"--{name.replace('_', '-')}" for name in switches]
     values |= dict.fromkeys(switches, True)
     words += words_of({k: v for k, v in values.items() if k not in switches})

@@ -46,6 +46,14 @@ def test_the_end_token_is_never_banned(folder):
     ]
 
 
+@pytest.mark.parametrize(("value", "note"), [("never", ""), (True, "=True")])
+def test_early_stopping(folder, value, note):
+    change(folder, GENERATION, early_stopping=value, bad_words_ids=None)
+    foreign = read(folder)
+    assert foreign.search.exhaustive == (value == "never")
+    assert foreign.notes == ([f"early_stopping{note}"] if note else [])
+
+
 def test_what_no_search_here_does_is_noted(folder):
     noted = dict(
         suppress_tokens=[7],

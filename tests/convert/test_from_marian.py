@@ -76,6 +76,15 @@ def test_what_a_folder_says(opus):
     assert (config.num_heads, config.layer_norm_epsilon) == (4, 1e-6)
 
 
+def test_what_no_search_here_does_is_noted(folder):
+    assert convert.read(folder, "marian").notes == []
+    noted = {"max-length": 80, "max-length-crop": True, "no-spm-decode": True}
+    values = DECODER_OPTIONS | {"skip-cost": False, "quiet": True} | noted
+    (folder / "decoder.yml").write_text(yaml.safe_dump(values), "utf-8")
+    expected = [f"{name}={value}" for name, value in noted.items()]
+    assert convert.read(folder, "marian").notes == expected
+
+
 def test_the_target_language(folder):
     table = _read_table(folder / "vocab.yml")
     last = max(table, key=table.__getitem__)

@@ -18,7 +18,6 @@ from opennmt_folder import (
 import keras_transformer as kt
 from keras_transformer import convert
 from keras_transformer.convert import from_opennmt_tf
-from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.support.errors import InputError
 
 SOURCE = np.array([[5, 9, 3, 7, 11, 0], [7, 4, 8, 300, 12, 2]], "int32")
@@ -117,6 +116,7 @@ def test_what_a_folder_says(folder):
         found.system == "OpenNMT-tf 2, ckpt-10, 4 heads (model_description.py)"
     )
     assert found.search == kt.BeamSearch(2, 0.0, 250, 0.0)
+    assert found.notes == []
     assert found.differences() == dict(
         norm_first=True,
         layer_norm_epsilon=1e-3,
@@ -358,33 +358,3 @@ def test_settings_that_are_refused(tmp_path, files, message):
         (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         from_opennmt_tf._read_settings(tmp_path)
-
-
-def test_search():
-    read_search = from_opennmt_tf._read_search
-    search = read_search(SettingsFile("a.yml", {}))
-    assert search == kt.BeamSearch(4, 0.0, 250, 0.0)
-    params = dict(
-        beam_width=2,
-        length_penalty=0.3,
-        maximum_decoding_length=9,
-        coverage_penalty=0,
-        minimum_decoding_length=None,
-    )
-    search = read_search(SettingsFile("a.yml", params))
-    assert search == kt.BeamSearch(2, 0.3, 9, 0.0)
-
-
-@pytest.mark.parametrize(
-    "params, message",
-    [
-        (dict(coverage_penalty=0.2), "a.yml must have 'coverage_penalty': 0"),
-        (dict(minimum_decoding_length=3), "'minimum_decoding_length': 0"),
-        (dict(beam_width=0), "a.yml cannot be used. .*beam_size=0"),
-        (dict(beam_width=None), "a.yml must have 'beam_width'.*=None"),
-        (dict(length_penalty="x"), "a.yml must have 'length_penalty'.*='x'"),
-    ],
-)
-def test_searches_that_are_refused(params, message):
-    with pytest.raises(InputError, match=message):
-        from_opennmt_tf._read_search(SettingsFile("a.yml", params))

@@ -1,5 +1,7 @@
 """Beam search against its definition and against all possible hypotheses."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,7 +10,7 @@ from search_tables import (
     EOS,
     LONGEST,
     PAD,
-    PENALTIES,
+    SEARCHES,
     UNK,
     WORDS,
     A,
@@ -29,7 +31,7 @@ from keras_transformer.decoding.settings import BeamSearch
 HYPOTHESES = 1 + 2 + 4 + 8  # all that have at most LONGEST tokens
 
 
-@pytest.mark.parametrize("penalties", PENALTIES)
+@pytest.mark.parametrize("penalties", SEARCHES)
 def test_wide_beam_finds_every_hypothesis(penalties):
     tables = [random_table(seed) for seed in range(3)]
     search = BeamSearch(beam_size=HYPOTHESES + 1, **penalties)
@@ -41,7 +43,7 @@ def test_wide_beam_finds_every_hypothesis(penalties):
     assert len(hypotheses(result, 2)) == 3
 
 
-@pytest.mark.parametrize("penalties", PENALTIES)
+@pytest.mark.parametrize("penalties", SEARCHES)
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
 def test_narrow_beam_equals_the_definition(beam_size, penalties):
     tables = [random_table(seed) for seed in range(40)]
@@ -102,6 +104,10 @@ def test_what_had_no_chance_gets_none_in_a_batch():
     result, _ = search_tables(search, [table, long, long], [LONGEST] * 3)
     assert_same(hypotheses(result, 0), [(-0.6, (A, EOS)), (-1.0, (EOS,))])
     assert hypotheses(result, 1)[0][1] == (A, B, A, EOS)
+    search = dataclasses.replace(search, exhaustive=True)
+    result, _ = search_tables(search, [table, long, long], [LONGEST] * 3)
+    found = hypotheses(result, 0)
+    assert_same(found, [(-5 / 9, (A, B, EOS)), (-0.6, (A, EOS))])
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])

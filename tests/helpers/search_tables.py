@@ -86,9 +86,14 @@ PENALTIES = [
     dict(alpha=1.0, length_penalty="power_without_end"),
     dict(alpha=5.0, length_penalty="power_without_end"),
 ]
+# What a beam search may differ in.
+SEARCHES = [
+    *PENALTIES,
+    *(dict(x, exhaustive=True) for x in PENALTIES if "length_penalty" in x),
+]
 
 
-def penalty(length, alpha, length_penalty="wu"):
+def penalty(length, alpha, length_penalty="wu", exhaustive=False):
     """The penalty of a length that counts the end token, by its definition."""
     if length_penalty == "power":
         return length**alpha
@@ -97,7 +102,7 @@ def penalty(length, alpha, length_penalty="wu"):
     return ((5 + length) / 6) ** alpha
 
 
-def score(table, ids, alpha, length_penalty="wu"):
+def score(table, ids, alpha, length_penalty="wu", exhaustive=False):
     log_prob = sum(table[ids[:i]][token] for i, token in enumerate(ids))
     return log_prob / penalty(len(ids), alpha, length_penalty)
 
@@ -157,7 +162,8 @@ def all_hypotheses(table, max_length, **penalties):
 def search_by_definition(table, beam_size, max_length, **penalties):
     """Beam search by its definition, without batches.
 
-    With the penalty of Wu et al. it continues to the maximum length.
+    With the penalty of Wu et al. it continues to the maximum length, as an
+    exhaustive one does.
     """
     live, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
@@ -176,7 +182,8 @@ def search_by_definition(table, beam_size, max_length, **penalties):
         live = [c for c in candidates if c[0][-1] != EOS][:beam_size]
         if beam_size == 1 and finished:
             break
-        if penalties.get("length_penalty", "wu") != "wu":
+        is_wu = penalties.get("length_penalty", "wu") == "wu"
+        if not (is_wu or penalties.get("exhaustive")):
             # These forms stop when no live hypothesis is better as it is.
             best = max((x for _, x in live), default=-np.inf)
             finished.sort(key=lambda hypothesis: -hypothesis[0])

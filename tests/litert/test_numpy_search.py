@@ -1,5 +1,7 @@
 """The beam search in NumPy against its definition, and against the graph's."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from search_tables import (
@@ -7,7 +9,7 @@ from search_tables import (
     EOS,
     LONGEST,
     PAD,
-    PENALTIES,
+    SEARCHES,
     UNK,
     VOCAB,
     A,
@@ -113,7 +115,7 @@ def assert_as_in_a_graph(search, tables, max_lengths, prefixes=None, **options):
     return found
 
 
-@pytest.mark.parametrize("penalties", PENALTIES)
+@pytest.mark.parametrize("penalties", SEARCHES)
 def test_wide_beam_finds_every_hypothesis(penalties):
     tables = [random_table(seed) for seed in range(3)]
     limits = [LONGEST, LONGEST, 2]
@@ -124,7 +126,7 @@ def test_wide_beam_finds_every_hypothesis(penalties):
     assert list(map(len, found)) == [15, 15, 3]
 
 
-@pytest.mark.parametrize("penalties", PENALTIES)
+@pytest.mark.parametrize("penalties", SEARCHES)
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 4])
 def test_narrow_beam_equals_definition_and_graph(beam_size, penalties):
     tables = [random_table(seed) for seed in range(40)]
@@ -229,6 +231,9 @@ def test_what_had_no_chance_gets_none_in_a_batch():
     search = BeamSearch(2, alpha=2.0, length_penalty="power")
     found, _ = search_arrays(search, [table, long, long], [LONGEST] * 3)
     assert_same(found[0], [(-0.6, (A, EOS)), (-1.0, (EOS,))])
+    search = dataclasses.replace(search, exhaustive=True)
+    found, _ = search_arrays(search, [table, long, long], [LONGEST] * 3)
+    assert_same(found[0], [(-5 / 9, (A, B, EOS)), (-0.6, (A, EOS))])
 
 
 def test_does_not_stop_before_the_beam_is_full():
