@@ -158,15 +158,21 @@ def test_separate_vocabularies(tokenizer, tmp_path):
         *vocabulary.files(),
     }
     run_readme(folder, translator, ">>deu<< I am a student.")
+    for empty in ("", "  "):
+        run_readme(folder, translator, text=empty)
     text = (folder / "README.md").read_text("utf-8")
     assert "source gets its end token from" in text
-    assert '[">>deu<<", *row] for row in pieces]  # one of 2 languages' in text
+    line = (
+        '[[">>deu<<", *row] if row else [] for row in pieces]  # one of 2 lan'
+    )
+    assert line in text
 
 
 def test_the_readme_adds_a_language(tokenizer):
     several = table_vocabulary(tokenizer, language_token=None)
     line = (
-        '\npieces = [[">>deu<<", *row] for row in pieces]  # one of 2 languages'
+        '\npieces = [[">>deu<<", *row] if row else [] for row in pieces]'
+        "  # one of 2 languages"
     )
     assert writer._add_language(several) == line
     assert writer._add_language(tokenizer) == ""
@@ -250,17 +256,37 @@ def test_lengths_that_it_takes_by_default(folder, translator):
 # === What is in the folder ===
 
 
-def run_readme(folder, translator, source="I am a student."):
+@pytest.mark.parametrize(
+    ("search", "limit"),
+    [
+        (kt.BeamSearch(extra_length=9, length_factor=0.0), "8"),
+        (kt.BeamSearch(extra_length=10**9, length_factor=0.0), "23"),
+        (kt.BeamSearch(extra_length=0, length_factor=0.0), "1"),
+        (kt.BeamSearch(extra_length=5), "6"),
+        (kt.BeamSearch(extra_length=0, length_factor=2.5), "4"),
+        (kt.BeamSearch(extra_length=1, length_factor=0.1), "1"),
+        (kt.BeamSearch(extra_length=100), "23"),
+    ],
+)
+def test_the_limit_is_that_of_the_run(search, limit):
+    """The longer of two sources has two tokens, with the end token if any."""
+    for has_end, pieces in ((False, [["a"], ["b", "c"]]), (True, [["a"], []])):
+        found = eval(writer._limit(search, 24, has_end), {"pieces": pieces})
+        assert found == int(limit)
+
+
+def run_readme(folder, translator, source=None, text="I am a student."):
     """The Python of the README, in the folder, translates the source."""
-    text = (folder / "README.md").read_text("utf-8")
-    assert "$" not in text
-    (code,) = re.findall("```python\n(.*?)```", text, re.DOTALL)
+    readme = (folder / "README.md").read_text("utf-8")
+    assert "$" not in readme
+    (code,) = re.findall("```python\n(.*?)```", readme, re.DOTALL)
+    code = code.replace("I am a student.", text)
     printed = []
     code = code.replace('"."', repr(str(folder)))
     code = re.sub('model_file="', f'model_file="{folder}/', code)
     exec(code, {"print": printed.append})
     ((found,),) = printed
-    assert found.strip() == translator(source)
+    assert found.strip() == translator(text if source is None else source)
 
 
 def test_readme(folder, translator):
