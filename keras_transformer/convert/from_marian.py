@@ -289,11 +289,10 @@ def _read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
     with name_file(file):
         processor = load_processor(model)
     pieces = [processor.id_to_piece(i) for i in range(len(processor))]
-    has_bytes = any(map(processor.is_byte, range(len(pieces))))
-    if processor.eos_id() < 0 or has_bytes:
+    if processor.eos_id() < 0:
         raise InputError(
-            f"{file} must be a SentencePiece model with an end token and "
-            "without byte_fallback. Received: another"
+            f"{file} must be a SentencePiece model with an end token. "
+            "Received: another"
         )
     table = {piece: i for i, piece in enumerate(pieces)}
     return table, pieces[processor.eos_id()], pieces[processor.unk_id()]

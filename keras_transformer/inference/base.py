@@ -14,7 +14,7 @@ from keras_transformer.inference.records import EncodedTexts, Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task
-from keras_transformer.text import read_texts, split_sentences
+from keras_transformer.text import Vocabulary, read_texts, split_sentences
 
 # Capabilities that only some translators have, and their requirements.
 CAPABILITIES = {
@@ -45,6 +45,7 @@ class BaseTranslator(abc.ABC):
     """
 
     task: Task  # what the model is trained for
+    tokenizer: Vocabulary | None = None  # None: in the graph of an export
     num_translations: int  # n, returned per text
     search: Search | None = None  # None: unknown
     max_length: int | None = None  # tokens that the model takes; None: unknown
@@ -195,6 +196,8 @@ class BaseTranslator(abc.ABC):
         sources, starts = self._encode_sources(texts), None
         if any(prefixes):
             self.check_can("prefixes")
+            if self.tokenizer is not None:
+                self.tokenizer.target.check_known(prefixes)
             starts = self._encode_targets(prefixes)
         translations = self._in_batches(
             lambda *batch: self._translate_batch(*batch, sources, starts),

@@ -18,6 +18,7 @@ from keras_transformer.inference.records import (
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TASKS, Task
+from keras_transformer.text.normalization import replace_invalid
 
 _CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
 
@@ -93,9 +94,7 @@ def _decoded(text: str | bytes) -> str:
     """Returns a text; as in a graph, U+FFFD is each byte that is not UTF-8."""
     if isinstance(text, str):
         return text
-    return re.sub(
-        "[\ud800-\udfff]", "\ufffd", text.decode(errors="surrogateescape")
-    )
+    return replace_invalid(text.decode(errors="surrogateescape"))
 
 
 def graph_signatures(functions: Mapping[str, Any]) -> dict[str, Signature]:

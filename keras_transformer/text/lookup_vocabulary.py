@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import parse_json
-from keras_transformer.text.normalization import without_blank
+from keras_transformer.text.normalization import replace_invalid, without_blank
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 # A language token at the start of a text. Of TensorFlow's \s, \v is no part.
@@ -190,11 +190,11 @@ class LookupVocabulary(Vocabulary):
             **{name: json.dumps(x).encode() for name, x in tables.items()},
         }
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        return [self._pieces[int(i)] for i in ids]
+    def _piece(self, token_id: int) -> str:
+        return self._pieces[token_id]
 
     def is_control(self, token_id: int) -> bool:
-        piece = self._pieces[token_id]
+        piece = self._pieces[self._checked(token_id)]
         return piece in self.special[:5] or piece.startswith(">>")
 
     @property
@@ -216,11 +216,25 @@ class LookupVocabulary(Vocabulary):
         return rows
 
     def _join(self, ids: list[int]) -> str:
-        text = "".join(self.pieces(ids)).replace("▁", " ")
+        own_bytes = self._bytes
+        content = b"".join(
+            own_bytes.get(piece) or piece.replace("▁", " ").encode()
+            for piece in self.pieces(ids)
+        )
+        text = replace_invalid(content.decode(errors="surrogateescape"))
         return text.strip(string.whitespace)
+
+    @functools.cached_property
+    def _bytes(self) -> dict[str, bytes]:
+        """The bytes that pieces stand for, as `<0xF0>` with byte fallback."""
+        names = {f"<0x{i:02X}>": bytes([i]) for i in range(256)}
+        to_id, is_byte = self._processor.PieceToId, self._processor.IsByte
+        return {x: y for x, y in names.items() if is_byte(to_id(x))}
 
     def _make_ops(self) -> Any:
         from keras_transformer.text.vocabulary_ops import LookupOps
 
         language = self._default_language
-        return LookupOps(self.model, self._pieces, self.unk_id, language)
+        return LookupOps(
+            self.model, self._pieces, self.unk_id, language, self._bytes
+        )

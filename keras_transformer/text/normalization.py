@@ -38,6 +38,11 @@ def normalize_source(text: str) -> str:
     return re.sub(SPACES, " ", re.sub(INVISIBLE, "", text))
 
 
+def replace_invalid(text: str) -> str:
+    """Replaces what `errors="surrogateescape"` left: a byte, U+FFFD."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
 def without_blank(texts: Iterable[str]) -> list[str]:
     """Returns texts, "" for those of spaces and invisible characters alone."""
     return [x if normalize_source(x).strip(" ") else "" for x in texts]

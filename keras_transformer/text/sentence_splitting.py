@@ -12,8 +12,9 @@ _CLOSING = re.escape(_QUOTES + ")]}")
 _OPENING = re.compile(f"[{re.escape(_QUOTES)}(\\[{{¿¡「『《（【]*")
 _SPACED_MARKS = ".!?…؟۔।"  # whitespace follows them
 _CJK_MARKS = "。！？｡"
-# A no-break space, as in "Nr. 5", is no place to split.
-_SPACES = rf"[^\S\u00a0\u202f{_BREAKS}]+"
+_SPACES = rf"[^\S{_BREAKS}]+"
+# After a full stop, as in "Nr. 5", they are no place to split.
+_NO_BREAK = "\u00a0\u202f"
 _CANDIDATE = re.compile(
     rf"\A\s+|[{_BREAKS}]\s*|[{_CJK_MARKS}]+[”’」』》）】]*\s*"
     rf"|(?<![{_SPACED_MARKS}])(?P<mark>[{_SPACED_MARKS}]+)"
@@ -32,7 +33,8 @@ def split_sentences(document: str) -> list[tuple[str, str]]:
 
     - before a line break;
     - after the marks `。`, `！` and `？`;
-    - after `.`, `!`, `?` and `…` where whitespace follows, and after it
+    - after `.`, `!`, `?` and `…` where whitespace follows (after `.` another
+      than a no-break space), and after it
       something that a sentence can begin with: a digit, or a letter that is
       not lower case. Quotation marks and brackets may stand between.
 
@@ -92,6 +94,8 @@ def _is_end(document: str, match: re.Match) -> bool:
     begins = following.isdigit() or is_capital
     if not begins or match["mark"] != ".":
         return begins
+    if match[0].rstrip(_NO_BREAK) == match[0].rstrip():
+        return False
     at = match.start()
     # A character more than the longest exception, to see where words begin.
     before = document[max(at - _LONGEST_EXCEPTION - 1, 0) : at]

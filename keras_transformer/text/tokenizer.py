@@ -154,8 +154,8 @@ class Tokenizer(Vocabulary):
         ids = range(self.vocab_size)
         return [self.is_control(i) and i not in special for i in ids]
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        return [self._processor.IdToPiece(int(i)) for i in ids]
+    def _piece(self, token_id: int) -> str:
+        return self._processor.IdToPiece(token_id)
 
     def is_control(self, token_id: int) -> bool:
-        return self._processor.IsControl(token_id)
+        return self._processor.IsControl(self._checked(token_id))

@@ -98,6 +98,20 @@ class Vocabulary(abc.ABC):
             The ids of each text, without start and end tokens.
         """
 
+    def check_known(self, prefixes: Iterable[str]) -> None:
+        """Raises InputError for characters that the vocabulary lacks."""
+        for prefix in prefixes:
+            if self.unk_id not in self.encode([prefix])[0]:
+                continue
+            ids = self.encode(list(prefix))
+            ids = zip(prefix, ids, strict=True)
+            unknown = [x for x, of_x in ids if self.unk_id in of_x]
+            raise InputError(
+                "A prefix must have characters of the model's vocabulary. "
+                f"Received: {prefix!r:.60}, of which "
+                f"{''.join(dict.fromkeys(unknown)) or prefix!r} is unknown"
+            )
+
     def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns what `tokenize_sources` does, without TensorFlow."""
         if self.normalizes_sources:
@@ -152,9 +166,25 @@ class Vocabulary(abc.ABC):
     @abc.abstractmethod
     def _make_ops(self) -> Any: ...
 
-    @abc.abstractmethod
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the vocabulary entry of each id; "▁" stands for a space."""
+        """Returns the vocabulary entry of each id; "▁" stands for a space.
+
+        Raises:
+            InputError: If an id is not in the vocabulary.
+        """
+        return [self._piece(self._checked(i)) for i in ids]
+
+    @abc.abstractmethod
+    def _piece(self, token_id: int) -> str:
+        """Returns the entry of an id that is in the vocabulary."""
+
+    def _checked(self, token_id: int) -> int:
+        if not 0 <= token_id < self.vocab_size:
+            raise InputError(
+                f"An id must be from 0 to {self.vocab_size - 1}, as the "
+                f"vocabulary has them. Received: {token_id}"
+            )
+        return int(token_id)
 
     @abc.abstractmethod
     def is_control(self, token_id: int) -> bool:
@@ -254,13 +284,27 @@ class Vocabulary(abc.ABC):
 
         Returns:
             String tensor `[...]`.
+
+        Raises:
+            tf.errors.InvalidArgumentError: If an id is not in the vocabulary.
         """
         import tensorflow as tf
 
-        pieces = self.ops.id_to_string(tf.cast(ids, tf.int32))
+        pieces = self.id_to_string(tf.cast(ids, tf.int32))
         is_token = ids != self.pad_id
         pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")
         return tf.strings.strip(tf.strings.reduce_join(pieces, axis=-1))
+
+    def id_to_string(self, ids: "tf.Tensor") -> "tf.Tensor":
+        """Returns what `pieces` does, for a tensor of int32."""
+        import tensorflow as tf
+
+        in_range = tf.reduce_all((ids >= 0) & (ids < self.vocab_size))
+        message = f"Ids must be from 0 to {self.vocab_size - 1}. Received:"
+        check = tf.debugging.Assert(in_range, [message, ids])
+        # In a graph only what depends on it is computed after it.
+        with tf.control_dependencies([] if check is None else [check]):
+            return self.ops.id_to_string(tf.identity(ids))
 
     def ids_of_pieces(self, pieces: "tf.Tensor") -> "tf.RaggedTensor":
         """Returns the ids of what `joined_pieces` returned.

@@ -1,6 +1,7 @@
 """Vocabularies in graphs: the operations of TensorFlow that convert."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -47,13 +48,35 @@ def sentencepiece_ops(model: bytes, out_type: tf.DType = tf.int32) -> Any:
     return ops
 
 
+def replace_invalid(texts: tf.Tensor) -> tf.Tensor:
+    """Replaces each byte that is not UTF-8 by U+FFFD, as SentencePiece does.
+
+    U+10FFFF, which is no character, becomes U+FFFD too.
+    """
+    mark, valid = "\U0010ffff", r"[\x00-\x{D7FF}\x{E000}-\x{10FFFF}]"
+    # A mark after each character and in the place of each other byte, \C.
+    texts = tf.strings.regex_replace(texts, rf"({valid})|\C", rf"\1{mark}")
+    texts = tf.strings.regex_replace(texts, f"([^{mark}]){mark}", r"\1")
+    return tf.strings.regex_replace(texts, mark, "\ufffd")
+
+
 class LookupOps(tf.Module):
     """The operations of a `LookupVocabulary`, as `Vocabulary.ops` says."""
 
     def __init__(
-        self, model: bytes, pieces: list[str], unk_id: int, language: str
+        self,
+        model: bytes,
+        pieces: list[str],
+        unk_id: int,
+        language: str,
+        own_bytes: Mapping[str, bytes],
     ) -> None:
         super().__init__()
+        self._bytes = None
+        if own_bytes:
+            columns = list(own_bytes), list(own_bytes.values())
+            initializer = tf.lookup.KeyValueTensorInitializer(*columns)
+            self._bytes = tf.lookup.StaticHashTable(initializer, "")
         self._language = language
         self._splitter = sentencepiece_ops(model, tf.string)
         self._pieces = tf.constant(pieces)
@@ -74,9 +97,15 @@ class LookupOps(tf.Module):
         return pieces.with_values(self.string_to_id(pieces.values))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        pieces = ids.with_values(self.id_to_string(ids.values))
-        text = tf.strings.reduce_join(pieces, axis=-1)
-        return tf.strings.strip(tf.strings.regex_replace(text, "▁", " "))
+        pieces = self.id_to_string(ids.values)
+        parts = tf.strings.regex_replace(pieces, "▁", " ")
+        if self._bytes is not None:
+            own_bytes = self._bytes.lookup(pieces)
+            parts = tf.where(own_bytes == "", parts, own_bytes)
+        text = tf.strings.reduce_join(ids.with_values(parts), axis=-1)
+        if self._bytes is not None:
+            text = replace_invalid(text)
+        return tf.strings.strip(text)
 
     def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self._pieces, ids)

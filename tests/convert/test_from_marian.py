@@ -125,6 +125,22 @@ def test_the_pad_row_follows_the_pieces(opus):
     )
 
 
+def test_a_vocabulary_with_bytes_and_symbols(tmp_path):
+    """As Mozilla's models have it."""
+    pieces = dict(size=700, byte_fallback=True, split_digits=True)
+    pieces["user_defined_symbols"] = "__source__,__done__"
+    folder = write_random(tmp_path / "model", 0, "spm", pieces=pieces)
+    translator = convert.load(folder)
+    for side in (translator.tokenizer.source, translator.tokenizer):
+        assert {"<0xF0>", "__done__"} <= set(side.table)
+        texts = ["A 🦩, 猫 42 __done__ x"]
+        assert list(map(side.decode, side.encode(texts))) == texts
+    translations = translator(["A 🦩.", "The man is here.", "猫", "42"])
+    # Random bytes are hardly ever UTF-8.
+    assert "\ufffd" in "".join(translations)
+    assert "<0x" not in "".join(translations)
+
+
 def test_ids_are_those_of_sentencepiece(spm):
     found = convert.read(spm, "marian")
     source, target = found.vocabulary.source, found.vocabulary

@@ -90,11 +90,8 @@ def test_ids_of_a_sentencepiece_model(tmp_path):
     assert sorted(found.values()) == [*range(len(found))]
 
 
-@pytest.mark.parametrize(
-    "options", [dict(byte_fallback=True), dict(eos_id=-1)], ids=str
-)
-def test_other_sentencepiece_models(tmp_path, options):
-    model = pieces_model("en", 600, **options)
+def test_other_sentencepiece_models(tmp_path):
+    model = pieces_model("en", 600, eos_id=-1)
     with pytest.raises(InputError, match="source.spm must be .* end token"):
         _read_pieces(model, tmp_path / "source.spm")
     with pytest.raises(InputError, match="source.spm cannot be used"):

@@ -17,6 +17,7 @@ from keras_transformer.export.saved_model.exported_signatures import (
     Signatures,
 )
 from keras_transformer.litert import LiteRTTranslator
+from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
 SCORED = ["good cat", "Hund", "cat"]
@@ -67,6 +68,14 @@ def test_signatures(translator):
     check(translator, translator.translate(TEXTS), scored["scores"].numpy())
     pieces = signatures["tokenize"](tf.constant(["dog"]))["pieces"]
     assert pieces.numpy()[0].decode().startswith(">>deu<< ")
+
+
+def test_a_prefix_of_unknown_characters_is_refused(tokenizer):
+    translator = imported(tokenizer)
+    texts = ["a dog"] * 2
+    assert translator.translate(texts, prefixes=["", "Hund"])
+    with pytest.raises(InputError, match="'Hund 🦩', of which '🦩' is unknown"):
+        translator.translate(texts, prefixes=["", "Hund 🦩"])
 
 
 @pytest.mark.slow  # test_to_hugging_face.py has faster ones

@@ -17,6 +17,7 @@ import keras_transformer as kt
 from keras_transformer.export import save_ctranslate2
 from keras_transformer.export import to_ctranslate2 as writer
 from keras_transformer.support.errors import InputError
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
 TEXTS = [
     "The good house sleeps.",
@@ -168,6 +169,17 @@ def test_separate_vocabularies(tokenizer, tmp_path):
     assert line in text
 
 
+def test_bytes_in_a_table_are_joined_by_the_readme(tokenizer, tmp_path):
+    pieces = tokenizer.pieces(range(4, 4 + 256 + 9))  # mostly bytes
+    names = ["<pad>", "</s>", "<unk>", *pieces]
+    table = {piece: i for i, piece in enumerate(names)}
+    vocabulary = LookupVocabulary(tokenizer.model, table)
+    translator = random_translator(vocabulary)
+    assert "\ufffd" in translator("I am a student.")
+    folder = save_ctranslate2(translator, tmp_path / "model")
+    run_readme(folder, translator)
+
+
 def test_the_readme_adds_a_language(tokenizer):
     several = table_vocabulary(tokenizer, language_token=None)
     line = (
@@ -286,7 +298,9 @@ def run_readme(folder, translator, source=None, text="I am a student."):
     code = re.sub('model_file="', f'model_file="{folder}/', code)
     exec(code, {"print": printed.append})
     ((found,),) = printed
-    assert found.strip() == translator(text if source is None else source)
+    assert (
+        found.strip() == translator(text if source is None else source).strip()
+    )
 
 
 def test_readme(folder, translator):

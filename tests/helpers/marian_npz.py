@@ -187,7 +187,7 @@ def layer_names(side, depth):
 
 
 def write_random(
-    folder, seed=0, vocabulary="vocab.yml", search=None, **options
+    folder, seed=0, vocabulary="vocab.yml", search=None, pieces=None, **options
 ):
     """Writes a random model, with the tokenizer pair that its texts need.
 
@@ -198,6 +198,7 @@ def write_random(
             as OPUS-MT's models have it, or "spm" for Marian's own use of
             SentencePiece, whose ids are then the model's.
         search: what differs from `DECODER_OPTIONS`.
+        pieces: arguments of `pieces_model` for "spm".
         **options: what differs from `MODEL_OPTIONS`, `_` for `-`.
 
     Returns:
@@ -210,6 +211,7 @@ def write_random(
     if vocabulary == "spm":
         # Marian's own training of SentencePiece asks for these ids.
         ids = dict(eos_id=0, unk_id=1, bos_id=-1, pad_id=-1)
+        ids |= pieces or {}
         models = [pieces_model(name, **ids) for name in names.values()]
         vocabularies = list(names)
         sizes = [len(pieces_of(model)) + 2 for model in models]

@@ -1,6 +1,8 @@
 """SentencePiece models with a table of ids, as Marian's."""
 
 import io
+import random
+from string import whitespace as WHITESPACE
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from keras_transformer.text.lookup_vocabulary import (
 ENGLISH, GERMAN = CORPUS[::2], CORPUS[1::2]
 
 
-def trained(lines, size):
+def trained(lines, size, **options):
     """A model as Marian's: unigram, without padding and the start token."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -27,6 +29,7 @@ def trained(lines, size):
         vocab_size=size,
         hard_vocab_limit=False,
         minloglevel=2,
+        **options,
     )
     return model.getvalue()
 
@@ -269,3 +272,51 @@ def test_an_unknown_language_token_is_refused(models):
     special = SpecialTokens(language_token=">>fra<<")
     with pytest.raises(InputError, match="vocabulary: deu. Received: fra"):
         LookupVocabulary(models[0], table, special=special)
+
+
+# === Byte fallback ===
+
+
+@pytest.fixture(scope="module")
+def with_bytes():
+    """As Mozilla's: bytes, a user's symbol, split digits; other ids."""
+    options = dict(byte_fallback=True, user_defined_symbols=["__done__"])
+    model = trained(CORPUS, 400, **options, split_digits=True)
+    names = ["<pad>", "</s>", *reversed(pieces_of(model))]
+    table = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return LookupVocabulary(model, table, LookupVocabulary(model, table))
+
+
+def test_bytes_are_joined_as_in_sentencepiece(with_bytes):
+    model = with_bytes.model
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    texts = ["ein 🦩 猫!", "Ĉu 42 __done__", "\U0010fffe nul\0x", "Mann"]
+    ids = with_bytes.encode(texts)
+    assert ids == with_bytes.tokenize(tf.constant(texts)).to_list()
+    assert with_bytes.unk_id not in {i for row in ids for i in row}
+    assert list(map(with_bytes.decode, ids)) == texts
+    generator = random.Random(0)
+    spelled = [
+        "F0 9F A6 A9 F0 9F A6 41 9F C3 C3 A9",  # two are not complete
+        "ED A0 80 C0 80 E0 80 80 F5 FF F4 90 80 80 F4 8F BF BE",
+        "EF BF BD E2 96 81 00 20 41",
+        *(generator.randbytes(9).hex(" ").upper() for _ in range(300)),
+    ]
+    rows = [[f"<0x{x}>" for x in row.split()] for row in spelled]
+    rows += [["▁", "a", *row[:4], "▁", "a", *row[4:]] for row in rows]
+    ids = [[with_bytes.table[x] for x in row] for row in rows]
+    ours = list(map(with_bytes.decode, ids))
+    assert ours == [
+        library.decode_pieces(row).strip(WHITESPACE) for row in rows
+    ]
+    assert ours[0] == "🦩\ufffd\ufffd\ufffdA\ufffd\ufffdé"
+    in_graph = with_bytes.detokenize(tf.ragged.constant(ids, dtype=tf.int32))
+    assert [text.decode() for text in in_graph.numpy()] == ours
+
+
+def test_a_prefix_of_unknown_characters_is_refused(vocabulary, with_bytes):
+    vocabulary.check_known(["Zwei Hunde", ""])
+    message = "'Hund 猫🦩猫', of which '猫🦩' is unknown"
+    with pytest.raises(InputError, match=message):
+        vocabulary.check_known(["Zwei", "Hund 猫🦩猫"])
+    with_bytes.check_known(["Hund 猫🦩猫"])

@@ -99,6 +99,18 @@ def test_pieces_of_any_document_join_to_the_document():
             assert not separator.strip()
 
 
+def test_no_break_spaces_end_a_sentence_except_after_a_full_stop():
+    document = "Hello!\u00a0How are you? \u00a0Nr.\u00a05.\u202fOne.\u00a0 Two"
+    assert split_sentences(document) == [
+        ("Hello!", "\u00a0"),
+        ("How are you?", " \u00a0"),
+        ("Nr.\u00a05.\u202fOne.", "\u00a0 "),
+        ("Two", ""),
+    ]
+    french = "«\u00a0Quoi\u00a0?\u00a0» dit-il\u00a0! Oui."
+    assert [x for x, _ in split_sentences(french)] == [french[:-5], "Oui."]
+
+
 @pytest.mark.parametrize("unit", [".", "。", '?"', " ", "\n", ". ", "A. "])
 def test_long_documents(unit):
     # Minutes, if the time grew with the square of the length.
