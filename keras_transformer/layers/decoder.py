@@ -36,6 +36,8 @@ class DecoderLayer(Block):
             the mask that Keras attached to `x`, if any.
         memory_mask: Boolean `[B, S]`, True where `memory` may be attended to.
             Default: the mask that Keras attached to `memory`, if any.
+        return_attention_scores: Whether the scores are returned too, as by
+            `call_with_scores`.
 
     Returns:
         `[B, T, d_model]`.

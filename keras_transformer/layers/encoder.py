@@ -46,6 +46,8 @@ class EncoderLayer(Block):
             the mask that Keras attached to `x`, if any.
         x_mask: The same. Keras fills in this argument instead of `mask` when
             an `attention_mask` is passed.
+        return_attention_scores: Whether the scores are returned too, as by
+            `call_with_scores`.
 
     Returns:
         `[B, S, d_model]`.

@@ -169,6 +169,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
             masked gives 0.
         memory_mask: Boolean `[B, n]`, True where `memory` may be attended to.
             Default: the mask that Keras attached to `memory`, if any.
+        return_attention_scores: Whether the scores are returned too, as by
+            `call_with_scores`.
 
     Returns:
         `[B, n, d_model]`.
