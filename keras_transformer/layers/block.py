@@ -5,6 +5,7 @@ decoder or a whole `Transformer` is made by `Block` from the classes that it
 was given.
 """
 
+import inspect
 from typing import Any
 
 import keras
@@ -22,6 +23,15 @@ from keras_transformer.layers.restricted_attention import (
     RestrictedSelfAttention,
 )
 from keras_transformer.support.fields import FRACTION, check_values
+
+
+# How many arguments methods of attention get, `self` and `positions` included.
+_ARGUMENTS = {
+    "project_memory": 3,
+    "project_query": 3,
+    "unnormalized_scores": 4,
+    "attend": 7,
+}
 
 
 class Block(WithScores):
@@ -71,12 +81,24 @@ class Block(WithScores):
                 "Pass attention_window instead of the class. "
                 f"Received: {received}"
             )
-        if self.attention_class.call is not MultiHeadAttention.call:
-            raise ValueError(
-                "Encoder and decoder layers use `project_memory` and `attend` "
-                "of their attention, not only `call`. Override these. "
-                f"Received: {received}"
-            )
+        for name in ("call", "call_with_scores"):
+            ours = getattr(MultiHeadAttention, name)
+            if getattr(self.attention_class, name) is not ours:
+                raise ValueError(
+                    "Encoder and decoder layers use `project_memory` and "
+                    f"`attend` of their attention, not only `{name}`. Override "
+                    f"these. Received: {received}"
+                )
+        for name, count in _ARGUMENTS.items():
+            signature = inspect.signature(getattr(self.attention_class, name))
+            try:
+                signature.bind(*range(count))
+            except TypeError:
+                raise ValueError(
+                    f"`{name}` of an attention takes `positions` as its last "
+                    "argument; see 'Change a sub-layer' in docs/layers.md. "
+                    f"Received: {name}{signature}, {received}"
+                ) from None
         is_restricted = self.attention_window is not None
         if is_restricted and self.attention_class is not MultiHeadAttention:
             raise ValueError(

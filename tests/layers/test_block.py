@@ -198,6 +198,23 @@ def test_scores_are_those_of_the_variant():
         )
 
 
+def test_methods_of_attention_without_positions_are_refused():
+    class OldAttention(kt.layers.MultiHeadAttention):
+        def project_memory(self, memory):
+            return super().project_memory(memory)
+
+    class OtherScores(kt.layers.MultiHeadAttention):
+        def call_with_scores(self, *inputs, **masks):
+            return super().call_with_scores(*inputs, **masks)
+
+    for attention, message in (
+        (OldAttention, r"`positions`.*project_memory\(self, memory\), .*Old"),
+        (OtherScores, "not only `call_with_scores`.*OtherScores"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kt.layers.Encoder(1, **BLOCK, attention_class=attention)
+
+
 @pytest.mark.parametrize("stack", (kt.layers.Encoder, kt.layers.Decoder))
 def test_only_pre_norm_has_a_final_norm(stack):
     def weights_outside_the_layers(**classes):
