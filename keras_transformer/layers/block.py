@@ -24,7 +24,6 @@ from keras_transformer.layers.restricted_attention import (
 )
 from keras_transformer.support.fields import FRACTION, check_values
 
-
 # How many arguments methods of attention get, `self` and `positions` included.
 _ARGUMENTS = {
     "project_memory": 3,
