@@ -1,6 +1,8 @@
 """`python -m keras_transformer.beam COMMAND`: work in bulk on Apache Beam."""
 
+import contextlib
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -34,4 +36,9 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    # Python waits for Beam's threads, and they for workers that never answer.
+    os._exit(code)

@@ -3,8 +3,12 @@
 import argparse
 import contextlib
 import os
+import queue
+import shutil
+import signal
+import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import apache_beam as beam
@@ -13,7 +17,7 @@ from apache_beam.runners.direct.direct_runner import DirectRunner
 from apache_beam.runners.runner import PipelineResult, PipelineState
 from cyclopts import App, Parameter
 
-from keras_transformer.cli import command_line, terminal
+from keras_transformer.cli import command_line
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 
@@ -77,17 +81,60 @@ def make_pipeline(arguments: Sequence[str]) -> beam.Pipeline:
 def run_pipeline(pipeline: beam.Pipeline) -> PipelineResult:
     """Runs a pipeline to its end, and returns its result.
 
-    This process ends with code 2 if a worker process of DirectRunner dies.
+    If a worker process of DirectRunner dies, for which Beam waits forever, that
+    is an InputError. It also waits for those that have not started yet: this
+    thread is free for signals. After both the caller must end the process.
     """
-    try:
-        with _ending_with_workers():
+    outcome: queue.SimpleQueue = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
             result = pipeline.run()
-            state = result.wait_until_finish()
-    except Exception as error:  # each runner has its own classes
-        raise InputError(f"The pipeline failed. {_describe(error)}") from error
+            outcome.put((result, result.wait_until_finish()))
+        except Exception as error:  # each runner has its own classes
+            outcome.put(error)
+
+    def note(failure: threading.ExceptHookArgs) -> None:
+        # Beam's name for the thread that waits for a worker process.
+        if failure.thread is not None and failure.thread.name == "run_worker":
+            outcome.put(InputError(f"{failure.exc_value}. {_STOPPED}"))
+        else:
+            previous(failure)
+
+    previous, threading.excepthook = threading.excepthook, note
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        ended = outcome.get()
+        if isinstance(ended, InputError):
+            raise ended
+    except BaseException:
+        _end_workers()
+        raise
+    finally:
+        folder = getattr(pipeline, "local_tempdir", None)
+        shutil.rmtree(folder or "", ignore_errors=True)
+    threading.excepthook = previous
+    if isinstance(ended, Exception):
+        message = f"The pipeline failed. {_describe(ended)}"
+        raise InputError(message) from ended
+    result, state = ended
     if (state or PipelineState.DONE) != PipelineState.DONE:
         raise InputError(f"The pipeline ended. Received: {state}. {_STOPPED}")
     return result
+
+
+def _end_workers() -> None:
+    """Ends the processes that this one has started, and those of them."""
+    command = ["ps", "-Ao", "pid=,ppid="]
+    with contextlib.suppress(FileNotFoundError):
+        table = subprocess.run(command, capture_output=True, check=False).stdout
+        rows = [tuple(map(int, row.split())) for row in table.splitlines()]
+        family = [os.getpid()]
+        for process in family:
+            family += [child for child, parent in rows if parent == process]
+        for process in family[1:]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
 
 
 def _describe(error: Exception) -> str:
@@ -97,22 +144,3 @@ def _describe(error: Exception) -> str:
     if InputError.__name__ in reason:  # it would fail again
         return f"Received: {reason}"
     return f"Received: {reason}. {_STOPPED}"
-
-
-@contextlib.contextmanager
-def _ending_with_workers() -> Iterator[None]:
-    """Ends this process when a worker dies, for which Beam waits forever."""
-    previous = threading.excepthook
-
-    def end(failure: threading.ExceptHookArgs) -> None:
-        previous(failure)
-        # Beam's name for the thread that waits for a worker process.
-        if failure.thread is not None and failure.thread.name == "run_worker":
-            terminal.report(f"{failure.exc_value}. {_STOPPED}")
-            os._exit(2)
-
-    threading.excepthook = end
-    try:
-        yield
-    finally:
-        threading.excepthook = previous

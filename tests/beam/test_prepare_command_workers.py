@@ -1,11 +1,13 @@
 """`prepare` with two processes, one of which is killed."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
-from beam_workers import kill_a_worker
+from beam_workers import is_running, kill_a_worker, wait_for, workers_of
 from corpora import write_sides
 from ids import rows
 
@@ -53,6 +55,31 @@ def command_for(texts, inputs, output, *others):
 
 def files(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stop", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, 2)],
+)
+def test_a_job_that_is_stopped_at_once_ends(texts, tmp_path, stop, code):
+    """In the half second in which the workers start; with its processes."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        list(map(str, command_for(texts, texts[1], tmp_path / "out"))),
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    wait_for(lambda: workers_of(process))
+    workers = workers_of(process)
+    # A worker that is killed ends the whole job.
+    is_kill = stop == signal.SIGKILL
+    os.kill(workers[-1] if is_kill else process.pid, stop)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == code, errors
+    wait_for(lambda: not any(map(is_running, workers)), 10)
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.slow
