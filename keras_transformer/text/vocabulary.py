@@ -290,21 +290,10 @@ class Vocabulary(abc.ABC):
         """
         import tensorflow as tf
 
-        pieces = self.id_to_string(tf.cast(ids, tf.int32))
+        pieces = self.ops.id_to_string(tf.cast(ids, tf.int32))
         is_token = ids != self.pad_id
         pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")
         return tf.strings.strip(tf.strings.reduce_join(pieces, axis=-1))
-
-    def id_to_string(self, ids: "tf.Tensor") -> "tf.Tensor":
-        """Returns what `pieces` does, for a tensor of int32."""
-        import tensorflow as tf
-
-        in_range = tf.reduce_all((ids >= 0) & (ids < self.vocab_size))
-        message = f"Ids must be from 0 to {self.vocab_size - 1}. Received:"
-        check = tf.debugging.Assert(in_range, [message, ids])
-        # In a graph only what depends on it is computed after it.
-        with tf.control_dependencies([] if check is None else [check]):
-            return self.ops.id_to_string(tf.identity(ids))
 
     def ids_of_pieces(self, pieces: "tf.Tensor") -> "tf.RaggedTensor":
         """Returns the ids of what `joined_pieces` returned.

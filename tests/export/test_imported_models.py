@@ -70,6 +70,18 @@ def test_signatures(translator):
     assert pieces.numpy()[0].decode().startswith(">>deu<< ")
 
 
+def test_invisible_sources_are_empty_and_others_stay_as_they_are(tokenizer):
+    """The vocabulary's own normalization, in which U+00AD is a character."""
+    translator = imported(tokenizer)
+    *blank, soft, plain = translator.translate(
+        ["\u00ad\u200b", "\0", ">>fra<< d\u00adog", ">>fra<< dog"]
+    )
+    assert [(x.texts, x.scores) for x in blank] == [([""], [0.0])] * 2
+    assert soft.scores != plain.scores
+    (score,) = translator.score(["\u00ad"], [""])
+    assert score.log_prob == 0
+
+
 def test_a_prefix_of_unknown_characters_is_refused(tokenizer):
     translator = imported(tokenizer)
     texts = ["a dog"] * 2

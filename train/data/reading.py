@@ -95,11 +95,16 @@ def open_text(path: str) -> Iterator[BinaryIO]:
         yield text
 
 
+def decode_text(text: bytes) -> str:
+    """Decodes UTF-8, without NUL."""
+    return text.decode("utf-8").replace("\0", "")
+
+
 def decode_pair(pair: Sequence[bytes], place: str) -> tuple[str, str]:
     """Decodes source and target, which were read at `place`, from UTF-8."""
     source, target = pair
     try:
-        return source.decode("utf-8"), target.decode("utf-8")
+        return decode_text(source), decode_text(target)
     except UnicodeDecodeError as error:
         raise InputError(
             f"A corpus must be UTF-8 text. Received: {place}: {error.reason}"

@@ -9,7 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.reading import SPLITS, Split, open_text
+from keras_transformer.train.data.reading import (
+    SPLITS,
+    Split,
+    decode_text,
+    open_text,
+)
 
 
 @dataclasses.dataclass
@@ -139,10 +144,7 @@ def _raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
 def _read_lines(
     path: str, first_line: int = 1, offset: int = 0
 ) -> Iterator[str]:
-    """Yields the lines without their ends and a leading byte order mark.
-
-    A CR within a line is a space, and NUL is nothing.
-    """
+    """Yields the lines without their ends and a leading byte order mark."""
     with open_text(path) as file:
         if offset:
             file.seek(offset)
@@ -157,8 +159,7 @@ def _read_lines(
                         "it, for example with tr '\\r' '\\n'."
                     )
             try:
-                text = text.decode("utf-8")
-                yield text.replace("\r", " ").replace("\0", "")
+                yield decode_text(text).replace("\r", " ")
             except UnicodeDecodeError as error:
                 marks = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
                 utf_16 = number == 1 and line.startswith(marks)

@@ -126,7 +126,7 @@ class ParsingTask(Task):
 
         words = self._words(vocabulary, sources)
         words = tf.strings.split(tf.repeat(words, shape[1]))
-        id_to_string = vocabulary.id_to_string
+        id_to_string = vocabulary.ops.id_to_string
         spelled = vocabulary.tokenize(words.values)
         spelled = spelled.with_values(id_to_string(spelled.values))
         texts, repaired = tree_ops.restore_texts(

@@ -207,6 +207,12 @@ def test_a_damaged_record(tmp_path, damage, record):
         read(open_folder(tmp_path))
 
 
+def test_nul_is_left_out(tmp_path):
+    write_pairs(tmp_path / "train.tfrecord", [("a\0 cat", "eine Kat\0ze")])
+    pairs = [("a cat", "eine Katze")]
+    assert_contains(open_folder(tmp_path), "train", pairs)
+
+
 def test_a_compressed_file(tmp_path):
     path = write_pairs(tmp_path / "train.tfrecord", PAIRS)
     path.write_bytes(gzip.compress(path.read_bytes()))
