@@ -69,8 +69,9 @@ class TrainingSettings:
         # The other run may have been moved, or removed since.
         recorded = run.recipe.get("init_from")
         if self.init_from and values["init_from"] != recorded:
-            past = RunFolder.read(self.init_from)
-            if past.id == run.statistics["init_from"]:
+            is_gone = not (self.init_from / "config.json").exists()
+            origin = run.statistics["init_from"]
+            if is_gone or RunFolder.read(self.init_from).id == origin:
                 free.add("init_from")
         refuse_differences(
             f"{run.path} was started with other values. Choose another output, "

@@ -255,7 +255,10 @@ def _describe(error: Exception) -> str | None:
     names = [cls.__name__ for cls in type(error).__mro__]
     advice = next((_ADVICE[name] for name in names if name in _ADVICE), None)
     # TensorFlow has no exception classes of its own for these.
-    if "No space left" in str(error):
+    full = (
+        r"No space left|\d+ requested and \d+ written"  # the latter is NumPy's
+    )
+    if re.search(full, str(error)):
         advice = "The disk is full."
     elif "File too large" in str(error):
         advice = "A file exceeds the size limit; see `ulimit -f`."

@@ -84,7 +84,7 @@ def explain_damage(file: Path) -> Iterator[None]:
     """Turns errors of reading a file of tensors into an InputError."""
     try:
         yield
-    except InputError:
+    except (InputError, PermissionError):
         raise
     # Libraries raise errors of many types for a damaged file.
     except Exception as error:

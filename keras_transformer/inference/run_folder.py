@@ -257,6 +257,8 @@ class Run(RunFolder):
                     _check_stored_weights(file, len(model.weights))
                     model.load_weights(checkpoint)
                     _check_finite(model)
+        except PermissionError:
+            raise  # which is no damage
         # A damaged file may raise anything.
         except Exception as error:
             raise InputError(

@@ -55,7 +55,7 @@ def atomic_folder(
     into_existing = path.is_dir() and _is_free(path)
     if into_existing:
         partial = path / partial.name
-    with locked(partial, wait, name=".lock"):
+    with locked(partial, wait, ".lock", path):
         try:
             for file in partial.iterdir():
                 if file.is_dir() and file.name != keep:
@@ -141,6 +141,8 @@ def check_free(path: str | os.PathLike) -> None:
     if _is_free(path):
         return
     content = "contains other files" if path.is_dir() else "is a file"
+    if path.is_symlink() and not path.exists():
+        content = "is a link to nothing"
     if (path / "config.json").exists():
         content = "contains a run"
     raise InputError(
@@ -154,7 +156,7 @@ def _is_free(path: Path) -> bool:
     if path.is_dir():
         leftover = partial_path(path.resolve()).name
         return not set(os.listdir(path)) - {leftover}
-    return not path.exists()
+    return not os.path.lexists(path)
 
 
 def check_creatable(path: str | os.PathLike) -> None:

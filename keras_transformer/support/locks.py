@@ -18,12 +18,16 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
 @contextlib.contextmanager
 def locked(
-    path: str | os.PathLike, wait: bool = False, name: str = "lock"
+    path: str | os.PathLike,
+    wait: bool = False,
+    name: str = "lock",
+    output: Path | None = None,
 ) -> Iterator[None]:
     """Creates a folder and keeps other processes from writing to it.
 
     It may be moved or removed while it is locked. The lock is a file, because
-    NFS locks only what is open for writing.
+    NFS locks only what is open for writing. Messages name `output`, by default
+    the folder.
     """
     path, lock = Path(path), Path(path) / name
     operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
@@ -38,8 +42,8 @@ def locked(
                 fcntl.flock(file, operation)
             except BlockingIOError as error:
                 raise InputError(
-                    f"Another process is writing to {path}. Wait until it has "
-                    "finished, or choose another output."
+                    f"Another process is writing to {output or path}. Wait "
+                    "until it has finished, or choose another output."
                 ) from error
             except OSError as error:
                 if error.errno not in _NO_LOCKS:

@@ -59,6 +59,11 @@ def test_success_is_0(capsys):
             "'file'",
         ),
         (
+            OSError("26686 requested and 26560 written"),  # as NumPy says it
+            2,
+            "The disk is full. Received: 26686 requested and 26560 written",
+        ),
+        (
             MemoryError("Unable to allocate 9 TiB"),
             2,
             "There is not enough memory. For translation, use a smaller "
@@ -347,15 +352,11 @@ def test_arguments_must_be_valid_unicode():
 # === Files ===
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.gz"])
-def test_compressed_input(tmp_path, name):
-    path = tmp_path / name
+def test_compressed_input(tmp_path):
+    path = tmp_path / "a.txt"  # whatever its name says
     path.write_bytes(gzip.compress("über\nzwei\n".encode()))
     assert list(terminal.read_lines([path])) == [["über", "zwei"]]
     assert terminal.count_lines([path]) == 2
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(InputError, match="must be complete"):
-        terminal.count_lines([path])
 
 
 def test_lines_are_counted_where_they_can_be_read_again(tmp_path):

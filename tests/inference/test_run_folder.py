@@ -55,7 +55,7 @@ def test_find_checkpoint_by_name(run, model):
         None: "step-00000020.weights.h5",
     }
     for name in ("best", 0, ""):
-        message = f"7, 20, last. Received: checkpoint={name}$"
+        message = f"7, 20, last. Received: checkpoint={name}"
         with pytest.raises(InputError, match=message):
             run.find_checkpoint(name)
     run.save_best(model, 7, 1.0)
@@ -262,6 +262,19 @@ def test_a_damaged_checkpoint_is_refused(run, tmp_path):
     checkpoint.write_bytes(b"no HDF5")
     with pytest.raises(InputError, match=r"\w\)\. It may be damaged: delete"):
         run.load_model(checkpoint)
+
+
+def test_a_checkpoint_that_may_not_be_read_is_not_damaged(
+    run, model, monkeypatch
+):
+    run.save_checkpoint(model, 7, 3)
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(h5py, "File", refuse)
+    with pytest.raises(PermissionError, match="denied: .*step-0*7"):
+        run.load_model(run.path / "checkpoints" / "step-00000007.weights.h5")
 
 
 def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):

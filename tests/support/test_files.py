@@ -156,7 +156,9 @@ def test_what_a_killed_process_has_left_of_a_folder(tmp_path, parent):
         (left / name).write_text("left")
     with atomic_folder(tmp_path / "a") as partial:
         (partial / "e").touch()
-        with pytest.raises(InputError, match="Another process is writing to"):
+        # Whatever the other one is called until it is complete.
+        message = f"Another process is writing to {tmp_path / 'a'}. Wait"
+        with pytest.raises(InputError, match=message):
             with atomic_folder(tmp_path / "a"):
                 pass
         assert names_in(left) == {".lock", "a", "e"}
@@ -248,6 +250,12 @@ def test_names_that_cannot_be_written_are_refused_at_once(tmp_path, path):
         with pytest.raises(InputError, match=f"{existing} already exists"):
             check_new(existing)
     check_new(tmp_path / "new" / "1")
+
+
+def test_a_link_to_nothing_is_no_output(tmp_path):
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(InputError, match="link already is a link to nothing"):
+        check_free(tmp_path / "link")
 
 
 def test_free_outputs(tmp_path):

@@ -143,6 +143,9 @@ def test_init_from_brings_the_tokenizer(corpus, run, tmp_path):
     assert new.config == run.config
     # Resumed: the vocabulary comes with the tokenizer.
     assert open_and_close(corpus, new.path, **arguments).id == new.id
+    # The other run is not needed any more, wherever it was.
+    arguments["init_from"] = tmp_path / "gone"
+    assert open_and_close(corpus, new.path, **arguments).id == new.id
 
 
 def test_init_from_keeps_the_search(corpus, run, tmp_path):

@@ -82,7 +82,7 @@ def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
                     "version."
                 )
             yield header, file
-    except InputError:
+    except (InputError, PermissionError):
         raise
     except Exception as error:  # a damaged file may raise anything
         raise InputError(
