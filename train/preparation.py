@@ -93,10 +93,8 @@ class Preparation:
             prepared.FORMAT,
             self.corpus.task.name,
             digest,
-            # Tokenizers of earlier versions did not normalize sources.
-            self.tokenizer.digest
-            if self.tokenizer
-            else f"{self.vocab_size}, normalized sources",
+            self.tokenizer.digest if self.tokenizer else self.vocab_size,
+            "normalized sources",  # unlike new tokenizers of earlier versions
             self.max_length,
         )
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

@@ -228,9 +228,9 @@ def import_(
     languages = f"--source {source or 'LANGUAGE'} "
     languages += f"--target {target or 'LANGUAGE'}"
     name, language = shlex.quote(str(run.path)), ""
-    vocabulary = foreign.vocabulary
-    if len(vocabulary.languages) > 1 and vocabulary.language_token is None:
-        language = f" --target-language {vocabulary.languages[0]}"
+    choices = foreign.vocabulary.languages
+    if len(choices) > 1 and foreign.vocabulary.language_token is None:
+        language = f" --target-language {choices[0]}"
     print(
         f"\nThe run is in {run.path}. Next:\n"
         f"  keras-transformer translate {name}{language}\n"

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 # each of the first is a space, and each of the second is nothing.
 SPACES = "[\t-\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 INVISIBLE = (
-    r"[\x00"
-    "\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+    "[\\x00\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 )
 # The end of a model whose sources are normalized: field 200 of SentencePiece's
 # ModelProto, which is free for others and ignored.

@@ -36,10 +36,9 @@ class Vocabulary(abc.ABC):
             such as `>>deu<<`.
         languages: What a language token may ask for, such as `"deu"`; empty
             if there is one target language.
-        normalizes_sources: Whether any space in a source is a plain one,
-            invisible characters are left out, and a target of nothing else is
-            empty. Vocabularies of earlier versions and of other systems read
-            what is there.
+        normalizes_sources: Whether spaces in sources are plain ones, invisible
+            characters are left out, and targets of nothing else are empty: not
+            in vocabularies of earlier versions and of other systems.
     """
 
     vocab_size: int
@@ -78,12 +77,10 @@ class Vocabulary(abc.ABC):
         )
 
     def check_languages(self, sources: Iterable[str] | None = None) -> None:
-        """Raises InputError for a source without a language it needs.
+        """Raises InputError for a source without a language that it needs.
 
-        Args:
-            sources: Texts, of which those that are not empty need one of
-                several `languages`, unless there is a `language_token`; and
-                none may name another. Default: any text.
+        That is one of several `languages`, unless the source is blank or there
+        is a `language_token`. None may name another. Default: any text.
         """
         del sources  # there is one language
 
@@ -101,16 +98,16 @@ class Vocabulary(abc.ABC):
     def check_known(self, prefixes: Iterable[str]) -> None:
         """Raises InputError for characters that the vocabulary lacks."""
         for prefix in prefixes:
-            if self.unk_id not in self.encode([prefix])[0]:
-                continue
-            ids = self.encode(list(prefix))
-            ids = zip(prefix, ids, strict=True)
-            unknown = [x for x, of_x in ids if self.unk_id in of_x]
-            raise InputError(
-                "A prefix must have characters of the model's vocabulary. "
-                f"Received: {prefix!r:.60}, of which "
-                f"{''.join(dict.fromkeys(unknown)) or prefix!r} is unknown"
-            )
+            if self.unk_id in self.encode([prefix])[0]:
+                characters = dict.fromkeys(prefix)
+                unknown = "".join(
+                    x for x in characters if self.unk_id in self.encode([x])[0]
+                )
+                raise InputError(
+                    "A prefix must have characters of the model's vocabulary. "
+                    f"Received: {prefix!r:.60}, of which "
+                    f"{unknown or prefix!r} is unknown"
+                )
 
     def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns what `tokenize_sources` does, without TensorFlow."""
@@ -220,14 +217,7 @@ class Vocabulary(abc.ABC):
         return self.ops.tokenize(tf.ensure_shape(texts, [None]))
 
     def tokenize_sources(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Returns the ids of what a model reads; see `normalizes_sources`.
-
-        Args:
-            texts: String tensor of shape `[B]`, UTF-8.
-
-        Returns:
-            int32 ragged tensor of shape `[B, (T)]`.
-        """
+        """Does what `tokenize` does for sources; see `normalizes_sources`."""
         if self.normalizes_sources:
             from keras_transformer.text import vocabulary_ops
 
@@ -235,7 +225,7 @@ class Vocabulary(abc.ABC):
         return self.source.tokenize(texts)
 
     def tokenize_targets(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Returns the ids of what a model writes, as `tokenize_sources`."""
+        """Does what `tokenize` does for targets; see `normalizes_sources`."""
         if self.normalizes_sources:
             from keras_transformer.text import vocabulary_ops
 

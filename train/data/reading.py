@@ -95,16 +95,11 @@ def open_text(path: str) -> Iterator[BinaryIO]:
         yield text
 
 
-def decode_text(text: bytes) -> str:
-    """Decodes UTF-8, without NUL."""
-    return text.decode("utf-8").replace("\0", "")
-
-
 def decode_pair(pair: Sequence[bytes], place: str) -> tuple[str, str]:
     """Decodes source and target, which were read at `place`, from UTF-8."""
-    source, target = pair
     try:
-        return decode_text(source), decode_text(target)
+        source, target = (x.decode("utf-8").replace("\0", "") for x in pair)
+        return source, target
     except UnicodeDecodeError as error:
         raise InputError(
             f"A corpus must be UTF-8 text. Received: {place}: {error.reason}"

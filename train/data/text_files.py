@@ -9,12 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.reading import (
-    SPLITS,
-    Split,
-    decode_text,
-    open_text,
-)
+from keras_transformer.train.data.reading import SPLITS, Split, open_text
 
 
 @dataclasses.dataclass
@@ -159,7 +154,8 @@ def _read_lines(
                         "it, for example with tr '\\r' '\\n'."
                     )
             try:
-                yield decode_text(text).replace("\r", " ")
+                text = text.decode("utf-8").replace("\0", "")
+                yield text.replace("\r", " ")
             except UnicodeDecodeError as error:
                 marks = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
                 utf_16 = number == 1 and line.startswith(marks)
