@@ -120,19 +120,10 @@ def _readme_values(translator: Translator) -> dict[str, Any]:
         banned=[[piece] for piece in banned],
         max_length=pipeline.max_length,
         max_input_length=pipeline.max_length - (not has_end),
-        max_decoding_length=_limit(search, pipeline.max_length, has_end),
+        num_ends=int(has_end),
+        length_factor=f"{search.length_factor:g}",
+        extra_length=min(search.extra_length, pipeline.max_length),
     )
-
-
-def _limit(search: BeamSearch, max_length: int, has_end: bool) -> str:
-    """Returns the README's limit, without end token, as the run has it."""
-    factor, extra = search.length_factor, min(search.extra_length, max_length)
-    if not factor:
-        return str(max(extra - 1, 1))
-    longest = "max(map(len, pieces))"
-    longest = f"({longest} + 1)" if has_end else longest
-    longest = longest if factor == 1 else f"int({factor:g} * {longest})"
-    return f"max(1, min({longest} + {extra}, {max_length}) - 1)"
 
 
 def _add_language(vocabulary: Vocabulary) -> str:

@@ -11,8 +11,6 @@ from keras_transformer.support.errors import InputError
 
 _positive = functools.partial(fields.described, fields.POSITIVE_INTEGER)
 _non_negative = functools.partial(fields.described, fields.NON_NEGATIVE_INTEGER)
-# What sizes are at most: layers, and everything else.
-_MOST_LAYERS, _MOST = 2**10, 2**20
 _flag = functools.partial(fields.described, fields.BOOLEAN)
 
 
@@ -157,17 +155,10 @@ class TransformerConfig:
 
     def _problems(self) -> Iterator[str]:
         """Yields a message per combination of values that is impossible."""
-        too_large = [
-            f"{name}={value}"
-            for name, value in vars(self).items()
-            if type(value) is int
-            and value > (_MOST_LAYERS if name.endswith("layers") else _MOST)
-        ]
-        if too_large:
-            yield (
-                f"Layers must be at most {_MOST_LAYERS:,}, and other sizes at "
-                f"most {_MOST:,}. Received: {', '.join(too_large)}"
-            )
+        for name, value in vars(self).items():
+            most = 2**10 if name.endswith("layers") else 2**20
+            if type(value) is int and value > most:
+                yield f"{name} must be at most {most:,}. Received: {value}"
         source_vocab_size = self.source_vocab_size or self.vocab_size
         special_ids = (self.pad_id, self.bos_id, self.eos_id)
         smallest = min(self.vocab_size, source_vocab_size)

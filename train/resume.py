@@ -234,10 +234,8 @@ class RunOpener:
                     f"and none is left. Received: patience={recipe.patience}"
                 )
         else:
-            logger.info(
-                "valid: no such split; there will be no validation loss, score "
-                "and curve, no --checkpoint best, and no --patience"
-            )
+            missing = "validation loss, score, curve, and no --checkpoint best"
+            logger.info(f"valid: no such split; there will be no {missing}")
         logger.info(f"train: {train.describe(recipe.max_length)}")
         tokens = train.source_tokens + train.target_tokens
         passes = recipe.steps * recipe.batch_tokens / tokens

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_transformer.beam import beam_files
-from keras_transformer.support.compressed import is_compressed, without_suffix
+from keras_transformer.support.compressed import decompressed, without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.train.data.corpus import Corpus, open_corpus
-from keras_transformer.train.data.reading import open_text
+from keras_transformer.train.data.reading import open_file
 from keras_transformer.train.data.text_files import LineFiles, TextFiles
 
 
@@ -82,9 +82,9 @@ def _uncompress(path: str, prefix: Path) -> str:
     copy = Path(f"{prefix}-{os.path.basename(without_suffix(path))}")
     if copy.exists():  # an earlier start has written it
         return str(copy)
-    with open_text(path) as file:
-        if not is_compressed(file):
+    with open_file(path) as file, decompressed(file, path) as text:
+        if text is file:
             return path
         with atomic_write(copy) as partial, open(partial, "wb") as output:
-            shutil.copyfileobj(file, output, 2**20)
+            shutil.copyfileobj(text, output, 2**20)
     return str(copy)

@@ -22,7 +22,7 @@ from keras_transformer.beam.translate_transform import METRICS
 from keras_transformer.cli import flags
 from keras_transformer.inference.opening import read_export
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_creatable, parse_json
+from keras_transformer.support.files import check_creatable
 from keras_transformer.support.locks import locked
 
 _JOB_FILE = "job.json"
@@ -147,14 +147,7 @@ def _is_complete(output: str, job: dict[str, Any]) -> bool:
     file = FileSystems.join(output, _JOB_FILE)
     if FileSystems.exists(file):
         with FileSystems.open(file) as stream:
-            content = stream.read()
-        try:
-            earlier = dict(parse_json(content))
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"{file} must have the arguments of a job. Received: {error}. "
-                "Choose another --output."
-            ) from error
+            earlier = json.loads(stream.read())
         complete = earlier.pop("complete", False)
         differing = [name for name in job if job[name] != earlier.get(name)]
         if differing:

@@ -44,23 +44,15 @@ _ACTIVATIONS = ("relu", "swish", "silu", "gelu")  # silu is swish
 # values that change nothing.
 _SEARCH_DEFAULTS = {
     "do_sample": False,
-    "diversity_penalty": 0,
     "early_stopping": False,
-    "encoder_no_repeat_ngram_size": 0,
-    "encoder_repetition_penalty": 1,
     "forced_bos_token_id": None,
-    "guidance_scale": 1,
-    "min_length": 0,
-    "min_new_tokens": 0,
-    "no_repeat_ngram_size": 0,
-    "num_beam_groups": 1,
-    "num_return_sequences": 1,
-    "repetition_penalty": 1,
     "suppress_tokens": None,
-    "temperature": 1,
     "top_k": 50,
-    "top_p": 1,
-    "typical_p": 1,
+    **dict.fromkeys(("diversity_penalty", "min_length", "min_new_tokens"), 0),
+    **{f"{side}no_repeat_ngram_size": 0 for side in ("", "encoder_")},
+    **dict.fromkeys(("encoder_repetition_penalty", "repetition_penalty"), 1),
+    **dict.fromkeys(("guidance_scale", "num_beam_groups", "temperature"), 1),
+    **dict.fromkeys(("num_return_sequences", "top_p", "typical_p"), 1),
 }
 # Fields that are read, or do not change translations.
 _KNOWN = re.compile(

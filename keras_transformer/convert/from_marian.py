@@ -63,14 +63,10 @@ _PLACES = {
 # Other options of the Transformer: those that are read, and those that change
 # nothing in a translation.
 _KNOWN = (
-    "transformer-decoder-dim-ffn",
-    "transformer-dim-ffn",
-    "transformer-ffn-activation",
-    "transformer-heads",
-    "transformer-aan",  # of another decoder
-    "transformer-dim-aan",
-    "transformer-depth-scaling",  # of initial weights
-    "transformer-dropout",
+    *("transformer-decoder-dim-ffn", "transformer-dim-ffn"),
+    *("transformer-ffn-activation", "transformer-heads"),
+    *("transformer-aan", "transformer-dim-aan"),  # of another decoder
+    *("transformer-depth-scaling", "transformer-dropout"),  # of training
     "transformer-guided-alignment-layer",
 )
 _REQUIRED_OF_SEARCH = {
@@ -81,10 +77,9 @@ _REQUIRED_OF_SEARCH = {
 }
 # Other options that change translations, with the values that change nothing.
 _SEARCH_DEFAULTS = {
-    "max-length": 1000,
-    "output-approx-knn": [],
     **dict.fromkeys(("max-length-crop", "force-decode", "skip-cost"), False),
     **dict.fromkeys(("no-spm-encode", "no-spm-decode", "tsv"), False),
+    "max-length": 1000,
 }
 # The names that our matrices may have. Output layers were stored transposed in
 # former versions.

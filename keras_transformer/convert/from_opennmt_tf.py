@@ -52,8 +52,7 @@ _HEADS = {
 # Settings of the search that nothing here follows, and what changes nothing.
 _SEARCH_DEFAULTS = {
     **dict.fromkeys(("sampling_topk", "sampling_temperature"), 1),
-    **dict.fromkeys(("decoding_noise", "decoding_subword_token"), None),
-    "replace_unknown_target": False,
+    **dict.fromkeys(("decoding_noise", "replace_unknown_target"), False),
 }
 # What arguments in a description may be.
 _NUM_HEADS = {str(n): n for n in range(1, 129)}

@@ -17,20 +17,10 @@ from keras_transformer.support.startup import explain_missing_packages
 
 # Names that safetensors has for dtypes.
 _DTYPES = {
-    "F64": np.dtype("<f8"),
-    "F32": np.dtype("<f4"),
-    "F16": np.dtype("<f2"),
-    "BF16": np.dtype(ml_dtypes.bfloat16),
-    "I64": np.dtype("<i8"),
-    "I32": np.dtype("<i4"),
-    "I16": np.dtype("<i2"),
-    "I8": np.dtype("i1"),
-    "U64": np.dtype("<u8"),
-    "U32": np.dtype("<u4"),
-    "U16": np.dtype("<u2"),
-    "U8": np.dtype("u1"),
-    "BOOL": np.dtype(bool),
-}
+    f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}")
+    for kind in "iuf"
+    for size in (1, 2, 4, 8)[kind == "f" :]
+} | {"BF16": np.dtype(ml_dtypes.bfloat16), "BOOL": np.dtype(bool)}
 
 
 class LazyTensors(Mapping[str, np.ndarray]):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.model_folder import ModelFolder
-from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
@@ -162,12 +162,10 @@ class RunFolder(ModelFolder):
         by_name["last"] = checkpoints[-1]
         checkpoint = by_name.get("last" if name is None else str(name))
         if checkpoint is None:
-            reason = ""
-            if name == "best":
-                reason = ". Only training with a split valid writes it"
+            reason = ". Only training with a split valid writes it"
             raise InputError(
                 f"{self.path} has the checkpoints {', '.join(by_name)}. "
-                f"Received: checkpoint={name}{reason}"
+                f"Received: checkpoint={name}{reason * (name == 'best')}"
             )
         return checkpoint
 
@@ -212,8 +210,7 @@ class Run(RunFolder):
                 f"{digest[:12]}. Received: {tokenizer.digest[:12]}. Restore "
                 "the right file."
             )
-        with name_file(path):
-            values["task"].check_vocabulary(tokenizer)
+        values["task"].check_vocabulary(tokenizer)
         if target_language is not None:
             tokenizer = tokenizer.translating_to(target_language)
             target = {"target": target_language.strip("<>")}
@@ -322,26 +319,14 @@ def _check_finite(model: "Transformer") -> None:
 
 def read_results(file: Path) -> list[dict[str, Any]]:
     """Returns what `evaluate` has measured; without the file, nothing."""
-    advice = "Rename it, and evaluate again."
     try:
         rows = read_json(file) if file.exists() else []
+        rows = rows if isinstance(rows, list) else [rows]
+        for row in rows:
+            check_types(file, row, dict(checkpoint=str, step=int, split=str))
     except InputError as error:
-        raise InputError(f"{error}. {advice}") from error
-    is_list = isinstance(rows, list)
-    if is_list and all(map(_is_result, rows)):
-        return rows
-    raise InputError(
-        f"{file} must have a list of results, each with checkpoint, step and "
-        f"split. Received: {rows!r:.100}. {advice}"
-    )
-
-
-def _is_result(row: Any) -> bool:
-    types = {"checkpoint": str, "step": int, "split": str}
-    return isinstance(row, dict) and all(
-        isinstance(row.get(name), value_type)
-        for name, value_type in types.items()
-    )
+        raise InputError(f"{error} Rename it, and evaluate again.") from error
+    return rows
 
 
 def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:

@@ -23,9 +23,9 @@ _TYPES = {
     "banned_ids": list,
     "search": dict,
 }
-_SIZES = ("largest_beam_size", "num_translations", "max_length")
-_SIZES += ("attention_window",)
-_SIZE = integer_from(1, 2**20)
+_SIZES = (
+    "largest_beam_size num_translations max_length attention_window".split()
+)
 # Files of other exports, whose metadata have the same name.
 _OTHER_SYSTEMS = {
     "model.bin": "CTranslate2",
@@ -68,9 +68,8 @@ class LiteRTFolder(ExportFolder):
             )
         check_types(file, metadata, _TYPES)
         with name_file(file):
-            for name in _SIZES:
-                if metadata[name] is not None:
-                    check_values(_SIZE, **{name: metadata[name]})
+            sizes = {x: metadata[x] for x in _SIZES if metadata[x] is not None}
+            check_values(integer_from(1, 2**20), **sizes)
             folder = cls.of_metadata(path, metadata)
             if not folder.task.targets_are_text:
                 raise InputError(
@@ -122,18 +121,15 @@ class LiteRTFolder(ExportFolder):
                 f"{expected:.12}. Received: {tokenizer.digest:.12}. Export "
                 "the model again."
             )
-        expected = SpecialIds.of(
-            tokenizer.bos_id,
-            tokenizer.eos_id,
-            tokenizer.pad_id,
-            tokenizer.unk_id,
-        )._asdict()
-        received = {name: self.metadata[name] for name in expected}
-        if received != expected | {"banned_ids": [*expected["banned_ids"]]}:
+        names = ("bos_id", "eos_id", "pad_id", "unk_id")
+        *expected, banned = SpecialIds.of(
+            *(getattr(tokenizer, x) for x in names)
+        )
+        received = [self.metadata[x] for x in SpecialIds._fields]
+        if received != [*expected, [*banned]]:
             raise InputError(
                 f"{self.path / METADATA_FILE} must have the special ids of the "
-                f"tokenizer, {expected}. Received: {received!r:.300}. Export "
-                "the model again."
+                f"tokenizer. Received: {received!r:.300}. Export it again."
             )
         return tokenizer
 

@@ -7,8 +7,7 @@ import io
 import lzma
 import os
 import re
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from keras_transformer.support.errors import InputError
@@ -20,50 +19,49 @@ class _ZstdFile(io.RawIOBase):
     """Reads a Zstandard file, and notices where it is truncated."""
 
     def __init__(self, file: BinaryIO) -> None:
-        try:
-            import zstandard
-        except ModuleNotFoundError as error:
-            raise InputError(
-                "Files compressed by Zstandard need the package zstandard. "
-                f"Received: {file.name}. Run `pip install zstandard`, or "
-                "unpack the file."
-            ) from error
-        self._file = file
-        self._start = zstandard.ZstdDecompressor().decompressobj
-        self._frame = self._start()
-        self._damage = zstandard.ZstdError
-        self._unread = memoryview(b"")
+        self._chunks, self._unread = _zstd_chunks(file), b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._unread:
-            chunk = self._frame.unused_data or self._file.read(2**17)
-            if self._frame.eof:
-                if not chunk:
-                    return 0
-                self._frame = self._start()
-            if not chunk:
-                raise EOFError("it is truncated")
-            try:
-                self._unread = memoryview(self._frame.decompress(chunk))
-            except self._damage as error:
-                raise EOFError(str(error)) from error
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._unread = memoryview(chunk)
         count = min(len(buffer), len(self._unread))
         buffer[:count] = self._unread[:count]
         self._unread = self._unread[count:]
         return count
 
 
-# How each type begins, and what reads it; text in UTF-8 begins with none.
-_TYPES: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
+def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
+    try:
+        import zstandard
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "Files of Zstandard need the package zstandard. Received: "
+            f"{file.name}. Run `pip install zstandard`, or unpack the file."
+        ) from error
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    while chunk := frame.unused_data or file.read(2**17):
+        if frame.eof:  # another one follows
+            frame = zstandard.ZstdDecompressor().decompressobj()
+        yield frame.decompress(chunk)
+    if not frame.eof:
+        raise EOFError("it is truncated")
+
+
+# How each type begins, and what reads it. No text in UTF-8 begins with it.
+_TYPES = {
     rb"\x1f\x8b": gzip.open,
     rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": bz2.open,
     rb"\xfd7zXZ\0": lzma.open,
     rb"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(_ZstdFile(file)),
 }
-_DAMAGE = EOFError, OSError, gzip.BadGzipFile, zlib.error, lzma.LZMAError
+# What they raise; errors of a disk have a number, those of a network a name.
+_DAMAGE = "EOFError OSError BadGzipFile error LZMAError ZstdError".split()
 _ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf", b"Rar!\x1a")
 
 
@@ -73,22 +71,15 @@ def without_suffix(path: str) -> str:
     return root if suffix in SUFFIXES else path
 
 
-def is_compressed(text: BinaryIO) -> bool:
-    """Returns whether what `decompressed` yields was compressed."""
-    plain = isinstance(text, io.BufferedReader)
-    return not plain or isinstance(text.raw, _ZstdFile)
-
-
 @contextlib.contextmanager
 def decompressed(file: BinaryIO, path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Yields a file that reads what a buffered one contains.
+    """Yields what a buffered file has: the file itself if it is plain.
 
     Raises:
-        InputError: If `path` has the name of a compressed file and this is
-            none; if it is an archive, truncated or damaged.
+        InputError: If only the name is that of a compressed file; if it is an
+            archive, truncated or damaged.
     """
     start = file.peek(10)[:10]
-    is_named = without_suffix(str(path)) != str(path)
     read = next((y for x, y in _TYPES.items() if re.match(x, start)), None)
     if start.startswith(_ARCHIVES):
         raise InputError(
@@ -96,14 +87,14 @@ def decompressed(file: BinaryIO, path: str | os.PathLike) -> Iterator[BinaryIO]:
             "it, and name the files that it contains."
         )
     try:
-        if read is None and is_named:
+        if read is None and without_suffix(str(path)) != str(path):
             raise EOFError("it is not compressed")
         yield file if read is None else read(file)
-    except _DAMAGE as error:
-        # Those of a disk have a number, and those of a network a class.
-        if getattr(error, "errno", None) or type(error) not in _DAMAGE:
+    except Exception as error:
+        name, number = type(error).__name__, getattr(error, "errno", None)
+        if name not in _DAMAGE or number:
             raise
         raise InputError(
-            "A compressed file must be complete and of the type that its "
-            f"name says. Received: {path} ({error})"
+            "A compressed file must be complete and of the type that its name "
+            f"says. Received: {path} ({error})"
         ) from error

@@ -192,18 +192,14 @@ def sha256_of(file: BinaryIO) -> str:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Returns the value of JSON that anybody may have written.
-
-    Raises:
-        ValueError: If it is invalid, nested too deeply, or has half a
-            character, which no file can have.
-    """
+    """Returns the value of JSON; raises ValueError, whatever is wrong."""
     try:
         value = json.loads(content)
+        # No text has half a character.
         json.dumps(value, ensure_ascii=False).encode()
         return value
     except RecursionError as error:
-        raise ValueError("values that are nested too deeply") from error
+        raise ValueError(str(error)) from error
 
 
 def read_json(path: str | os.PathLike) -> Any:

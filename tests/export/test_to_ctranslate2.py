@@ -16,6 +16,7 @@ from translation_fixtures import PAIRS
 import keras_transformer as kt
 from keras_transformer.export import save_ctranslate2
 from keras_transformer.export import to_ctranslate2 as writer
+from keras_transformer.export.writing import fill_template
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
@@ -280,11 +281,16 @@ def test_lengths_that_it_takes_by_default(folder, translator):
         (kt.BeamSearch(extra_length=100), "23"),
     ],
 )
-def test_the_limit_is_that_of_the_run(search, limit):
-    """The longer of two sources has two tokens, with the end token if any."""
-    for has_end, pieces in ((False, [["a"], ["b", "c"]]), (True, [["a"], []])):
-        found = eval(writer._limit(search, 24, has_end), {"pieces": pieces})
-        assert found == int(limit)
+def test_the_limit_is_that_of_the_run(translator, search, limit):
+    """The longer of two sources has a token, and an end token."""
+    translator = kt.Translator(translator.model, translator.tokenizer, search)
+    values = writer._readme_values(translator)
+    readme = fill_template("ctranslate2.md", name="", origin="", **values)
+    lines = re.findall("^longest = .*|^limit = .*", readme, re.M)
+    (length,) = re.findall("max_decoding_length=(.*),", readme)
+    names = {"pieces": [["a"], []]}
+    exec("\n".join(lines), names)
+    assert eval(length, names) == int(limit)
 
 
 def run_readme(folder, translator, source=None, text="I am a student."):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import parse_json, write_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
@@ -96,8 +96,7 @@ class Prepared(Split):
                 f"{file} must be what `prepare` wrote. Received: {error!r}. "
                 f"{_ADVICE}"
             ) from error
-        with name_file(path):
-            prepared.task.check_vocabulary(tokenizer)
+        prepared.task.check_vocabulary(tokenizer)
         if tokenizer.digest != expected:
             raise InputError(
                 f"The tokenizer in {path} must be the one that the "

@@ -11,7 +11,8 @@ from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing.trees import ROOT, Tree, read_bracketed
 
-logger = logging.getLogger(__name__)
+# Once, however often a file is read.
+_warn = functools.cache(logging.getLogger(__name__).warning)
 
 ROOTS = (ROOT, "S1", "ROOT")
 EMPTY = "-NONE-"
@@ -64,12 +65,6 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
             left_out += 1
     if left_out:
         _warn(f"{path}: {left_out:,} trees without words are left out")
-
-
-@functools.cache
-def _warn(message: str) -> None:
-    """Logs a warning once, however often a file is read."""
-    logger.warning(message)
 
 
 def _read_lines(path: str | os.PathLike) -> Iterator[str]:
