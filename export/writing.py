@@ -132,7 +132,7 @@ def installed_from() -> str:
         origin = None
     if origin is not None:
         return json.loads(origin)["url"]
-    return Path(__file__).parents[1].as_uri()
+    return Path(__file__).resolve().parents[1].as_uri()
 
 
 def power_of_length(search: BeamSearch) -> float:

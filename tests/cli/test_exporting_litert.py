@@ -37,7 +37,7 @@ sys.meta_path.insert(0, Blocked())
 from keras_transformer import serving
 from keras_transformer.cli import main
 
-def serve(translator, name, listening, max_characters, signatures):
+def serve(translator, name, listening, max_characters, *others):
     serving.make_app(translator, name, max_characters)
     print(name, translator("the cat sleeps"))
 
