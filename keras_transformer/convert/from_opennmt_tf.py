@@ -41,13 +41,10 @@ _FOREIGN = re.compile(
 # Heads are in no shape. The models of the catalog have these; those of a
 # `Transformer` must be among its arguments.
 _HEADS = {
-    "TransformerBase": 8,
-    "TransformerBaseSharedEmbeddings": 8,
-    "TransformerBig": 16,
-    "TransformerBigSharedEmbeddings": 16,
     "TransformerTiny": 2,
-    "ScalingNmtEnDe": 16,
-    "ScalingNmtEnFr": 16,
+    **dict.fromkeys(("TransformerBase", "TransformerBaseSharedEmbeddings"), 8),
+    **dict.fromkeys(("TransformerBig", "TransformerBigSharedEmbeddings"), 16),
+    **dict.fromkeys(("ScalingNmtEnDe", "ScalingNmtEnFr"), 16),
 }
 # Settings of the search that nothing here follows, and what changes nothing.
 _SEARCH_DEFAULTS = {
@@ -142,7 +139,7 @@ def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
 
 def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
     needed = [_SOURCE, _ENCODER + _INNER, _DECODER + _INNER]
-    needed += [name for name in (_TARGET,) if name in shapes]
+    needed += {_TARGET} & set(shapes)
     missing = [
         f"{name} of shape {shapes[name]}" if name in shapes else f"no {name}"
         for name in needed

@@ -230,12 +230,8 @@ def converted(
     """Returns settings of a class, with the fields that both classes have."""
     if isinstance(search, search_class):
         return search
-    return search_class(
-        alpha=search.alpha,
-        extra_length=search.extra_length,
-        length_factor=search.length_factor,
-        length_penalty=search.length_penalty,
-    )
+    shared = ("alpha", "extra_length", "length_factor", "length_penalty")
+    return search_class(**{name: getattr(search, name) for name in shared})
 
 
 def _check_num_translations(
