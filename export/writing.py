@@ -10,8 +10,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from keras import ops
-
 from keras_transformer import __version__
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
@@ -21,6 +19,7 @@ from keras_transformer.support.files import atomic_folder, check_new, write_json
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.lookup_vocabulary import language_token
+from keras_transformer.weights import not_finite
 
 
 def write_export(
@@ -70,8 +69,7 @@ def write_export(
 def _check_weights(translator: Translator) -> None:
     """Raises InputError if a weight is NaN or infinite."""
     weights = [w for model in translator.models for w in model.weights]
-    # Keras accepts the integers of quantized layers, TensorFlow does not.
-    invalid = [w.path for w in weights if not ops.all(ops.isfinite(w.value))]
+    invalid = not_finite(weights)
     if invalid:
         raise InputError(
             "The weights of a model to export must be finite. Received: NaN "

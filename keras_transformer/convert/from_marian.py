@@ -32,7 +32,8 @@ FILES = ("*.npz", "*decoder.yml")
 
 _OPTIONS = "special:model.yml"
 _ACTIVATIONS = ("relu", "swish", "gelu")
-# What options of the model must be, if they are there: these are false.
+# The values that options of the model must have, if they are there: these are
+# false.
 _OFF = """
 output-omit-bias right-left transformer-alibi-shift transformer-alibi-trainable
 transformer-disable-position-embeddings transformer-no-affine

@@ -112,8 +112,8 @@ def _compare(model: Any, decoder_class: type) -> tuple[float, float]:
     targets = [[first[0], second[1], token] for token in last]
     memory = model.encode(np.stack([source, source]))
     at_once = model.decode(np.array(targets, "int32"), memory)[:, -1]
-    found, expected = (
+    stepwise, expected = (
         ops.convert_to_numpy(ops.cast(x, "float32"))
         for x in (logits[0], at_once)
     )
-    return np.abs(found - expected).max(), np.abs(expected).max()
+    return np.abs(stepwise - expected).max(), np.abs(expected).max()

@@ -247,13 +247,17 @@ class Run(RunFolder):
         """
         import h5py
 
+        from keras_transformer.weights import not_finite
+
         try:
             with h5py.File(checkpoint) as file:
                 owner = file.attrs["run"]
                 if owner == self.id:
                     _check_stored_weights(file, len(model.weights))
                     model.load_weights(checkpoint)
-                    _check_finite(model)
+                    invalid = not_finite(model.weights)
+                    if invalid:
+                        raise ValueError(f"NaN or infinity in {invalid[0]}")
         except PermissionError:
             raise  # which is no damage
         # A damaged file may raise anything.
@@ -308,17 +312,8 @@ def _check_stored_weights(file: "h5py.File", expected: int) -> None:
         raise ValueError("weights with another SHA-256 than when written")
 
 
-def _check_finite(model: "Transformer") -> None:
-    """Raises ValueError if a weight is NaN or infinite."""
-    from keras import ops
-
-    for weight in model.weights:
-        if not ops.all(ops.isfinite(weight.value)):
-            raise ValueError(f"NaN or infinity in {weight.path}")
-
-
 def read_results(file: Path) -> list[dict[str, Any]]:
-    """Returns what `evaluate` has measured; without the file, nothing."""
+    """Returns the results that `evaluate` recorded; [] without the file."""
     try:
         rows = read_json(file) if file.exists() else []
         rows = rows if isinstance(rows, list) else [rows]

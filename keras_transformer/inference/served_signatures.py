@@ -278,14 +278,14 @@ class SignatureTranslator(BaseTranslator):
                 (values.ndim, len(values), values.dtype == object)
                 != (rank, len(rows), name in texts)
             ):
-                found = ", ".join(
+                described = ", ".join(
                     f"{x} {y.dtype.name} {list(y.shape)}"
                     for x, y in outputs.items()
                 )
                 raise InputError(
-                    f"Of {len(rows)} texts, a model must return {name} of rank "
-                    f"{rank}, as those do that `keras-transformer export` "
-                    f"writes. Received: {found or 'nothing'}, from "
+                    f"For {len(rows)} texts, a model must return {name} of "
+                    f"rank {rank}, as the models of `keras-transformer export` "
+                    f"do. Received: {described or 'nothing'}, from "
                     f"{self.description}. Export the model again, or check "
                     "its name and version."
                 )

@@ -21,10 +21,7 @@ from keras_transformer.inference.run_folder import Run, check_same_tokenizer
 from keras_transformer.inference.text_pipeline import TextPipeline
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import (
-    decoding_workers,
-    import_tensorflow_quietly,
-)
+from keras_transformer.support.startup import check_backend, decoding_workers
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts
 
@@ -86,7 +83,7 @@ class Translator(BaseTranslator):
         num_translations: int = 1,
         task: Task | None = None,
     ) -> None:
-        import_tensorflow_quietly()  # refuses other backends of Keras
+        check_backend()
         for name, value, expected in (
             ("tokenizer", tokenizer, Vocabulary),
             ("search", search, Search | None),

@@ -53,14 +53,14 @@ def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
         raise EOFError("it is truncated")
 
 
-# How each type begins, and what reads it. No text in UTF-8 begins with it.
+# The first bytes of each type, with which no text in UTF-8 begins; its reader.
 _TYPES = {
     rb"\x1f\x8b": gzip.open,
     rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": bz2.open,
     rb"\xfd7zXZ\0": lzma.open,
     rb"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(_ZstdFile(file)),
 }
-# What they raise; errors of a disk have a number, those of a network a name.
+# Exceptions of the readers; errors of a disk have a number, too.
 _DAMAGE = "EOFError OSError BadGzipFile error LZMAError ZstdError".split()
 _ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf", b"Rar!\x1a")
 
@@ -73,7 +73,7 @@ def without_suffix(path: str) -> str:
 
 @contextlib.contextmanager
 def decompressed(file: BinaryIO, path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Yields what a buffered file has: the file itself if it is plain.
+    """Yields a buffered file, decompressed if its first bytes say so.
 
     Raises:
         InputError: If only the name is that of a compressed file; if it is an

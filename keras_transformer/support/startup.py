@@ -99,7 +99,7 @@ def quiet_tensorflow_import() -> Iterator[None]:
 
 
 def import_tensorflow_quietly() -> None:
-    """Imports TensorFlow for what needs Keras 3 to run on it.
+    """Imports TensorFlow, and checks that Keras 3 runs on it.
 
     oneDNN is used on every processor: TensorFlow's default leaves it out on
     those without AVX-512, where its own products are slower.
@@ -110,7 +110,15 @@ def import_tensorflow_quietly() -> None:
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     # Before keras.json, which is for a program that chooses nothing.
-    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    check_backend()
+    with explain_missing_packages(InputError), quiet_tensorflow_import():
+        import tensorflow  # noqa: F401
+
+
+def check_backend() -> None:
+    """Raises InputError unless Keras 3 runs, or will run, on TensorFlow."""
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     if "keras" in sys.modules:
         backend = sys.modules["keras"].config.backend()
     if backend != "tensorflow":
@@ -125,8 +133,6 @@ def import_tensorflow_quietly() -> None:
             "Training, search and export need Keras 3. Received: "
             f"TF_USE_LEGACY_KERAS={legacy}, which selects Keras 2. Unset it."
         )
-    with explain_missing_packages(InputError), quiet_tensorflow_import():
-        import tensorflow  # noqa: F401
 
 
 def available_cores() -> int:

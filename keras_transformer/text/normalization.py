@@ -1,4 +1,4 @@
-"""What `Tokenizer` does to text: rules for SentencePiece, and to sources."""
+"""Normalization of text: rules for SentencePiece, and spaces in sources."""
 
 import collections
 import functools

@@ -110,13 +110,13 @@ class Vocabulary(abc.ABC):
                 )
 
     def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns what `tokenize_sources` does, without TensorFlow."""
+        """Encodes texts as `tokenize_sources` does, without TensorFlow."""
         if self.normalizes_sources:
             texts = list(map(normalization.normalize_source, texts))
         return self.source.encode(texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns what `tokenize_targets` does, without TensorFlow."""
+        """Encodes texts as `tokenize_targets` does, without TensorFlow."""
         if self.normalizes_sources:
             texts = normalization.without_blank(texts)
         return self.target.encode(texts)

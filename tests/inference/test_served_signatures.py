@@ -148,7 +148,7 @@ def test_records(fake):
         ({}, "return translations of rank 2, .* Received: nothing, from calls"),
         ({"translations": [b"a"]}, "Received: translations object .1., from"),
         ({"translations": [[1.0]]}, "translations float64 .1, 1.,"),
-        ({"translations": [[b"a"]] * 2}, "Of 1 texts, .*, 1., from"),
+        ({"translations": [[b"a"]] * 2}, "For 1 texts, .*, 1., from"),
         ({"translations": [[b"a"]]}, "must return scores of rank 2"),
         (
             {"translations": [[b"a"]], "scores": [[0.0]]},
