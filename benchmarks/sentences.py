@@ -19,8 +19,14 @@ import tempfile
 import time
 from collections.abc import Callable
 
-FORMATS = ("run", "litert float32", "litert int8", "ct2 float32", "ct2 int8")
 ALPHA = 0.6
+DTYPES, STOPS = ("float32", "int8"), ("exact", "finished")
+# CTranslate2 stops when K hypotheses are finished.
+FORMATS = (
+    "run exact",
+    *(f"litert {dtype} {x}" for dtype in DTYPES for x in STOPS),
+    *(f"ct2 {dtype} finished" for dtype in DTYPES),
+)
 
 
 def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
@@ -50,9 +56,7 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
             results = model.translate_batch(
                 pieces.encode(texts, out_type=str),
                 beam_size=4,
-                # The length penalty and patience of its exported README.
-                length_penalty=2 / 3 * ALPHA,
-                patience=2,
+                length_penalty=2 / 3 * ALPHA,  # as in its exported README
                 max_batch_size=1024,
                 batch_type="tokens",
             )
@@ -60,9 +64,11 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
 
         return translate
     if name.startswith("litert"):
+        from keras_transformer.decoding.settings import BeamSearch
         from keras_transformer.litert import LiteRTTranslator
 
-        translator = LiteRTTranslator.open(folder, threads=threads)
+        search = BeamSearch(alpha=ALPHA, stop=name.split()[-1])
+        translator = LiteRTTranslator.open(folder, search, threads=threads)
     else:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)
         os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
@@ -94,21 +100,24 @@ def command(name: str, folder: pathlib.Path) -> list[str]:
     if name.startswith("ct2"):
         return [sys.executable, __file__, str(folder), "--translate", name]
     program = pathlib.Path(sys.executable).with_name("keras-transformer")
-    return [str(program), "translate", str(folder)]
+    stop = name.split()[-1]
+    return [str(program), "translate", str(folder), "--stop", stop]
 
 
 def compare(run: pathlib.Path, file: pathlib.Path, rounds: int) -> None:
     """Prints a table of all systems."""
     texts = file.read_text("utf-8").splitlines()
     with tempfile.TemporaryDirectory() as folder:
-        folders = {"run": run}
+        folders = {"run exact": run}
+        program = command("run exact", run)[0]
         for name in FORMATS[1:]:
-            kind, dtype = name.split()
-            folders[name] = pathlib.Path(folder, name.replace(" ", "-"))
-            export = [*command("run", run)[:1], "export", str(run), "--output"]
-            export += [str(folders[name]), "--dtype", dtype, "--format"]
-            export.append({"ct2": "ctranslate2"}.get(kind, kind))
-            subprocess.run(export, check=True, stdout=subprocess.DEVNULL)
+            system, dtype, _ = name.split()
+            folders[name] = path = pathlib.Path(folder, f"{system}-{dtype}")
+            if not path.exists():
+                format = {"ct2": "ctranslate2"}.get(system, system)
+                export = [program, "export", run, "--output", path]
+                export += ["--dtype", dtype, "--format", format]
+                subprocess.run(export, check=True, stdout=subprocess.DEVNULL)
         seconds: dict[tuple, list[float]] = {}
         for _ in range(rounds):
             for name in FORMATS:

@@ -115,6 +115,8 @@ def _readme_values(translator: Translator) -> dict[str, Any]:
         if has_end
         else "has no end token",
         beam_size=search.beam_size,
+        # A search stops when so many times K hypotheses are finished.
+        patience=1 if search.stop == "finished" else 2,
         formula=search.formula,
         length_penalty=writing.power_of_length(search),
         banned=[[piece] for piece in banned],

@@ -67,31 +67,28 @@ def program(folder):
 
 
 @pytest.mark.parametrize(
-    ("beam_size", "form", "exhaustive"),
+    ("beam_size", "count", "form", "stop"),
     [
-        *((1, "wu", False), (2, "wu", False), (5, "wu", False)),
-        *((2, "power", False), (2, "power", True)),
-        (2, "power_without_end", False),
+        *((1, 1, "wu", "exact"), (2, 2, "wu", "exact"), (5, 2, "wu", "exact")),
+        *((2, 2, "power", "heuristic"), (2, 1, "power", "exact")),
+        *((5, 2, "wu", "finished"), (2, 2, "power_without_end", "heuristic")),
     ],
 )
 def test_the_program_of_the_page_translates(
-    folder, program, beam_size, form, exhaustive
+    folder, program, beam_size, count, form, stop
 ):
-    search = kt.BeamSearch(
-        beam_size, ALPHA, 3, length_penalty=form, exhaustive=exhaustive
-    )
-    translator = LiteRTTranslator.open(folder, search, beam_size)
-    program["about"]["search"]["length_penalty"] = form
-    program["about"]["search"]["exhaustive"] = exhaustive
+    search = kt.BeamSearch(beam_size, ALPHA, 3, length_penalty=form, stop=stop)
+    translator = LiteRTTranslator.open(folder, search, count)
+    program["about"]["search"] |= {"length_penalty": form, "stop": stop}
     lengths = set()
     for text, expected in zip(TEXTS, translator.translate(TEXTS), strict=True):
-        found = program["translate"](text, beam_size, ALPHA)
-        count = len(found)
-        assert [text for _, text in found] == expected.texts[:count]
+        found = program["translate"](text, beam_size, ALPHA, count)
+        texts, scores = expected.texts, expected.scores
+        assert [text for _, text in found] == texts[: len(found)]
         assert [score for score, _ in found] == pytest.approx(
-            expected.scores[:count], abs=1e-5
+            scores[: len(found)], abs=1e-5
         )
-        assert not any(expected.texts[count:])
+        assert not any(texts[len(found) :])
         lengths.update(map(len, expected.texts))
     assert len(lengths) > 3
 

@@ -55,6 +55,7 @@ def main() -> None:
                     LiteDecoding(model, memory, search.beam_size),
                     limits,
                     search,
+                    1,
                     ids,
                     [[]] * len(source),
                 )

@@ -59,7 +59,7 @@ def main() -> None:
         )
         pipeline = TextPipeline([model], vocabulary, task)
         find = tf.function(
-            lambda source: pipeline.search(source, search),
+            lambda source: pipeline.search(source, 1, search),
             input_signature=[tf.TensorSpec([None, None], tf.int32)],
         )
 

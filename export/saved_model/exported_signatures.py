@@ -172,9 +172,9 @@ class Signatures(tf.Module):
     def _attention(self, text: tf.Tensor) -> Tensors:
         pipeline = self._pipeline
         source, _, _ = pipeline.with_end(pipeline.source_ids(text))
-        result = pipeline.search(source, self._search)
+        result = pipeline.search(source, 1, self._search)
         # The search may take more steps than its best hypothesis has tokens.
-        longest = tf.reduce_max(result.lengths[:, 0])
+        longest = tf.reduce_max(result.lengths)
         best = result.ids[:, 0, : tf.maximum(longest, 0)]
         target = pipeline.decoder_input(best)
         scores = pipeline.models[0].attention_scores(source, target)

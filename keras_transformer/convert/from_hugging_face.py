@@ -44,7 +44,6 @@ _ACTIVATIONS = ("relu", "swish", "silu", "gelu")  # silu is swish
 # values that change nothing.
 _SEARCH_DEFAULTS = {
     "do_sample": False,
-    "early_stopping": False,
     "forced_bos_token_id": None,
     "suppress_tokens": None,
     "top_k": 50,
@@ -54,6 +53,8 @@ _SEARCH_DEFAULTS = {
     **dict.fromkeys(("guidance_scale", "num_beam_groups", "temperature"), 1),
     **dict.fromkeys(("num_return_sequences", "top_p", "typical_p"), 1),
 }
+# `BeamSearch.stop` for each value of early_stopping.
+_STOP = {False: "heuristic", True: "finished", "never": "exact"}
 # Fields that are read, or do not change translations.
 _KNOWN = re.compile(
     "(bad_words_ids|early_stopping|(pad|bos|eos|decoder_start)_token_id|length_penalty"
@@ -281,10 +282,10 @@ def _read_search(
             never += ids
         else:
             notes.append(f"bad_words_ids={ids}")
-    is_exhaustive = fields.values.get("early_stopping") == "never"
+    early_stopping = fields.values.get("early_stopping") or False
+    if early_stopping not in list(_STOP):  # it may be unhashable
+        fields.refuse("early_stopping", "true, false or 'never'")
     defaults = _SEARCH_DEFAULTS | {"forced_eos_token_id": config.eos_id}
-    if is_exhaustive:
-        del defaults["early_stopping"]
     for field, value in fields.values.items():
         if field in defaults:
             is_followed = value in ([], defaults[field])
@@ -302,7 +303,7 @@ def _read_search(
         length_penalty="power",
         extra_length=fields.get("max_new_tokens", int, max_length),
         length_factor=0.0,
-        exhaustive=is_exhaustive,
+        stop=_STOP[early_stopping],
     )
     with name_file(fields.name):
         return BeamSearch(**values), never, notes

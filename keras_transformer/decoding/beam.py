@@ -42,6 +42,7 @@ def beam_search(
     cache: Any,
     max_lengths: tf.Tensor,
     settings: BeamSearch,
+    count: int | tf.Tensor | None = None,
     *,
     bos_id: int,
     eos_id: int,
@@ -65,6 +66,7 @@ def beam_search(
         max_lengths: Maximum length of each hypothesis, the end token
             included, int32 `[B]`.
         settings: The fields may be scalar tensors in a graph.
+        count: n, the number of hypotheses to return. Default: K.
         bos_id: Id of the input of the first step.
         eos_id: Id of the end token.
         pad_id: Id that follows the end token in the result.
@@ -74,16 +76,20 @@ def beam_search(
             hypothesis of a row must begin.
 
     Returns:
-        A `SearchResult`. If two hypotheses have the same score, the one that
-        finished earlier comes first.
+        A `SearchResult` of the n best. If two hypotheses have the same score,
+        the one that finished earlier comes first.
     """
-    search = BeamSearcher(step, settings, bos_id, eos_id, pad_id, banned_ids)
+    count = settings.beam_size if count is None else count
+    special_ids = (bos_id, eos_id, pad_id, banned_ids)
+    search = BeamSearcher(step, settings, count, *special_ids)
     ids, scores, lengths = loop.run_search(
         search.start(cache, max_lengths, prefix),
         search.extend,
         search.can_win,
         lambda state: loop.SearchResult(
-            state.finished_ids, state.finished_scores, state.finished_lengths
+            state.finished_ids[:, :count],
+            state.finished_scores[:, :count],
+            state.finished_lengths[:, :count],
         ),
         pad_id,
     )
@@ -98,6 +104,7 @@ class BeamSearcher:
 
     step: loop.StepFunction
     settings: BeamSearch
+    count: int | tf.Tensor
     bos_id: int
     eos_id: int
     pad_id: int
@@ -173,9 +180,10 @@ class BeamSearcher:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.settings.beam_size
         tokens, parents, log_probs = candidates
-        if self.settings.length_penalty != "wu":
-            # Keep finished sentences finished until they leave the batch: with
-            # this penalty a hypothesis that could not win may do so later.
+        if self.settings.stop != "exact":
+            # A sentence whose search has stopped is not searched further while
+            # it waits for others: a hypothesis that is not certain to lose
+            # could win.
             can_win = self.can_win(state)[:, None]
             log_probs = tf.where(can_win, log_probs, -float("inf"))
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
@@ -218,18 +226,18 @@ class BeamSearcher:
     def can_win(self, state: BeamState) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`.
 
-        The best of them is compared, with `BeamSearch.stopping_penalty`.
-        Without any it scores -inf: at the maximum length, and in greedy
-        search after the first end token.
+        In greedy search there is none after the first end token.
         """
         max_lengths = state.constraints.max_lengths
         length = tf.maximum(state.index, 1)  # before the first step it is 0
-        penalty = self.settings.stopping_penalty(
-            tf.cast(length, tf.float32), tf.cast(max_lengths, tf.float32)
+        can_win = self.settings.can_win(
+            state.live_log_probs[:, 0],
+            state.finished_scores,
+            self.count,
+            tf.cast(length, tf.float32),
+            tf.cast(max_lengths, tf.float32),
         )
-        best = state.live_log_probs[:, 0] / penalty
-        may_grow = state.index < max_lengths
-        return may_grow & (best > state.finished_scores[:, -1])
+        return can_win & (state.index < max_lengths)
 
     def _penalty(self, length: tf.Tensor) -> tf.Tensor:
         return self.settings.penalty(tf.cast(length, tf.float32))

@@ -1,6 +1,7 @@
 """The settings of the search: beam search, or sampling."""
 
 import dataclasses
+import math
 from typing import Any
 
 from keras_transformer.support import fields
@@ -77,12 +78,11 @@ class BeamSearch(_SearchSettings):
     another `length_penalty`. Each step keeps the K best continuations of the
     live hypotheses. A continuation with the end token is finished if it is
     among the K best, and its score never changes again. The search of a
-    sentence stops when K hypotheses are finished and no live one can still
-    score better than the worst of them (with another `length_penalty`, unless
-    `exhaustive`: when none would, if it ended now), or at the maximum length.
-    The last token at the maximum length is always the end token, so every
-    hypothesis ends with one. With beam size 1 the search is greedy: it takes
-    the best token until that is the end token.
+    sentence for its n best hypotheses stops as `stop` says, by default when no
+    live hypothesis can be one of them, or at the maximum length. The last
+    token at the maximum length is always the end token, so every hypothesis
+    ends with one. With beam size 1 the search is greedy: it takes the best
+    token until that is the end token.
     """
 
     beam_size: int = fields.described(
@@ -94,12 +94,13 @@ class BeamSearch(_SearchSettings):
     extra_length: int = fields.described(**_EXTRA_LENGTH)
     length_factor: float = fields.described(**_LENGTH_FACTOR)
     length_penalty: str = fields.described(**_LENGTH_PENALTY)
-    exhaustive: bool = fields.described(
-        fields.BOOLEAN,
-        "whether a search with another length penalty than wu goes on until "
-        "no live hypothesis could win at the maximum length either, as with "
-        "early_stopping='never' in transformers",
-        default=False,
+    stop: str = fields.described(
+        fields.one_of("exact", "finished", "heuristic"),
+        "when the search of a sentence stops: exact, when no live hypothesis "
+        "can be one of the n best; finished, when K are finished, as in "
+        "Marian and CTranslate2; heuristic, when none would be one of the K "
+        "best if it ended now",
+        default="exact",
     )
 
     @property
@@ -107,21 +108,36 @@ class BeamSearch(_SearchSettings):
         """The number of hypotheses that the search returns at most."""
         return self.beam_size
 
-    def stopping_penalty(self, length: Any, max_length: Any) -> Any:
-        """Returns the length penalty with which a live hypothesis may win.
+    def can_win(
+        self,
+        log_probs: Any,
+        finished_scores: Any,
+        count: Any,
+        length: Any,
+        max_lengths: Any,
+    ) -> Any:
+        """Returns True where the search must go on below the maximum length.
 
-        log P never increases, so that of Wu et al. at the maximum length
-        bounds every score. The other forms grow too fast for that: live
-        hypotheses would be extended until they are loops. They are compared
-        as they are, unless the search is exhaustive, as in Hugging Face's
-        `generate`, whose form "power" is.
+        log P never increases. At the penalty of the maximum length that of a
+        live hypothesis therefore bounds its score, and nothing lower does: all
+        that follows may be certain.
 
         Args:
-            length: As in `penalty`.
-            max_length: The maximum length, in the same form.
+            log_probs: log P of the best live hypothesis of each sentence,
+                `[B]`, an array or a tensor; -inf if there is none.
+            finished_scores: The scores of the K best finished hypotheses,
+                `[B, K]`, best first; -inf where there is none.
+            count: n, the number of hypotheses that are returned.
+            length: Number of tokens decoded so far, at least 1, in float32.
+            max_lengths: Maximum length of each sentence, `[B]`, in float32.
         """
-        is_bound = self.length_penalty == "wu" or self.exhaustive
-        return self.penalty(max_length if is_bound else length)
+        if self.stop == "exact":
+            bound = log_probs / self.penalty(max_lengths)
+            return bound > finished_scores[:, count - 1]
+        worst = finished_scores[:, -1]
+        if self.stop == "finished":
+            return (log_probs > -math.inf) & (worst == -math.inf)
+        return log_probs / self.penalty(length) > worst
 
     def with_num_translations(self, num_translations: int) -> "BeamSearch":
         """Returns these settings for a number of translations per source.

@@ -100,35 +100,37 @@ class TextPipeline:
     def search(
         self,
         source: tf.Tensor,
+        count: int | tf.Tensor,
         settings: Search,
         prefix: tf.Tensor | None = None,
         max_lengths: tf.Tensor | None = None,
     ) -> SearchResult:
-        """Searches for translations of ids `[B, S]` with their end tokens.
+        """Searches for n translations of ids `[B, S]` with their end tokens.
 
         They begin with the prefix, padded ids `[B, p]`, by which their maximum
-        length is longer. In a graph, fields of the settings may be scalar
-        tensors.
+        length is longer. In a graph, n and fields of the settings may be
+        scalar tensors.
         """
         if max_lengths is None:
             max_lengths = self.max_lengths(source, settings, prefix)
-        count = settings.num_hypotheses
-        step, caches = self._step_and_cache(source, max_lengths, count)
+        beams = settings.num_hypotheses
+        step, caches = self._step_and_cache(source, max_lengths, beams)
         tokens = {**self.special_ids._asdict(), "prefix": prefix}
         arguments = [step, caches, max_lengths]
         if isinstance(settings, BeamSearch):
-            return decoding.beam_search(*arguments, settings, **tokens)
+            return decoding.beam_search(*arguments, settings, count, **tokens)
         keys = self._keys(source)
-        return decoding.sample(*arguments, keys, settings, **tokens)
+        result = decoding.sample(*arguments, keys, settings, **tokens)
+        return SearchResult(*(x[:, :count] for x in result))
 
     def beam_search_steps(
-        self, source: tf.Tensor, settings: BeamSearch
+        self, source: tf.Tensor, count: int, settings: BeamSearch
     ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
         """Returns a beam search and the state before its first step."""
         max_lengths = self.max_lengths(source, settings)
-        count, ids = settings.beam_size, self.special_ids._asdict()
-        step, caches = self._step_and_cache(source, max_lengths, count)
-        searcher = decoding.BeamSearcher(step, settings, **ids)
+        beams, ids = settings.beam_size, self.special_ids._asdict()
+        step, caches = self._step_and_cache(source, max_lengths, beams)
+        searcher = decoding.BeamSearcher(step, settings, count, **ids)
         return searcher, searcher.start(caches, max_lengths, None)
 
     def token_log_probs(
@@ -250,7 +252,7 @@ class TextPipeline:
             cut |= prefix.row_lengths() > limit
             prefix = prefix[:, :limit].to_tensor(self.config.pad_id)
         limits = self.max_lengths(source, settings, prefix)
-        result = self.search(source, settings, prefix, limits)
+        result = self.search(source, count, settings, prefix, limits)
         is_empty = lengths == 1  # nothing but the end token
         at_limit = (result.lengths[:, 0] >= limits) & ~is_empty
         is_empty = is_empty[:, None]
@@ -259,10 +261,10 @@ class TextPipeline:
             tf.where(is_empty, 0.0, result.scores),
             tf.where(is_empty, 0, result.lengths),
         )
-        ids, scores = result.ids[:, :count], result.scores[:, :count]
-        texts, repaired = self.task.output_texts(self.vocabulary, ids, text)
-        translation = Translation(texts, scores, cut, at_limit, repaired[:, 0])
-        return translation, result
+        outputs = self.task.output_texts(self.vocabulary, result.ids, text)
+        texts, repaired = outputs
+        flags = (cut, at_limit, repaired[:, 0])
+        return Translation(texts, result.scores, *flags), result
 
 
 def _shared_fields(

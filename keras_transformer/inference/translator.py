@@ -238,7 +238,7 @@ class Translator(BaseTranslator):
         # Compiled, as in `translate`: another program rounds differently.
         inputs = (tf.constant([text]), ids, _no_ids(1))
         translation, result = self._translate_graph()(*inputs)
-        lengths = result.lengths[0, : self.num_translations].numpy()
+        lengths = result.lengths[0].numpy()
         check_hypothesis(hypothesis, np.count_nonzero(lengths))
         source, _, _ = self.pipeline.with_end(ids)
         labels = result.ids[:, hypothesis, : lengths[hypothesis]]

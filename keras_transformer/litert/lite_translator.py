@@ -151,11 +151,10 @@ class LiteRTTranslator(BaseTranslator):
         threads = self._threads if workers == 1 else 1
         with self._pool.acquire(threads, workers) as model:
             result = self._search(model, source_ids, prefix_ids, limits)
-        n = self.num_translations
         return [
             Translation(
-                list(map(self.tokenizer.target.decode, ids[:n])),
-                scores[:n].tolist(),
+                list(map(self.tokenizer.target.decode, ids)),
+                scores.tolist(),
                 source_cut or prefix_cut,
                 bool(lengths[0] >= limit),
             )
@@ -187,7 +186,7 @@ class LiteRTTranslator(BaseTranslator):
         limits: np.ndarray,
     ) -> SearchResult:
         """Searches for translations, which are empty for an empty source."""
-        shape = (len(sources), self.search.beam_size)
+        shape = (len(sources), self.num_translations)
         result = SearchResult(
             np.full((*shape, max(limits)), self._ids.pad_id, np.int32),
             np.zeros(shape, np.float32),
@@ -201,6 +200,7 @@ class LiteRTTranslator(BaseTranslator):
                 LiteDecoding(model, memory, self.search.beam_size),
                 limits[rows],
                 self.search,
+                self.num_translations,
                 self._ids,
                 [prefixes[row] for row in rows],
             )

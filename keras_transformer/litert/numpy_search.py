@@ -18,15 +18,16 @@ def beam_search(
     decoding: LiteDecoding,
     max_lengths: np.ndarray,
     settings: BeamSearch,
+    count: int,
     ids: SpecialIds,
     prefixes: Sequence[Sequence[int]],
 ) -> SearchResult:
-    """Returns the hypotheses of each source, best first, at most K.
+    """Returns the `count` best hypotheses of each source, best first.
 
     They begin with the tokens of its prefix, and have at most `max_lengths`,
     `[B]`, tokens, the end token included.
     """
-    search = _Search(max_lengths, settings, ids, prefixes)
+    search = _Search(max_lengths, settings, count, ids, prefixes)
     result = search.finished()  # none yet
     while True:
         forced = search.forced()
@@ -70,10 +71,12 @@ class _Search:
         self,
         max_lengths: np.ndarray,
         settings: BeamSearch,
+        count: int,
         ids: SpecialIds,
         prefixes: Sequence[Sequence[int]],
     ) -> None:
         self._settings = settings
+        self._count = count
         self._ids = ids
         self._length = 0  # t
         batch, longest = len(max_lengths), max(max_lengths)
@@ -118,8 +121,8 @@ class _Search:
         beam_size, beams = self._settings.beam_size, self.beams
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(predictions, forced)
-        if self._settings.length_penalty != "wu":
-            # Keep finished sentences finished until they leave the batch.
+        if self._settings.stop != "exact":
+            # A sentence whose search has stopped waits for others to leave.
             log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self._length] = tokens
@@ -174,26 +177,27 @@ class _Search:
     def can_win(self) -> np.ndarray:
         """Returns True where a live hypothesis can still be a result, `[B]`."""
         beams = self.beams
-        penalty = self._settings.stopping_penalty(
+        can_win = self._settings.can_win(
+            beams.live_log_probs[:, 0],
+            beams.finished_scores,
+            self._count,
             np.float32(max(self._length, 1)),  # 0 before the first step
             beams.max_lengths.astype(np.float32),
         )
-        best = beams.live_log_probs[:, 0] / penalty
-        may_grow = self._length < beams.max_lengths
-        return may_grow & (best > beams.finished_scores[:, -1])
+        return can_win & (self._length < beams.max_lengths)
 
     def keep(self, rows: np.ndarray) -> None:
         """Keeps the sentences with these numbers."""
         self.beams = _Beams(*(values[rows] for values in self.beams))
 
     def finished(self) -> SearchResult:
-        """Returns the finished hypotheses of all rows."""
-        beams = self.beams
-        is_used = np.isfinite(beams.finished_scores)
+        """Returns the best finished hypotheses of all rows."""
+        ids, scores, lengths = (x[:, : self._count] for x in self.beams[-3:])
+        is_used = np.isfinite(scores)
         return SearchResult(
-            np.where(is_used[..., None], beams.finished_ids, self._ids.pad_id),
-            np.where(is_used, beams.finished_scores, -np.inf),
-            np.where(is_used, beams.finished_lengths, 0),
+            np.where(is_used[..., None], ids, self._ids.pad_id),
+            np.where(is_used, scores, -np.inf),
+            np.where(is_used, lengths, 0),
         )
 
 

@@ -87,10 +87,12 @@ def _ending(search: "tracing.SearchTrace") -> str:
         return f"Ended at the maximum length of {search.max_length} tokens."
     if search.search.beam_size == 1:
         return "Ended with the end token."
-    return (
-        f"Ended after {len(search.steps)} steps: no live hypothesis can score "
-        "better than the finished ones."
-    )
+    reason = {
+        "exact": "no live hypothesis can be better than the translations",
+        "finished": f"{search.search.beam_size} hypotheses are finished",
+        "heuristic": "no live hypothesis is better now than the finished ones",
+    }[search.search.stop]
+    return f"Ended after {len(search.steps)} steps: {reason}."
 
 
 def _pieces(hypothesis: "tracing.LiveHypothesis") -> str:

@@ -80,12 +80,15 @@ class SearchTrace:
 
     @property
     def finished(self) -> list[FinishedHypothesis]:
-        """The hypotheses that the search returns, best first."""
+        """The hypotheses that were finished when it stopped, best first.
+
+        Only those that the translator returns are certain to be the best.
+        """
         return self.steps[-1].finished
 
     @property
     def at_max_length(self) -> bool:
-        """Whether the search ended there; if not, no live one could win."""
+        """Whether the search ended there, and not by `BeamSearch.stop`."""
         return self.steps[-1].length == self.max_length
 
 
@@ -165,10 +168,8 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     ids, _, _ = translator.pipeline.with_end(ids)
     pieces = translator.tokenizer.source.pieces(ids[0].numpy())
     greedy = dataclasses.replace(translator.search, beam_size=1)
-    traces = (
-        _record(translator, ids, text, search, num_tokens)
-        for search in (greedy, translator.search)
-    )
+    searches = (greedy, 1), (translator.search, translator.num_translations)
+    traces = (_record(translator, ids, text, *x, num_tokens) for x in searches)
     return Trace(text, pieces, *traces)
 
 
@@ -177,23 +178,27 @@ def _record(
     ids: tf.Tensor,
     text: str,
     search: BeamSearch,
+    num_translations: int,
     num_tokens: int,
 ) -> SearchTrace:
     """Runs a search for ids `[1, S]` as `translate` does, and records it."""
-    count = min(num_tokens, translator.tokenizer.vocab_size)
+    num_tokens = min(num_tokens, translator.tokenizer.vocab_size)
 
     def run(source: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        searcher, state = translator.pipeline.beam_search_steps(source, search)
-        history = _search_history(searcher, state, count)
+        searcher, state = translator.pipeline.beam_search_steps(
+            source, num_translations, search
+        )
+        history = _search_history(searcher, state, num_tokens)
         return history, state.constraints.max_lengths
 
     # As a graph, since another program rounds differently.
+    key = ("trace", search, num_translations, num_tokens)
     signature = [tf.TensorSpec([1, None], tf.int32)]
-    graph = translator.compiled(("trace", search, count), run, signature)
+    graph = translator.compiled(key, run, signature)
     history, max_lengths = graph(ids)
     # The same steps are taken again, without the model.
     special_ids = translator.pipeline.special_ids._asdict()
-    searcher = BeamSearcher(None, search, **special_ids)
+    searcher = BeamSearcher(None, search, num_translations, **special_ids)
     recorder = _StepRecorder(translator, searcher, text)
     state = searcher.start((), max_lengths, None)
     steps = []

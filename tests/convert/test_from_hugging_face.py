@@ -90,8 +90,9 @@ def test_configuration_and_search(written):
     )
     # num_beams is null in generation_config.json; 6 in config.json is ignored.
     search = dict(alpha=0.8, length_penalty="power", length_factor=0.0)
-    assert found.search == kt.BeamSearch(1, extra_length=19, **search)
-    assert found.notes == ["bad_words_ids=[1, 2]", "early_stopping=True"]
+    search |= dict(extra_length=19, stop="finished")
+    assert found.search == kt.BeamSearch(1, **search)
+    assert found.notes == ["bad_words_ids=[1, 2]"]
 
 
 @pytest.mark.parametrize("number", [10**9, 10**12, 10**400])

@@ -9,6 +9,7 @@ from marian_folder import change
 import keras_transformer as kt
 from keras_transformer.convert.foreign_model import NEVER
 from keras_transformer.convert.from_hugging_face import GENERATION
+from keras_transformer.support.errors import InputError
 
 read = functools.partial(kt.convert.read, format="huggingface")
 
@@ -38,7 +39,7 @@ def test_search_of_older_files(folder, fields, expected):
 def test_the_end_token_is_never_banned(folder):
     change(folder, GENERATION, bad_words_ids=[[marian_folder.END], [4]])
     foreign = read(folder)
-    assert foreign.notes == ["early_stopping=True"]
+    assert not foreign.notes
     bias = foreign.load_model().embedding.bias.numpy()
     assert [i for i, x in enumerate(bias) if x == NEVER] == [
         4,
@@ -46,12 +47,25 @@ def test_the_end_token_is_never_banned(folder):
     ]
 
 
-@pytest.mark.parametrize(("value", "note"), [("never", ""), (True, "=True")])
-def test_early_stopping(folder, value, note):
+@pytest.mark.parametrize(
+    ("value", "stop"),
+    [
+        *(("never", "exact"), (True, "finished"), (False, "heuristic")),
+        (None, "heuristic"),
+    ],
+)
+def test_early_stopping(folder, value, stop):
     change(folder, GENERATION, early_stopping=value, bad_words_ids=None)
     foreign = read(folder)
-    assert foreign.search.exhaustive == (value == "never")
-    assert foreign.notes == ([f"early_stopping{note}"] if note else [])
+    assert foreign.search.stop == stop
+    assert not foreign.notes
+
+
+@pytest.mark.parametrize("value", ["sometimes", ["never"], 2])
+def test_unknown_early_stopping_is_refused(folder, value):
+    change(folder, GENERATION, early_stopping=value)
+    with pytest.raises(InputError, match="'early_stopping': true, false or"):
+        read(folder)
 
 
 def test_what_no_search_here_does_is_noted(folder):

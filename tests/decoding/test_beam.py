@@ -10,6 +10,7 @@ from search_tables import (
     EOS,
     LONGEST,
     PAD,
+    PENALTIES,
     SEARCHES,
     UNK,
     WORDS,
@@ -104,7 +105,7 @@ def test_what_had_no_chance_gets_none_in_a_batch():
     result, _ = search_tables(search, [table, long, long], [LONGEST] * 3)
     assert_same(hypotheses(result, 0), [(-0.6, (A, EOS)), (-1.0, (EOS,))])
     assert hypotheses(result, 1)[0][1] == (A, B, A, EOS)
-    search = dataclasses.replace(search, exhaustive=True)
+    search = dataclasses.replace(search, stop="exact")
     result, _ = search_tables(search, [table, long, long], [LONGEST] * 3)
     found = hypotheses(result, 0)
     assert_same(found, [(-5 / 9, (A, B, EOS)), (-0.6, (A, EOS))])
@@ -267,6 +268,23 @@ def test_stops_when_no_live_hypothesis_can_win():
     assert len(steps) == 3
     # -1.75 / (8 / 6) = -1.3125 is worse than "a_" after all.
     assert [ids for _, ids in hypotheses(result, 0)] == [(EOS,), (A, EOS)]
+
+
+@pytest.mark.parametrize("penalties", PENALTIES)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_n_best_are_certain_sooner(n, penalties):
+    tables = [random_table(seed) for seed in range(40)]
+    limits = [LONGEST] * 40
+    search, sentences = BeamSearch(4, **penalties), []
+    for count in (n, 4):
+        result, steps = search_tables(search, tables, limits, count=count)
+        found = [hypotheses(result, row) for row in range(40)]
+        sentences.append(sum(steps))
+        for ours, table in zip(found, tables, strict=True):
+            expected = search_by_definition(table, 4, LONGEST, **penalties)
+            assert_same(ours, expected[:count])
+    if n < 3 and penalties["alpha"] == 0:
+        assert sentences[0] < sentences[1]
 
 
 def test_does_not_stop_before_the_beam_is_full():

@@ -93,7 +93,7 @@ def test_settings_of_the_other_kind_share_what_both_have():
 
 def test_defaults_are_those_of_the_paper():
     expected = dict(beam_size=4, alpha=0.6, extra_length=50, length_factor=1.0)
-    expected |= dict(length_penalty="wu", exhaustive=False)
+    expected |= dict(length_penalty="wu", stop="exact")
     assert dataclasses.asdict(BeamSearch()) == expected
 
 

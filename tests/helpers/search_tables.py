@@ -87,13 +87,11 @@ PENALTIES = [
     dict(alpha=5.0, length_penalty="power_without_end"),
 ]
 # What a beam search may differ in.
-SEARCHES = [
-    *PENALTIES,
-    *(dict(x, exhaustive=True) for x in PENALTIES if "length_penalty" in x),
-]
+STOPS = ("exact", "finished", "heuristic")
+SEARCHES = [dict(x, stop=stop) for x in PENALTIES for stop in STOPS]
 
 
-def penalty(length, alpha, length_penalty="wu", exhaustive=False):
+def penalty(length, alpha, length_penalty="wu", stop="exact"):
     """The penalty of a length that counts the end token, by its definition."""
     if length_penalty == "power":
         return length**alpha
@@ -102,7 +100,7 @@ def penalty(length, alpha, length_penalty="wu", exhaustive=False):
     return ((5 + length) / 6) ** alpha
 
 
-def score(table, ids, alpha, length_penalty="wu", exhaustive=False):
+def score(table, ids, alpha, length_penalty="wu", stop="exact"):
     log_prob = sum(table[ids[:i]][token] for i, token in enumerate(ids))
     return log_prob / penalty(len(ids), alpha, length_penalty)
 
@@ -115,6 +113,7 @@ def search_tables(
     bos=BOS,
     banned=(PAD, UNK, BOS),
     prefix=None,
+    count=None,
 ):
     """Searches a batch with one table per row.
 
@@ -129,6 +128,7 @@ def search_tables(
             cache,
             tf.constant(max_lengths),
             search,
+            count,
             bos_id=bos,
             eos_id=EOS,
             pad_id=PAD,
@@ -162,8 +162,8 @@ def all_hypotheses(table, max_length, **penalties):
 def search_by_definition(table, beam_size, max_length, **penalties):
     """Beam search by its definition, without batches.
 
-    With the penalty of Wu et al. it continues to the maximum length, as an
-    exhaustive one does.
+    What stops as soon as the result is certain has the result of the maximum
+    length, to which it continues here.
     """
     live, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
@@ -182,12 +182,12 @@ def search_by_definition(table, beam_size, max_length, **penalties):
         live = [c for c in candidates if c[0][-1] != EOS][:beam_size]
         if beam_size == 1 and finished:
             break
-        is_wu = penalties.get("length_penalty", "wu") == "wu"
-        if not (is_wu or penalties.get("exhaustive")):
-            # These forms stop when no live hypothesis is better as it is.
-            best = max((x for _, x in live), default=-np.inf)
-            finished.sort(key=lambda hypothesis: -hypothesis[0])
-            worst = finished[beam_size - 1 : beam_size]
-            if worst and best / penalty(length, **penalties) <= worst[0][0]:
-                break
+        stop = penalties.get("stop", "exact")
+        if stop == "exact" or len(finished) < beam_size:
+            continue
+        finished.sort(key=lambda hypothesis: -hypothesis[0])
+        best = max((x for _, x in live), default=-np.inf)
+        worst, _ = finished[beam_size - 1]
+        if stop == "finished" or best / penalty(length, **penalties) <= worst:
+            break
     return sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]

@@ -18,7 +18,7 @@ class TableTranslator:
     """What `trace` needs of a translator. The source has no influence."""
 
     def __init__(self, table, search, max_length):
-        self.search = search
+        self.search, self.num_translations = search, search.beam_size
         self.tokenizer = types.SimpleNamespace(
             pieces=lambda ids: [LETTERS[int(i)] for i in ids],
             vocab_size=len(LETTERS),
@@ -28,11 +28,11 @@ class TableTranslator:
             bos_id=BOS, eos_id=EOS, pad_id=PAD, banned_ids=(PAD, UNK, BOS)
         )
 
-        def beam_search_steps(source, settings):
+        def beam_search_steps(source, count, settings):
             step, cache, _ = tables_as_step(
                 [table], settings.beam_size, [max_length]
             )
-            searcher = BeamSearcher(step, settings, **special._asdict())
+            searcher = BeamSearcher(step, settings, count, **special._asdict())
             return searcher, searcher.start(cache, [max_length], None)
 
         self.pipeline = types.SimpleNamespace(

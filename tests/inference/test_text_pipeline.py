@@ -30,7 +30,7 @@ def test_output_never_exceeds_its_limits(
     translator = kt.Translator(model, tokenizer, search)
     pipeline = translator.pipeline
     source, lengths, _ = pipeline.with_end(pipeline.source_ids(["dog"]))
-    result = pipeline.search(source, translator.search)
+    result = pipeline.search(source, 2, search)
     expected = min(int(lengths[0]) + extra_length, limit)
     assert result.lengths.numpy().tolist() == [[expected, expected]]
     assert result.ids.shape == (1, 2, expected)
@@ -101,7 +101,7 @@ def test_special_tokens_are_never_chosen(model, tokenizer, monkeypatch):
     translator = kt.Translator(model, tokenizer)
     pipeline = translator.pipeline
     source, _, _ = pipeline.with_end(pipeline.source_ids(["dog", "cat"]))
-    result = pipeline.search(source, translator.search)
+    result = pipeline.search(source, 4, translator.search)
     for hypotheses, lengths in zip(*map(np.array, result[::2]), strict=True):
         for ids, length in zip(hypotheses, lengths, strict=True):
             assert length > 0
@@ -123,7 +123,7 @@ def test_scores_are_those_of_force_decoding(model, tokenizer, pairs, settings):
     texts = [*list(pairs)[::5], "cat dog", "no such sentence"]
     pipeline = translator.pipeline
     source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
-    result = pipeline.search(source, translator.search)
+    result = pipeline.search(source, beam_size, search)
     assert result.ids.shape[:2] == (len(texts), beam_size)
     for beam in range(beam_size):
         log_probs = pipeline.token_log_probs(source, result.ids[:, beam])
@@ -142,7 +142,7 @@ def test_samples_have_the_scores_of_force_decoding(model, tokenizer):
     source = tokenizer.tokenize(["dog", "The red cat sleeps."])
     end = tf.fill([2, 1], tokenizer.eos_id)
     source = tf.concat([source, end], axis=1).to_tensor(tokenizer.pad_id)
-    result = ids.search(source, search)
+    result = ids.search(source, 4, search)
     assert len({tuple(row) for row in result.ids[1].numpy().tolist()}) > 1
     for slot in range(4):
         log_probs = ids.token_log_probs(source, result.ids[:, slot])
@@ -151,7 +151,7 @@ def test_samples_have_the_scores_of_force_decoding(model, tokenizer):
             found.scores, result.scores[:, slot], rtol=1e-4, atol=1e-5
         )
     # Only the first source, with more padding.
-    alone = ids.search(tf.pad(source[:1], [[0, 0], [0, 3]]), search)
+    alone = ids.search(tf.pad(source[:1], [[0, 0], [0, 3]]), 4, search)
     lengths = result.lengths[0].numpy().tolist()
     assert alone.lengths[0].numpy().tolist() == lengths
     np.testing.assert_array_equal(
@@ -168,7 +168,7 @@ def test_an_ensemble_averages_probabilities(translator, model, tokenizer):
     both = kt.Translator([model, other], tokenizer, search)
     pipeline = both.pipeline
     source, *_ = pipeline.with_end(pipeline.source_ids(["dog", "The red cat"]))
-    result = pipeline.search(source, search)
+    result = pipeline.search(source, 4, search)
     best = result.ids[:, 0]
     target = pipeline.decoder_input(best)
     probabilities = np.mean(

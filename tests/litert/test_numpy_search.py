@@ -9,6 +9,7 @@ from search_tables import (
     EOS,
     LONGEST,
     PAD,
+    PENALTIES,
     SEARCHES,
     UNK,
     VOCAB,
@@ -76,7 +77,13 @@ class TableDecoding:
 
 
 def search_arrays(
-    search, tables, max_lengths, banned=BANNED, prefixes=None, bos=BOS
+    search,
+    tables,
+    max_lengths,
+    banned=BANNED,
+    prefixes=None,
+    bos=BOS,
+    count=None,
 ):
     """Searches with NumPy as `search_tables` does in a graph.
 
@@ -89,6 +96,7 @@ def search_arrays(
         decoding,
         np.array(max_lengths),
         search,
+        count or search.beam_size,
         SpecialIds(bos, EOS, PAD, banned),
         prefixes or [[]] * len(tables),
     )
@@ -228,12 +236,28 @@ def test_what_had_no_chance_gets_none_in_a_batch():
     """A power of the length grows so fast that "ab_" would be the best."""
     table = table_of(_=-1.0, a=-0.4, a_=-2.0, ab=-4.6, ab_=0.0)
     long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
-    search = BeamSearch(2, alpha=2.0, length_penalty="power")
+    search = BeamSearch(2, alpha=2.0, length_penalty="power", stop="heuristic")
     found, _ = search_arrays(search, [table, long, long], [LONGEST] * 3)
     assert_same(found[0], [(-0.6, (A, EOS)), (-1.0, (EOS,))])
-    search = dataclasses.replace(search, exhaustive=True)
+    search = dataclasses.replace(search, stop="exact")
     found, _ = search_arrays(search, [table, long, long], [LONGEST] * 3)
     assert_same(found[0], [(-5 / 9, (A, B, EOS)), (-0.6, (A, EOS))])
+
+
+@pytest.mark.parametrize("penalties", PENALTIES)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_n_best_are_certain_sooner(n, penalties):
+    tables = [random_table(seed) for seed in range(40)]
+    limits = [LONGEST] * 40
+    search, sentences = BeamSearch(4, **penalties), []
+    for count in (n, 4):
+        found, steps = search_arrays(search, tables, limits, count=count)
+        sentences.append(sum(steps))
+        for ours, table in zip(found, tables, strict=True):
+            expected = search_by_definition(table, 4, LONGEST, **penalties)
+            assert_same(ours, expected[:count])
+    if n < 3 and penalties["alpha"] == 0:
+        assert sentences[0] < sentences[1]
 
 
 def test_does_not_stop_before_the_beam_is_full():

@@ -69,7 +69,7 @@ def test_a_terminal_gets_no_control_characters(found):
 def test_why_a_search_ended(found):
     text = str(found)
     assert "Ended with the end token." in text
-    assert "Ended after 3 steps: no live hypothesis can score better" in text
+    assert "Ended after 3 steps: no live hypothesis can be better" in text
     text = str(traced(2, table_of(a=-0.1, aa=-0.1, a_=-5.0)))
     assert text.count("Ended at the maximum length of 2 tokens.") == 2
 

@@ -241,7 +241,7 @@ def test_searches(case, size):
     """
     search = dataclasses.replace(case.search, beam_size=size)
     pipeline = TextPipeline([case.model], case.vocabulary, TranslationTask())
-    found = pipeline.search(case.source, search)
+    found = pipeline.search(case.source, search.beam_size, search)
     scores = found.scores.numpy()[:, 0]
     ours = [
         row[:length].tolist()

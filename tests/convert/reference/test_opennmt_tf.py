@@ -86,7 +86,7 @@ def test_searches(case, name):
     if name == "greedy":
         settings = dataclasses.replace(settings, beam_size=1)
     pipeline = TextPipeline([case.model], case.vocabulary, TranslationTask())
-    found = pipeline.search(case.source, settings)
+    found = pipeline.search(case.source, settings.beam_size, settings)
     scores = found.scores.numpy()[:, 0]
     ours = [
         row[:length].tolist()

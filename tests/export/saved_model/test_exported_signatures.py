@@ -138,7 +138,7 @@ def test_prefix(call, translator):
     pipeline = translator.pipeline
     source, _, _ = pipeline.with_end(pipeline.source_ids(["dog"]))
     prefix = pipeline.target_ids(["Katze"]).to_tensor()
-    result = pipeline.search(source, translator.search, prefix)
+    result = pipeline.search(source, 4, translator.search, prefix)
     log_probs = pipeline.token_log_probs(source, result.ids[:, 0])
     found = sequence_scores(log_probs, result.lengths[:, 0], translator.search)
     np.testing.assert_allclose(found.scores, result.scores[:, 0], atol=1e-5)
