@@ -157,6 +157,7 @@ def test_tensorflow_is_imported_in_few_places():
             "fit/distributed_fit",
             "fit/fused",
             "inference/text_pipeline",
+            "inference/saved_graph",
             "inference/saved_model",
             "inference/served_signatures",
             "inference/translator",

@@ -6,8 +6,8 @@ import traceback
 from collections.abc import Sequence
 
 from keras_transformer.cli import terminal
+from keras_transformer.support import startup
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> None:
-    with explain_missing_packages(InputError):
+    startup.is_command = True
+    with startup.explain_missing_packages(InputError):
         from keras_transformer.cli.command_line import run_app
         from keras_transformer.cli.commands import app
 

@@ -146,8 +146,9 @@ def open_translator(
         return LiteRTTranslator.open(
             first.path, search, num_translations, threads
         )
-    import_tensorflow_quietly()
-    if isinstance(first, SavedModelFolder):
+    is_saved_model = isinstance(first, SavedModelFolder)
+    import_tensorflow_quietly(needs_keras=not is_saved_model)
+    if is_saved_model:
         return saved_model.SavedModelTranslator.open(
             first.path, num_translations
         )

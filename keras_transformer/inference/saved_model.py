@@ -12,7 +12,6 @@ from keras_transformer.inference.served_signatures import (
     Signature,
     SignatureTranslator,
     describe_default,
-    graph_signatures,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import integer_from
@@ -122,19 +121,20 @@ class SavedModelTranslator(SignatureTranslator):
         folder = SavedModelFolder.read(path)
         with explain_missing_packages(InputError):
             import tensorflow as tf
-            import tensorflow_text  # noqa: F401  registers the tokenizer's ops
-        try:
-            loaded = tf.saved_model.load(folder.path)
-        except (OSError, ValueError, tf.errors.OpError) as error:
-            raise InputError(
-                f"{folder.path} must be a SavedModel. Received: "
-                f"{error!s:.200}. "
-                "Export the run again."
-            ) from error
-        signatures = graph_signatures(loaded.signatures)
-        translator = cls(folder, signatures, num_translations)
-        translator._loaded = loaded  # the signatures do not own its variables
-        return translator
+            from google.protobuf.message import DecodeError
+
+            from keras_transformer.inference.saved_graph import SavedGraph
+
+            wrong = OSError, ValueError, IndexError, DecodeError
+            try:
+                graph = SavedGraph(folder.path)
+            except (*wrong, tf.errors.OpError) as error:
+                raise InputError(
+                    f"{folder.path} must be a SavedModel. Received: "
+                    f"{error!s:.200}. "
+                    "Export the run again."
+                ) from error
+        return cls(folder, graph.signatures(), num_translations)
 
     @property
     def description(self) -> str:

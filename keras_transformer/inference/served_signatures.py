@@ -1,9 +1,10 @@
 """Signatures of a served model, and translators that call them."""
 
 import abc
+import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,8 +102,8 @@ def graph_signatures(functions: Mapping[str, Any]) -> dict[str, Signature]:
     """Returns the signatures of TensorFlow functions by name.
 
     Args:
-        functions: Those of a loaded SavedModel, or instances of `tf.function`
-            with an input signature, which are traced when they are used.
+        functions: Instances of `tf.function` with an input signature, which
+            are traced when they are used.
     """
     return {
         name: _graph_signature(function) for name, function in functions.items()
@@ -112,38 +113,37 @@ def graph_signatures(functions: Mapping[str, Any]) -> dict[str, Signature]:
 def _graph_signature(function: Any) -> Signature:
     import tensorflow as tf
 
-    is_loaded = hasattr(function, "structured_input_signature")
-    if is_loaded:
-        inputs = function.structured_input_signature[1]
-    else:
-        inputs = {spec.name: spec for spec in function.input_signature}
+    inputs = {spec.name: spec for spec in function.input_signature}
 
     def outputs() -> dict[str, TensorSpec]:
-        graph = function if is_loaded else function.get_concrete_function()
-        tensors = graph.structured_outputs
-        return {name: _spec(tensors[name]) for name in sorted(tensors)}
+        tensors = function.get_concrete_function().structured_outputs
+        return {name: tensor_spec(tensors[name]) for name in sorted(tensors)}
 
     def call(arrays: Arrays) -> Arrays:
-        tensors = {
-            name: tf.constant(arrays[name], spec.dtype)
-            for name, spec in inputs.items()
-        }
-        try:
-            if is_loaded:
-                results = function(**tensors)
-            else:
-                results = function(*tensors.values())
-        except (tf.errors.InvalidArgumentError, ValueError) as error:
-            message = str(error)
-            assertion = re.search("assertion failed: .*", message)
-            raise InputError(assertion[0] if assertion else message) from error
+        tensors = [tf.constant(arrays[x], y.dtype) for x, y in inputs.items()]
+        with input_errors():
+            results = function(*tensors)
         return {name: results[name].numpy() for name in sorted(results)}
 
-    specs = {name: _spec(spec) for name, spec in inputs.items()}
+    specs = {name: tensor_spec(spec) for name, spec in inputs.items()}
     return Signature(specs, outputs, call)
 
 
-def _spec(tensor: Any) -> TensorSpec:
+@contextlib.contextmanager
+def input_errors() -> Iterator[None]:
+    """Raises InputError for inputs that a graph refuses."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        message = str(error)
+        assertion = re.search("assertion failed: .*", message)
+        raise InputError(assertion[0] if assertion else message) from error
+
+
+def tensor_spec(tensor: Any) -> TensorSpec:
+    """Returns type and shape of a tensor or a `tf.TensorSpec`."""
     shape = tensor.shape
     known = None if shape.rank is None else tuple(shape.as_list())
     return TensorSpec(tensor.dtype.name, known)

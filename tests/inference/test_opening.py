@@ -199,7 +199,7 @@ def test_each_folder_has_its_translator(
         monkeypatch.setattr(
             cls, "open", lambda *arguments, cls=cls: (cls, *arguments)
         )
-    monkeypatch.setattr(opening, "import_tensorflow_quietly", lambda: None)
+    monkeypatch.setattr(opening, "import_tensorflow_quietly", lambda **_: None)
     search = BeamSearch(2)
     assert open_translator(saved_model, num_translations=2) == (
         SavedModelTranslator,

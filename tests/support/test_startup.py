@@ -1,3 +1,5 @@
+import gc
+import importlib
 import logging
 import os
 import sys
@@ -176,3 +178,25 @@ def test_other_missing_packages_are_reported_as_they_are():
     with pytest.raises(ModuleNotFoundError, match="No module named 'nothing'"):
         with startup.explain_missing_packages(InputError):
             import nothing  # noqa: F401
+
+
+@pytest.mark.parametrize("is_command", [True, False])
+def test_commands_leave_packages_out(
+    is_command, no_tensorflow, monkeypatch, tmp_path
+):
+    (tmp_path / "tensorflow.py").write_text(
+        "import gc\n"
+        "try:\n    import matplotlib as plots\n"
+        "except ImportError:\n    plots = None\n"
+        "is_collecting = gc.isenabled()\n"
+    )
+    (tmp_path / "matplotlib.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
+    monkeypatch.setattr(startup, "is_command", is_command)
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    startup.import_tensorflow_quietly()
+    tensorflow = sys.modules["tensorflow"]
+    assert (tensorflow.plots is None) == is_command
+    assert not tensorflow.is_collecting and gc.isenabled()
+    assert importlib.import_module("matplotlib")  # afterwards it is there
