@@ -109,10 +109,13 @@ class Preparation:
         if not prepared.is_prepared(folder):
             try:
                 check_free(folder)
-            except InputError as error:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+            except (InputError, OSError) as error:
+                reason = str(error).rstrip(".")
                 raise InputError(
-                    f"The corpus is prepared beside the run. {error} A folder "
-                    f"in the given one will do, such as --output {run / 'run'}."
+                    f"The corpus is prepared beside the run. {reason}. A folder"
+                    " in the given one will do, such as --output "
+                    f"{run / 'run'}."
                 ) from error
             logger.info(f"preparing: {self.corpus.name}")
             with atomic_folder(folder, wait=True) as partial:

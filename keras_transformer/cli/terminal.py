@@ -1,6 +1,8 @@
 """Standard streams, signals and exit codes of the command line."""
 
 import contextlib
+import functools
+import gc
 import os
 import re
 import signal
@@ -8,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from keras_transformer.support import files
@@ -22,6 +25,7 @@ _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _BROKEN_PIPE = 128 + 13  # SIGPIPE
 _TERMINATED = 128 + 15  # SIGTERM
+_WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 
 _READ_SIZE = 1 << 16  # bytes; as many as a pipe holds
 
@@ -58,13 +62,17 @@ def run(command: Callable[[], None]) -> int:
     """
     try:
         _prepare_streams()
-        with _exit_on_sigterm():
+        with _raise_on_signals():
             command()
         sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
-        report("interrupted")
+        report(_WORDS[_INTERRUPTED])
         return _INTERRUPTED
+    except SystemExit as error:
+        if error.code in _WORDS:
+            report(_WORDS[error.code])
+        raise
     except BrokenPipeError:
         return _BROKEN_PIPE
     except Exception as error:
@@ -111,6 +119,9 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
                 if not stream.tell():
                     raise
                 problem = error
+            except (KeyboardInterrupt, SystemExit):
+                report(f"{path} is not written")
+                raise
     if problem:
         message = f"{problem}; what precedes it is done, and in {path}"
         raise InputError(message) from problem
@@ -236,16 +247,63 @@ def _prepare_streams() -> None:
 
 
 @contextlib.contextmanager
-def _exit_on_sigterm() -> Iterator[None]:
-    """Lets SIGTERM end a command like an exception, so that it cleans up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+def _raise_on_signals() -> Iterator[None]:
+    """Lets SIGTERM and Ctrl-C end a command like errors: it cleans up."""
+    # Imports redirect descriptor 2.
+    stderr = os.dup(2)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if _may_lose_exceptions(frame):
+            _end_process(stderr, number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(_TERMINATED)
+
+    previous = _handle_signals(end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        os.close(stderr)
+
+
+def end_on_signals() -> None:
+    """Lets SIGTERM and Ctrl-C end the process, which waits for no thread."""
+    _handle_signals(functools.partial(_end_process, 2))
+
+
+def _handle_signals(handler: Callable[..., None]) -> dict[int, Any]:
+    """Sets the handler of both signals, and returns the previous ones."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {
+        number: signal.signal(number, handler)
+        for number in (signal.SIGTERM, signal.SIGINT)
+        # A process that a shell starts in the background ignores Ctrl-C.
+        if signal.getsignal(number) not in (None, signal.SIG_IGN)
+    }
+
+
+def _may_lose_exceptions(frame: FrameType | None) -> bool:
+    """Whether a frame is in an import or in a callback of garbage collection.
+
+    Packages catch all errors of an import, or crash; Python discards those of
+    a callback, such as JAX has.
+    """
+    callbacks = [getattr(x, "__code__", None) for x in gc.callbacks]
+    while frame is not None and frame.f_code is not run.__code__:
+        code = frame.f_code
+        if code in callbacks or "<frozen importlib" in code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _end_process(stderr: int, number: int, *frame: Any) -> None:
+    code = 128 + number
+    os.write(stderr, f"keras-transformer: {_WORDS[code]}\n".encode())
+    os._exit(code)
 
 
 def _describe(error: Exception) -> str | None:

@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -220,6 +221,22 @@ def test_train_is_read_once(texts, tmp_path, monkeypatch):
 
 
 # === The folder beside the runs ===
+
+
+def test_a_place_that_has_no_folders(texts, tmp_path, monkeypatch):
+    """Such as /proc, where root seems to be allowed to write."""
+
+    def mkdir(path, **arguments):
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    preparation = Preparation(texts, 300, 24, None)
+    with pytest.raises(InputError, match="beside the run") as error:
+        preparation.write_beside(tmp_path / "run", "name")
+    assert str(error.value).endswith(
+        f"No such file or directory: '{tmp_path / 'prepared-corpora'}'. A "
+        f"folder in the given one will do, such as --output {tmp_path}/run/run."
+    )
 
 
 def test_what_is_prepared_is_found_again(texts, tmp_path, capsys, monkeypatch):
