@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_transformer.decoding import parts
-from keras_transformer.decoding.comparison import compare_once
+from keras_transformer.decoding.comparison import compare_steps
 from keras_transformer.decoding.rows import Rows
 
 
@@ -40,6 +40,8 @@ class StepDecoder:
         beam_size: K, an integer or a scalar tensor.
         rows: Converts between shapes. Default: `Rows` for `beam_size`, which
             is not used otherwise.
+        compare: Whether replaced classes are compared, which decodes three
+            tokens.
 
     Attributes:
         embed: Embeds ids, a `parts.EmbeddingStep`.
@@ -69,9 +71,11 @@ class StepDecoder:
         max_length: Any,
         beam_size: Any,
         rows: Rows | None = None,
+        compare: bool = True,
     ) -> None:
         model.check_step_by_step()
-        compare_once(model, StepDecoder)
+        if compare:
+            compare_steps(model, StepDecoder)
         dtype = model.compute_dtype
         if rows is None:
             rows = Rows(beam_size, model.config.decoder.num_heads)

@@ -17,7 +17,6 @@ import tensorflow as tf
 from keras_transformer import decoding
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding import search_arrays
-from keras_transformer.decoding.comparison import compare_once
 from keras_transformer.decoding.search_arrays import SearchResult, SpecialIds
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.records import Translation
@@ -45,8 +44,6 @@ class TextPipeline:
     def __post_init__(self) -> None:
         if not self.models:
             raise InputError("A translator needs a model. Received: none")
-        for model in self.models:
-            compare_once(model, decoding.StepDecoder)
         configs = [model.config for model in self.models]
         shared = {
             _shared_fields(x, x.source_vocab_size or x.vocab_size)

@@ -1,5 +1,7 @@
 """Parts that cannot be decoded step by step are noticed."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -62,23 +64,58 @@ def made(policy="float32", **classes):
 def test_a_part_that_needs_more_than_a_step_has_is_refused(classes, policy):
     (part,) = classes.values()
     model = made(policy, **classes)
-    for _ in range(2):  # not only the first time
-        with pytest.raises(ValueError, match=f"`positions`.*{part.__name__}"):
-            StepDecoder(model, 5, 1)
+    with pytest.raises(ValueError, match=f"`positions`.*{part.__name__}"):
+        StepDecoder(model, 5, 1)
+
+
+class BiasByPlaces(kt.layers.MultiHeadAttention):
+    """Has a bias for every place of a query in the tensor, at first 0."""
+
+    def build(self, query_shape, memory_shape):
+        super().build(query_shape, memory_shape)
+        self.bias = self.add_weight((3, 8), "zeros", name="bias")
+
+    def attend(self, query, key, value, *arguments):
+        output, scores = super().attend(query, key, value, *arguments)
+        return output + self.bias[: ops.shape(query)[1]], scores
+
+
+def test_the_weights_of_now_are_compared():
+    model = kt.Transformer(CONFIG, attention_class=BiasByPlaces)
+    StepDecoder(model, 5, 1)  # as long as the bias is 0
+    for layer in model.decoder.layers:
+        layer.self_attention.bias.assign(np.eye(3, 8))
+    with pytest.raises(ValueError, match="BiasByPlaces"):
+        StepDecoder(model, 5, 1)
+
+
+def test_logits_that_are_no_numbers_are_refused():
+    model = made(attention_class=PositionedAttention)
+    model.decoder.layers[0].feed_forward.outer.bias.assign([np.nan] * 8)
+    with pytest.raises(ValueError, match="differ by up to nan"):
+        StepDecoder(model, 5, 1)
+
+
+@pytest.mark.parametrize("longest", (1, 2))
+def test_a_model_of_short_texts_is_compared(longest):
+    config = dataclasses.replace(
+        CONFIG, positional_encoding="learned", max_length=longest
+    )
+    classes = dict(attention_class=PositionedAttention)
+    StepDecoder(kt.Transformer(config, **classes), longest, 1)
+    with pytest.raises(ValueError, match="Running"):
+        model = kt.Transformer(config, residual_class=Running)
+        StepDecoder(model, longest, 1)
 
 
 @pytest.mark.parametrize("policy", ("float32", "mixed_float16"))
-def test_a_model_is_compared_once(policy, monkeypatch):
-    calls = []
-    compare = comparison._compare
-    monkeypatch.setattr(
-        comparison, "_compare", lambda *x: calls.append(x) or compare(*x)
-    )
-    model = made(policy, attention_class=PositionedAttention)
-    for _ in range(2):
-        StepDecoder(model, 5, 1)
-    StepDecoder(made(policy), 5, 1)  # of this library's classes
-    assert len(calls) == 1
+def test_parts_that_need_only_what_a_step_has_are_accepted(policy):
+    StepDecoder(made(policy, attention_class=PositionedAttention), 5, 1)
+
+
+def test_models_of_this_library_are_not_compared(monkeypatch):
+    monkeypatch.setattr(comparison, "_compare", None)
+    StepDecoder(made(), 5, 1)
 
 
 def test_a_model_is_compared_while_a_graph_is_traced():
