@@ -89,6 +89,12 @@ class Recipe:
         "Keras dtype policy",
         "float32",
     )
+    jit_compile: bool = described(
+        BOOLEAN,
+        "compile the forward and backward pass with XLA, again for each shape "
+        "of batch; for GPUs, as it does not pay on a CPU",
+        False,
+    )
     deterministic: bool = described(
         BOOLEAN, "make runs bit-identical; slower", False
     )

@@ -76,7 +76,8 @@ class TrainingSettings:
         refuse_differences(
             f"{run.path} was started with other values. Choose another output, "
             "use the same values, or remove it first.",
-            {**run.recipe, **run.config.to_dict()},
+            # Runs of earlier versions have no jit_compile.
+            {"jit_compile": False, **run.recipe, **run.config.to_dict()},
             {**self.config_for(run.config).to_dict(), **values},
             free,
         )

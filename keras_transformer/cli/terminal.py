@@ -30,7 +30,9 @@ _WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 _READ_SIZE = 1 << 16  # bytes; as many as a pipe holds
 
 # What precedes the reason when TensorFlow fails in a graph.
-_PREAMBLE = r"Graph execution error|Detected at node|\s+File |\d+ root error"
+_PREAMBLE = (
+    r"Graph execution error|Detected at node|\s+File |\d+ root error|<stack"
+)
 
 _MEMORY = (
     "There is not enough memory. For translation, use a smaller --beam-size. "
@@ -41,6 +43,10 @@ _MEMORY = (
 _WORKER = (
     "Another worker has stopped or does not answer. If it printed no reason, "
     "start the same commands again: they resume from the last checkpoint."
+)
+_XLA = (
+    "XLA cannot compile this model on this device. Train into another folder "
+    "without --jit-compile."
 )
 _FILE = "A file cannot be read or written."
 # By class name, since TensorFlow may not be imported.
@@ -320,6 +326,8 @@ def _describe(error: Exception) -> str | None:
         advice = "The disk is full."
     elif "File too large" in str(error):
         advice = "A file exceeds the size limit; see `ulimit -f`."
+    elif "OpError" in names and re.search("XLA|tf2xla", str(error)):
+        advice = advice or _XLA
     # In a graph, TensorFlow's reason follows where it failed.
     lines = [line for line in str(error).splitlines() if line.strip()]
     reasons = [line for line in lines if not re.match(_PREAMBLE, line)]

@@ -78,20 +78,20 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         `global_clipnorm` of the optimizer limits the norm of the gradient of
         the global batch. Each replica computes its share of a batch in
         `gradient_accumulation_steps` parts, one after the other, to save
-        memory: one update with the same gradient. `jit_compile="auto"` is
-        False, since XLA compiles again for every length of batch. With
-        `auto_scale_loss` the loss is scaled in float16, mixed or not, so that
-        its gradients do not underflow. What cannot be honored exactly raises a
-        ValueError.
+        memory: one update with the same gradient. `jit_compile=True` lets XLA
+        compile the forward and backward pass of each replica, or of a part;
+        `"auto"` is False, since it compiles again for every length of batch.
+        With `auto_scale_loss` the loss is scaled in float16, mixed or not, so
+        that its gradients do not underflow. What cannot be honored exactly
+        raises a ValueError.
         """
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
-        if replicas > 1 and (jit_compile is True or steps_per_execution != 1):
+        if replicas > 1 and steps_per_execution != 1:
             raise ValueError(
-                "Keras supports neither jit_compile nor steps_per_execution on "
-                f"several replicas. Received: jit_compile={jit_compile}, "
-                f"steps_per_execution={steps_per_execution}, {replicas} "
-                "replicas; leave them out."
+                "Keras does not support steps_per_execution on several "
+                f"replicas. Received: steps_per_execution={steps_per_execution}"
+                f", {replicas} replicas; leave it out."
             )
         if gradient_accumulation_steps < 1:
             raise ValueError(
@@ -138,13 +138,22 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             super().compile(
                 optimizer,
                 loss,
-                jit_compile=jit_compile is True,
+                jit_compile=False,  # of the whole step, with its reductions
                 steps_per_execution=steps_per_execution,
                 auto_scale_loss=auto_scale_loss,
                 **kwargs,
             )
             self.gradient_accumulation_steps = gradient_accumulation_steps
             self._token_loss = token_loss
+            self._jits_gradients = jit_compile is True
+            self._compute_part = self._part_gradients
+            if self._jits_gradients:
+                self._compute_part = tf.function(
+                    self._part_gradients,
+                    autograph=False,
+                    jit_compile=True,
+                    reduce_retracing=True,
+                )
             self.optimizer.build(self.trainable_variables)
         keras_overrides.expect_reduced_gradients(inner)
 
@@ -153,6 +162,8 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         if config and self.gradient_accumulation_steps > 1:
             steps = self.gradient_accumulation_steps
             config["gradient_accumulation_steps"] = steps
+        if config:
+            config["jit_compile"] = self._jits_gradients
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -233,12 +244,12 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         """Returns this replica's part of the gradients and of the loss."""
         parts = self.gradient_accumulation_steps
         if parts == 1:
-            return self._part_gradients(batch)
+            return self._compute_part(batch)
         rows = tf.shape(batch.labels)[0]
 
         def add_part(part: tf.Tensor, *total: Any) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
-            more = self._part_gradients(
+            more = self._compute_part(
                 tf.nest.map_structure(lambda x: x[chosen], batch)
             )
             return part + 1, *tf.nest.map_structure(tf.add, total, more)

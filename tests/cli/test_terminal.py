@@ -108,10 +108,10 @@ def test_bugs_are_not_hidden(error):
             "--gradient-accumulation-steps or a mixed --dtype.",
         ),
         (
-            "ResourceExhaustedError",
-            "OOM when allocating [9,9]",
-            "There is not enough memory. For translation, use a smaller "
-            "--beam-size.",
+            "InvalidArgumentError",
+            "unsupported operations on XLA_GPU_JIT: X",
+            "XLA cannot compile this model on this device. Train into another "
+            "folder without --jit-compile.",
         ),
         (
             "ResourceExhaustedError",

@@ -56,6 +56,7 @@ def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
         *("--output", output, "--preset", "tiny", "--strategy", "mirrored"),
         *("--cluster", "slurm", "--init-from", folder, "--vocab-size", 300),
         *("--clip-norm", 0.5, "--tensorboard", "--dtype", "mixed_bfloat16"),
+        "--jit-compile",
         *("--d-model", 64, "--d-k", 5, "--positional-encoding", "learned"),
     )
     assert code == 0
@@ -72,6 +73,7 @@ def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
             clip_norm=0.5,
             tensorboard=True,
             dtype="mixed_bfloat16",
+            jit_compile=True,
         ),
         architecture=dict(d_model=64, d_k=5, positional_encoding="learned"),
         strategy="mirrored",

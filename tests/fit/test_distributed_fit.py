@@ -239,7 +239,6 @@ def usual_way():
     [
         dict(steps_per_execution=2),
         dict(run_eagerly=True),
-        dict(jit_compile=True),
     ],
 )
 def test_ways_to_run_a_step_change_nothing(options, usual_way):

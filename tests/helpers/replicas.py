@@ -1,9 +1,11 @@
 """Trains a tiny Transformer under a strategy; also a program.
 
-python replicas.py OUTPUT.npz REPLICAS   trains on so many logical CPUs, or on
-the workers of TF_CONFIG.
+python replicas.py OUTPUT.npz REPLICAS STEPS OPTIONS   trains on so many
+logical CPUs, or on the workers of TF_CONFIG. OPTIONS is JSON: those of
+`compiled_model`.
 """
 
+import json
 import sys
 
 import keras
@@ -97,8 +99,8 @@ def train_steps(model, batch=None, count=1):
     ]
 
 
-def main(output, replicas):
-    """Trains for an epoch and saves the history and the weights."""
+def main(output, replicas, steps, options):
+    """Trains so many steps and saves the history and the weights."""
     devices = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(
         devices[0], [tf.config.LogicalDeviceConfiguration()] * int(replicas)
@@ -123,11 +125,11 @@ def main(output, replicas):
         gathered, [[i, 7 + i] for i in range(workers)]
     )
 
-    model = compiled_model(strategy)
+    model = compiled_model(strategy, **json.loads(options))
     history = model.fit(
         distribute(dataset(index, workers).repeat(), strategy),
         validation_data=distribute(dataset(), strategy, among_workers=True),
-        steps_per_epoch=STEPS,
+        steps_per_epoch=int(steps),
         shuffle=False,
         verbose=0,
     ).history

@@ -42,6 +42,7 @@ def test_a_preset_can_be_overridden():
         (dict(seed=2**32), r"an integer from 0 to 2\^32 - 1"),
         (dict(tensorboard=1), "True or False"),
         (dict(deterministic="no"), "True or False"),
+        (dict(jit_compile="auto"), "True or False"),
         (dict(dtype="float64"), "one of float32, mixed_bfloat16, "),
     ],
 )

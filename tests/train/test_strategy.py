@@ -1,3 +1,4 @@
+import functools
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 import replicas
 import tensorflow as tf
 from helpers import free_ports
-from replicas import compiled_model, dataset
+from replicas import STEPS, compiled_model, dataset
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.strategy import (
@@ -47,13 +48,16 @@ def test_workers_without_tf_config(monkeypatch):
         open_strategy("multiworker")
 
 
-def run_program(output, count, tf_config=None):
+def run_program(output, count, tf_config=None, steps=STEPS, **options):
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_CONFIG", None)
     if tf_config:
         environment["TF_CONFIG"] = json.dumps(tf_config)
     return subprocess.Popen(
-        [sys.executable, Path(replicas.__file__), output, str(count)],
+        [
+            *(sys.executable, Path(replicas.__file__), output),
+            *(str(count), str(steps), json.dumps(options)),
+        ],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -63,11 +67,20 @@ def run_program(output, count, tf_config=None):
 
 @pytest.fixture(scope="module")
 def expected():
-    """The history of one replica, in this process."""
-    model = compiled_model(open_strategy("single"))
-    return model.fit(
-        dataset(), validation_data=dataset(), verbose=0, shuffle=False
-    ).history
+    """Returns the history of one replica, in this process."""
+
+    @functools.cache
+    def history(steps=STEPS, **options):
+        model = compiled_model(open_strategy("single"), **options)
+        return model.fit(
+            dataset(),
+            validation_data=dataset(),
+            steps_per_epoch=steps,
+            verbose=0,
+            shuffle=False,
+        ).history
+
+    return history
 
 
 def assert_same_history(output, processes, expected):
@@ -84,20 +97,47 @@ def test_more_replicas_than_rows(expected, tmp_path):
     """In a process of its own: a process has one mirrored strategy."""
     output = tmp_path / "result.npz"
     processes = [run_program(output, 3)]
-    assert_same_history(output, processes, expected)
+    assert_same_history(output, processes, expected())
+
+
+# XLA takes seconds for each shape on each replica.
+COMPILED = dict(steps=2, clip_norm=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [1, 2])
+def test_xla_compiles_what_each_of_three_replicas_computes(
+    expected, tmp_path, parts
+):
+    output = tmp_path / "result.npz"
+    xla = dict(jit_compile=True, gradient_accumulation_steps=parts)
+    processes = [run_program(output, 3, **COMPILED, **xla)]
+    assert_same_history(output, processes, expected(**COMPILED))
+
+
+def start_workers(output, **options):
+    """Starts two of one replica each."""
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
+    return [
+        run_program(
+            output,
+            1,
+            {"cluster": cluster, "task": {"type": "worker", "index": index}},
+            **options,
+        )
+        for index in range(2)
+    ]
 
 
 @pytest.mark.slow
 def test_two_workers_train_as_one(expected, tmp_path):
     """Each worker has other batches; together they are the global ones."""
     output = tmp_path / "result.npz"
-    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
-    processes = [
-        run_program(
-            output,
-            1,
-            {"cluster": cluster, "task": {"type": "worker", "index": index}},
-        )
-        for index in range(2)
-    ]
-    assert_same_history(output, processes, expected)
+    assert_same_history(output, start_workers(output), expected())
+
+
+@pytest.mark.slow
+def test_xla_compiles_what_each_of_two_workers_computes(expected, tmp_path):
+    output = tmp_path / "result.npz"
+    processes = start_workers(output, **COMPILED, jit_compile=True)
+    assert_same_history(output, processes, expected(**COMPILED))

@@ -53,6 +53,24 @@ def test_values_replace_the_defaults(corpus, tmp_path):
         choose_settings(corpus, tmp_path, "tiny", {"steps": 0})
 
 
+def test_a_run_of_an_earlier_version_is_resumed(corpus, run):
+    """It says nothing of what it did not have."""
+    del run.recipe["jit_compile"]
+    settings = [
+        choose_settings(
+            corpus,
+            run.path,
+            "tiny",
+            digits.recipe(steps=2, scored_sentences=0, jit_compile=value),
+            digits.TINY,
+        )
+        for value in (False, True)
+    ]
+    assert settings[0].has_steps_left(run)
+    with pytest.raises(InputError, match="jit_compile=True instead of False$"):
+        settings[1].has_steps_left(run)
+
+
 def write_corpus(folder, *names):
     for name in names:
         (folder / name).write_text("a b\n")

@@ -19,7 +19,7 @@ from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.train import strategy as strategies
-from keras_transformer.train.data import batching
+from keras_transformer.train.data import batching, pools
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import check_budget
 from keras_transformer.train.fitting import callbacks, training_state
@@ -83,6 +83,7 @@ def compiled_model(
             LabelSmoothedCrossEntropy(recipe.label_smoothing, pad_id=pad_id),
             metrics=[TokenNLL(pad_id=pad_id)],
             gradient_accumulation_steps=recipe.gradient_accumulation_steps,
+            jit_compile=recipe.jit_compile,
         )
     return model
 
@@ -146,6 +147,12 @@ class Fitting:
             own = np.array(next_position())
             return strategies.gather_from_workers(strategy, own)
 
+        if recipe.jit_compile:
+            lengths = len(pools.bucket_lengths(train.max_length))
+            logger.info(
+                f"XLA: batches have up to {lengths} lengths; the first of each "
+                "takes seconds longer, to compile its program"
+            )
         log = CSVLog(self.run.log_path, step, worker.is_chief)
         stopping = callbacks.EarlyStopping(recipe.patience, log)
         run = self.run if worker.is_chief else None

@@ -42,6 +42,7 @@ def test_the_recipe_reaches_the_compiled_model(one_step_run):
         learning_rate_scale=2.5,
         gradient_accumulation_steps=3,
         dtype="mixed_bfloat16",
+        jit_compile=True,
     )
     strategy = open_strategy("single")
     model = compiled_model(one_step_run.config, recipe, strategy)
@@ -55,6 +56,8 @@ def test_the_recipe_reaches_the_compiled_model(one_step_run):
     assert (adam.beta_1, adam.beta_2, adam.epsilon) == (0.9, 0.98, 1e-9)
     plain = compiled_model(one_step_run.config, digits.recipe(), strategy)
     assert plain.optimizer.global_clipnorm is None
+    compiled = [x.get_compile_config()["jit_compile"] for x in (model, plain)]
+    assert compiled == [True, False]
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -145,6 +148,20 @@ def test_the_order_of_training(fitting):
     order = fitting((1, 2))._training_order()
     assert (order.batch_tokens, order.max_length) == (256, 24)
     assert (order.seed, order.worker_share) == (1, (1, 2))
+
+
+def test_a_training_says_how_many_programs_xla_compiles(
+    fitting, monkeypatch, capsys
+):
+    def fit(self, batches, **values):
+        raise Stop
+
+    monkeypatch.setattr(Transformer, "fit", fit)
+    for jit_compile in (True, False):
+        with pytest.raises(Stop):
+            fitting(jit_compile=jit_compile).fit(1, (0, 1))
+    # 8, 10, 12, 14, 17, 20, 23 and 24 tokens
+    assert capsys.readouterr().out.count("XLA: batches have up to 8 len") == 1
 
 
 def test_validation_takes_no_more_memory_than_a_part(fitting, monkeypatch):
