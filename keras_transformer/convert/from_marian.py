@@ -219,7 +219,7 @@ def _read_search(decoder: SettingsFile) -> BeamSearch:
         length_penalty="power",
         length_factor=decoder.get("max-length-factor", float, 3.0),
         extra_length=0,
-        stop="heuristic",
+        stop="finished",
     )
     with name_file(decoder.name):
         return BeamSearch(**fields)

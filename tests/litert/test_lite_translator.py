@@ -14,7 +14,8 @@ from hypothesis import Phase, example, given, settings
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
-from keras_transformer.litert import LiteRTTranslator
+from keras_transformer.litert import LiteRTTranslator, lite_translator
+from keras_transformer.litert.numpy_search import beam_search
 from keras_transformer.support.errors import InputError
 
 LONG = ("The red dog " * 4_167)[:50_000]
@@ -95,6 +96,22 @@ def test_settings_of_the_search(
         # There is room for fewer tokens at first.
         found = tokenizer.encode([t.texts[0] for t in expected])
         assert max(map(len, found)) == model.config.max_length - 1
+
+
+def test_the_search_is_for_what_is_returned(folder, pairs, monkeypatch):
+    counts = []
+
+    def search(decoding, limits, settings, count, *rest):
+        counts.append(count)
+        return beam_search(decoding, limits, settings, count, *rest)
+
+    monkeypatch.setattr(lite_translator, "beam_search", search)
+    texts = list(pairs)
+    best = LiteRTTranslator.open(folder, num_translations=1).translate(texts)
+    several = LiteRTTranslator.open(folder, num_translations=4).translate(texts)
+    assert set(counts) == {1, 4}
+    for one, four in zip(best, several, strict=True):
+        assert (one.texts[0], one.scores[0]) == (four.texts[0], four.scores[0])
 
 
 def test_the_search_of_the_export_is_the_default(folder, translator):
@@ -217,7 +234,8 @@ def test_eight_threads_use_one_translator(folder, pairs):
 MEMORY = Path("/proc/self/statm")
 RESIDENT = """
 import json, os, pathlib, sys
-from keras_transformer.litert import LiteRTTranslator
+from keras_transformer.litert import LiteRTTranslator, lite_translator
+from keras_transformer.litert.numpy_search import beam_search
 
 translator = LiteRTTranslator.open(sys.argv[1])
 texts = json.load(sys.stdin)

@@ -49,12 +49,13 @@ class Case:
     def sources(self, texts):
         return self.tokenizer(texts, return_tensors="pt", padding=True)
 
-    def generate(self, texts, beam_size):
+    def generate(self, texts, beam_size, early_stopping):
         """Returns ids and score of each text; we never write <unk>."""
         with torch.no_grad():
             found = self.model.generate(
                 **self.sources(texts),
                 num_beams=beam_size,
+                early_stopping=early_stopping,
                 bad_words_ids=[[self.tokenizer.unk_token_id]],
                 renormalize_logits=False,
                 return_dict_in_generate=True,
@@ -117,19 +118,25 @@ def test_logits(case):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4)
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_search(case, beam_size):
+@pytest.mark.parametrize(
+    ("beam_size", "early_stopping", "stop"),
+    [
+        *((1, False, "heuristic"), (4, False, "heuristic")),
+        *((4, True, "finished"), (4, "never", "exact")),
+    ],
+)
+def test_search(case, beam_size, early_stopping, stop):
     texts = ENGLISH[:200]
     codes = case.translator.tokenizer.languages
     if codes:  # fewer of the outputs end
         texts = [f">>{codes[0]}<< {text}" for text in ENGLISH[:400]]
-    expected, scores = case.generate(texts, beam_size)
+    expected, scores = case.generate(texts, beam_size, early_stopping)
     # Of what does not end there, the end token is forced, which costs nothing
     # in transformers.
     limit = case.model.generation_config.max_length - 1
     ended = [i for i, ids in enumerate(expected) if len(ids) < limit]
     assert len(ended) > 25
-    search = dict(vars(case.translator.search), beam_size=beam_size)
+    search = dict(vars(case.translator.search), beam_size=beam_size, stop=stop)
     translator = kt.Translator(
         case.translator.model,
         case.translator.tokenizer,
