@@ -4,7 +4,7 @@ import dataclasses
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -106,12 +106,23 @@ def export(
     print(f"{path} holds a model for {_SYSTEMS[format]}. {use}")
 
 
+def _check_hosts(_: Any, names: list[str] | None) -> None:
+    for name in names or ():
+        if not re.fullmatch(r"[\w.-]+", name, re.A):
+            raise ValueError(
+                "It must be a name such as pc.example.org, without scheme and "
+                "port."
+            )
+
+
 def serve(
     runs: flags.ModelsFlag,
     *,
     host: str = "127.0.0.1",
     port: flags.Integer = 8000,
-    allowed_host: list[str] | None = None,
+    allowed_host: Annotated[
+        list[str] | None, Parameter(validator=_check_hosts)
+    ] = None,
     n_best: flags.PositiveInteger = 1,
     max_characters: flags.PositiveInteger = 2_000,
     model: flags.ModelFlags = flags.ModelFlags(),
@@ -127,8 +138,6 @@ def serve(
         max_characters: Length of the longest text.
     """
     kt.serving.check_installed()
-    hosts = allowed_host or []
-    kt.serving.check_hosts(hosts)
     # It is part of addresses.
     name = re.sub(r"[^\w.-]", "-", read_folder(runs[0]).name)
     with kt.serving.listen(host, port) as listening:
@@ -141,6 +150,9 @@ def serve(
             module = exported_signatures.Signatures(translator)
             signatures = module.make(module.names)
             more = served_signatures.graph_signatures(signatures)
+        hosts = [*(allowed_host or ()), host]
+        # Python would wait for threads that compute answers.
+        terminal.end_on_signals()
         kt.serving.serve(
-            translator, name, listening, max_characters, more, [*hosts, host]
+            translator, name, listening, max_characters, more, hosts
         )

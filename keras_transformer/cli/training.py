@@ -2,6 +2,7 @@
 
 import functools
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -227,19 +228,26 @@ def import_(
     )
     languages = f"--source {source or 'LANGUAGE'} "
     languages += f"--target {target or 'LANGUAGE'}"
-    name, language = shlex.quote(str(run.path)), ""
-    choices = foreign.vocabulary.languages
-    if len(choices) > 1 and foreign.vocabulary.language_token is None:
+    name, language, note = shlex.quote(str(run.path)), "", ""
+    if choices := _choices(foreign):
         language = f" --target-language {choices[0]}"
+        note = f"  # if each source of DATA begins as >>{choices[0]}<< does"
     print(
         f"\nThe run is in {run.path}. Next:\n"
         f"  keras-transformer translate {name}{language}\n"
         f"  keras-transformer evaluate {name} --data DATA {languages}"
         f"{language}\n"
         f"  keras-transformer train DATA --init-from {name} {languages} "
-        "--output runs/fine-tuned\n"
+        f"--output runs/fine-tuned{note}\n"
         f"  keras-transformer export {name}{language} --output exported/1"
     )
+
+
+def _choices(foreign: ForeignModel) -> Sequence[str]:
+    """Returns the languages of which each source must name one."""
+    languages = foreign.vocabulary.languages
+    is_named = foreign.vocabulary.language_token is not None
+    return () if is_named or len(languages) < 2 else languages
 
 
 def _describe(foreign: ForeignModel) -> str:
@@ -269,8 +277,7 @@ def _describe(foreign: ForeignModel) -> str:
     }
     lines = [f"{name + ':':<17} {value}" for name, value in rows.items()]
     lines += [f"{'not followed:':<17} {note}" for note in foreign.notes]
-    tokens = getattr(vocabulary, "languages", [])
-    if len(tokens) > 1 and vocabulary.special.language_token is None:
+    if tokens := _choices(foreign):
         lines.append(
             f"A source must begin with one of {len(tokens)} target languages, "
             f"as in >>{tokens[0]}<<, unless --target-language names one, here "

@@ -1,18 +1,14 @@
 """The addresses of the page to try a model with."""
 
 import math
-import threading
 from typing import Any
 
 import pydantic
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from keras_transformer.inference.records import (
-    TranslatedDocument,
-    Translation,
-)
+from keras_transformer.inference.records import Translation
 from keras_transformer.plotting.html_pages import attention_page, render_page
 from keras_transformer.serving import refusals
 from keras_transformer.support.errors import InputError
@@ -24,13 +20,13 @@ _BYTES_AROUND = 2**10  # names, brackets and spaces around a text
 router = APIRouter()
 
 
-class TextBody(pydantic.BaseModel):
+class TextBody(pydantic.BaseModel, extra="forbid"):
     """The body of `POST /translate`."""
 
     text: str
 
 
-@router.get("/", response_class=HTMLResponse)
+@router.api_route("/", methods=["GET", "HEAD"], response_class=HTMLResponse)
 def show_page(request: Request) -> str:
     """Returns the page."""
     name, translator = request.app.state.name, request.app.state.translator
@@ -76,7 +72,8 @@ async def translate(request: Request) -> dict[str, Any]:
     content = await refusals.read_body(request, most_bytes + _BYTES_AROUND)
     text = TextBody.model_validate_json(content).text
     _check_length(text, state.max_characters)
-    document = await _translate(request, text)
+    translate = state.translator.translate_document
+    document = await run_in_threadpool(translate, text)
     sentences = [
         {"source": sentence, **_columns(state.translator.task, translation)}
         for sentence, translation in document.translations.items()
@@ -88,6 +85,12 @@ async def translate(request: Request) -> dict[str, Any]:
 async def translate_file(request: Request) -> PlainTextResponse:
     """Returns the translation of a text file."""
     state = request.app.state
+    if "multipart/" in request.headers.get("content-type", ""):
+        raise HTTPException(
+            415,
+            "The body must be the text file itself: curl --data-binary @FILE. "
+            "Received: a form",
+        )
     most_characters = state.max_characters * _TEXTS_OF_A_DOCUMENT
     content = await refusals.read_body(request, 4 * most_characters)
     try:
@@ -96,7 +99,8 @@ async def translate_file(request: Request) -> PlainTextResponse:
         raise InputError(
             f"A document must be in UTF-8. Received: {error}"
         ) from error
-    document = await _translate(request, text)
+    translate = state.translator.translate_document
+    document = await run_in_threadpool(translate, text)
     num_incomplete = sum(
         translation.source_truncated or translation.at_length_limit
         for translation in document.translations.values()
@@ -104,21 +108,6 @@ async def translate_file(request: Request) -> PlainTextResponse:
     headers = {"Incomplete-Sentences": str(num_incomplete)}
     headers["X-Content-Type-Options"] = "nosniff"
     return PlainTextResponse(document.text, headers=headers)
-
-
-async def _translate(request: Request, text: str) -> TranslatedDocument:
-    """Translates a text, until the server is stopped."""
-    stopped = threading.Event()
-
-    def end_if_stopped(num_texts: int) -> None:
-        if stopped.is_set():
-            raise InputError("The server is stopped.")  # nobody reads it
-
-    translate = request.app.state.translator.translate_document
-    try:
-        return await run_in_threadpool(translate, text, progress=end_if_stopped)
-    finally:
-        stopped.set()
 
 
 def _check_length(text: str, max_characters: int) -> None:

@@ -25,7 +25,11 @@ _BODY = 'A request must be {"text": "..."}.'
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """Returns the body of a request; HTTPException if it is large or slow."""
+    """Returns the body; HTTPException if it is large, slow or compressed."""
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        limit = "A request must not be compressed."
+        raise HTTPException(415, f"{limit} Received: {encoding}")
     content = bytearray()
     try:
         with anyio.fail_after(SECONDS_TO_SEND):
@@ -87,7 +91,7 @@ EXCEPTION_HANDLERS = {
     InputError: _refuse_input,
     RequestValidationError: _refuse_invalid,
     ValidationError: _refuse_invalid,
-    **dict.fromkeys((404, 405, 408, 413), _refuse_http),
+    **dict.fromkeys((404, 405, 408, 413, 415), _refuse_http),
 }
 
 

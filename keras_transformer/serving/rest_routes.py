@@ -16,7 +16,7 @@ _BYTES_AROUND = 2**16  # names, brackets and spaces around the texts
 router = APIRouter()  # below /v1/models/NAME
 
 
-@router.get("")
+@router.api_route("", methods=["GET", "HEAD"])
 def show_status(request: Request) -> dict[str, Any]:
     """Returns the status of the model."""
     status = {

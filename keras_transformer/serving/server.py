@@ -7,7 +7,6 @@ a program that was tried here can be pointed at a real server.
 import asyncio
 import ipaddress
 import logging
-import re
 import socket
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
@@ -140,14 +139,18 @@ def serve(
     if not ipaddress.ip_address(host).is_loopback:
         names.append(socket.getfqdn())  # it may ask DNS, for seconds
         logger.info("The page has no password: the whole network can use it.")
+    if ipaddress.ip_address(host).is_unspecified:  # nobody can open 0.0.0.0
+        host = names[-1]
     hosts = tuple(dict.fromkeys(name.lower() for name in names if name))
     app = make_app(translator, name, max_characters, hosts, signatures)
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.
-    translator.translate(["A1?", "A1? A1?"])
+    languages = getattr(translator.tokenizer, "languages", ())
+    start = f">>{languages[0]}<< " if languages else ""
+    translator.translate([f"{start}A1?", f"{start}A1? A1?"])
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    logger.info("%s is at http://%s; press Ctrl-C to stop", name, address)
+    logger.info("%s is at http://%s (Ctrl-C stops it)", name, address)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -156,16 +159,6 @@ def serve(
     )
     logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
     uvicorn.Server(config).run(sockets=[listening])
-
-
-def check_hosts(names: Collection[str]) -> None:
-    """Raises an InputError unless all can be names of this computer."""
-    for name in names:
-        if not re.fullmatch(r"[\w.-]+", name, re.A):
-            raise InputError(
-                "An allowed host is a name such as pc.example.org, without "
-                f"scheme and port. Received: {name}"
-            )
 
 
 def _own_names() -> list[str]:

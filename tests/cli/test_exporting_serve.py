@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from commands import check_refused
 
 from keras_transformer import serving
 from keras_transformer.decoding.settings import BeamSearch
@@ -58,3 +59,10 @@ def test_a_run_has_the_signatures_of_its_export(run_cli, served, trained):
     assert run.metadata(checkpoint)["example"] == translator.example
     assert "sample" in signatures and "tokenize" in signatures
     assert list(signatures["score"].inputs) == ["text", "translation"]
+
+
+@pytest.mark.parametrize("name", ["http://pc", "pc:80", "", "*"])
+def test_allowed_hosts_are_names(run_cli, folder, name):
+    flags = ("--allowed-host", "pc", "--allowed-host", name)
+    result = run_cli("serve", folder, *flags)
+    check_refused(result, "--allowed-host", "without scheme and port")

@@ -90,6 +90,19 @@ def test_languages_that_the_files_do_not_name(run_cli, marian, tmp_path):
     assert f"evaluate '{path}' --data DATA --source de --target fr" in out
 
 
+def test_next_steps_with_several_languages(run_cli, marian, tmp_path):
+    path = tmp_path / "run"
+    out = run_cli("import", marian, "--output", path).out
+    first = kt.Run.open(path).tokenizer.languages[0]
+    language = f" --target-language {first}"
+    assert f"translate {path}{language}\n" in out
+    assert (
+        f"train DATA --init-from {path} --source en --target mul --output "
+        "runs/fine-tuned  # if each source of DATA begins as "
+        f">>{first}<< does\n"
+    ) in out
+
+
 # === What is refused, before TensorFlow is imported ===
 
 

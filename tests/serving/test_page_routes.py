@@ -70,6 +70,7 @@ def test_slots_that_the_search_left_empty_are_not_shown():
     [
         ({}, "text: Field required"),
         ({"text": 1}, "text: Input should be a valid string"),
+        ({"text": "a", "n_best": 3}, "n_best: Extra inputs are not permitted"),
         (["x"], "request: Input should be an object"),
     ],
 )
@@ -104,14 +105,26 @@ def test_documents(address):
 
 
 @pytest.mark.parametrize(
-    ("content", "status", "message"),
+    ("content", "headers", "status", "message"),
     [
-        (b"\xff", 400, "must be in UTF-8. Received: "),
-        (b"x" * 40_001, 413, "at most 40,000 bytes"),
+        (b"\xff", {}, 400, "must be in UTF-8. Received: "),
+        (b"x" * 40_001, {}, 413, "at most 40,000 bytes"),
+        (
+            b"--x\r\n",  # what `curl -F file=@FILE` sends
+            {"Content-Type": "multipart/form-data; boundary=x"},
+            415,
+            "curl --data-binary @FILE. Received: a form",
+        ),
+        (
+            b"\x1f\x8b",
+            {"Content-Encoding": "gzip"},
+            415,
+            "must not be compressed. Received: gzip",
+        ),
     ],
 )
-def test_documents_that_are_refused(address, content, status, message):
-    request = urllib.request.Request(f"{address}/document", content)
+def test_documents_that_are_refused(address, content, headers, status, message):
+    request = urllib.request.Request(f"{address}/document", content, headers)
     found, error = error_of(request)
     assert found == status and message in error
 

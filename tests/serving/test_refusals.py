@@ -101,3 +101,14 @@ def test_a_request_has_some_seconds(address, monkeypatch):
             answer = b"".join(iter(lambda: slow.recv(9999), b""))  # and closed
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"within 0.1 seconds. Received: 1 bytes" in answer
+
+
+@pytest.mark.parametrize("path", ["/", PREDICT.removesuffix(":predict")])
+def test_only_the_headers(address, path):
+    """As `curl -I` and load balancers ask for them."""
+    request = urllib.request.Request(address + path, method="HEAD")
+    with urllib.request.urlopen(request) as answer:
+        length = answer.headers["Content-Length"]
+        assert (answer.status, answer.read()) == (200, b"")
+    with urllib.request.urlopen(address + path) as answer:
+        assert len(answer.read()) == int(length)

@@ -9,12 +9,11 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import types
 
 import pytest
 from documents import ROOT
-from web_server import predict, served
+from web_server import PREDICT, predict, served
 
 import keras_transformer as kt
 from keras_transformer.serving import server
@@ -105,17 +104,24 @@ def test_a_page_for_the_network_says_so(several, capsys, monkeypatch, host):
     hosts += ("pc.example",) * (host == "0.0.0.0")
     assert made == [(several, "demo", 100, hosts, None)]
     out = capsys.readouterr().out
-    assert out.endswith(
-        f"demo is at http://{host}:{port}; press Ctrl-C to stop\n"
-    )
+    name = "pc.example" if host == "0.0.0.0" else host
+    assert out.endswith(f"demo is at http://{name}:{port} (Ctrl-C stops it)\n")
     assert ("whole network" in out) == (host == "0.0.0.0")
 
 
-def test_the_page_is_warm_before_its_address_is_printed(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("languages", "start"), [((), ""), (("deu", "fra"), ">>deu<< ")]
+)
+def test_the_page_is_warm_before_its_address_is_printed(
+    capsys, monkeypatch, languages, start
+):
     def translate(texts):
-        print(f"translated {len(texts)} texts")
+        print(texts)
 
-    fake = types.SimpleNamespace(translate=translate, languages=(None, None))
+    fake = types.SimpleNamespace(
+        translate=translate,
+        tokenizer=types.SimpleNamespace(languages=languages),
+    )
     monkeypatch.setattr(server, "make_app", lambda *given: None)
     import uvicorn
 
@@ -123,37 +129,42 @@ def test_the_page_is_warm_before_its_address_is_printed(capsys, monkeypatch):
     with server.listen("127.0.0.1", 0) as listening:
         server.serve(fake, "demo", listening, 100)
     first, last = capsys.readouterr().out.splitlines()
-    assert first == "translated 2 texts" and last.startswith("demo is at ")
+    assert first == str([f"{start}A1?", f"{start}A1? A1?"])
+    assert last.startswith("demo is at ")
 
 
-@pytest.mark.parametrize("name", ["http://pc", "pc:80", "", "*"])
-def test_allowed_hosts_are_names(name):
-    server.check_hosts(["pc.example.org", "pc"])
-    with pytest.raises(kt.InputError, match="without scheme and port"):
-        server.check_hosts(["pc", name])
-
-
-# Its translations take 60 seconds, but can be stopped after each second.
+# The command `serve`; translations of "Yes" take 60 seconds.
 SLOW = """
-import logging, sys, time
-logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stdout)
+import logging, os, signal, sys, time
+from types import SimpleNamespace
 from fake_translator import FakeTranslator
-from keras_transformer.cli import terminal
+from keras_transformer.cli import exporting, terminal
 from keras_transformer.serving import server
+logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stdout)
+# A test program in the background ignores it, as do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 class Slow(FakeTranslator):
-    def translate_document(self, text, progress):
-        for _ in range(600):
-            time.sleep(.1)
-            progress(1)
+    def _translate_batch(self, rows, workers, sources, prefixes):
+        if "Yes" in sources.texts:
+            os.write(1, b"answering\\n")  # at once, from any thread
+            time.sleep(60)
+        return super()._translate_batch(rows, workers, sources, prefixes)
 server._SECONDS_TO_FINISH = 1
-with terminal._exit_on_sigterm(), server.listen("127.0.0.1", 0) as listening:
-    server.serve(Slow(), "slow", listening, 100)
+exporting.read_folder = lambda path: SimpleNamespace(name="demo")
+model = SimpleNamespace(open=lambda *arguments: Slow())
+sys.exit(terminal.run(lambda: exporting.serve([""], port=0, model=model)))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_ends_in_spite_of_its_requests(number):
-    """One whose body is missing, and one that is being answered."""
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGINT, 130, "interrupted"),
+    ],
+)
+def test_a_server_ends_in_spite_of_its_requests(number, code, message):
+    """One whose body is missing, and two that are being answered."""
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW],
         env={**os.environ, "PYTHONPATH": str(ROOT / "tests" / "helpers")},
@@ -161,18 +172,22 @@ def test_a_server_ends_in_spite_of_its_requests(number):
         stderr=subprocess.PIPE,
         text=True,
     )
+    requests = [
+        ("/translate", '{"text": "Yes"}', 99),
+        ("/translate", '{"text": "Yes"}', 15),
+        (PREDICT, '{"instances": ["Yes"]}', 22),
+    ]
     with process:
         line = process.stdout.readline()
-        port = int(re.search(r":(\d+);", line)[1])
+        port = int(re.search(r":(\d+) ", line)[1])
         waiting = []
-        for length in (99, 15):
+        for path, body, length in requests:
             client = socket.create_connection(("127.0.0.1", port))
-            head = "POST /translate HTTP/1.1\r\nHost: localhost\r\n"
-            body = '{"text": "Yes"}'[:length]
-            head += f"Content-Length: {max(length, len(body))}\r\n\r\n"
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n"
+            head += f"Content-Length: {length}\r\n\r\n"
             client.sendall((head + body).encode())
             waiting.append(client)
-        time.sleep(0.5)
+        lines = [process.stdout.readline() for _ in range(2)]
         process.send_signal(number)
         try:
             errors = process.communicate(timeout=15)[1]
@@ -180,6 +195,7 @@ def test_a_server_ends_in_spite_of_its_requests(number):
             process.kill()
             for client in waiting:
                 client.close()
+    assert lines == ["answering\n"] * 2
+    assert errors.endswith(f"keras-transformer: {message}\n")
     assert "Exception in ASGI" not in errors
-    if number == signal.SIGTERM:
-        assert process.returncode == 143
+    assert process.returncode == code
