@@ -33,8 +33,9 @@ class Task(abc.ABC):
     becomes ids and ids become an output again, and how outputs are scored
     against references.
 
-    Methods work in a graph and eagerly. They take sources and targets as
-    string tensors `[B]`, and return int32 ids without start and end tokens.
+    Ids have no start and end tokens. Pairs of a corpus become ids without
+    TensorFlow. `source_ids`, `target_ids` and `output_texts` work in a graph
+    and eagerly, with string tensors `[B]` and int32 ids.
     """
 
     name: ClassVar[str]  # in the files of a run
@@ -74,6 +75,18 @@ class Task(abc.ABC):
         """
         return self
 
+    def encode_sources(
+        self, vocabulary: Vocabulary, sources: Sequence[str]
+    ) -> list[list[int]]:
+        """Returns the ids of a corpus' sources, as `source_ids` does."""
+        return vocabulary.encode_sources(sources)
+
+    def encode_targets(
+        self, vocabulary: Vocabulary, targets: Sequence[str]
+    ) -> list[list[int]]:
+        """Returns the ids that the model is trained to write."""
+        return vocabulary.encode_targets(targets)
+
     def source_ids(
         self, vocabulary: Vocabulary, sources: "tf.Tensor"
     ) -> "tf.RaggedTensor":
@@ -83,14 +96,14 @@ class Task(abc.ABC):
     def target_ids(
         self, vocabulary: Vocabulary, targets: "tf.Tensor"
     ) -> "tf.RaggedTensor":
-        """Returns the ids that the model is trained to write, `[B, (T)]`."""
+        """Returns the ids of targets that are text, `[B, (T)]`."""
         return vocabulary.tokenize_targets(targets)
 
     @abc.abstractmethod
     def output_texts(
         self, vocabulary: Vocabulary, ids: "tf.Tensor", sources: "tf.Tensor"
     ) -> Outputs:
-        """Returns the texts of ids: the inverse of `target_ids`.
+        """Returns the texts of ids: the inverse of `encode_targets`.
 
         The ids `[B, n, T]` may have an end token, and padding after it.
         """

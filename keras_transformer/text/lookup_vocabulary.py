@@ -206,7 +206,8 @@ class LookupVocabulary(Vocabulary):
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         matches = [re.match(LANGUAGE, text, re.ASCII) for text in texts]
         rests = [re.sub(LANGUAGE, "", text, flags=re.ASCII) for text in texts]
-        rows, splits = [], self._processor.EncodeAsPieces(rests)
+        rows, encode = [], self._processor.Encode
+        splits = encode(rests, out_type=str, num_threads=1)
         for match, pieces in zip(matches, splits, strict=True):
             first = match[1] if match else self._default_language
             # An empty text stays empty.

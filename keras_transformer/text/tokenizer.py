@@ -131,7 +131,12 @@ class Tokenizer(Vocabulary):
         return {"tokenizer.model": self.model}
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._processor.EncodeAsIds(list(texts))
+        # Alone it would take as many threads as the machine has cores.
+        return self._processor.Encode(list(texts), num_threads=1)
+
+    def id_of_piece(self, piece: str) -> int:
+        """Returns the id of an entry, of others that of unknown text."""
+        return self._processor.PieceToId(piece)
 
     def _join(self, ids: list[int]) -> str:
         return self._processor.DecodeIds(ids)

@@ -1,10 +1,10 @@
 """Turns pairs of texts into the token ids that training reads."""
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
+from keras_transformer.text.normalization import replace_invalid
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -110,38 +111,21 @@ class PairEncoder:
     def __init__(
         self, tokenizer: Vocabulary, max_length: int, task: Task | None = None
     ) -> None:
-        import tensorflow as tf
-
-        task = task or TranslationTask()
         self.statistics = Statistics()
+        self._tokenizer = tokenizer
+        self._task = task or TranslationTask()
         self._max_length = max_length
         self._dtype = ids_dtype(tokenizer)
-
-        @tf.function(
-            input_signature=[tf.TensorSpec([None], tf.string)] * 2,
-            autograph=False,
-        )
-        def tokenize(sources: tf.Tensor, targets: tf.Tensor) -> tuple:
-            sources = task.source_ids(tokenizer, sources)
-            targets = task.target_ids(tokenizer, targets)
-            # Source, target, source, ...
-            rows = tf.stack([sources, targets], axis=1).values
-            return rows.values, rows.row_lengths()
-
-        # Traced here, and not in several threads at once.
-        self._tokenize = tokenize.get_concrete_function()
 
     def shards(
         self, pairs: "Iterable[tuple[str, str]] | tf.data.Dataset"
     ) -> Iterator[TokenShard]:
         """Yields the ids of the pairs that are kept, as `make_shards` does."""
-        import tensorflow as tf
-
-        if isinstance(pairs, tf.data.Dataset):
-            pairs = pairs.as_numpy_iterator()
+        if hasattr(pairs, "as_numpy_iterator"):
+            pairs = map(_decoded, pairs.as_numpy_iterator())
         return make_shards(self._encode(pairs), self._dtype)
 
-    def _encode(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[Texts]:
+    def _encode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Texts]:
         """Yields ids and lengths of the texts of a batch that are kept."""
         cores = available_cores()
         with ThreadPoolExecutor(cores) as executor:
@@ -152,13 +136,20 @@ class PairEncoder:
                     keep = np.repeat(keep, 2)
                     yield ids[np.repeat(keep, lengths)], lengths[keep]
 
-    def _tokenize_batch(self, pairs: list[tuple[Any, Any]]) -> Texts:
-        import tensorflow as tf
+    def _tokenize_batch(self, pairs: list[tuple[str, str]]) -> Texts:
+        sources, targets = zip(*pairs, strict=True)
+        sources = self._task.encode_sources(self._tokenizer, sources)
+        targets = self._task.encode_targets(self._tokenizer, targets)
+        # Source, target, source, ...
+        rows = [*chain.from_iterable(zip(sources, targets, strict=True))]
+        ids = np.fromiter(chain.from_iterable(rows), self._dtype)
+        return ids, np.fromiter(map(len, rows), np.int64)
 
-        with tf.device("/CPU:0"):
-            sides = (tf.constant(s) for s in zip(*pairs, strict=True))
-            ids, lengths = self._tokenize(*sides)
-        return ids.numpy().astype(self._dtype), lengths.numpy()
+
+def _decoded(pair: tuple[bytes, bytes]) -> tuple[str, str]:
+    """Returns texts; as in a graph, U+FFFD is each byte that is not UTF-8."""
+    texts = (text.decode(errors="surrogateescape") for text in pair)
+    return tuple(map(replace_invalid, texts))
 
 
 def ids_dtype(tokenizer: Vocabulary) -> type:
@@ -241,5 +232,5 @@ def check_pairs(pairs: int, max_length: int, workers: int = 1) -> None:
 
 def _batched(items: Iterable, size: int) -> Iterator[list]:
     iterator = iter(items)
-    while batch := list(itertools.islice(iterator, size)):
+    while batch := list(islice(iterator, size)):
         yield batch

@@ -13,6 +13,7 @@ writes symbols has to count how many words it has passed.
 `tree_ops.py` has the TensorFlow operations, which an exported parser contains.
 """
 
+import re
 from collections.abc import Iterable
 
 from keras_transformer.support.errors import InputError
@@ -43,3 +44,20 @@ def symbols(trees: Iterable[Tree]) -> list[str]:
             elif node is not tree:
                 symbols.update([f"({node.label}", f"){node.label}"])
     return sorted(symbols)
+
+
+def linearize(tree: Tree) -> list[str]:
+    """Returns the words and symbols of a tree's sequence."""
+    parts = []
+    for event, node in tree.walk():
+        if event == "word":
+            parts += [f"{WORD}{node.children}", f"/{node.label}"]
+        elif node is not tree:
+            parts.append(f"{'(' if event == 'open' else ')'}{node.label}")
+    return parts
+
+
+def join_words(text: str) -> str:
+    """Does what `tree_ops.join_words` does with a text of valid Unicode."""
+    text = text.replace("(", "-LRB-").replace(")", "-RRB-")
+    return re.sub("[\t-\r ]+", " ", text).strip(" ")

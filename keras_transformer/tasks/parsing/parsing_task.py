@@ -1,12 +1,17 @@
 """English constituency parsing (section 6.3)."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, bracketing_scores, symbols
-from keras_transformer.tasks.parsing.linearization import WORD
+from keras_transformer.tasks.parsing.linearization import (
+    WORD,
+    join_words,
+    linearize,
+)
 from keras_transformer.tasks.task import Outputs, Pairs, Task
 from keras_transformer.text import Tokenizer, Vocabulary
 
@@ -93,24 +98,27 @@ class ParsingTask(Task):
             return tree_ops.split_words(sources)
         return tree_ops.join_words(sources)
 
-    def target_ids(
-        self, vocabulary: Tokenizer, targets: "tf.Tensor"
-    ) -> "tf.RaggedTensor":
+    def encode_sources(
+        self, vocabulary: Tokenizer, sources: Sequence[str]
+    ) -> list[list[int]]:
+        if not self.split_words:
+            return vocabulary.encode(list(map(join_words, sources)))
         import tensorflow as tf
 
-        from keras_transformer.tasks.parsing import tree_ops
+        return self.source_ids(vocabulary, tf.constant(sources)).to_list()
 
-        parts = tf.strings.split(tree_ops.linearize_texts(targets))  # [B, (N)]
-        is_word = tf.strings.regex_full_match(parts.values, f"{WORD}.*")
-        words = tf.strings.regex_replace(parts.values, f"^{WORD}", "")
-        symbols = tf.RaggedTensor.from_row_lengths(
-            vocabulary.ops.string_to_id(tf.boolean_mask(words, ~is_word)),
-            tf.cast(~is_word, tf.int64),
-        )
-        # Either is empty.
-        pieces = vocabulary.tokenize(tf.where(is_word, words, ""))
-        ids = tf.concat([pieces, symbols], axis=1)  # [B N, (pieces)]
-        return parts.with_values(ids).merge_dims(1, 2)
+    def encode_targets(
+        self, vocabulary: Tokenizer, targets: Sequence[str]
+    ) -> list[list[int]]:
+        rows = [linearize(Tree.from_string(target)) for target in targets]
+        words = [x[1:] for row in rows for x in row if x.startswith(WORD)]
+        ids = iter(vocabulary.encode(words))
+
+        def ids_of(part: str) -> list[int]:
+            is_word = part.startswith(WORD)
+            return next(ids) if is_word else [vocabulary.id_of_piece(part)]
+
+        return [[*chain.from_iterable(map(ids_of, row))] for row in rows]
 
     def output_texts(
         self, vocabulary: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"

@@ -7,7 +7,7 @@ Letters: B = batch, N = sequences, T = pieces, W = words.
 
 import tensorflow as tf
 
-from keras_transformer.tasks.parsing.linearization import UNKNOWN_TAG, WORD
+from keras_transformer.tasks.parsing.linearization import UNKNOWN_TAG
 from keras_transformer.tasks.parsing.trees import ROOT
 
 # How the Penn Treebank splits English text into words: quotes become `` and
@@ -58,18 +58,6 @@ def join_words(texts: tf.Tensor) -> tf.Tensor:
     texts = tf.strings.regex_replace(texts, r"\(", "-LRB-")
     texts = tf.strings.regex_replace(texts, r"\)", "-RRB-")
     return tf.strings.strip(tf.strings.regex_replace(texts, r"[\s\v]+", " "))
-
-
-def linearize_texts(trees: tf.Tensor) -> tf.Tensor:
-    """Returns the sequences of trees `[B]`, which are as `str(tree)`."""
-    word = r"\(([^\s()]+) ([^\s()]+)\)"
-    texts = tf.strings.regex_replace(trees, word, rf"{WORD}\2 /\1")
-    texts = tf.strings.regex_replace(texts, rf"^\({ROOT}(?: (.*))?\)$", r"\1")
-    # The innermost constituents first. Tab and line end, which labels and
-    # words do not contain, stand for the brackets of those that are done.
-    texts = _replace_all(texts, r"\(([^\s()]+) ([^()]*)\)", "\t\\1 \\2 \n\\1")
-    texts = tf.strings.regex_replace(texts, r"\t", "(")
-    return tf.strings.regex_replace(texts, r"\n", ")")
 
 
 def restore_texts(

@@ -1,4 +1,4 @@
-"""The symbols of trees."""
+"""The sequences and the symbols of trees."""
 
 import itertools
 
@@ -8,6 +8,7 @@ from treebank import craft_files
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, read_trees, symbols
+from keras_transformer.tasks.parsing.linearization import linearize
 
 TREE = Tree.from_string(
     "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
@@ -18,6 +19,22 @@ TREE = Tree.from_string(
 def test_the_root_must_be_top(text):
     with pytest.raises(InputError, match="must have the root TOP over"):
         symbols([Tree.from_string(text)])
+
+
+@pytest.mark.parametrize(
+    ("tree", "sequence"),
+    [
+        (
+            "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))",
+            "(S (NP ▁the /DT ▁dog /NN )NP (VP ▁barks /VBZ )VP ▁. /. )S",
+        ),
+        ("(TOP (UH yes) (. .))", "▁yes /UH ▁. /."),
+        ("(TOP (TOP (TOP dog)))", "(TOP ▁dog /TOP )TOP"),
+        ("(TOP)", ""),
+    ],
+)
+def test_linearize(tree, sequence):
+    assert linearize(Tree.from_string(tree)) == sequence.split()
 
 
 def test_symbols():

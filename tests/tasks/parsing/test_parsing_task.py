@@ -25,8 +25,8 @@ def tokenizer():
 
 
 def target_pieces(tokenizer, tree):
-    ids = ParsingTask().target_ids(tokenizer, tf.constant([tree]))
-    return tokenizer.pieces(ids[0].numpy())
+    (ids,) = ParsingTask().encode_targets(tokenizer, [tree])
+    return tokenizer.pieces(ids)
 
 
 def test_the_search_is_that_of_section_6_3():
@@ -133,9 +133,13 @@ def test_sources_of_users_are_normalized_and_words_of_treebanks_kept(
     tree = output(tokenizer, ["(NP", "/DT", "/NN", ")NP"], texts[0])[0]
     assert re.findall(r"([^ ()]+)\)", tree) == ["the", "dog", "."]
     assert output(tokenizer, ["(NP", ")NP"], texts[1]) == ("", False)
+    assert ParsingTask().encode_sources(tokenizer, texts) == ids
     words = ParsingTask(split_words=False)
     ids = words.source_ids(tokenizer, tf.constant(texts[:1])).to_list()
     assert ids == tokenizer.encode(texts[:1])
+    texts = [*texts[:1], " (the\t\v dog) "]
+    ids = words.source_ids(tokenizer, tf.constant(texts)).to_list()
+    assert words.encode_sources(tokenizer, texts) == ids
 
 
 def test_outputs_for_invalid_utf_8_are_valid(tokenizer):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from random_trees import fixed, trees
 
 from keras_transformer.tasks.parsing import Tree, tree_ops
+from keras_transformer.tasks.parsing.linearization import join_words, linearize
 
 TREE = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
 SEQUENCE = "(S (NP ▁the /DT ▁dog /NN )NP (VP ▁barks /VBZ )VP ▁. /. )S"
@@ -39,20 +40,6 @@ def restored(sequences, words):
     )
     texts = [text.decode() for text in found.numpy()]
     return list(zip(texts, repaired.numpy().tolist(), strict=True))
-
-
-@pytest.mark.parametrize(
-    ("tree", "sequence"),
-    [
-        (TREE, SEQUENCE),
-        ("(TOP (UH yes) (. .))", "▁yes /UH ▁. /."),
-        ("(TOP (TOP (TOP dog)))", "(TOP ▁dog /TOP )TOP"),
-        ("(TOP)", ""),
-    ],
-)
-def test_linearize(tree, sequence):
-    (text,) = tree_ops.linearize_texts(tf.constant([tree])).numpy()
-    assert text.decode() == sequence
 
 
 def test_restore():
@@ -114,9 +101,8 @@ def test_any_sequence_is_restored_as_in_python():
 @given(st.lists(trees.filter(lambda tree: tree.words), min_size=9))
 def test_trees_survive_the_round_trip(found):
     texts = [str(tree) for tree in found]
-    sequences = tree_ops.linearize_texts(tf.constant(texts)).numpy()
     expected = [reference.linearize(tree) for tree in found]
-    assert [text.decode() for text in sequences] == expected
+    assert [" ".join(linearize(tree)) for tree in found] == expected
     words = [tree.words for tree in found]
     for sequences in (
         [text.split(" ") for text in expected],
@@ -127,8 +113,7 @@ def test_trees_survive_the_round_trip(found):
 
 def test_deep_trees():
     text = f"(TOP {'(X ' * 1_500}(NN dog){')' * 1_501}"
-    (sequence,) = tree_ops.linearize_texts(tf.constant([text])).numpy()
-    sequence = sequence.decode().split(" ")
+    sequence = linearize(Tree.from_string(text))
     assert sequence == ["(X"] * 1_500 + ["▁dog", "/NN"] + [")X"] * 1_500
     assert restored([sequence], [["dog"]]) == [(text, False)]
 
@@ -284,6 +269,14 @@ def test_invalid_utf_8_is_replaced():
 def test_text_is_split_as_in_the_penn_treebank(text, words):
     found = tree_ops.split_words(tf.constant([text])).numpy()[0].decode()
     assert found == words
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", " a\v\vb\f\nc\t", "(a b) ", "\x85a\u00a0\u3000b\x1c \0"]
+)
+def test_words_are_joined_in_python_as_in_a_graph(text):
+    joined = tree_ops.join_words(tf.constant([text])).numpy()[0].decode()
+    assert join_words(text) == joined
 
 
 def test_words_that_are_split_stay():

@@ -61,6 +61,16 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
         )
 
 
+def test_ids_are_those_of_the_graph(tokenizer):
+    """Bytes that are not UTF-8, too, which a dataset may have."""
+    texts = [b"d\xffog", b" dog\xe2\x82 ", "\u00a0Hund\u200b\0s".encode()]
+    pairs = tf.data.Dataset.from_tensor_slices((texts, texts[::-1]))
+    (shard,) = PairEncoder(tokenizer, 90).shards(pairs)
+    sources = tokenizer.tokenize_sources(tf.constant(texts)).to_list()
+    targets = tokenizer.tokenize_targets(tf.constant(texts[::-1])).to_list()
+    assert rows([shard])[::2] == sources and rows([shard])[1::2] == targets
+
+
 def test_one_token_too_long(tokenizer, library):
     length = len(library.encode("dog dog dog dog")) + 1
     for maximum, kept in ((length, 1), (length - 1, 0)):
@@ -96,14 +106,10 @@ def test_any_task_may_give_the_ids(firsts):
     """Of sides that are not texts, one of them with more than 2^16 ids."""
 
     def lengths(first):
-        def ids(tokenizer, texts):
-            ids = tf.strings.length(texts)[:, None] + first
-            return tf.RaggedTensor.from_tensor(ids)
-
-        return ids
+        return lambda tokenizer, texts: [[len(x) + first] for x in texts]
 
     source, target = map(lengths, firsts)
-    task = types.SimpleNamespace(source_ids=source, target_ids=target)
+    task = types.SimpleNamespace(encode_sources=source, encode_targets=target)
     source, target = (
         types.SimpleNamespace(vocab_size=first + 10_000) for first in firsts
     )
