@@ -63,7 +63,7 @@ def problem(folder, *arguments):
 def test_what_a_folder_says(opus):
     found = convert.read(opus, "marian")
     assert found.system == "Marian v1.12.42 b7be0e964"
-    assert found.search == BeamSearch(6, 1.0, 0, 3.0, "power")
+    assert found.search == BeamSearch(6, 1.0, 0, 3.0, "power", "finished")
     assert found.differences() == dict(
         activation="swish",
         attention_bias=True,
