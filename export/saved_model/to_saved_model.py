@@ -56,9 +56,10 @@ def save(
             with an input signature.
         metadata: What to add to `assets.extra/keras_transformer.json`, which
             has versions, the tokenizer's SHA-256, the dtype, the search, the
-            names of the signatures, the oldest release of TensorFlow Serving
-            that has all operations, and the runs that `Translator.open` has
-            loaded with their results: values that JSON can hold.
+            languages that a source may ask for, the names of the signatures,
+            the oldest release of TensorFlow Serving that has all operations,
+            and the runs that `Translator.open` has loaded with their results:
+            values that JSON can hold.
 
     Returns:
         The folder.
@@ -79,6 +80,7 @@ def save(
     described = {
         "tensorflow": tf.__version__,
         "signatures": sorted(functions),
+        "languages": list(translator.tokenizer.languages),
         "oldest_tensorflow_serving": None,  # until it is written
     }
 

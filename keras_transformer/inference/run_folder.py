@@ -12,11 +12,12 @@ results.json             what `evaluate` measured
 `keras_transformer/train/training_run.py` writes it.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,10 +163,12 @@ class RunFolder(ModelFolder):
         by_name["last"] = checkpoints[-1]
         checkpoint = by_name.get("last" if name is None else str(name))
         if checkpoint is None:
-            reason = ". Only training with a split valid writes it"
+            reason = ""
+            if name == "best":
+                reason = ". Only training with a split valid writes it"
             raise InputError(
                 f"{self.path} has the checkpoints {', '.join(by_name)}. "
-                f"Received: checkpoint={name}{reason * (name == 'best')}"
+                f"Received: checkpoint={name}{reason}"
             )
         return checkpoint
 
@@ -232,10 +235,18 @@ class Run(RunFolder):
         Raises:
             InputError: If there is no checkpoint, or it cannot be read.
         """
+        checkpoint = checkpoint or self.find_checkpoint()
+        with self._reading(checkpoint) as file:
+            size = sum(weight.size for weight in _stored_weights(file).values())
+            expected = self.config.num_parameters
+            # Before a model is made that may not fit into memory.
+            if size != expected:
+                raise ValueError(f"{size:,} parameters instead of {expected:,}")
+
         from keras_transformer.model import Transformer
 
         model = Transformer(self.config, dtype=dtype)
-        self.load_weights(model, checkpoint or self.find_checkpoint())
+        self.load_weights(model, checkpoint)
         return model
 
     def load_weights(self, model: "Transformer", checkpoint: Path) -> None:
@@ -245,19 +256,26 @@ class Run(RunFolder):
             InputError: If it cannot be read, belongs to another run, or its
                 weights are not all those of the model, and finite.
         """
-        import h5py
-
         from keras_transformer.weights import not_finite
+
+        with self._reading(checkpoint) as file:
+            _check_stored_weights(file, len(model.weights))
+            model.load_weights(checkpoint)
+            invalid = not_finite(model.weights)
+            if invalid:
+                raise ValueError(f"NaN or infinity in {invalid[0]}")
+
+    @contextlib.contextmanager
+    def _reading(self, checkpoint: Path) -> Iterator["h5py.File"]:
+        """Opens a checkpoint of this run; errors in the block name it."""
+        import h5py
 
         try:
             with h5py.File(checkpoint) as file:
                 owner = file.attrs["run"]
                 if owner == self.id:
-                    _check_stored_weights(file, len(model.weights))
-                    model.load_weights(checkpoint)
-                    invalid = not_finite(model.weights)
-                    if invalid:
-                        raise ValueError(f"NaN or infinity in {invalid[0]}")
+                    yield file
+                    return
         except PermissionError:
             raise  # which is no damage
         # A damaged file may raise anything.
@@ -267,12 +285,11 @@ class Run(RunFolder):
                 f"config.json. Received: {error!s:.200}. It may be damaged: "
                 "delete it to use the one before."
             ) from error
-        if owner != self.id:
-            raise InputError(
-                f"{checkpoint} must belong to run {self.id[:8]}, in whose "
-                f"folder it is. Received: a checkpoint of run {owner[:8]}. "
-                "Restore the right file."
-            )
+        raise InputError(
+            f"{checkpoint} must belong to run {self.id[:8]}, in whose "
+            f"folder it is. Received: a checkpoint of run {owner[:8]}. "
+            "Restore the right file."
+        )
 
 
 def weights_digest(file: "h5py.File") -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.model_folder import ExportFolder
+from keras_transformer.inference.records import EncodedTexts
 from keras_transformer.inference.served_signatures import (
     Signature,
     SignatureTranslator,
@@ -17,6 +18,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import integer_from
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.text.lookup_vocabulary import check_languages
 
 _FILE = "saved_model.pb"
 _METADATA_FILE = "assets.extra/keras_transformer.json"
@@ -27,6 +29,7 @@ _TYPES = {
     "dtype": (str, type(None)),
     "max_length": (int, type(None)),
     "num_translations": int,
+    "languages": list,
 }
 
 
@@ -140,6 +143,11 @@ class SavedModelTranslator(SignatureTranslator):
     def description(self) -> str:
         names = ", ".join(self.own_signatures)
         return f"{self.path} with the signatures {names}"
+
+    def _encode_sources(self, texts: list[str]) -> EncodedTexts:
+        # Exports of earlier versions do not say which languages they have.
+        check_languages(self.metadata.get("languages", ()), False, texts)
+        return super()._encode_sources(texts)
 
     def predict(
         self, signature: str, /, **inputs: list[str]

@@ -160,6 +160,11 @@ def check_backend() -> None:
             f"the backend {backend}. Set KERAS_BACKEND=tensorflow before Keras "
             "is imported, or unset it and remove keras.json."
         )
+    check_keras_3()
+
+
+def check_keras_3() -> None:
+    """Raises InputError if `tf.keras` would be Keras 2."""
     legacy = os.environ.get("TF_USE_LEGACY_KERAS", "")
     if legacy.lower() in ("1", "true"):
         raise InputError(

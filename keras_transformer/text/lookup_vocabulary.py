@@ -41,6 +41,33 @@ def language_token(language: str) -> str:
     return f">>{language.strip('<>')}<<"
 
 
+def check_languages(
+    languages: Sequence[str], is_needed: bool, sources: Iterable[str] | None
+) -> None:
+    """Does what `Vocabulary.check_languages` does, for the languages it has.
+
+    A source needs one of them if `is_needed`.
+    """
+    if not languages:
+        return
+    received = "no target language" if is_needed and sources is None else ""
+    for index, text in enumerate(sources or ()):
+        match = re.match(LANGUAGE, text, re.ASCII)
+        is_known = match and match[1][2:-2] in languages
+        is_blank = is_needed and without_blank([text]) == [""]
+        if not is_known and (match or (is_needed and not is_blank)):
+            name = match[1] if match else "no target language"
+            received = f"{name} in text {index + 1}, {text!r:.60}"
+            break
+    if received:
+        raise InputError(
+            "A source must begin with the language of its translation, as "
+            f"in >>{languages[0]}<<, or a model that has several be "
+            "imported or opened with one, --target-language: "
+            f"{', '.join(languages)}. Received: {received}"
+        )
+
+
 def check_ids(table: Mapping[str, Any], name: str | os.PathLike) -> None:
     """Raises InputError unless a table has all ids from 0 on, each once."""
     ids = list(table.values())
@@ -151,25 +178,8 @@ class LookupVocabulary(Vocabulary):
         return [x[2:-2] for x in pieces if re.fullmatch(">>[^<>]+<<", x)]
 
     def check_languages(self, sources: Iterable[str] | None = None) -> None:
-        if not self.languages:
-            return
         is_needed = len(self.languages) > 1 and self.language_token is None
-        received = "no target language" if is_needed and sources is None else ""
-        for index, text in enumerate(sources or ()):
-            match = re.match(LANGUAGE, text, re.ASCII)
-            is_known = match and match[1] in self.source.table
-            is_blank = is_needed and without_blank([text]) == [""]
-            if not is_known and (match or (is_needed and not is_blank)):
-                name = match[1] if match else "no target language"
-                received = f"{name} in text {index + 1}, {text!r:.60}"
-                break
-        if received:
-            raise InputError(
-                "A source must begin with the language of its translation, as "
-                f"in >>{self.languages[0]}<<, or a model that has several be "
-                "imported or opened with one, --target-language: "
-                f"{', '.join(self.languages)}. Received: {received}"
-            )
+        check_languages(self.languages, is_needed, sources)
 
     def translating_to(self, language: str) -> "LookupVocabulary":
         token = language_token(language)

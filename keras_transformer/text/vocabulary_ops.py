@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_text
-from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from keras_transformer.support.startup import (
+    check_keras_3,
+    explain_missing_packages,
+)
 from keras_transformer.text.lookup_vocabulary import LANGUAGE
 from keras_transformer.text.normalization import INVISIBLE, SPACES
 from keras_transformer.text.vocabulary import load_processor
@@ -33,6 +35,10 @@ def sentencepiece_ops(model: bytes, out_type: tf.DType = tf.int32) -> Any:
     The name is a digest, so that only equal models share a resource. Texts
     become ids, or pieces if `out_type` is `tf.string`.
     """
+    check_keras_3()  # tensorflow-text imports `tf.keras`
+    with explain_missing_packages():
+        import tensorflow_text
+        from tensorflow_text.python.ops import sentencepiece_tokenizer
 
     class Model(tf.saved_model.experimental.TrackableResource):
         def _create_resource(self) -> tf.Tensor:

@@ -16,6 +16,11 @@ from keras_transformer.export.saved_model.exported_signatures import (
     SIGNATURES,
     Signatures,
 )
+from keras_transformer.inference.saved_model import (
+    SavedModelFolder,
+    SavedModelTranslator,
+)
+from keras_transformer.inference.served_signatures import graph_signatures
 from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 
@@ -88,6 +93,26 @@ def test_a_prefix_of_unknown_characters_is_refused(tokenizer):
     assert translator.translate(texts, prefixes=["", "Hund"])
     with pytest.raises(InputError, match="'Hund 🦩', of which '🦩' is unknown"):
         translator.translate(texts, prefixes=["", "Hund 🦩"])
+
+
+def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer, tmp_path):
+    translator = imported(tokenizer)
+    functions = Signatures(translator).make(["serving_default"])
+    for languages, text, is_refused in (
+        (["deu", "fra"], ">>de<< dog", True),
+        (["deu", "fra"], ">>fra<< dog", False),
+        (["deu", "fra"], "dog", False),
+        ([], ">>de<< dog", False),  # of an older export: unknown
+    ):
+        metadata = {"languages": languages}
+        folder = SavedModelFolder.of_metadata(tmp_path, metadata)
+        opened = SavedModelTranslator(folder, graph_signatures(functions))
+        if is_refused:
+            message = "in >>deu<<.*deu, fra. Received: >>de<< in text 2"
+            with pytest.raises(InputError, match=message):
+                opened(["dog", text])
+        else:
+            assert opened.translate(text).texts
 
 
 @pytest.mark.slow  # test_to_hugging_face.py has faster ones

@@ -140,6 +140,7 @@ def test_metadata(exported, translator):
     assert found["keras_transformer"] == kt.__version__
     assert found["tensorflow"] == tf.__version__
     assert found["oldest_tensorflow_serving"] == "2.12"
+    assert found["languages"] == []
     assert found["dtype"] == "float32"
     model = translator.tokenizer.model
     assert found["tokenizer_sha256"] == hashlib.sha256(model).hexdigest()
