@@ -1,10 +1,12 @@
 """Writes a `Translator` as a SavedModel and verifies it in a new process."""
 
+import contextlib
+import functools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,19 +91,20 @@ def save(
         oldest = serving_operations.oldest_serving(folder)
         return {"oldest_tensorflow_serving": oldest}
 
-    def verify(folder: Path) -> None:
-        translations = translate_in_subprocess(folder, texts)
-        check_translations(translations, translator, texts)
+    with process_that_translates() as translate:
 
-    return write_export(
-        translator,
-        path,
-        write,
-        verify,
-        described,
-        metadata,
-        metadata_file=METADATA_FILE,
-    )
+        def verify(folder: Path) -> None:
+            check_translations(translate(folder, texts), translator, texts)
+
+        return write_export(
+            translator,
+            path,
+            write,
+            verify,
+            described,
+            metadata,
+            metadata_file=METADATA_FILE,
+        )
 
 
 def translate_in_subprocess(
@@ -120,16 +123,40 @@ def translate_in_subprocess(
         RuntimeError: If the process fails. The message holds its error.
     """
     texts, _ = read_texts(texts)
+    with process_that_translates() as translate:
+        return translate(path, texts)
+
+
+@contextlib.contextmanager
+def process_that_translates() -> Iterator[Callable]:
+    """Starts a process and yields what `translate_in_subprocess` does with it.
+
+    The process imports TensorFlow meanwhile. It translates once.
+    """
     script = Path(__file__).with_name("translate_saved_model.py")
-    # -I keeps the folder of the script out of sys.path. It also ignores
-    # PYTHONPATH and the user's packages, where TensorFlow may be installed.
-    process = subprocess.run(
-        [sys.executable, "-I", str(script), str(path)],
-        input=json.dumps({"sys_path": sys.path, "texts": texts}, default=str),
-        capture_output=True,
+    with subprocess.Popen(
+        # -I keeps the folder of the script out of sys.path. It also ignores
+        # PYTHONPATH and the user's packages, where TensorFlow may be installed.
+        [sys.executable, "-I", str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",
-    )
+    ) as process:
+        try:
+            print(json.dumps(sys.path, default=str), file=process.stdin)
+            process.stdin.flush()
+            yield functools.partial(_translate, process)
+        finally:
+            process.kill()
+
+
+def _translate(
+    process: subprocess.Popen, path: str | os.PathLike, texts: list[str]
+) -> list[Translation]:
+    request = json.dumps({"path": str(path), "texts": texts})
+    output, errors = process.communicate(request)
     if process.returncode:
         problem = (
             "The saved model was not verified: the process that loads it "
@@ -139,6 +166,5 @@ def translate_in_subprocess(
             else f"The saved model {path} must translate in a new process. "
             f"Received: exit code {process.returncode}"
         )
-        raise RuntimeError(f"{problem}\n{process.stderr[-4000:]}")
-    rows = json.loads(process.stdout.splitlines()[-1])
-    return [Translation(*row) for row in rows]
+        raise RuntimeError(f"{problem}\n{errors[-4000:]}")
+    return [Translation(*row) for row in json.loads(output.splitlines()[-1])]

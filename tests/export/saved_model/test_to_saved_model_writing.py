@@ -1,5 +1,6 @@
 """Writing a SavedModel: what is refused, and what is left after an error."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -52,8 +53,14 @@ def fake_export(monkeypatch, saved):
     """Replaces writing, and loading in a new process, which returns `saved`."""
     monkeypatch.setattr(tf.saved_model, "save", lambda *_, **__: None)
     monkeypatch.setattr(serving_operations, "oldest_serving", lambda _: "2.12")
+    verify_with(monkeypatch, lambda _, texts: saved)
+
+
+def verify_with(monkeypatch, translate):
     monkeypatch.setattr(
-        to_saved_model, "translate_in_subprocess", lambda _, texts: saved
+        to_saved_model,
+        "process_that_translates",
+        lambda: contextlib.nullcontext(translate),
     )
 
 
@@ -167,9 +174,7 @@ def test_a_quantized_model(small_translator, tmp_path, monkeypatch):
         ]
 
     # A new process takes seconds.
-    monkeypatch.setattr(
-        to_saved_model, "translate_in_subprocess", translate_here
-    )
+    verify_with(monkeypatch, translate_here)
     path = save(translator, tmp_path / "1", ["dog"], ["serving_default"])
     weights = tf.train.load_checkpoint(str(path / "variables/variables"))
     types = weights.get_variable_to_dtype_map().values()

@@ -3,10 +3,16 @@
 Importing the real one takes seconds; `exported` does so once.
 """
 
+import time
+
 import pytest
 
 from keras_transformer.export import translate_in_subprocess
+from keras_transformer.export.saved_model.to_saved_model import (
+    process_that_translates,
+)
 from keras_transformer.inference.records import Translation
+from keras_transformer.support.errors import InputError
 
 FAKE_TENSORFLOW = """
 constant = lambda values: values
@@ -53,6 +59,21 @@ def test_process_finds_tensorflow_wherever_this_one_does(fake_tensorflow):
         Translation(["DOG"], [-1.0], False, True),
         Translation(["KÄSE 🙂"], [-1.0], False, True),
     ]
+
+
+def test_process_imports_tensorflow_before_there_is_a_model(
+    fake_tensorflow, tmp_path
+):
+    imported = tmp_path / "imported"
+    fake_tensorflow(text=f"open({str(imported)!r}, 'w').close()")
+    with process_that_translates() as translate:
+        for _ in range(1_000):  # of 0.01 s
+            if not imported.exists():
+                time.sleep(0.01)
+        assert imported.exists()
+        assert translate("folder", ["a"])[0].texts == ["A"]
+    with pytest.raises(InputError), process_that_translates():
+        raise InputError("the model is invalid")  # and the process ends
 
 
 def test_process_without_tensorflow_does_not_blame_the_model(fake_tensorflow):
