@@ -234,7 +234,7 @@ class RunOpener:
                     f"and none is left. Received: patience={recipe.patience}"
                 )
         else:
-            missing = "validation loss, score, curve, and no --checkpoint best"
+            missing = "validation loss, score or curve, nor a --checkpoint best"
             logger.info(f"valid: no such split; there will be no {missing}")
         logger.info(f"train: {train.describe(recipe.max_length)}")
         tokens = train.source_tokens + train.target_tokens

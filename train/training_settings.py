@@ -66,12 +66,12 @@ class TrainingSettings:
         Refuses one that was started with other settings.
         """
         free, values = set(_MAY_CHANGE), self.recorded(run.config)
-        # The other run may have been moved, or removed since.
+        # The other run may have been removed since; it may have another path.
         recorded = run.recipe.get("init_from")
         if self.init_from and values["init_from"] != recorded:
-            is_gone = not (self.init_from / "config.json").exists()
             origin = run.statistics["init_from"]
-            if is_gone or RunFolder.read(self.init_from).id == origin:
+            is_there = (self.init_from / "config.json").exists()
+            if is_there and RunFolder.read(self.init_from).id == origin:
                 free.add("init_from")
         refuse_differences(
             f"{run.path} was started with other values. Choose another output, "

@@ -149,7 +149,12 @@ def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
             "Standard input must be open. Received: a closed one; use "
             "`< FILE`, a pipe or a terminal."
         )
-    yield from _decoded_lines(sys.stdin.buffer, "Standard input")
+    name, stream = "Standard input", sys.stdin.buffer
+    if stream.isatty():  # with nothing yet to look at
+        yield from _decoded_lines(stream, name)
+        return
+    with decompressed(stream, name) as lines:
+        yield from _decoded_lines(lines, name)
 
 
 def check_streams(inputs: Sequence[Path] | None, output: Path | None) -> None:
@@ -186,6 +191,19 @@ def count_lines(
     return total
 
 
+def name_line(inputs: Sequence[Path] | None, number: int) -> str:
+    """Returns the file of a line, and its number there."""
+    number_in_file = number
+    for path in inputs or ():
+        count = count_lines([path])
+        if count is None:
+            break
+        if number_in_file <= count:
+            return f"line {number_in_file} of {path}"
+        number_in_file -= count
+    return f"line {number}"
+
+
 def progress_of(
     inputs: Sequence[Path] | None, total: int | None, unit: str = "line"
 ) -> "tqdm":
@@ -196,7 +214,7 @@ def progress_of(
 
 def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
     number = 0
-    for encoded in _read_encoded_lines(stream):
+    for encoded in _read_encoded_lines(stream, name):
         lines = []
         for line in encoded:
             number += 1
@@ -214,11 +232,12 @@ def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
         yield lines
 
 
-def _read_encoded_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+def _read_encoded_lines(stream: BinaryIO, name: str) -> Iterator[list[bytes]]:
     prompt = "> " if stream.isatty() else ""
     if prompt:
         report("enter one sentence per line, and Ctrl-D to end")
     unfinished: list[bytes] = []  # parts of a line whose end is not read yet
+    has_ends = False  # of lines
     while True:
         print(prompt, end="", file=sys.stderr, flush=True)
         chunk = stream.read1(_READ_SIZE)
@@ -227,12 +246,20 @@ def _read_encoded_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
         first, *others = chunk.split(b"\n")
         unfinished.append(first)
         if others:
+            has_ends = True
             yield [b"".join(unfinished), *others[:-1]]
             unfinished = others[-1:]
     if prompt:
         print(file=sys.stderr)
-    if any(unfinished):
-        yield [b"".join(unfinished)]
+    last = b"".join(unfinished)
+    if not has_ends and b"\r" in last.rstrip(b"\r"):
+        raise InputError(
+            f"{name} must have lines that end with LF or CR LF. Received: "
+            "lines that end with CR. Convert them, for example with tr "
+            "'\\r' '\\n'."
+        )
+    if last:
+        yield [last]
 
 
 def _prepare_streams() -> None:

@@ -1,6 +1,7 @@
 """The commands that use a model on texts: translate, score, evaluate."""
 
 import contextlib
+import functools
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from keras_transformer.cli import flags, terminal
 from keras_transformer.inference.model_folder import ModelFolder
 from keras_transformer.inference.opening import read_folder
 from keras_transformer.inference.run_folder import step_of
+from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
@@ -211,7 +213,7 @@ def score(
     """
     terminal.check_streams(input, output)
     _read_first(runs)
-    total = terminal.count_lines(input, _read_pairs)
+    total = terminal.count_lines(input, functools.partial(_read_pairs, input))
     translator = model.open(runs)
     start = 1
     with (
@@ -219,14 +221,16 @@ def score(
         terminal.progress_of(input, total) as bar,
     ):
         for lines in terminal.read_lines(input):
-            for text in _scores(translator, lines, start, bar.update):
+            for text in _scores(translator, input, lines, start, bar.update):
                 bar.clear()
                 stream.write(text)
             bar.refresh()
             start += len(lines)
 
 
-def _read_pairs(lines: Sequence[str], start: int) -> list[list[str]]:
+def _read_pairs(
+    inputs: Sequence[Path] | None, lines: Sequence[str], start: int
+) -> list[list[str]]:
     """Returns source and translation of lines, the first of number `start`."""
     # Further columns are ignored, as those of a corpus are.
     pairs = [line.split("\t", 2)[:2] for line in lines]
@@ -234,20 +238,22 @@ def _read_pairs(lines: Sequence[str], start: int) -> list[list[str]]:
         if len(pair) != 2:
             raise InputError(
                 "Each line must be a source, a tab and its translation. "
-                f"Received: 0 tabs in line {number}"
+                f"Received: 0 tabs in "
+                f"{terminal.name_line(inputs, number)}"
             )
     return pairs
 
 
 def _scores(
     translator: "BaseTranslator",
+    inputs: Sequence[Path] | None,
     lines: Sequence[str],
     start: int,
     progress: Callable[[int], Any],
 ) -> Iterator[str]:
     """Yields the scores of lines, those before an invalid one first."""
     try:
-        pairs = zip(*_read_pairs(lines, start), strict=True)
+        pairs = zip(*_read_pairs(inputs, lines, start), strict=True)
         scores = translator.score(
             *map(list, pairs),
             workers=translator.recommended_workers,
@@ -255,10 +261,11 @@ def _scores(
         )
     except InputError as error:
         if len(lines) == 1:
-            message = str(error).replace("at index 0", f"in line {start}")
+            place = f"in {terminal.name_line(inputs, start)}"
+            message = str(error).replace("at index 0", place)
             raise InputError(message) from error
         for number, line in enumerate(lines, start):
-            yield from _scores(translator, [line], number, progress)
+            yield from _scores(translator, inputs, [line], number, progress)
         return
     for result in scores:
         yield f"{result.score:.4f}\t{result.perplexity:.4f}\n"
@@ -295,7 +302,8 @@ def evaluate(
     corpus.check_early(split)
     name = split
     if isinstance(pairs, TextFiles):  # test, of test.en and test.de
-        name = os.path.basename(pairs.paths[0]).partition(".")[0] or split
+        file = without_suffix(os.path.basename(pairs.paths[0]))
+        name = os.path.splitext(file)[0]
     translator = model.open(runs)
     import_tensorflow_quietly()
     from keras_transformer.train import evaluation

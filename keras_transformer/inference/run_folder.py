@@ -127,14 +127,17 @@ class RunFolder(ModelFolder):
     def metadata(self, checkpoint: Path) -> dict[str, Any]:
         """Returns the provenance of a checkpoint, for an export.
 
-        `results` are the newest figures of `results.json` for it, by split.
+        `results` are the newest figures of `results.json` for it, by split,
+        or `"test of DATA"` where these are not the run's.
         """
         results: dict[str, Any] = {}
         step = step_of(checkpoint)
         for row in read_results(self.path / "results.json"):
             # A better checkpoint replaces the best under the same name.
             if (row["checkpoint"], row["step"]) == (checkpoint.name, step):
-                results[row["split"]] = row
+                data, split = row.get("data"), row["split"]
+                is_own = data in (None, self.recipe.get("data"))
+                results[split if is_own else f"{split} of {data}"] = row
         return {
             "run": self.path.resolve().name,
             "run_id": self.id,
@@ -165,7 +168,7 @@ class RunFolder(ModelFolder):
         if checkpoint is None:
             reason = ""
             if name == "best":
-                reason = ". Only training with a split valid writes it"
+                reason = ". It is written by training with a split valid"
             raise InputError(
                 f"{self.path} has the checkpoints {', '.join(by_name)}. "
                 f"Received: checkpoint={name}{reason}"

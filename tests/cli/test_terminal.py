@@ -22,17 +22,6 @@ def fail_with(error):
     return command
 
 
-@pytest.fixture
-def read(monkeypatch):
-    """Returns what `read_lines` yields for chunks of standard input."""
-
-    def read(*chunks):
-        set_stdin(monkeypatch, Chunks(chunks))
-        return list(terminal.read_lines())
-
-    return read
-
-
 # === Exit codes ===
 
 
@@ -240,85 +229,6 @@ def test_a_pipe_that_nobody_reads(command):
     assert process.returncode == (1 if command == "--help" else 141)
 
 
-# === Input ===
-
-
-@pytest.mark.parametrize(
-    ("chunks", "expected"),
-    [
-        ([], []),
-        ([b"one\n"], [["one"]]),
-        ([b"one\ntwo\n"], [["one", "two"]]),
-        ([b"one\n", b"two\n"], [["one"], ["two"]]),
-        ([b"one\ntw", b"o\nthree\n"], [["one"], ["two", "three"]]),
-        ([b"o", b"n", b"e\n"], [["one"]]),
-        ([b"one\ntwo"], [["one"], ["two"]]),
-        ([b"one\n\n\ntwo\n"], [["one", "", "", "two"]]),
-        ([b"\xef\xbb\xbfone\r\ntwo\r\n"], [["one", "two"]]),
-        (["schläft\n".encode()[:5], "schläft\n".encode()[5:]], [["schläft"]]),
-    ],
-)
-def test_lines_are_yielded_as_they_arrive(read, chunks, expected):
-    assert read(*chunks) == expected
-
-
-def test_nothing_is_read_before_the_last_lines_were_used(monkeypatch):
-    events = []
-    stream = Chunks([b"one\n", b"two\n"], lambda: events.append("read"))
-    set_stdin(monkeypatch, stream)
-    for lines in terminal.read_lines():
-        events.append(lines)
-    assert events == ["read", ["one"], "read", ["two"], "read"]
-
-
-def test_a_pipe_that_stays_open(monkeypatch):
-    read_end, write_end = os.pipe()
-    set_stdin(monkeypatch, os.fdopen(read_end, "rb"))
-    lines = terminal.read_lines()
-    os.write(write_end, b"one\n")
-    assert next(lines) == ["one"]
-    os.write(write_end, b"two\nthree\n")
-    assert next(lines) == ["two", "three"]
-    os.close(write_end)
-    assert list(lines) == []
-
-
-def test_lines_before_an_invalid_one_are_yielded(monkeypatch):
-    set_stdin(monkeypatch, Chunks([b"one\n", b"two\nthr\xffee\nfour\n"]))
-    lines = terminal.read_lines()
-    assert next(lines) == ["one"]
-    assert next(lines) == ["two"]
-    with pytest.raises(InputError) as error:
-        next(lines)
-    assert str(error.value) == (
-        "Standard input must be UTF-8. Received: line 3, invalid start byte "
-        "at byte 4"
-    )
-
-
-def test_closed_input_is_refused(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="Standard input must be open"):
-        list(terminal.read_lines())
-
-
-def test_a_terminal_has_a_prompt(monkeypatch, capsys):
-    stream = Chunks([b"one\n", b"two\n"], is_terminal=True)
-    set_stdin(monkeypatch, stream)
-    assert list(terminal.read_lines()) == [["one"], ["two"]]
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == (
-        "keras-transformer: enter one sentence per line, and Ctrl-D to end\n"
-        "> > > \n"
-    )
-
-
-def test_a_pipe_has_no_prompt(read, capsys):
-    read(b"one\n")
-    assert capsys.readouterr() == ("", "")
-
-
 # === Arguments ===
 
 
@@ -353,6 +263,11 @@ def test_lines_are_counted_where_they_can_be_read_again(tmp_path):
     assert starts == [(1, ["a"]), (2, ["b"]), (3, ["c", ""])]
     assert terminal.count_lines(None) is None
     assert terminal.count_lines([first, pipe]) is None
+    inputs = [first, second]
+    assert terminal.name_line(inputs, 2) == f"line 2 of {first}"
+    assert terminal.name_line(inputs, 4) == f"line 2 of {second}"
+    assert terminal.name_line([pipe, first], 2) == "line 2"
+    assert terminal.name_line(None, 2) == "line 2"
 
 
 def test_output_is_complete_or_not_there(tmp_path):

@@ -201,7 +201,7 @@ def test_score_needs_two_columns(
     assert len(opened) == 1
     (tmp_path / "pairs").write_bytes(text)
     result = run_cli("score", folder, "--input", tmp_path / "pairs")
-    check_refused(result, "0 tabs in line 2")
+    check_refused(result, f"0 tabs in line 2 of {tmp_path / 'pairs'}")
     assert result.out == "" and len(opened) == 1
 
 
@@ -209,9 +209,12 @@ def test_score_names_the_line_and_the_side(run_cli, tmp_path, trained):
     pairs, output = tmp_path / "pairs.tsv", tmp_path / "scores"
     pairs.write_text("a\tb\nc\td\na\t" + "ab" * 100 + "\ne\tf\n")
     result = run_cli("score", trained.run, "--input", pairs)
-    check_refused(result, "at most 31 tokens", "target of 2", "in line 3")
+    check_refused(
+        result, "at most 31 tokens", "target of 2", f"in line 3 of {pairs}"
+    )
     assert result.out.count("\n") == 2
     flags = ("--input", pairs, "--output", output)
     refused = run_cli("score", trained.run, *flags)
-    check_refused(refused, "in line 3; what precedes it is done", str(output))
+    precedes = f"in line 3 of {pairs}; what precedes it is done"
+    check_refused(refused, precedes, str(output))
     assert output.read_text("utf-8") == result.out

@@ -1,6 +1,7 @@
 """The command that measures a model on a corpus."""
 
 import errno
+import gzip
 import json
 import re
 
@@ -82,19 +83,29 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, call):
     assert results["step"] == 1
 
 
-@pytest.mark.parametrize("names", [["news.en", "news.de"], ["news.tsv"]])
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (["news.en", "news.de"], "news"),
+        (["news.tsv"], "news"),
+        (["news.2013.en.gz", "news.2013.de.gz"], "news.2013"),
+    ],
+)
 def test_the_only_split_has_its_own_name(
-    run_cli, trained, call, tmp_path, names
+    run_cli, trained, call, tmp_path, files, name
 ):
-    for name in names:
-        (tmp_path / name).write_text("a\tb\n")
-    data = [tmp_path / name for name in names]
+    for file in files:
+        content = b"a\tb\n"
+        is_compressed = file.endswith(".gz")
+        content = gzip.compress(content) if is_compressed else content
+        (tmp_path / file).write_bytes(content)
+    data = [tmp_path / file for file in files]
     code, out, _ = run_cli("evaluate", trained.run, "--data", *data)
-    assert code == 0 and "decoding news of " in out
+    assert code == 0 and f"decoding {name} of " in out
     assert call["split"] == call["corpus"].splits[0] == "train"
     *_, results = json.loads((trained.run / "results.json").read_text())
-    assert results["split"] == "news"
-    assert (trained.run / "translations-news.txt").exists()
+    assert results["split"] == name
+    assert (trained.run / f"translations-{name}.txt").exists()
     arguments = "--data", *data, "--split", "valid"
     check_refused(run_cli("evaluate", trained.run, *arguments), "splits train")
 

@@ -295,12 +295,16 @@ def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
             (eighth, 6, "test", 5.0),  # replaced since
         )
     ]
+    rows[1]["data"] = run.recipe["data"] = "corpus"
+    rows.append({**rows[0], "data": "news.en news.de"})
     (run.path / "results.json").write_text(json.dumps(rows))
     found = run.metadata(seventh)
     assert (found["run"], found["run_id"]) == ("run", run.id)
     assert (found["checkpoint"], found["step"]) == (seventh.name, 7)
     assert found["recipe"] == run.recipe
-    assert found["results"] == {"test": rows[1], "valid": rows[2]}
+    expected = {"test": rows[1], "valid": rows[2]}
+    expected["test of news.en news.de"] = rows[5]
+    assert found["results"] == expected
     assert run.metadata(eighth)["results"] == {"test": rows[3]}
     for damaged in (
         "[",

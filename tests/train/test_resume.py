@@ -143,9 +143,9 @@ def test_init_from_brings_the_tokenizer(corpus, run, tmp_path):
     assert new.config == run.config
     # Resumed: the vocabulary comes with the tokenizer.
     assert open_and_close(corpus, new.path, **arguments).id == new.id
-    # The other run is not needed any more, wherever it was.
-    arguments["init_from"] = tmp_path / "gone"
-    assert open_and_close(corpus, new.path, **arguments).id == new.id
+    arguments["init_from"] = tmp_path / "mistyped"
+    with pytest.raises(InputError, match="mistyped' instead of '.*run'"):
+        open_and_close(corpus, new.path, **arguments)
 
 
 def test_init_from_keeps_the_search(corpus, run, tmp_path):
