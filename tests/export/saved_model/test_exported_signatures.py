@@ -16,7 +16,6 @@ from keras_transformer.export.saved_model.exported_signatures import (
     SIGNATURES,
     Signatures,
 )
-from keras_transformer.inference.text_pipeline import TextPipeline
 from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat sleeps."]
@@ -49,13 +48,13 @@ def call(loaded):
     return call
 
 
-def search_of(translator, n=None, **values):
+def search_of(translator, **values):
     search = dict(beam_size=4, alpha=0.6, extra_length=12) | values
     return kt.Translator(
         translator.model,
         translator.tokenizer,
         kt.BeamSearch(**search),
-        n or search["beam_size"],
+        search["beam_size"],
     )
 
 
@@ -63,36 +62,6 @@ def assert_translations(outputs, expected):
     assert outputs["translations"].tolist() == [t.texts for t in expected]
     np.testing.assert_allclose(
         outputs["scores"], [t.scores for t in expected], rtol=1e-4, atol=1e-5
-    )
-
-
-class Searched(Exception):
-    """Has the number of hypotheses that a search was asked for."""
-
-
-def test_signatures_search_for_what_they_return(translator, monkeypatch):
-    def search(self, source, count, *rest):
-        raise Searched(count)
-
-    monkeypatch.setattr(TextPipeline, "search", search)
-    found = {}
-    for name in (
-        *("serving_default", "translate_prefix", "translate_nbest", "greedy"),
-        *("attention", "translate_with_options"),
-    ):
-        signatures = Signatures(search_of(translator, n=2))
-        function = signatures.make(["serving_default", name])[name]
-        with pytest.raises(Searched) as info:
-            function.get_concrete_function()
-        (found[name],) = info.value.args
-    options = found.pop("translate_with_options")
-    assert options.name.startswith("beam_size")
-    assert found == dict(
-        serving_default=2,
-        translate_prefix=2,
-        translate_nbest=4,
-        greedy=1,
-        attention=1,
     )
 
 

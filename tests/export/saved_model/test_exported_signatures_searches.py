@@ -1,0 +1,40 @@
+"""How many hypotheses each signature asks the search for."""
+
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.export.saved_model.exported_signatures import Signatures
+from keras_transformer.inference.text_pipeline import TextPipeline
+
+
+class Searched(Exception):
+    """Has the number of hypotheses that a search was asked for."""
+
+
+def test_signatures_search_for_what_they_return(translator, monkeypatch):
+    def refuse(self, source, count, *rest):
+        raise Searched(count)
+
+    monkeypatch.setattr(TextPipeline, "search", refuse)
+    search = kt.BeamSearch(4)
+    model, tokenizer = translator.model, translator.tokenizer
+    searching = kt.Translator(model, tokenizer, search, num_translations=2)
+    found = {}
+    for name in (
+        *("serving_default", "translate_prefix", "translate_nbest", "greedy"),
+        *("attention", "translate_with_options"),
+    ):
+        signatures = Signatures(searching)
+        function = signatures.make(["serving_default", name])[name]
+        with pytest.raises(Searched) as info:
+            function.get_concrete_function()
+        (found[name],) = info.value.args
+    options = found.pop("translate_with_options")
+    assert options.name.startswith("beam_size")
+    assert found == dict(
+        serving_default=2,
+        translate_prefix=2,
+        translate_nbest=4,
+        greedy=1,
+        attention=1,
+    )
