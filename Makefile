@@ -61,7 +61,7 @@ install: .venv/.test ## Create .venv with everything that development needs
 demo: .venv/.demo ## Train, evaluate, export and translate, in minutes
 	.venv/bin/keras-transformer demo
 
-test: .venv/.test ## Run the tests that are not slow, on TensorFlow and JAX
+test: .venv/.test ## Run the tests that are not slow, most portable ones on JAX too
 	$(PY) $(PYTEST) -m "not slow"
 	$(MAKE) test-jax PORTABLE_NAMES='$(FEWER_NAMES)'
 

@@ -75,6 +75,7 @@ def _same_start():
     with pytest.MonkeyPatch.context() as patched:
         # Setting TensorFlow's own seed, which nothing here uses, makes it
         # forget its kernels: graphs would be prepared again for each test.
-        patched.setattr(rng_utils, "tf", types.SimpleNamespace(available=False))
+        unavailable = types.SimpleNamespace(available=False)
+        patched.setattr(rng_utils, "tf", unavailable, raising=False)
         keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy("float32")

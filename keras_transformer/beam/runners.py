@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import apache_beam as beam
@@ -85,56 +86,74 @@ def run_pipeline(pipeline: beam.Pipeline) -> PipelineResult:
     is an InputError. It also waits for those that have not started yet: this
     thread is free for signals. After both the caller must end the process.
     """
-    outcome: queue.SimpleQueue = queue.SimpleQueue()
+    ends: queue.SimpleQueue[PipelineResult | InputError] = queue.SimpleQueue()
+    previous = threading.excepthook
 
     def run() -> None:
         try:
-            result = pipeline.run()
-            outcome.put((result, result.wait_until_finish()))
-        except Exception as error:  # each runner has its own classes
-            outcome.put(error)
+            ends.put(_run_to_end(pipeline))
+        except InputError as error:
+            ends.put(error)
 
     def note(failure: threading.ExceptHookArgs) -> None:
         # Beam's name for the thread that waits for a worker process.
         if failure.thread is not None and failure.thread.name == "run_worker":
-            outcome.put(InputError(f"{failure.exc_value}. {_STOPPED}"))
+            ends.put(InputError(f"{failure.exc_value}. {_STOPPED}"))
         else:
             previous(failure)
 
-    previous, threading.excepthook = threading.excepthook, note
+    threading.excepthook = note
     threading.Thread(target=run, daemon=True).start()
     try:
-        ended = outcome.get()
-        if isinstance(ended, InputError):
-            raise ended
+        end = ends.get()
+        if isinstance(end, InputError):
+            raise end
+        threading.excepthook = previous
+        return end
     except BaseException:
-        _end_workers()
+        _end_workers()  # whose threads would print their tracebacks
         raise
     finally:
         folder = getattr(pipeline, "local_tempdir", None)
         shutil.rmtree(folder or "", ignore_errors=True)
-    threading.excepthook = previous
-    if isinstance(ended, Exception):
-        message = f"The pipeline failed. {_describe(ended)}"
-        raise InputError(message) from ended
-    result, state = ended
-    if (state or PipelineState.DONE) != PipelineState.DONE:
+
+
+def _run_to_end(pipeline: beam.Pipeline) -> PipelineResult:
+    try:
+        result = pipeline.run()
+        state = result.wait_until_finish() or PipelineState.DONE
+    except Exception as error:  # each runner has its own classes
+        message = f"The pipeline failed. {_describe(error)}"
+        raise InputError(message) from error
+    if state != PipelineState.DONE:
         raise InputError(f"The pipeline ended. Received: {state}. {_STOPPED}")
     return result
 
 
 def _end_workers() -> None:
     """Ends the processes that this one has started, and those of them."""
-    command = ["ps", "-Ao", "pid=,ppid="]
-    with contextlib.suppress(FileNotFoundError):
+    parents = _parents()
+    family = [os.getpid()]
+    for process in family:
+        family += [x for x, parent in parents.items() if parent == process]
+    for process in family[1:]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+
+
+def _parents() -> dict[int, int]:
+    """Returns the parent of every process."""
+    parents = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):  # there is none on macOS
+        with contextlib.suppress(OSError):  # it has ended
+            # Behind the name, which may have any characters.
+            _, parent = file.read_bytes().rpartition(b")")[2].split()[:2]
+            parents[int(file.parent.name)] = int(parent)
+    if not parents and shutil.which("ps"):
+        command = ["ps", "-Ao", "pid=,ppid="]
         table = subprocess.run(command, capture_output=True, check=False).stdout
-        rows = [tuple(map(int, row.split())) for row in table.splitlines()]
-        family = [os.getpid()]
-        for process in family:
-            family += [child for child, parent in rows if parent == process]
-        for process in family[1:]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGTERM)
+        parents = dict(map(int, row.split()) for row in table.splitlines())
+    return parents
 
 
 def _describe(error: Exception) -> str:

@@ -78,6 +78,7 @@ def test_a_job_that_is_stopped_at_once_ends(texts, tmp_path, stop, code):
     os.kill(workers[-1] if is_kill else process.pid, stop)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == code, errors
+    assert b"Traceback" not in errors
     wait_for(lambda: not any(map(is_running, workers)), 10)
     assert list(temporary.iterdir()) == []
 
