@@ -6,6 +6,10 @@ The run is exported for each system. `all` is the wall time of a process that
 translates the file, `start` of one that translates a single sentence; `p50`
 and `p99` are latencies of sentences that are translated one by one. The
 packages ai-edge-litert and ctranslate2 are needed.
+
+python benchmarks/sentences.py RUN --start
+
+`start` alone, of the run and its SavedModel, beside `import tensorflow`.
 """
 
 import argparse
@@ -148,6 +152,36 @@ def compare(run: pathlib.Path, file: pathlib.Path, rounds: int) -> None:
             )
 
 
+def compare_starts(run: pathlib.Path, rounds: int) -> None:
+    """Prints a table of times until the first translation."""
+    translate = command("run exact", run)[:2]
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder, "1")
+        export = [translate[0], "export", run, "--output", model]
+        subprocess.run(export, check=True, stdout=subprocess.DEVNULL)
+        hide = "import sys; sys.modules.update(jax=None, matplotlib=None); "
+        python = [sys.executable, "-c"]
+        commands = {
+            "`import tensorflow`": [*python, "import tensorflow"],
+            "without JAX and Matplotlib": [*python, hide + "import tensorflow"],
+            "translate a run": [*translate, run],
+            "translate a SavedModel": [*translate, model],
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(rounds):
+            for name, words in commands.items():
+                start = time.perf_counter()
+                subprocess.run(
+                    words, input=b"dog\n", check=True, capture_output=True
+                )
+                seconds[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(x) for name, x in seconds.items()}
+    alone = medians["`import tensorflow`"]
+    print("| | seconds | relative |\n|---|---|---|")
+    for name, median in medians.items():
+        print(f"| {name} | {median:.2f} | {median / alone:.2f} |")
+
+
 def latency(
     name: str, folder: pathlib.Path, file: pathlib.Path, threads: int
 ) -> tuple[float, float]:
@@ -167,13 +201,16 @@ def main() -> None:
     parser.add_argument(
         "--input", type=pathlib.Path, help="a sentence per line"
     )
+    parser.add_argument("--start", action="store_true", help="start alone")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--translate", metavar="SYSTEM")
     parser.add_argument("--latency", metavar="SYSTEM")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     folder = str(options.run)
-    if options.translate:
+    if options.start:
+        compare_starts(options.run, options.rounds)
+    elif options.translate:
         texts = sys.stdin.read().splitlines()
         workers = len(os.sched_getaffinity(0))
         translate = open_system(options.translate, folder, workers, threads=1)

@@ -67,7 +67,7 @@ def prepare(
         report_tokenizer(tokenizer, past.path)
     check_free(output)
     corpus.check_early(*corpus.splits)
-    import_tensorflow_quietly()
+    import_tensorflow_quietly(needs_keras=False)
     others = tuple(split for split in corpus.splits if split != "train")
     preparation = Preparation(corpus, vocab_size, max_length, tokenizer, others)
     with atomic_folder(output) as folder:

@@ -89,9 +89,11 @@ def _read_lines(texts: Iterable[str]) -> Iterator[str]:
 
 def _are_joined(pair: str) -> bool:
     """Returns whether two characters form one, such as a family of emoji."""
-    is_mark = unicodedata.category(pair[-1:] or " ").startswith("M")
-    is_skin_tone = "\U0001f3fb" <= pair[-1:] <= "\U0001f3ff"
-    return len(pair) == 2 and (is_mark or is_skin_tone or "\u200d" in pair)
+    if len(pair) < 2:  # the end of a text
+        return False
+    is_mark = unicodedata.category(pair[1]).startswith("M")
+    is_skin_tone = "\U0001f3fb" <= pair[1] <= "\U0001f3ff"
+    return is_mark or is_skin_tone or "\u200d" in pair
 
 
 def sample(items: Iterable[Any], count: int, seed: int = 0) -> list[Any]:
