@@ -241,14 +241,14 @@ without = fit(make_vision_model(with_attention=False), images, same)
 print(f"with attention {with_attention:.1%}, without {without:.1%}")
 
 # %% [markdown]
-# What does it look at? `call_with_scores` returns the attention scores too: one
+# What does it look at? `return_attention_scores` returns them too: one
 # map per head, a row per patch. The rows of the two signs are dark where they
 # found each other.
 
 # %%
 attention = vision.get_layer("attention")
 patches = keras.Model(vision.input, attention.input[0])(images[:1])
-_, scores = attention.call_with_scores(patches, patches)
+_, scores = attention(patches, patches, return_attention_scores=True)
 names = [f"{i // GRID + 1}, {i % GRID + 1}" for i in range(GRID**2)]
 kt.plotting.attention_figure(
     ops.convert_to_numpy(scores[0]), names, names, "patches of an image"

@@ -4,7 +4,7 @@ Letters: B = batch, S = source length, T = target length, V = vocabulary,
 H = heads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -56,6 +56,8 @@ class Transformer(_Model):
             `FeedForward` or a layer with its arguments.
         residual_class: The wrapper of every sub-layer: `Residual` or a
             subclass, e.g. for another order of normalization and dropout.
+        frozen: Names of layers that are not trained, such as `"encoder"` or
+            `"decoder/layer_0"`.
         **kwargs: Arguments of `keras.Model`, e.g. `dtype="mixed_bfloat16"`.
 
     Call arguments:
@@ -83,6 +85,7 @@ class Transformer(_Model):
         attention_class: type | str = layers.MultiHeadAttention,
         feed_forward_class: type | str = layers.FeedForward,
         residual_class: type | str = layers.Residual,
+        frozen: Collection[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -110,6 +113,14 @@ class Transformer(_Model):
         self.decoder = layers.Decoder(*config.decoder, **stack, name="decoder")
         # The configuration fixes every shape, so the weights are created now.
         self.build()
+        parts = self._parts()
+        for name in frozen:
+            if name not in parts:
+                raise ValueError(
+                    f"frozen must have names of {', '.join(parts)}. "
+                    f"Received: {name!r}"
+                )
+            parts[name].trainable = False
 
     def _make_embeddings(self) -> None:
         """Makes the embeddings; those that are tied are the same layer."""
@@ -263,9 +274,10 @@ class Transformer(_Model):
             target: `[B, T]` ids, as in `call`.
         """
         x, mask = self._encoder_inputs(source)
-        states, encoder = self.encoder.call_with_scores(x, mask)
+        scores = dict(return_attention_scores=True)
+        states, encoder = self.encoder(x, mask, **scores)
         inputs = self._decoder_inputs(target, Memory(states, mask))
-        _, decoder, cross = self.decoder.call_with_scores(*inputs)
+        _, decoder, cross = self.decoder(*inputs, **scores)
         return AttentionScores(encoder, decoder, cross)
 
     def _encoder_inputs(self, ids: Any, training: bool | None = None) -> tuple:
@@ -307,14 +319,13 @@ class Transformer(_Model):
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        parts = self._parts().items()
-        frozen = [name for name, part in parts if not part.trainable]
+        frozen = [x for x, part in self._parts().items() if not part.trainable]
         return {
             "name": self.name,
             "dtype": keras.saving.serialize_keras_object(self.dtype_policy),
             "config": self.config.to_dict(),
             "trainable": self.trainable,
-            **({"frozen": frozen} if frozen and self.trainable else {}),
+            "frozen": frozen if self.trainable else [],
             **self.encoder.sublayer_names(),
         }
 
@@ -322,16 +333,13 @@ class Transformer(_Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "Transformer":
-        architecture = TransformerConfig(**config["config"])
-        config = dict(config)
-        frozen = config.pop("frozen", ())
+        config = {**config, "config": TransformerConfig(**config["config"])}
         with keras.saving.custom_object_scope(custom_objects or {}):
-            model = cls(**{**config, "config": architecture})
-        for name in frozen:
-            model._parts()[name].trainable = False
-        return model
+            return cls(**config)
 
     def _parts(self) -> dict[str, keras.layers.Layer]:
         """Returns the layers by name, those of encoder and decoder too."""
-        parts = [*self.layers, *self.encoder.layers, *self.decoder.layers]
-        return {part.path.partition("/")[2]: part for part in parts}
+        parts = {layer.name: layer for layer in self.layers}
+        for stack in (self.encoder, self.decoder):
+            parts |= {f"{stack.name}/{x.name}": x for x in stack.layers}
+        return parts

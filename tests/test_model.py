@@ -188,10 +188,12 @@ def test_attention_scores_of_every_layer(window):
             assert (layer[~shown] == 0).all() and (layer[shown] > 0).all()
     # The scores of the stacks themselves, for the same inputs.
     x = model.source_positions(model.embedding(SOURCE))
-    states, encoder = model.encoder.call_with_scores(x, MEMORY_MASK)
+    states, encoder = model.encoder(
+        x, MEMORY_MASK, return_attention_scores=True
+    )
     x = model.target_positions(model.embedding(TARGET))
-    _, decoder, cross = model.decoder.call_with_scores(
-        x, states, causal, MEMORY_MASK
+    _, decoder, cross = model.decoder(
+        x, states, causal, MEMORY_MASK, return_attention_scores=True
     )
     expected = dict(encoder=encoder, decoder=decoder, cross=cross)
     for name, layers in expected.items():
@@ -361,11 +363,29 @@ def test_what_is_frozen_stays_frozen(tmp_path):
     assert not loaded.encoder.trainable
 
 
+def test_what_is_frozen_in_a_model_within_another():
+    class Outer(keras.Model):
+        def build(self, input_shape=None):
+            self.inner = small()
+            self.inner.encoder.layers[1].trainable = False
+
+    outer = Outer()
+    outer.build()
+    config = outer.inner.get_config()
+    assert config["frozen"] == ["encoder/layer_1"]
+    copy = kt.Transformer.from_config(config)
+    frozen = [w.path for w in copy.weights if not w.trainable]
+    assert len(frozen) == 12 and all("encoder/layer_1/" in x for x in frozen)
+    with pytest.raises(ValueError, match="encoder/layer_1, .*ved: 'layer_1'"):
+        kt.Transformer(copy.config, frozen=["layer_1"])
+
+
 def test_config_holds_the_arguments_of_init():
     model = small("mixed_bfloat16", positional_encoding="learned")
     config = model.get_config()
     classes = {"attention_class", "feed_forward_class", "residual_class"}
-    assert set(config) == {"name", "dtype", "config", "trainable", *classes}
+    own = {"name", "dtype", "config", "trainable", "frozen"}
+    assert set(config) == own | classes and config["frozen"] == []
     assert config["config"] == model.config.to_dict()
     copy = kt.Transformer.from_config(config)
     assert copy.config == model.config

@@ -15,7 +15,6 @@ from keras_transformer.layers.common import (
     arguments_of,
     check_ready,
     check_sizes,
-    keep_frozen,
 )
 from keras_transformer.masks import combine_masks
 
@@ -158,7 +157,6 @@ class MultiHeadAttention(WithScores):
         self.key_projection = make("key", keys, d_memory, 0.5)
         self.value_projection = make("value", values, d_memory, 0.5)
         self.output_projection = make("output", d_model, values, 1.0)
-        keep_frozen(self)
 
     def _projection(
         self, name: str, width: int, input_width: int, scale: float
@@ -214,6 +212,7 @@ class MultiHeadAttention(WithScores):
             query: `[B, T, d_model]`.
             positions: Where its vectors stand, int32 `[T]`, for subclasses.
         """
+        check_ready(self, "project_query", query)
         return self._heads(self.query_projection, query)
 
     def unnormalized_scores(self, query: Any, key: Any, positions: Any) -> Any:
@@ -249,7 +248,7 @@ class MultiHeadAttention(WithScores):
                 and the keys in theirs, `[S]`. Default: 0 to T-1, 0 to S-1.
 
         Returns:
-            Output and scores, as `call_with_scores` does.
+            Output and scores, as `call` with `return_attention_scores` does.
 
         Raises:
             ValueError: If a mask is not boolean or its shape is wrong.

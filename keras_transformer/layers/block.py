@@ -15,7 +15,6 @@ from keras_transformer.layers.common import (
     WithScores,
     arguments_of,
     check_sizes,
-    keep_frozen,
 )
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.residual import Residual
@@ -24,13 +23,8 @@ from keras_transformer.layers.restricted_attention import (
 )
 from keras_transformer.support.fields import FRACTION, check_values
 
-# How many arguments methods of attention get, `self` and `positions` included.
-_ARGUMENTS = {
-    "project_memory": 3,
-    "project_query": 3,
-    "unnormalized_scores": 4,
-    "attend": 7,
-}
+# Methods of attention that are given `positions`.
+_METHODS = ("project_memory", "project_query", "unnormalized_scores", "attend")
 
 
 class Block(WithScores):
@@ -80,24 +74,23 @@ class Block(WithScores):
                 "Pass attention_window instead of the class. "
                 f"Received: {received}"
             )
-        for name in ("call", "call_with_scores"):
-            ours = getattr(MultiHeadAttention, name)
-            if getattr(self.attention_class, name) is not ours:
-                raise ValueError(
-                    "Encoder and decoder layers use `project_memory` and "
-                    f"`attend` of their attention, not only `{name}`. Override "
-                    f"these. Received: {received}"
-                )
-        for name, count in _ARGUMENTS.items():
+        if self.attention_class.call is not MultiHeadAttention.call:
+            raise ValueError(
+                "Encoder and decoder layers use `project_memory` and `attend` "
+                "of their attention, not only `call`. Override these. "
+                f"Received: {received}"
+            )
+        for name in _METHODS:
             signature = inspect.signature(getattr(self.attention_class, name))
-            try:
-                signature.bind(*range(count))
-            except TypeError:
+            if not any(
+                x.name == "positions" or x.kind is x.VAR_POSITIONAL
+                for x in signature.parameters.values()
+            ):
                 raise ValueError(
                     f"`{name}` of an attention takes `positions` as its last "
                     "argument; see 'Change a sub-layer' in docs/layers.md. "
                     f"Received: {name}{signature}, {received}"
-                ) from None
+                )
         is_restricted = self.attention_window is not None
         if is_restricted and self.attention_class is not MultiHeadAttention:
             raise ValueError(
@@ -129,7 +122,6 @@ class Block(WithScores):
         self.feed_forward_norm = self._build_residual(
             "feed_forward_norm", shape
         )
-        keep_frozen(self)  # the last sub-layer of every layer
 
     def _build_attention(
         self, name: str, layer_class: type, shapes: tuple, **restriction: Any
@@ -229,18 +221,19 @@ class Stack(Block):
         if residual.needs_final_norm:
             self.final_norm = residual.make_norm("final_norm")
             self.final_norm.build(shapes[0])
-        keep_frozen(self)
 
     def _call_layers(
         self, x: Any, *inputs: Any, return_attention_scores: bool, **named: Any
     ) -> Any:
+        """Does what `call` does: the layers, and the normalization at last."""
+        named["return_attention_scores"] = return_attention_scores
         scores = []
         for layer in self.layers:
+            outputs = layer(x, *inputs, **named)
             if return_attention_scores:
-                x, *layer_scores = layer.call_with_scores(x, *inputs, **named)
+                outputs, *layer_scores = outputs
                 scores.append(layer_scores)
-            else:
-                x = layer(x, *inputs, **named)
+            x = outputs
         x = x if self.final_norm is None else self.final_norm(x)
         if return_attention_scores:
             return x, *map(list, zip(*scores, strict=True))

@@ -15,6 +15,17 @@ class SameShape(keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
 
+    @property
+    def built(self) -> bool:
+        """Whether all weights are there; Keras sets it after `build`."""
+        return self._is_built
+
+    @built.setter
+    def built(self, is_built: bool) -> None:
+        self._is_built = is_built
+        if is_built:
+            keep_frozen(self)
+
     def compute_output_shape(
         self, input_shape: Any = None, *others: tuple, **named: tuple
     ) -> tuple:
@@ -24,21 +35,6 @@ class SameShape(keras.layers.Layer):
 
 class WithScores(SameShape):
     """Base class: `call` has an argument `return_attention_scores`."""
-
-    def call_with_scores(self, *inputs: Any, **masks: Any) -> tuple:
-        """Returns the output of `call`, and the attention scores.
-
-        Arguments are those of `call`. It is the call with
-        `return_attention_scores=True`.
-
-        Returns:
-            The output, and the scores `[B, H, T, S]` in float32: in an encoder
-            layer those of self-attention, `[B, H, T, T]`, in a decoder layer
-            also those of cross-attention. An encoder or a decoder has lists of
-            scores, with one entry per layer. B = batch, H = heads, T = length
-            of the input, S = length of the memory.
-        """
-        return self(*inputs, **masks, return_attention_scores=True)
 
     def compute_output_spec(self, *inputs: Any, **named: Any) -> Any:
         if named.get("return_attention_scores"):
@@ -76,7 +72,9 @@ def keep_frozen(layer: keras.layers.Layer) -> None:
     Keras asks every weight whether it is trainable.
     """
     if not layer.trainable:
-        layer.trainable = True  # TensorFlow ignores what is assigned again
+        # TensorFlow ignores an attribute's assignment of the value that it
+        # has, and would not reach the new sub-layers.
+        layer.trainable = True
         layer.trainable = False
 
 

@@ -36,11 +36,11 @@ class DecoderLayer(Block):
             the mask that Keras attached to `x`, if any.
         memory_mask: Boolean `[B, S]`, True where `memory` may be attended to.
             Default: the mask that Keras attached to `memory`, if any.
-        return_attention_scores: Whether the scores are returned too, as by
-            `call_with_scores`.
+        return_attention_scores: Whether the scores are returned too.
 
     Returns:
-        `[B, T, d_model]`.
+        `[B, T, d_model]`; and the scores `[B, H, T, T]` of self-attention and
+        `[B, H, T, S]` of cross-attention, in float32, where H are the heads.
 
     Example:
 
@@ -100,10 +100,12 @@ class Decoder(Stack):
         x: Embedded target, `[B, T, d_model]`.
         memory: Output of the encoder, `[B, S, d_model]`.
         attention_mask: As in `DecoderLayer`, and so are
-            `cross_attention_mask`, `x_mask` and `memory_mask`.
+            `cross_attention_mask`, `x_mask`, `memory_mask` and
+            `return_attention_scores`.
 
     Returns:
-        `[B, T, d_model]`.
+        `[B, T, d_model]`; and a list of the layers' scores for each of the
+        two attentions.
 
     Example:
 

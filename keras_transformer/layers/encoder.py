@@ -46,11 +46,11 @@ class EncoderLayer(Block):
             the mask that Keras attached to `x`, if any.
         x_mask: The same. Keras fills in this argument instead of `mask` when
             an `attention_mask` is passed.
-        return_attention_scores: Whether the scores are returned too, as by
-            `call_with_scores`.
+        return_attention_scores: Whether the scores are returned too.
 
     Returns:
-        `[B, S, d_model]`.
+        `[B, S, d_model]`; and the scores `[B, H, S, S]`, in float32, where H
+        are the heads.
 
     Example:
 
@@ -92,10 +92,11 @@ class Encoder(Stack):
 
     Call arguments:
         x: Embedded source, `[B, S, d_model]`.
-        attention_mask: As in `EncoderLayer`, and so are `mask` and `x_mask`.
+        attention_mask: As in `EncoderLayer`, and so are `mask`, `x_mask` and
+            `return_attention_scores`.
 
     Returns:
-        `[B, S, d_model]`.
+        `[B, S, d_model]`; and a list of the layers' scores.
 
     Example:
 

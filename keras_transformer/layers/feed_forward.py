@@ -8,7 +8,6 @@ from keras_transformer.layers.common import (
     SameShape,
     arguments_of,
     check_sizes,
-    keep_frozen,
 )
 
 
@@ -55,7 +54,6 @@ class FeedForward(SameShape):
         self.inner.build(input_shape)
         self.outer = keras.layers.Dense(d_model, dtype=dtype, name="outer")
         self.outer.build((*input_shape[:-1], self.d_ff))
-        keep_frozen(self)
 
     def call(self, x: Any) -> Any:
         return self.outer(self.inner(x))

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.common import SameShape, arguments_of, keep_frozen
+from keras_transformer.layers.common import SameShape, arguments_of
 from keras_transformer.support.fields import FRACTION, check_values
 
 
@@ -76,7 +76,6 @@ class Residual(SameShape):
         )
         self.norm = self.make_norm("norm")
         self.norm.build(input_shape)
-        keep_frozen(self)
 
     def make_norm(self, name: str) -> keras.layers.Layer:
         """Returns a normalization, of this layer or of a stack's output.

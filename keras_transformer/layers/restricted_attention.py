@@ -169,11 +169,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
             masked gives 0.
         memory_mask: Boolean `[B, n]`, True where `memory` may be attended to.
             Default: the mask that Keras attached to `memory`, if any.
-        return_attention_scores: Whether the scores are returned too, as by
-            `call_with_scores`.
+        return_attention_scores: Whether the scores are returned too.
 
     Returns:
-        `[B, n, d_model]`.
+        `[B, n, d_model]`; and the scores `[B, H, n, n]`, in float32.
 
     Example:
 
@@ -195,6 +194,14 @@ class RestrictedSelfAttention(MultiHeadAttention):
         **kwargs: Any,
     ) -> None:
         check_sizes(window=window)
+        ours, cls = MultiHeadAttention, type(self)
+        for name in ("unnormalized_scores", "attend"):
+            if getattr(cls, name) is not getattr(ours, name):
+                raise ValueError(
+                    f"`{name}` must be that of MultiHeadAttention, because "
+                    "blocks do not use it. Override it in a subclass of "
+                    f"MultiHeadAttention. Received: {cls.__name__}.{name}"
+                )
         super().__init__(num_heads, d_k, d_v, use_bias, **kwargs)
         self.window = window
         self.causal = causal

@@ -75,8 +75,8 @@ def test_attention_to_a_single_key_gives_1_without_a_warning():
     attention(x, x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _, scores = attention.call_with_scores(x, x)
-        _, masked = attention.call_with_scores(x, x, mask)
+        _, scores = attention(x, x, return_attention_scores=True)
+        _, masked = attention(x, x, mask, return_attention_scores=True)
     np.testing.assert_array_equal(to_numpy(scores), np.ones((2, 2, 1, 1)))
     np.testing.assert_array_equal(to_numpy(masked)[:, 0, 0, 0], [1, 0])
 
@@ -189,7 +189,9 @@ def test_same_output_as_keras_with_the_same_weights():
     expected, expected_scores = theirs(
         query, memory, value_mask=mask, return_attention_scores=True
     )
-    found, scores = ours.call_with_scores(query, memory, memory_mask=mask)
+    found, scores = ours(
+        query, memory, memory_mask=mask, return_attention_scores=True
+    )
     for a, b in ((found, expected), (scores, expected_scores)):
         np.testing.assert_allclose(to_numpy(a), to_numpy(b), atol=1e-6)
     np.testing.assert_allclose(
@@ -264,7 +266,9 @@ def test_scores_of_each_head(policy):
     attention(query, memory)
     randomise(attention)
     expected = attention(query, memory, mask)
-    output, scores = attention.call_with_scores(query, memory, mask)
+    output, scores = attention(
+        query, memory, mask, return_attention_scores=True
+    )
     np.testing.assert_array_equal(to_numpy(output), to_numpy(expected))
     assert dtype_of(scores) == "float32"
     projections = (attention.query_projection, attention.key_projection)

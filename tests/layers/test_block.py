@@ -176,11 +176,11 @@ def test_scores_are_those_of_the_variant():
     encoder = kt.layers.Encoder(1, **BLOCK, residual_class=PreNorm)
     encoder(X)
     randomise(encoder)
-    output, (scores,) = encoder.call_with_scores(X)
+    output, (scores,) = encoder(X, return_attention_scores=True)
     np.testing.assert_array_equal(to_numpy(output), to_numpy(encoder(X)))
     decoder = kt.layers.Decoder(1, **BLOCK, residual_class=PreNorm)
     expected = to_numpy(decoder(X, MEMORY))
-    output, _, _ = decoder.call_with_scores(X, MEMORY)
+    output, _, _ = decoder(X, MEMORY, return_attention_scores=True)
     np.testing.assert_array_equal(to_numpy(output), expected)
     weights = reference.inside(weights_by_path(encoder), "layer_0")
     x = reference.layer_norm(
@@ -203,13 +203,13 @@ def test_methods_of_attention_without_positions_are_refused():
         def project_memory(self, memory):
             return super().project_memory(memory)
 
-    class OtherScores(kt.layers.MultiHeadAttention):
-        def call_with_scores(self, *inputs, **masks):
-            return super().call_with_scores(*inputs, **masks)
+    class OtherCall(kt.layers.MultiHeadAttention):
+        def call(self, query, memory):
+            return super().call(query, memory)
 
     for attention, message in (
         (OldAttention, r"`positions`.*project_memory\(self, memory\), .*Old"),
-        (OtherScores, "not only `call_with_scores`.*OtherScores"),
+        (OtherCall, "not only `call`.*OtherCall"),
     ):
         with pytest.raises(ValueError, match=message):
             kt.layers.Encoder(1, **BLOCK, attention_class=attention)
@@ -277,3 +277,15 @@ def test_a_stack_has_the_arguments_of_its_layers(name):
     )
     assert list(stack) == ["num_layers", *layer]
     assert all(stack[argument] == layer[argument] for argument in layer)
+
+
+def test_what_a_subclass_builds_is_frozen_too():
+    class Gated(kt.layers.MultiHeadAttention):
+        def build(self, query_shape, memory_shape):
+            super().build(query_shape, memory_shape)
+            self.gate = keras.layers.Dense(query_shape[-1])
+            self.gate.build(query_shape)
+
+    layer = Gated(2, trainable=False)
+    layer.build((1, 2, 8), (1, 2, 8))
+    assert [weight.trainable for weight in layer.weights] == [False] * 6

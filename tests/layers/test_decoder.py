@@ -38,7 +38,7 @@ def test_scores_respect_both_masks_and_are_those_of_each_layer():
     randomise(decoder)
     mask = to_numpy(causal_mask(3)).astype(bool)
     masks = (mask, MEMORY_MASK)
-    output, *scores = decoder.call_with_scores(X, MEMORY, *masks)
+    output, *scores = decoder(X, MEMORY, *masks, return_attention_scores=True)
     np.testing.assert_array_equal(
         to_numpy(output), to_numpy(decoder(X, MEMORY, *masks))
     )
@@ -50,12 +50,14 @@ def test_scores_respect_both_masks_and_are_those_of_each_layer():
             assert (layer[~shown] == 0).all() and (layer[shown] > 0).all()
     # The second layer's input is the output of the first.
     x = decoder.layers[0](X, MEMORY, *masks)
-    _, *second = decoder.layers[1].call_with_scores(x, MEMORY, *masks)
+    _, *second = decoder.layers[1](
+        x, MEMORY, *masks, return_attention_scores=True
+    )
     for found, expected in zip(scores, second, strict=True):
         np.testing.assert_array_equal(to_numpy(found[1]), to_numpy(expected))
     # The queries of cross-attention are the output of self-attention.
-    _, plain = decoder.layers[0].cross_attention.call_with_scores(
-        X, MEMORY, MEMORY_MASK
+    _, plain = decoder.layers[0].cross_attention(
+        X, MEMORY, MEMORY_MASK, return_attention_scores=True
     )
     assert np.abs(to_numpy(scores[1][0]) - to_numpy(plain)).max() > 1e-3
 

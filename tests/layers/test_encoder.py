@@ -44,7 +44,7 @@ def test_scores_of_each_layer():
     encoder(X)
     randomise(encoder)
     weights = weights_by_path(encoder)
-    output, scores = encoder.call_with_scores(X, MASK)
+    output, scores = encoder(X, MASK, return_attention_scores=True)
     np.testing.assert_array_equal(to_numpy(output), to_numpy(encoder(X, MASK)))
     x = X.astype("float64")
     for found, layer in zip(scores, reference.layers(weights), strict=True):

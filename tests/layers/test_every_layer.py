@@ -274,10 +274,13 @@ WITH_SCORES = sorted(n for n, c in CASES.items() if "num_heads" in c.arguments)
 def test_scores_of_a_new_layer_and_in_a_functional_model(name):
     case = CASES[name]
     new = case.layer(**case.arguments)
-    new.call_with_scores(*case.inputs)  # builds it
+    new(*case.inputs, return_attention_scores=True)  # builds it
     layer, _ = made(name)
     new.set_weights(layer.get_weights())
-    expected = [case(layer), *layer.call_with_scores(*case.inputs)[1:]]
+    expected = [
+        case(layer),
+        *layer(*case.inputs, return_attention_scores=True)[1:],
+    ]
     # Sizes are unknown, where the layers do not need them.
     inputs = [
         keras.Input(
@@ -286,7 +289,7 @@ def test_scores_of_a_new_layer_and_in_a_functional_model(name):
         )
         for x in case.inputs
     ]
-    model = keras.Model(inputs, new.call_with_scores(*inputs))
+    model = keras.Model(inputs, new(*inputs, return_attention_scores=True))
     batch = len(case.inputs[0])
     arrays = [np.broadcast_to(x, (batch, *x.shape[1:])) for x in case.inputs]
     found = model(arrays)
@@ -300,6 +303,7 @@ def test_scores_of_a_new_layer_and_in_a_functional_model(name):
     ("layer", "method"),
     (
         (layers.MultiHeadAttention(2), "project_memory"),
+        (layers.MultiHeadAttention(2), "project_query"),
         (layers.SinusoidalPositionalEncoding(), "vectors"),
         (layers.LearnedPositionalEncoding(9), "vectors"),
     ),
@@ -308,7 +312,7 @@ def test_methods_that_need_a_built_layer_say_so(layer, method):
     message = rf"{type(layer).__name__}.{method} neither builds.*Received: a "
     with pytest.raises(ValueError, match=message + "layer without weights"):
         getattr(layer, method)(X)
-    layer(*[X] * (1 + (method == "project_memory")))
+    layer(*[X] * (1 + method.startswith("project")))
     with pytest.raises(ValueError, match=message + "symbolic tensor"):
         getattr(layer, method)(keras.Input((T, D)))
 

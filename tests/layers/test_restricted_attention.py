@@ -120,7 +120,7 @@ def test_an_empty_input():
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_call_is_call_with_scores_and_full_attention_with_a_mask(policy):
+def test_scores_are_returned_too_and_full_attention_with_a_mask(policy):
     causal = policy == "mixed_float16"
     arguments = dict(num_heads=H, d_k=3, d_v=5, dtype=policy)
     restricted = RestrictedSelfAttention(**arguments, window=6, causal=causal)
@@ -132,8 +132,10 @@ def test_call_is_call_with_scores_and_full_attention_with_a_mask(policy):
     mask, memory_mask, both = masks_of(57, "both")
     both &= window(57, 6, causal)
     found = restricted(x, x, mask, memory_mask)
-    output, scores = restricted.call_with_scores(x, x, mask, memory_mask)
-    expected, expected_scores = full.call_with_scores(x, x, both)
+    output, scores = restricted(
+        x, x, mask, memory_mask, return_attention_scores=True
+    )
+    expected, expected_scores = full(x, x, both, return_attention_scores=True)
     assert dtype_of(found) == dtype_of(output) == restricted.compute_dtype
     np.testing.assert_array_equal(to_numpy(output), to_numpy(expected))
     np.testing.assert_array_equal(to_numpy(scores), to_numpy(expected_scores))
@@ -194,7 +196,7 @@ def test_blocks_and_stacks_restrict_self_attention_only(make):
     expected = full(*inputs, padding & window(51, 4, causal=decodes))
     found = restricted(*inputs, padding)
     np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
-    output, *_ = restricted.call_with_scores(*inputs, padding)
+    output, *_ = restricted(*inputs, padding, return_attention_scores=True)
     np.testing.assert_allclose(to_numpy(output), to_numpy(found), atol=1e-5)
     copy = type(full).from_config(restricted.get_config())
     copy(*inputs)
@@ -213,7 +215,9 @@ def test_lengths_that_are_unknown_when_a_model_is_built():
     for length in (1, 60):
         batch = random.integers(0, 9, (B, length)).astype("int32")
         embedded = model.layers[1](batch)
-        expected, _ = layer.call_with_scores(embedded, batch[:, None] != 0)
+        expected, _ = layer(
+            embedded, batch[:, None] != 0, return_attention_scores=True
+        )
         found = keras.ops.convert_to_tensor(model.predict(batch, verbose=0))
         np.testing.assert_allclose(
             to_numpy(found), to_numpy(expected), atol=1e-5
@@ -269,3 +273,11 @@ class OtherAttention(MultiHeadAttention):
 def test_window_and_another_attention_are_refused():
     with pytest.raises(ValueError, match="restricts MultiHeadAttention itself"):
         Encoder(1, 2, 12, attention_window=3, attention_class=OtherAttention)
+
+
+@pytest.mark.parametrize("method", ("unnormalized_scores", "attend"))
+def test_a_subclass_with_other_scores_is_refused(method):
+    """`call` would not use them without `return_attention_scores`."""
+    cls = type("Other", (RestrictedSelfAttention,), {method: None})
+    with pytest.raises(ValueError, match=f"Received: Other.{method}"):
+        cls(num_heads=2, window=4)
