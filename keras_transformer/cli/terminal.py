@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -27,6 +28,7 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE
 _TERMINATED = 128 + 15  # SIGTERM
 _WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 
+_IMPORTS = "<frozen importlib"  # in the name of the file of its code
 _READ_SIZE = 1 << 16  # bytes; as many as a pipe holds
 
 # What precedes the reason when TensorFlow fails in a graph.
@@ -192,16 +194,9 @@ def count_lines(
 
 
 def name_line(inputs: Sequence[Path] | None, number: int) -> str:
-    """Returns the file of a line, and its number there."""
-    number_in_file = number
-    for path in inputs or ():
-        count = count_lines([path])
-        if count is None:
-            break
-        if number_in_file <= count:
-            return f"line {number_in_file} of {path}"
-        number_in_file -= count
-    return f"line {number}"
+    """Names a line, of several files by its number in all of them."""
+    names = ", ".join(map(str, inputs or ()))
+    return f"line {number} of {names}" if names else f"line {number}"
 
 
 def progress_of(
@@ -255,8 +250,7 @@ def _read_encoded_lines(stream: BinaryIO, name: str) -> Iterator[list[bytes]]:
     if not has_ends and b"\r" in last.rstrip(b"\r"):
         raise InputError(
             f"{name} must have lines that end with LF or CR LF. Received: "
-            "lines that end with CR. Convert them, for example with tr "
-            "'\\r' '\\n'."
+            "lines that end with CR. Convert them, as tr '\\r' '\\n' does."
         )
     if last:
         yield [last]
@@ -282,8 +276,7 @@ def _prepare_streams() -> None:
 @contextlib.contextmanager
 def _raise_on_signals() -> Iterator[None]:
     """Lets SIGTERM and Ctrl-C end a command like errors: it cleans up."""
-    # Imports redirect descriptor 2.
-    stderr = os.dup(2)
+    stderr = os.dup(2)  # which imports redirect
 
     def end(number: int, frame: FrameType | None) -> None:
         if _may_lose_exceptions(frame):
@@ -325,12 +318,8 @@ def _may_lose_exceptions(frame: FrameType | None) -> bool:
     a callback, such as JAX has.
     """
     callbacks = [getattr(x, "__code__", None) for x in gc.callbacks]
-    while frame is not None and frame.f_code is not run.__code__:
-        code = frame.f_code
-        if code in callbacks or "<frozen importlib" in code.co_filename:
-            return True
-        frame = frame.f_back
-    return False
+    codes = [each.f_code for each, _ in traceback.walk_stack(frame)]
+    return any(x in callbacks or _IMPORTS in x.co_filename for x in codes)
 
 
 def _end_process(stderr: int, number: int, *frame: Any) -> None:

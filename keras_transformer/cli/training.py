@@ -212,7 +212,11 @@ def import_(
             f"{folder}, which is a run already: use it as it is"
         )
     foreign = kt.convert.read(folder, format, target_language)
-    print(_describe(foreign))
+    vocabulary = foreign.vocabulary
+    choices = vocabulary.languages  # for each source
+    if len(choices) < 2 or vocabulary.language_token is not None:
+        choices = ()
+    print(_describe(foreign, choices))
     import_tensorflow_quietly()
     model = foreign.load_model("float32")
     source = source or foreign.languages[0]
@@ -222,14 +226,14 @@ def import_(
         output,
         foreign.config,
         {**recipe, "imported_from": foreign.system},
-        foreign.vocabulary,
+        vocabulary,
         model=model,
         search=foreign.search,
     )
     languages = f"--source {source or 'LANGUAGE'} "
     languages += f"--target {target or 'LANGUAGE'}"
     name, language, note = shlex.quote(str(run.path)), "", ""
-    if choices := _choices(foreign):
+    if choices:
         language = f" --target-language {choices[0]}"
         note = f"  # if each source of DATA begins as >>{choices[0]}<< does"
     print(
@@ -243,15 +247,8 @@ def import_(
     )
 
 
-def _choices(foreign: ForeignModel) -> Sequence[str]:
-    """Returns the languages of which each source must name one."""
-    languages = foreign.vocabulary.languages
-    is_named = foreign.vocabulary.language_token is not None
-    return () if is_named or len(languages) < 2 else languages
-
-
-def _describe(foreign: ForeignModel) -> str:
-    """Returns what a model is, and what is special about it."""
+def _describe(foreign: ForeignModel, choices: Sequence[str]) -> str:
+    """Returns what a model is, and the languages that sources must choose."""
     config, vocabulary = foreign.config, foreign.vocabulary
     sides = dict(encoder=config.encoder, decoder=config.decoder)
     search = foreign.search
@@ -277,12 +274,12 @@ def _describe(foreign: ForeignModel) -> str:
     }
     lines = [f"{name + ':':<17} {value}" for name, value in rows.items()]
     lines += [f"{'not followed:':<17} {note}" for note in foreign.notes]
-    if tokens := _choices(foreign):
+    if choices:
         lines.append(
-            f"A source must begin with one of {len(tokens)} target languages, "
-            f"as in >>{tokens[0]}<<, unless --target-language names one, here "
+            f"A source must begin with one of {len(choices)} target languages, "
+            f"as in >>{choices[0]}<<, unless --target-language names one, here "
             "or later (for train, whose sources may begin with them too, only "
-            f"here): {', '.join(tokens)}"
+            f"here): {', '.join(choices)}"
         )
     return "\n".join(lines)
 

@@ -261,8 +261,8 @@ def _scores(
         )
     except InputError as error:
         if len(lines) == 1:
-            place = f"in {terminal.name_line(inputs, start)}"
-            message = str(error).replace("at index 0", place)
+            line = terminal.name_line(inputs, start)
+            message = str(error).replace("at index 0", f"in {line}")
             raise InputError(message) from error
         for number, line in enumerate(lines, start):
             yield from _scores(translator, inputs, [line], number, progress)

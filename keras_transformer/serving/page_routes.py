@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pydantic
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
@@ -86,10 +86,9 @@ async def translate_file(request: Request) -> PlainTextResponse:
     """Returns the translation of a text file."""
     state = request.app.state
     if "multipart/" in request.headers.get("content-type", ""):
-        raise HTTPException(
-            415,
-            "The body must be the text file itself: curl --data-binary @FILE. "
-            "Received: a form",
+        raise InputError(
+            "The body must be the text file itself, as curl --data-binary "
+            "@FILE sends it. Received: a form"
         )
     most_characters = state.max_characters * _TEXTS_OF_A_DOCUMENT
     content = await refusals.read_body(request, 4 * most_characters)

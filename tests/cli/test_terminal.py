@@ -263,10 +263,8 @@ def test_lines_are_counted_where_they_can_be_read_again(tmp_path):
     assert starts == [(1, ["a"]), (2, ["b"]), (3, ["c", ""])]
     assert terminal.count_lines(None) is None
     assert terminal.count_lines([first, pipe]) is None
-    inputs = [first, second]
-    assert terminal.name_line(inputs, 2) == f"line 2 of {first}"
-    assert terminal.name_line(inputs, 4) == f"line 2 of {second}"
-    assert terminal.name_line([pipe, first], 2) == "line 2"
+    line = terminal.name_line([first, second], 4)
+    assert line == f"line 4 of {first}, {second}"
     assert terminal.name_line(None, 2) == "line 2"
 
 

@@ -109,7 +109,7 @@ def test_compressed_standard_input(monkeypatch):
 
 
 def test_lines_that_end_with_cr_are_refused(read, tmp_path):
-    message = r"with CR. Convert them, for example with tr '\\r' '\\n'"
+    message = r"with CR. Convert them, as tr '\\r' '\\n'"
     with pytest.raises(InputError, match=f"^Standard input .* {message}"):
         read(b"one\rt", b"wo\r")
     (tmp_path / "a").write_bytes(b"one\rtwo")

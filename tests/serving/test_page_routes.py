@@ -112,8 +112,8 @@ def test_documents(address):
         (
             b"--x\r\n",  # what `curl -F file=@FILE` sends
             {"Content-Type": "multipart/form-data; boundary=x"},
-            415,
-            "curl --data-binary @FILE. Received: a form",
+            400,
+            "curl --data-binary @FILE sends it. Received: a form",
         ),
         (
             b"\x1f\x8b",
