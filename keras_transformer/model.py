@@ -178,6 +178,11 @@ class Transformer(_Model):
         self.built = True
         keep_frozen(self)
 
+    def __call__(self, inputs: Any, *others: Any, **named: Any) -> Any:
+        if others:
+            inputs = [inputs, *others]  # which `states` refuses
+        return super().__call__(inputs, **named)
+
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
         return self.logits(self.states(inputs, training))
 

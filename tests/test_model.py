@@ -349,6 +349,11 @@ def test_inputs_are_a_dict(inputs):
         small()(inputs)
 
 
+def test_inputs_are_one_argument():
+    with pytest.raises(ValueError, match='a dict: {"source": ids'):
+        small()(BOTH["source"], BOTH["target"])
+
+
 def test_what_is_frozen_stays_frozen(tmp_path):
     model = kt.Transformer(small().config, trainable=False)
     assert not any(weight.trainable for weight in model.weights)

@@ -71,7 +71,11 @@ def translate(
     task = ParsingTask(split_words=False) if tokenized else None
     translator = model.open(runs, n_best or 1, task)
     workers = translator.recommended_workers
-    problems = _Problems(translator, "sentence" if split_sentences else "line")
+    if translator.target_languages:  # now, not after hours
+        terminal.count_lines(input, translator.check_languages)
+    unit = "sentence" if split_sentences else "line"
+    cut = "source or prefix " if prefix else ""
+    problems = _Problems(translator, unit, cut)
     number = 0
     with (
         terminal.open_output(output) as stream,
@@ -79,7 +83,10 @@ def translate(
         terminal.progress_of(input, total, problems.unit) as bar,
     ):
         for lines in terminal.read_lines(input):
+            numbers = range(number + 1, number + len(lines) + 1)
+            number += len(lines)
             if split_sentences:
+                translator.check_languages(lines, numbers[0])
                 document = translator.translate_document(
                     "\n".join(lines), workers=workers, progress=bar.update
                 )
@@ -93,13 +100,11 @@ def translate(
                     prefixes=[prefix] * len(lines),
                     progress=bar.update,
                 )
-                numbers = range(number + 1, number + len(lines) + 1)
                 problems.note(numbers, translations)
                 texts = [
                     _as_text(*pair, translator.task, n_best, one_line)
                     for pair in zip(numbers, translations, strict=True)
                 ]
-                number += len(lines)
             bar.clear()
             stream.writelines(texts)
             bar.refresh()
@@ -124,7 +129,9 @@ def _read_first(runs: Sequence[Path]) -> ModelFolder:
 class _Problems:
     """The inputs with whose output something may be wrong."""
 
-    def __init__(self, translator: "BaseTranslator", unit: str) -> None:
+    def __init__(
+        self, translator: "BaseTranslator", unit: str, side: str = ""
+    ) -> None:
         self.unit = unit
         limit, tokens = translator.max_length, "tokens"
         options = "--extra-length, --length-factor"
@@ -134,7 +141,7 @@ class _Problems:
         if limit is not None:
             place = f" at {limit - 1} tokens, which is"
             length = f"with as many {tokens} as there may be, {limit} or fewer"
-        self._truncated = f"truncated{place} all that the model reads"
+        self._truncated = f"{side}truncated{place} all that the model reads"
         self._incomplete = f"perhaps incomplete, {length} ({options})"
         self._names: dict[str, list[str]] = {}  # of inputs, by problem
 

@@ -64,10 +64,14 @@ _PLACES = {
 # Other options of the Transformer: those that are read, and those that change
 # nothing in a translation.
 _KNOWN = (
-    *("transformer-decoder-dim-ffn", "transformer-dim-ffn"),
-    *("transformer-ffn-activation", "transformer-heads"),
-    *("transformer-aan", "transformer-dim-aan"),  # of another decoder
-    *("transformer-depth-scaling", "transformer-dropout"),  # of training
+    "transformer-decoder-dim-ffn",
+    "transformer-dim-ffn",
+    "transformer-ffn-activation",
+    "transformer-heads",
+    "transformer-aan",  # of another decoder, as the next
+    "transformer-dim-aan",
+    "transformer-depth-scaling",  # of training, as the next
+    "transformer-dropout",
     "transformer-guided-alignment-layer",
 )
 _REQUIRED_OF_SEARCH = {
@@ -78,9 +82,13 @@ _REQUIRED_OF_SEARCH = {
 }
 # Other options that change translations, with the values that change nothing.
 _SEARCH_DEFAULTS = {
-    **dict.fromkeys(("max-length-crop", "force-decode", "skip-cost"), False),
-    **dict.fromkeys(("no-spm-encode", "no-spm-decode", "tsv"), False),
+    "force-decode": False,
     "max-length": 1000,
+    "max-length-crop": False,
+    "no-spm-decode": False,
+    "no-spm-encode": False,
+    "skip-cost": False,
+    "tsv": False,
 }
 # The names that our matrices may have. Output layers were stored transposed in
 # former versions.

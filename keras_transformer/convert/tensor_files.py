@@ -17,10 +17,20 @@ from keras_transformer.support.startup import explain_missing_packages
 
 # Names that safetensors has for dtypes.
 _DTYPES = {
-    f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}")
-    for kind in "iuf"
-    for size in (1, 2, 4, 8)[kind == "f" :]
-} | {"BF16": np.dtype(ml_dtypes.bfloat16), "BOOL": np.dtype(bool)}
+    "BOOL": np.dtype(bool),
+    "I8": np.dtype("<i1"),
+    "I16": np.dtype("<i2"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "U8": np.dtype("<u1"),
+    "U16": np.dtype("<u2"),
+    "U32": np.dtype("<u4"),
+    "U64": np.dtype("<u8"),
+    "F16": np.dtype("<f2"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+}
 
 
 class LazyTensors(Mapping[str, np.ndarray]):

@@ -148,6 +148,16 @@ class BaseTranslator(abc.ABC):
         return run.get("source"), run.get("target")
 
     @property
+    def target_languages(self) -> Sequence[str]:
+        """What a token at the start of a source may ask for."""
+        return () if self.tokenizer is None else self.tokenizer.languages
+
+    def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
+        """Does what `Vocabulary.check_languages` does."""
+        if self.tokenizer is not None:
+            self.tokenizer.check_languages(texts, first)
+
+    @property
     def example(self) -> str | None:
         """A source of the corpus that the model was validated on, if known."""
         return first_run(self.metadata).get("example")
@@ -223,7 +233,8 @@ class BaseTranslator(abc.ABC):
         Line breaks, blank lines, indentation, spaces between sentences and the
         marks of lists at the beginning of a line (`-`, `*`, `>`, `#`) are
         kept, and so is a sentence without letters. A sentence ends with its
-        line. One that occurs twice is translated once.
+        line. One that occurs twice is translated once. A token of a target
+        language counts for the sentences after it too.
 
         Args:
             text: One text, as in `translate`.
@@ -252,12 +263,10 @@ class BaseTranslator(abc.ABC):
                 "A document is one text. Received: "
                 f"{len(texts)} texts, which `translate` takes"
             )
-        document = SplitDocument(texts[0], split)
+        document = SplitDocument(texts[0], split, self.target_languages)
+        settings = dict(batch_tokens=batch_tokens, workers=workers)
         translations = self.translate(
-            document.sentences,
-            batch_tokens=batch_tokens,
-            workers=workers,
-            progress=progress,
+            document.sentences, **settings, progress=progress
         )
         best = [translation.texts[0] for translation in translations]
         return records.TranslatedDocument(
@@ -376,13 +385,11 @@ class BaseTranslator(abc.ABC):
             self.max_batch_size,
         )
         results: list[Any] = [None] * len(rows)
+        rows_of_batches = [[rows[i] for i in batch] for batch in batches]
         with ThreadPoolExecutor(workers) as pool:
             # A single worker is this thread.
             run = map if workers == 1 else pool.map
-            of_batches = run(
-                lambda batch: function([rows[i] for i in batch], workers),
-                batches,
-            )
+            of_batches = run(lambda x: function(x, workers), rows_of_batches)
             # After an error `pool.map` cancels the batches that wait.
             for batch, of_batch in zip(batches, of_batches, strict=True):
                 for i, record in zip(batch, of_batch, strict=True):

@@ -1,9 +1,10 @@
 """Splits plain text into the sentences to translate, and joins it again."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from keras_transformer.text import join_sentences, split_sentences
+from keras_transformer.text.lookup_vocabulary import LANGUAGE
 
 _LETTER = re.compile(r"[^\W\d_]")
 # Marks of quotations, lists and headings at the beginning of a line.
@@ -14,20 +15,30 @@ class SplitDocument:
     """The sentences of a text, and the text around them.
 
     `sentences` are those with letters, in order, without list marks, each once.
-    The rest is kept: sentences without letters, whitespace and list marks.
+    The rest is kept: sentences without letters, whitespace and list marks. A
+    language token of one of the `languages` counts for the sentences after it,
+    which begin with it too.
     """
 
     def __init__(
         self,
         text: str,
         split: Callable[[str], list[tuple[str, str]]] = split_sentences,
+        languages: Collection[str] = (),
     ) -> None:
+        token = ""  # of the language of sentences without one
         # List marks, sentence, and the whitespace after it.
         self._parts: list[tuple[str, str, str]] = []
         starts_line = True
         for sentence, space in split(text):
             marks = _LIST_MARKS.match(sentence)[0] if starts_line else ""
-            self._parts.append((marks, sentence[len(marks) :], space))
+            rest = sentence[len(marks) :]
+            match = re.match(LANGUAGE, rest, re.ASCII)
+            if match:
+                token = match[1] if match[1][2:-2] in languages else ""
+            elif token and _LETTER.search(rest):
+                rest = f"{token} {rest}"
+            self._parts.append((marks, rest, space))
             starts_line = not sentence or len(f"{space}.".splitlines()) > 1
         sentences = (x for _, x, _ in self._parts if _LETTER.search(x))
         self.sentences = list(dict.fromkeys(sentences))

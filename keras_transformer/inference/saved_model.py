@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -144,9 +145,16 @@ class SavedModelTranslator(SignatureTranslator):
         names = ", ".join(self.own_signatures)
         return f"{self.path} with the signatures {names}"
 
-    def _encode_sources(self, texts: list[str]) -> EncodedTexts:
+    @property
+    def target_languages(self) -> Sequence[str]:
         # Exports of earlier versions do not say which languages they have.
-        check_languages(self.metadata.get("languages", ()), False, texts)
+        return self.metadata.get("languages", ())
+
+    def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
+        check_languages(self.target_languages, False, texts, first)
+
+    def _encode_sources(self, texts: list[str]) -> EncodedTexts:
+        self.check_languages(texts)
         return super()._encode_sources(texts)
 
     def predict(

@@ -84,16 +84,16 @@ class Translator(BaseTranslator):
         task: Task | None = None,
     ) -> None:
         check_backend()
-        for name, value, expected in (
-            ("tokenizer", tokenizer, Vocabulary),
-            ("search", search, Search | None),
-        ):
-            if not isinstance(value, expected):
-                raise InputError(
-                    "A translator needs a tokenizer, such as kt.Tokenizer, "
-                    "and a search, kt.BeamSearch or kt.Sampling. Received: "
-                    f"{name}={value!r:.100}"
-                )
+        if not isinstance(tokenizer, Vocabulary):
+            raise InputError(
+                "A translator needs a tokenizer, such as kt.Tokenizer. "
+                f"Received: tokenizer={tokenizer!r:.100}"
+            )
+        if not isinstance(search, Search | None):
+            raise InputError(
+                "A translator needs a search, kt.BeamSearch or kt.Sampling. "
+                f"Received: search={search!r:.100}"
+            )
         task = task or TranslationTask()
         search = (search or task.search).with_num_translations(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)
@@ -183,7 +183,7 @@ class Translator(BaseTranslator):
         return Translator(self.models, self.tokenizer, self.search, task=task)
 
     def _encode_sources(self, texts: list[str]) -> EncodedTexts:
-        self.tokenizer.check_languages(texts)
+        self.check_languages(texts)
         return _encoded(texts, self.pipeline.source_ids)
 
     def _encode_targets(self, texts: list[str]) -> EncodedTexts:

@@ -4,7 +4,6 @@ import dataclasses
 import os
 from pathlib import Path
 
-from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.model_folder import ExportFolder
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
@@ -18,13 +17,15 @@ FORMAT = 1
 _TYPES = {
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
     **dict.fromkeys(("largest_beam_size", "num_translations"), int),
-    **dict.fromkeys(("max_length", "pad_id", "bos_id", "eos_id"), int),
+    "max_length": int,
     "attention_window": (int, type(None)),
-    "banned_ids": list,
     "search": dict,
 }
 _SIZES = (
-    "largest_beam_size num_translations max_length attention_window".split()
+    "largest_beam_size",
+    "num_translations",
+    "max_length",
+    "attention_window",
 )
 # Files of other exports, whose metadata have the same name.
 _OTHER_SYSTEMS = {
@@ -120,16 +121,6 @@ class LiteRTFolder(ExportFolder):
                 "tokenizer that the model was exported with, of SHA-256 "
                 f"{expected:.12}. Received: {tokenizer.digest:.12}. Export "
                 "the model again."
-            )
-        names = ("bos_id", "eos_id", "pad_id", "unk_id")
-        *expected, banned = SpecialIds.of(
-            *(getattr(tokenizer, x) for x in names)
-        )
-        received = [self.metadata[x] for x in SpecialIds._fields]
-        if received != [*expected, [*banned]]:
-            raise InputError(
-                f"{self.path / METADATA_FILE} must have the special ids of the "
-                f"tokenizer. Received: {received!r:.300}. Export it again."
             )
         return tokenizer
 

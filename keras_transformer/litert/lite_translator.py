@@ -73,7 +73,12 @@ class LiteRTTranslator(BaseTranslator):
         self.search = search
         self.num_translations = num_translations
         self._threads = threads
-        self._ids = SpecialIds(*(metadata[x] for x in SpecialIds._fields))
+        self._ids = SpecialIds.of(
+            tokenizer.bos_id,
+            tokenizer.eos_id,
+            tokenizer.pad_id,
+            tokenizer.unk_id,
+        )
         self._pool = ModelPool(
             folder.path / MODEL_FILE,
             self._ids.pad_id,
@@ -125,7 +130,7 @@ class LiteRTTranslator(BaseTranslator):
         return self._threads
 
     def _encode_sources(self, texts: list[str]) -> EncodedTexts:
-        self.tokenizer.check_languages(texts)
+        self.check_languages(texts)
         ids = self.tokenizer.encode_sources(without_blank(texts))
         return EncodedTexts(texts, list(map(len, ids)), ids)
 

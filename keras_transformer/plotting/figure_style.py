@@ -19,8 +19,13 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 # Of Okabe and Ito, which colour-blind people tell apart, and readable on white
 # and on black.
 COLORS = (
-    *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
-    *("#56b4e9", "#e69f00", "#7f7f7f"),
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#e69f00",
+    "#7f7f7f",
 )
 _LINES = ("-", "--", ":", "-.")  # of another length: 28 curves are different
 FONT_POINTS = 8

@@ -7,6 +7,7 @@ import io
 import lzma
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -48,7 +49,10 @@ def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
     while chunk := frame.unused_data or file.read(2**17):
         if frame.eof:  # another one follows
             frame = zstandard.ZstdDecompressor().decompressobj()
-        yield frame.decompress(chunk)
+        try:
+            yield frame.decompress(chunk)
+        except zstandard.ZstdError as error:
+            raise EOFError(str(error)) from error
     if not frame.eof:
         raise EOFError("it is truncated")
 
@@ -61,7 +65,7 @@ _TYPES = {
     rb"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(_ZstdFile(file)),
 }
 # Exceptions of the readers; errors of a disk have a number, too.
-_DAMAGE = "EOFError OSError BadGzipFile error LZMAError ZstdError".split()
+_DAMAGE = (EOFError, OSError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 _ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf", b"Rar!\x1a")
 
 
@@ -81,20 +85,34 @@ def decompressed(file: BinaryIO, path: str | os.PathLike) -> Iterator[BinaryIO]:
     """
     start = file.peek(10)[:10]
     read = next((y for x, y in _TYPES.items() if re.match(x, start)), None)
-    if start.startswith(_ARCHIVES):
+    if read is None:
+        _check_no_archive(file, path)
+        if without_suffix(str(path)) != str(path):
+            raise _damaged(path, "it is not compressed")
+        yield file
+        return
+    try:
+        text = read(file)
+        _check_no_archive(text, path)
+        yield text
+    except _DAMAGE as error:
+        # Others may raise errors of a derived class.
+        if type(error) not in _DAMAGE or getattr(error, "errno", None):
+            raise
+        raise _damaged(path, error) from error
+
+
+def _check_no_archive(text: Any, path: str | os.PathLike) -> None:
+    start = text.peek(512)
+    if start.startswith(_ARCHIVES) or start[257:262] == b"ustar":  # of tar
         raise InputError(
             f"A file of text must not be an archive. Received: {path}. Unpack "
             "it, and name the files that it contains."
         )
-    try:
-        if read is None and without_suffix(str(path)) != str(path):
-            raise EOFError("it is not compressed")
-        yield file if read is None else read(file)
-    except Exception as error:
-        name, number = type(error).__name__, getattr(error, "errno", None)
-        if name not in _DAMAGE or number:
-            raise
-        raise InputError(
-            "A compressed file must be complete and of the type that its name "
-            f"says. Received: {path} ({error})"
-        ) from error
+
+
+def _damaged(path: str | os.PathLike, problem: Any) -> InputError:
+    return InputError(
+        "A compressed file must be complete and of the type that its name "
+        f"says. Received: {path} ({problem})"
+    )

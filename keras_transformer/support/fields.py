@@ -35,7 +35,7 @@ def _is_integer(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     is_finite = isinstance(value, float) and math.isfinite(value)
-    # A larger integer is no float.
+    # Far larger integers overflow as floats.
     return (_is_integer(value) and abs(value) < 2**63) or is_finite
 
 

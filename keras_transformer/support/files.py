@@ -195,7 +195,7 @@ def parse_json(content: bytes | str) -> Any:
     """Returns the value of JSON; raises ValueError, whatever is wrong."""
     try:
         value = json.loads(content)
-        # No text has half a character.
+        # No text has a lone surrogate.
         json.dumps(value, ensure_ascii=False).encode()
         return value
     except RecursionError as error:

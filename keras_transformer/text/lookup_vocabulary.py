@@ -42,7 +42,10 @@ def language_token(language: str) -> str:
 
 
 def check_languages(
-    languages: Sequence[str], is_needed: bool, sources: Iterable[str] | None
+    languages: Sequence[str],
+    is_needed: bool,
+    sources: Iterable[str] | None,
+    first: int,
 ) -> None:
     """Does what `Vocabulary.check_languages` does, for the languages it has.
 
@@ -51,13 +54,13 @@ def check_languages(
     if not languages:
         return
     received = "no target language" if is_needed and sources is None else ""
-    for index, text in enumerate(sources or ()):
+    for number, text in enumerate(sources or (), first):
         match = re.match(LANGUAGE, text, re.ASCII)
         is_known = match and match[1][2:-2] in languages
         is_blank = is_needed and without_blank([text]) == [""]
         if not is_known and (match or (is_needed and not is_blank)):
             name = match[1] if match else "no target language"
-            received = f"{name} in text {index + 1}, {text!r:.60}"
+            received = f"{name} in text {number}, {text!r:.60}"
             break
     if received:
         raise InputError(
@@ -177,9 +180,11 @@ class LookupVocabulary(Vocabulary):
         pieces = self.source.table
         return [x[2:-2] for x in pieces if re.fullmatch(">>[^<>]+<<", x)]
 
-    def check_languages(self, sources: Iterable[str] | None = None) -> None:
+    def check_languages(
+        self, sources: Iterable[str] | None = None, first: int = 1
+    ) -> None:
         is_needed = len(self.languages) > 1 and self.language_token is None
-        check_languages(self.languages, is_needed, sources)
+        check_languages(self.languages, is_needed, sources, first)
 
     def translating_to(self, language: str) -> "LookupVocabulary":
         token = language_token(language)

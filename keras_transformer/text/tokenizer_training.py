@@ -76,7 +76,7 @@ def train_model(
 def _read_lines(texts: Iterable[str]) -> Iterator[str]:
     """Yields lines that the trainer accepts."""
     for i, text in enumerate(texts):
-        text = read_text(text, f"texts[{i}]").replace("\0", " ")
+        text = read_text(text, f"texts[{i}]").replace("\0", "")
         start = 0
         while start < len(text):
             end = limit = start + _MAX_LINE_LENGTH

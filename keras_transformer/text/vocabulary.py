@@ -76,13 +76,16 @@ class Vocabulary(abc.ABC):
             "target language"
         )
 
-    def check_languages(self, sources: Iterable[str] | None = None) -> None:
+    def check_languages(
+        self, sources: Iterable[str] | None = None, first: int = 1
+    ) -> None:
         """Raises InputError for a source without a language that it needs.
 
         That is one of several `languages`, unless the source is blank or there
         is a `language_token`. None may name another. Default: any text.
+        `first` is the number of the first one in messages.
         """
-        del sources  # there is one language
+        del sources, first  # there is one language
 
     @abc.abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -99,9 +102,9 @@ class Vocabulary(abc.ABC):
         """Raises InputError for characters that the vocabulary lacks."""
         for prefix in prefixes:
             if self.unk_id in self.encode([prefix])[0]:
-                characters = dict.fromkeys(prefix)
-                unknown = "".join(
-                    x for x in characters if self.unk_id in self.encode([x])[0]
+                words = dict.fromkeys(prefix.split())
+                unknown = " ".join(
+                    x for x in words if self.unk_id in self.encode([x])[0]
                 )
                 raise InputError(
                     "A prefix must have characters of the model's vocabulary. "

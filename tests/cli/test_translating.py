@@ -4,7 +4,9 @@ import os
 
 import pytest
 from commands import Chunks, check_refused, set_stdin, write_run
+from fake_translator import FakeTranslator
 
+import keras_transformer as kt
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 
@@ -122,6 +124,36 @@ def test_translate_sentences(run_cli, monkeypatch, opened, folder):
     flags = ("--split-sentences", "--prefix", "Die")
     result = run_cli("translate", folder, *flags)
     check_refused(result, "--prefix is for lines of text")
+
+
+def test_a_line_without_a_language_is_found_first(
+    run_cli, opened, folder, monkeypatch, tmp_path
+):
+    def check(translator, texts, first=1):
+        for number, text in enumerate(texts, first):
+            if not text.startswith(">>"):
+                raise kt.InputError(f"no target language in text {number}")
+
+    monkeypatch.setattr(FakeTranslator, "target_languages", ["deu", "fra"])
+    monkeypatch.setattr(FakeTranslator, "check_languages", check)
+    file, output = tmp_path / "in", tmp_path / "out"
+    file.write_text(">>deu<< a\n" * 9000 + "a\n")
+    words = ("--input", file, "--output", output)
+    translate = FakeTranslator.translate
+    monkeypatch.setattr(FakeTranslator, "translate", None)
+    result = run_cli("translate", folder, *words)
+    check_refused(result, "no target language in text 9001")
+    # Each line is a text of its own.
+    monkeypatch.setattr(FakeTranslator, "translate", translate)
+    set_stdin(monkeypatch, Chunks([b">>deu<< Ab. Cd.\nef\n"]))
+    result = run_cli("translate", folder, "--split-sentences")
+    check_refused(result, "no target language in text 2")
+
+
+def test_a_prefix_that_is_cut_is_named(run_cli, monkeypatch, opened, folder):
+    set_stdin(monkeypatch, Chunks([b"limit " * 32 + b"\n"]))
+    code, _, err = run_cli("translate", folder, "--prefix", "Die")
+    assert code == 0 and "line 1: source or prefix truncated at 31" in err
 
 
 def test_translate_n_best_prints_number_score_and_text(

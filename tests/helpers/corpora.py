@@ -1,18 +1,6 @@
 """Small parallel corpora in files, and what a corpus contains."""
 
-import bz2
-import gzip
-import lzma
-
 import tensorflow as tf
-import zstandard
-
-COMPRESS = {
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor().compress,
-}
 
 PAIRS = [
     ("A cat.", "Eine Katze."),

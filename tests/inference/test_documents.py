@@ -40,3 +40,22 @@ def test_another_rule_for_sentences():
     document = SplitDocument("abab", lambda text: [(x, "") for x in text])
     assert document.sentences == ["a", "b"]
     assert document.join(["A", "B"]) == "A B A B"
+
+
+def test_a_language_token_counts_for_the_sentences_after_it():
+    text = ">>deu<< A dog. 3!\n- Yes.\n>>fra<< No.\nA cat."
+    document = SplitDocument(text, languages=["deu", "fra"])
+    assert document.sentences == [
+        ">>deu<< A dog.",
+        ">>deu<< Yes.",
+        ">>fra<< No.",
+        ">>fra<< A cat.",
+    ]
+    assert document.join("ABCD") == "A 3!\n- B\nC\nD"
+    # Without languages it is text; an unknown one is no token.
+    assert SplitDocument(">>deu<< A dog. A cat.").sentences == [
+        ">>deu<< A dog.",
+        "A cat.",
+    ]
+    document = SplitDocument(">>de<< A dog. A cat.", languages=["deu"])
+    assert document.sentences == [">>de<< A dog.", "A cat."]

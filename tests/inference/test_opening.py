@@ -178,7 +178,7 @@ def test_what_runs_cannot_do(run, model, litert, tmp_path):
         check_folders([folder])
     run.save_checkpoint(model, 7, max_to_keep=5)
     check_folders([folder, folder], checkpoint=7, dtype="bfloat16")
-    with pytest.raises(InputError, match="7, last. .*=best. Only .* valid "):
+    with pytest.raises(InputError, match="7, last. .*=best. It is .* valid"):
         check_folders([folder], checkpoint="best")
     with pytest.raises(InputError, match="from 1 to beam_size"):
         check_folders([folder], num_translations=5)

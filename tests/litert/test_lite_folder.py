@@ -150,22 +150,6 @@ def test_sizes_that_no_model_has(copy, name, value):
     )
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"pad_id": -1},
-        {"eos_id": 10**6},
-        {"bos_id": 1},
-        {"banned_ids": [0, 1, 10**6]},
-        {"banned_ids": ["1"]},
-        {"banned_ids": [0, 1, 2, 3]},  # with the end token
-    ],
-)
-def test_special_ids_of_another_tokenizer(copy, changes):
-    change_metadata(copy, **changes)
-    refused(copy, "must have the special ids of the tokenizer")
-
-
 def test_a_parser(copy):
     change_metadata(copy, runs=[{"task": "parsing"}])
     refused(copy, "A model for LiteRT translates. Received: task='parsing'")

@@ -1,23 +1,17 @@
 """Files of text, compressed in every way and under every name."""
 
-import bz2
 import gzip
-import lzma
+import io
 import sys
+import tarfile
 
 import pytest
-import zstandard
+from compressions import COMPRESS
 
 from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 
 TEXT = b"".join(b"line %d, %d\n" % (i, i * i % 977) for i in range(20_000))
-COMPRESS = {
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor().compress,
-}
 
 
 def read(path):
@@ -73,6 +67,29 @@ def test_archives_are_refused(tmp_path):
     path.write_bytes(b"PK\x03\x04\x14\x00")
     with pytest.raises(InputError, match="not be an archive.*zip. Unpack it"):
         read(path)
+
+
+@pytest.mark.parametrize("suffix", ("", *COMPRESS))
+def test_archives_of_tar_are_refused(tmp_path, suffix):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        member = tarfile.TarInfo("train.en")
+        member.size = len(TEXT)
+        tar.addfile(member, io.BytesIO(TEXT))
+    path = tmp_path / f"a.tar{suffix}"
+    compress = COMPRESS.get(suffix, bytes)
+    path.write_bytes(compress(archive.getvalue()))
+    with pytest.raises(InputError, match=f"not be an archive.*tar{suffix}. "):
+        read(path)
+
+
+@pytest.mark.parametrize("error", (EOFError(), OSError("no number")))
+def test_errors_of_the_caller_of_a_plain_file_stay(tmp_path, error):
+    path = tmp_path / "a.txt"
+    path.write_bytes(TEXT)
+    with pytest.raises(type(error)):
+        with open(path, "rb") as file, decompressed(file, path):
+            raise error
 
 
 def test_the_package_that_is_missing_is_named(tmp_path, monkeypatch):

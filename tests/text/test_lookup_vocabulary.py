@@ -316,7 +316,16 @@ def test_bytes_are_joined_as_in_sentencepiece(with_bytes):
 
 def test_a_prefix_of_unknown_characters_is_refused(vocabulary, with_bytes):
     vocabulary.check_known(["Zwei Hunde", ""])
-    message = "'Hund 猫🦩猫', of which '猫🦩' is unknown"
+    message = "'Hund 猫🦩猫', of which '猫🦩猫' is unknown"
     with pytest.raises(InputError, match=message):
         vocabulary.check_known(["Zwei", "Hund 猫🦩猫"])
     with_bytes.check_known(["Hund 猫🦩猫"])
+    # A piece may have characters that are no pieces themselves.
+    pieces = vocabulary.table
+    word = next(x[1:] for x in pieces if x.startswith("▁") and len(x) > 3)
+    others = [x for x in pieces if x not in (word[0], f"▁{word[0]}")]
+    table = {piece: i for i, piece in enumerate(others)}
+    fewer = LookupVocabulary(vocabulary.model, table)
+    message = f"'{word} 3 3', of which '3' is unknown"
+    with pytest.raises(InputError, match=message):
+        fewer.check_known([f"{word} 3 3"])

@@ -29,7 +29,7 @@ def test_single_text(text):
     "texts",
     [
         ("Käse", ""),
-        {"Käse": 1, "": 2},
+        {"Käse": 1, "": 2}.keys(),
         iter(["Käse".encode(), ""]),
         tf.constant(["Käse", ""]),
         np.array(["Käse", ""]),
@@ -79,3 +79,9 @@ def test_messages_are_short_and_use_the_given_name():
     with pytest.raises(InputError, match=r"Received: sources\[1\]=") as error:
         read_texts(["a", ["x" * 100_000] * 1000], "sources")
     assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("texts", [{"a": "b"}, {"a"}, frozenset("a")])
+def test_texts_without_an_order_are_refused(texts):
+    with pytest.raises(InputError, match="Received: sources=.*'a'.*a list"):
+        read_texts(texts, "sources")

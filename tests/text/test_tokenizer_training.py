@@ -96,6 +96,14 @@ def test_training_accepts_unusual_lines():
     ]
 
 
+def test_training_reads_texts_without_nul():
+    lines = ["house door house door", "cat dog cat dog"]
+    with_nul = [line.replace("o", "\0o\0") for line in lines]
+    assert Tokenizer.train(with_nul, 275).model == (
+        Tokenizer.train(lines, 275).model
+    )
+
+
 def test_rare_characters_are_left_to_the_bytes():
     # Of a million characters, 0.001% are 10.
     lines = ["ab " * 333 + "a"] * 999 + ["é" * 10 + "ï" * 10 + "猫" * 5]

@@ -72,7 +72,8 @@ def _read_lines(path: str | os.PathLike) -> Iterator[str]:
     with Path(path).open("rb") as file, decompressed(file, path) as text:
         for number, line in enumerate(text, 1):
             try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+                decoded = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield decoded.replace("\0", "")
             except UnicodeDecodeError as error:
                 raise InputError(
                     f"{path}, line {number}: Expected UTF-8. Received: "

@@ -119,6 +119,11 @@ def test_line_ends_and_comments(tmp_path, text):
     assert read(tmp_path, text) == [DOG, DOG]
 
 
+def test_nul_is_left_out(tmp_path):
+    (tree,) = read(tmp_path, DOG.replace("(", "\0(\0"))
+    assert [tree] == read(tmp_path, DOG)
+
+
 def test_empty_file(tmp_path):
     assert read(tmp_path, "") == read(tmp_path, "\ufeff\n") == []
 

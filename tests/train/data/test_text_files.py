@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from compressions import COMPRESS
 from corpora import (
-    COMPRESS,
     PAIRS,
     assert_contains,
     read,

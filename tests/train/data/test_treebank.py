@@ -1,7 +1,8 @@
 """Treebanks as corpora."""
 
 import pytest
-from corpora import COMPRESS, assert_contains, read
+from compressions import COMPRESS
+from corpora import assert_contains, read
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
