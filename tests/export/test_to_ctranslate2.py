@@ -248,7 +248,9 @@ def test_the_power_of_the_length_is_its_own_penalty(translator, folder, pairs):
         length_penalty=writer._readme_values(powers)["length_penalty"],
         **options(powers) | dict(patience=4, suppress_sequences=None),
     )
-    for ours, result in zip(powers.translate(pairs), results, strict=True):
+    for ours, result in zip(
+        powers.translate(list(pairs)), results, strict=True
+    ):
         assert result.scores[0] == pytest.approx(ours.scores[0], rel=1e-4)
 
 

@@ -159,7 +159,9 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     translator = kt.Translator(converted, tokenizer)
     # In 16 bits the scores of a batch differ from those of its texts alone,
     # which `save` compares.
-    path = save(translator, tmp_path / "1", pairs, include=["serving_default"])
+    path = save(
+        translator, tmp_path / "1", list(pairs), include=["serving_default"]
+    )
     assert translator(list(pairs)) == list(pairs.values())
     size = sum(f.stat().st_size for f in path.glob("variables/*"))
     assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
