@@ -50,6 +50,8 @@ SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
 LITERT = [*COMMAND_LINE, "ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
+# Downloads models that are imported by name.
+CONVERT = ["huggingface_hub>=1.31,<3"]
 # The systems that models are imported from and exported for, for tests.
 CONVERTERS = [
     "argos-translate-lt>=1.12",
@@ -67,6 +69,7 @@ TEST = [
     *LITERT,
     *WEB,
     *CTRANSLATE2,
+    *CONVERT,
     *BEAM,
     "hypothesis>=6.100",
     "ipykernel",
@@ -152,6 +155,7 @@ setup(
         "litert": LITERT,
         "web": WEB,
         "ctranslate2": CTRANSLATE2,
+        "convert": CONVERT,
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],
         "converters": CONVERTERS,

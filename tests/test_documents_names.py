@@ -47,9 +47,12 @@ ARGUMENTS = {
     "presets": "",
     "demo": "",
 }
-SHELL = ("cd", "curl", "docker", "echo", "paste", "source", "tensorboard")
+SHELL = (
+    *("cd", "curl", "docker", "echo", "hf", "paste", "source", "tensorboard"),
+)
 OTHER_FLAGS = {
     *("--logdir", "--no-deps", "--wheel-dir", "--help"),
+    *("--include", "--local-dir"),  # of `hf download`
     # of TensorFlow Serving
     *("--rows", "--seeds"),  # of benchmarks/table3.py
     *("--tensorflow_intra_op_parallelism", "--enable_batching"),

@@ -188,37 +188,39 @@ def check_trained(folder: RunFolder) -> None:
 
 
 def import_(
-    folder: Path,
+    model: str | Path,
     *,
     output: Path,
     format: Annotated[str | None, Parameter(choices=tuple(FORMATS))] = None,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
     target_language: flags.TargetLanguageFlag = None,
+    revision: str | None = None,
 ) -> None:
     """Turn a model of another system into a run.
 
     Args:
-        folder: Folder of a model of another system.
+        model: Folder of a model of another system, or the name of one on the
+            Hugging Face Hub, as Helsinki-NLP/opus-mt-en-de.
         output: Folder of the run.
         format: System that wrote it (default: recognised by its files).
+        revision: Branch, tag or commit of a model by name (default: main).
     """
     check_free(output)
-    file = folder / "config.json"
+    file = Path(model, "config.json")
     values = read_json(file) if file.is_file() else None
     if isinstance(values, dict) and "recipe" in values:
         raise InputError(
             "The command reads models of other systems. Received: "
-            f"{folder}, which is a run already: use it as it is"
+            f"{model}, which is a run already: use it as it is"
         )
-    foreign = kt.convert.read(folder, format, target_language)
+    foreign = kt.convert.read(model, format, target_language, revision)
     vocabulary = foreign.vocabulary
     choices = vocabulary.languages  # for each source
     if len(choices) < 2 or vocabulary.language_token is not None:
         choices = ()
     print(_describe(foreign, choices))
     import_tensorflow_quietly()
-    model = foreign.load_model("float32")
     source = source or foreign.languages[0]
     target = target or foreign.languages[1]
     recipe = dict(preset=None, source=source, target=target)
@@ -227,7 +229,7 @@ def import_(
         foreign.config,
         {**recipe, "imported_from": foreign.system},
         vocabulary,
-        model=model,
+        model=foreign.load_model("float32"),
         search=foreign.search,
     )
     languages = f"--source {source or 'LANGUAGE'} "
@@ -271,6 +273,7 @@ def _describe(foreign: ForeignModel, choices: Sequence[str]) -> str:
         "search": f"beam {search.beam_size}, score log P / {search.formula}, "
         f"at most {limit}",
         "not the paper's": differences or "nothing",
+        "weights": foreign.file,
     }
     lines = [f"{name + ':':<17} {value}" for name, value in rows.items()]
     lines += [f"{'not followed:':<17} {note}" for note in foreign.notes]

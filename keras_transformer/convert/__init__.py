@@ -8,6 +8,7 @@ from keras_transformer.convert import (
     from_hugging_face,
     from_marian,
     from_opennmt_tf,
+    hub,
 )
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.support.errors import InputError
@@ -28,52 +29,62 @@ FORMATS = {
 
 
 def load(
-    folder: str | os.PathLike,
+    model: str | os.PathLike,
     format: str | None = None,
     target_language: str | None = None,
     dtype: str | None = None,
+    revision: str | None = None,
 ) -> "Translator":
     """Returns the translator of another system's model.
 
     Args:
-        folder: The folder of the model.
+        model: As in `read`.
         format: As in `read`.
         target_language: As in `read`.
         dtype: Of weights and computation, as in `Run.load_model`.
+        revision: As in `read`.
 
     Raises:
-        InputError: If the folder cannot be read or has no such model.
+        InputError: If the model cannot be read.
     """
     with quiet_tensorflow_import():
         from keras_transformer.inference.translator import Translator
 
-    foreign = read(folder, format, target_language)
-    model = foreign.load_model(dtype)
-    return Translator(model, foreign.vocabulary, foreign.search)
+    foreign = read(model, format, target_language, revision)
+    loaded = foreign.load_model(dtype)
+    return Translator(loaded, foreign.vocabulary, foreign.search)
 
 
 def read(
-    folder: str | os.PathLike,
+    model: str | os.PathLike,
     format: str | None = None,
     target_language: str | None = None,
+    revision: str | None = None,
 ) -> ForeignModel:
-    """Reads the folder of another system's model, but not its weights yet.
+    """Reads another system's model, but not its weights yet.
 
     Args:
-        folder: The folder.
+        model: A folder, or the name of a model on the Hugging Face Hub, which
+            is downloaded: `hf:OWNER/NAME`, or a text `OWNER/NAME` if there is
+            nothing on disk that is named so.
         format: A key of `FORMATS`. Default: recognised by the files.
         target_language: Of a model with several target languages, the one of
             sources without a language token: `fra` stands for `>>fra<<`.
+        revision: Branch, tag or commit of a model by name. Default: `main`.
 
     Raises:
-        InputError: If the folder has no such model, or one that cannot be
-            expressed as a `TransformerConfig` and a vocabulary; the message
-            names file and field.
+        InputError: If there is no such model, or one that cannot be expressed
+            as a `TransformerConfig` and a vocabulary; the message names file
+            and field.
     """
-    folder = Path(folder)
+    is_name = hub.is_name(model)
+    if revision is not None and not is_name:
+        raise InputError(f"A revision needs a model by name. Received: {model}")
+    folder = hub.download(model, revision) if is_name else Path(model)
     if not folder.is_dir():
         raise InputError(
-            f"A model must be a folder that exists. Received: {folder}"
+            "A model must be a folder that exists, or the name of one on the "
+            f"Hugging Face Hub, as OWNER/NAME. Received: {model}"
         )
     format = format or _recognize(folder)
     if format not in FORMATS:

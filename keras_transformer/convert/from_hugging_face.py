@@ -30,6 +30,14 @@ FILES = ("config.json",)
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 TOKENIZER = "tokenizer_config.json"
+# What `read` looks for: weights, of which the first are read, and the rest.
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+SETTINGS = (
+    *(CONFIG, GENERATION, TOKENIZER),
+    *("special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
+    *(f"{name}.index.json" for name in WEIGHTS),
+)
 
 # What configurations of 2020 may say, and the only value that transformers
 # still computes.
@@ -70,7 +78,6 @@ _KNOWN = re.compile(
     "|transformers_version|.*assistant.*|.*_lookbehind|disable_compile)$"
     "|_|output_|return_dict|cache_"
 )
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 # The matrices that embed sources, embed targets and give the logits, and the
 # name of one that does the first two.
 _EMBEDDINGS = (
@@ -97,7 +104,7 @@ class _Settings(NamedTuple):
 
 def read(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
-    settings = _read_settings(folder)
+    settings = read_settings(folder)
     vocabulary = _read_vocabulary(folder, settings)
     file = _find_weights(folder)
     tensors = read_tensors(file)
@@ -122,7 +129,8 @@ def read(folder: Path) -> ForeignModel:
     )
 
 
-def _read_settings(folder: Path) -> _Settings:
+def read_settings(folder: Path) -> _Settings:
+    """Returns the JSON files of a folder, if a Marian model is in it."""
     config = _read_fields(folder, CONFIG)
     if config.values.get("model_type") != "marian":
         config.refuse("model_type", "'marian', as its translation models have")
@@ -322,17 +330,17 @@ def _read_search(
 
 def _find_weights(folder: Path) -> Path:
     files = {path.name for path in folder.iterdir()}
-    for name in _WEIGHTS:
+    for name in WEIGHTS:
         if name in files:
             return settings_file.resolve_in_folder(folder, name)
     received = "none"
-    if files.intersection(f"{name}.index.json" for name in _WEIGHTS):
+    if files.intersection(f"{name}.index.json" for name in WEIGHTS):
         received = (
             "weights in several files. Save them in one, with transformers: "
             "model.save_pretrained(folder, max_shard_size='100GB')"
         )
     raise InputError(
-        f"{folder} must have {' or '.join(_WEIGHTS)}. Received: {received}"
+        f"{folder} must have {' or '.join(WEIGHTS)}. Received: {received}"
     )
 
 

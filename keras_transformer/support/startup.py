@@ -23,6 +23,7 @@ _EXTRAS = dict.fromkeys(_OF_TENSORFLOW.split(), "tensorflow") | {
     "apache_beam": "beam",
     "ctranslate2": "ctranslate2",
     "fastapi": "web",
+    "huggingface_hub": "convert",
     "matplotlib": "plot",
     "tensorflow_datasets": "tfds",
     "tensorflow_serving": "serving",

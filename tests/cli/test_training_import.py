@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import hub_server
 import marian_folder
 import numpy as np
 import pytest
@@ -80,6 +81,41 @@ def test_the_run_of_an_import(imported, marian):
     weights = run.load_model().get_weights()
     for ours, theirs in zip(weights, expected.model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_run_of_a_model_by_name(
+    run_cli, imported, marian, monkeypatch, tmp_path
+):
+    path, cache = tmp_path / "run", tmp_path / "cache"
+    flags = ("--output", path, "--revision", "v1")
+    with hub_server.serving_hub(monkeypatch, cache) as hub:
+        hub.models["opus/en-mul@v1"] = marian
+        code, out, err = run_cli("import", "opus/en-mul", *flags)
+        assert (code, err) == (0, "")
+    commit = hub.commit("opus/en-mul@v1")
+    weights = f"models--opus--en-mul/snapshots/{commit}/model.safetensors\n"
+    assert f"weights:          {cache}/{weights}" in out
+    run, expected = kt.Run.open(path), kt.Run.open(imported)
+    assert (run.recipe, run.search) == (expected.recipe, expected.search)
+    assert run.tokenizer.files() == expected.tokenizer.files()
+    found, expected = run.load_model(), expected.load_model()
+    for ours, theirs in zip(
+        found.get_weights(), expected.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_name_that_is_neither_on_the_hub_nor_on_disk(
+    run_cli, monkeypatch, no_tensorflow, tmp_path
+):
+    with hub_server.serving_hub(monkeypatch, tmp_path / "cache") as hub:
+        result = run_cli("import", "runs/opus", "--output", tmp_path / "run")
+        check_refused(result, "runs/opus, which is no folder here", "no such m")
+        hub.requests.clear()
+        result = run_cli("import", "./runs/opus", "--output", tmp_path / "run")
+        check_refused(result, "a folder that exists", "./runs/opus")
+        assert hub.requests == []
+    assert not (tmp_path / "run").exists()
 
 
 def test_languages_that_the_files_do_not_name(run_cli, marian, tmp_path):

@@ -79,6 +79,7 @@ import keras_transformer as kt
 kt.serving.check_installed()
 """,
     "ctranslate2": "import ctranslate2",
+    "convert": "from huggingface_hub import errors, snapshot_download, utils",
     "docs": "import material, mkdocs, mkdocstrings, nbconvert",
     "converters": "import pymarian, transformers",
     "release": "import build, twine",
