@@ -101,7 +101,7 @@ def test_what_had_no_chance_gets_none_in_a_batch():
     """A power of the length grows so fast that "ab_" would be the best."""
     table = table_of(_=-1.0, a=-0.4, a_=-2.0, ab=-4.6, ab_=0.0)
     long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
-    search = BeamSearch(2, alpha=2.0, length_penalty="power")
+    search = BeamSearch(2, alpha=2.0, length_penalty="power", stop="heuristic")
     result, _ = search_tables(search, [table, long, long], [LONGEST] * 3)
     assert_same(hypotheses(result, 0), [(-0.6, (A, EOS)), (-1.0, (EOS,))])
     assert hypotheses(result, 1)[0][1] == (A, B, A, EOS)
