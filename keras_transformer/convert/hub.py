@@ -48,6 +48,9 @@ def _fetch(
     """Returns the folder of a model, with those of the files that it has."""
     with explain_missing_packages(InputError):
         from huggingface_hub import snapshot_download
+        from huggingface_hub.utils import logging
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # It warns of files that a model lacks.
     try:
         folder = snapshot_download(
             model.removeprefix(_PREFIX),
@@ -61,6 +64,8 @@ def _fetch(
             "The Hugging Face Hub must have a model of this name that can be "
             f"downloaded. Received: {_explain(error)}"
         ) from error
+    finally:
+        logging.set_verbosity(verbosity)
     return Path(folder)
 
 

@@ -1,7 +1,9 @@
 """The graph of a SavedModel, of which only the parts in use are loaded.
 
 `tf.saved_model.load` makes a Python object of every operation of every
-signature, which takes longer than all else until the first translation.
+signature, which takes longer than all else until the first translation. With
+the whole graph in a session, as TensorFlow's own loader has it, the first one
+comes after 5.1 s; with parts after 3.3 s, of which `import tensorflow` takes 3.
 """
 
 import importlib.util
@@ -20,40 +22,59 @@ from keras_transformer.inference.served_signatures import (
     input_errors,
     tensor_spec,
 )
+from keras_transformer.support.errors import InputError
 
 _INITIALIZE = "__saved_model_init_op"  # a signature that fills tables
+
+
+def load_tokenizer() -> None:
+    """Does what `import tensorflow_text` does, which also imports Keras."""
+    package = importlib.util.find_spec("tensorflow_text")
+    if package is None:
+        raise ModuleNotFoundError(name="tensorflow_text")
+    for library in Path(package.origin).parent.glob("python/ops/*.so"):
+        try:
+            tf.load_op_library(str(library))
+        except tf.errors.OpError as error:
+            version = tf.__version__.rpartition(".")[0]
+            raise InputError(
+                f"tensorflow-text must be one for TensorFlow {version}. "
+                f"Received: {error!s:.200}. "
+                f'Run `pip install "tensorflow-text=={version}.*"`.'
+            ) from error
 
 
 class SavedGraph:
     """A SavedModel in a session of its own, as in TensorFlow Serving.
 
     A signature is loaded when it is first called. What is loaded has a name
-    scope; variables and tables have the same names in all scopes.
+    scope; variables and tables have the same names in all scopes. It needs the
+    operations that `load_tokenizer` loads.
     """
 
     def __init__(self, folder: Path) -> None:
-        # What `import tensorflow_text` does, which also imports Keras.
-        package = importlib.util.find_spec("tensorflow_text")
-        if package is None:
-            raise ModuleNotFoundError(name="tensorflow_text")
-        for library in Path(package.origin).parent.glob("python/ops/*.so"):
-            tf.load_op_library(str(library))
         content = (folder / "saved_model.pb").read_bytes()
         model = saved_model_pb2.SavedModel.FromString(content)
         self._meta_graph = model.meta_graphs[0]
-        config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+        config = _session_config()
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         self._scopes: set[str] = set()
         self._loading = threading.Lock()
         saver = self._meta_graph.saver_def
+        if not saver.restore_op_name:
+            raise ValueError("a graph that restores no variables")
         self._run(
-            "restore",
+            ".restore",  # no name of a signature
             saver.restore_op_name,
             {saver.filename_tensor_name: str(folder / "variables/variables")},
         )
         start = self._meta_graph.signature_def.get(_INITIALIZE)
         if start is not None:
-            self._run("start", start.outputs[_INITIALIZE].name, {})
+            files = {
+                asset.tensor_info.name: str(folder / "assets" / asset.filename)
+                for asset in self._meta_graph.asset_file_def
+            }
+            self._run(".start", start.outputs[_INITIALIZE].name, files)
 
     def signatures(self) -> dict[str, Signature]:
         """Returns what the model has, by name."""
@@ -80,11 +101,26 @@ class SavedGraph:
                 names = {name.partition(":")[0] for name in names}
                 part = _part_of_graph(self._meta_graph.graph_def, names)
                 with self._session.graph.as_default():
-                    tf.graph_util.import_graph_def(part, name=scope)
+                    tf.graph_util.import_graph_def(part, name=f"{scope}/")
                 self._scopes.add(scope)
         fetches = tf.nest.map_structure(lambda x: f"{scope}/{x}", fetches)
         feeds = {f"{scope}/{name}": value for name, value in feeds.items()}
         return self._session.run(fetches, feeds)
+
+
+def _session_config() -> Any:
+    """Returns the settings of `tf.config`, which sessions do not read."""
+    threads, gpus = tf.config.threading, tf.config.get_visible_devices("GPU")
+    between = threads.get_inter_op_parallelism_threads()
+    within = threads.get_intra_op_parallelism_threads()
+    numbers = ",".join(gpu.name.rpartition(":")[2] for gpu in gpus)
+    return tf.compat.v1.ConfigProto(
+        allow_soft_placement=True,
+        inter_op_parallelism_threads=between,
+        intra_op_parallelism_threads=within,
+        device_count={} if gpus else {"GPU": 0},
+        gpu_options=dict(allow_growth=True, visible_device_list=numbers),
+    )
 
 
 def _part_of_graph(graph: Any, names: Iterable[str]) -> Any:
@@ -92,18 +128,20 @@ def _part_of_graph(graph: Any, names: Iterable[str]) -> Any:
     nodes = {node.name: node for node in graph.node}
     functions = {f.signature.name: f for f in graph.library.function}
     part = tf.compat.v1.GraphDef(versions=graph.versions)
-    needed = [nodes.pop(name) for name in names]
-    for node in needed:  # which grows meanwhile
-        inputs = {x.lstrip("^").partition(":")[0] for x in node.input}
-        needed += [nodes.pop(name) for name in inputs & nodes.keys()]
-    part.node.extend(needed)
-    for node in needed:
-        for value in node.attr.values():
+    names = list(names)
+    while names:
+        node = nodes.pop(names.pop(), None)
+        if node is not None:  # which the part lacks so far
+            part.node.append(node)
+            names += [x.lstrip("^").partition(":")[0] for x in node.input]
+    callers = list(part.node)
+    while callers:
+        for value in callers.pop().attr.values():
             for call in (value.func, *value.list.func):
                 function = functions.pop(call.name, None)
                 if function is not None:
                     part.library.function.append(function)
-                    needed += function.node_def
+                    callers += function.node_def
     return part
 
 

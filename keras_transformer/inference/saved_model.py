@@ -127,16 +127,16 @@ class SavedModelTranslator(SignatureTranslator):
             import tensorflow as tf
             from google.protobuf.message import DecodeError
 
-            from keras_transformer.inference.saved_graph import SavedGraph
+            from keras_transformer.inference import saved_graph
 
+            saved_graph.load_tokenizer()
             wrong = OSError, ValueError, IndexError, DecodeError
             try:
-                graph = SavedGraph(folder.path)
+                graph = saved_graph.SavedGraph(folder.path)
             except (*wrong, tf.errors.OpError) as error:
                 raise InputError(
                     f"{folder.path} must be a SavedModel. Received: "
-                    f"{error!s:.200}. "
-                    "Export the run again."
+                    f"{error!s:.200}. Export the run again."
                 ) from error
         return cls(folder, graph.signatures(), num_translations)
 

@@ -104,6 +104,25 @@ def test_weights_of_pytorch_where_there_are_no_others(server, model, tmp_path):
     downloaded = hub.download("helsinki/old")
     assert server.files() == sorted([*SETTINGS, "pytorch_model.bin"])
     assert (downloaded / "pytorch_model.bin").read_text() == "not to be read"
+    # Nothing is said of the file that it lacks.
+    code = "\n".join(
+        [
+            "import sys",
+            "from huggingface_hub.utils import logging",
+            "from keras_transformer.convert import hub",
+            "logging.set_verbosity_warning()",
+            "hub.download('helsinki/old')",
+            "print(logging.get_verbosity() == logging.WARNING)",
+        ]
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ
+        | dict(HF_ENDPOINT=server.address, HF_HUB_CACHE=str(tmp_path / "new")),
+        capture_output=True,
+        text=True,
+    )
+    assert (run.stdout, run.stderr) == ("True\n", "")
 
 
 def test_a_revision(server, model, tmp_path):
@@ -164,6 +183,16 @@ def test_what_is_neither_a_folder_nor_a_name(server):
         assert "a folder that exists, or the name of one on the Hu" in message
         assert message.endswith(f"Received: {model}")
     assert server.requests == []
+
+
+def test_a_name_has_the_format_of_the_hub(server, model):
+    for format in ("marian", "opennmt-tf", "t5"):
+        message = refused(NAME, format)
+        assert message.startswith("A model by name must have the format hugg")
+        assert f"Received: {NAME}, which is no folder here, and the" in message
+        assert message.endswith(f"the format {format}")
+    assert server.requests == []
+    check_equal(convert.read(NAME, "huggingface"), model)
 
 
 # === What cannot be downloaded ===

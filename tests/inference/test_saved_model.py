@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -91,6 +92,23 @@ def test_scores_are_those_of_the_translator(exported, translator):
         assert (ours is None) == (theirs is None)
     with pytest.raises(kt.InputError, match="a longer target at index 1"):
         found.score(["dog", "dog"], ["Hund", "Hund " * 99])
+
+
+def test_the_tokenizer_of_another_tensorflow(exported, tmp_path, monkeypatch):
+    package = tmp_path / "tensorflow_text"
+    library = package / "python" / "ops" / "_tokenizer.so"
+    library.parent.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    library.write_bytes(b"of another version")
+    monkeypatch.delitem(sys.modules, "tensorflow_text", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(kt.InputError) as error:
+        SavedModelTranslator.open(exported)
+    message = str(error.value)
+    assert message.startswith("tensorflow-text must be one for TensorFlow 2.")
+    assert f"Received: {library}: " in message
+    assert 'Run `pip install "tensorflow-text==2.' in message
+    assert "SavedModel" not in message
 
 
 def test_folders_that_are_no_export(tmp_path, opened, exported):
