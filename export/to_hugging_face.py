@@ -211,16 +211,12 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "length_penalty": writing.power_of_length(search),
-        "early_stopping": _early_stopping(search),
+        # With the power of the length that stands for Wu et al.'s penalty, the
+        # exact bound is so loose that searches end at the maximum length.
+        "early_stopping": "never"
+        if search.stop == "exact" and search.length_penalty != "wu"
+        else search.stop == "finished",
     }
-
-
-def _early_stopping(search: BeamSearch) -> bool | str:
-    if search.stop == "exact" and search.length_penalty != "wu":
-        return "never"
-    # With the power of the length that stands for Wu et al.'s penalty, the
-    # exact bound is so loose that searches end at the maximum length.
-    return search.stop == "finished"
 
 
 def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from keras_transformer.support.errors import InputError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code; see `terminal.run`."""
+    startup.is_command = arguments is None
     words = sys.argv[1:] if arguments is None else arguments
     try:
         code = terminal.run(lambda: _run(words))
@@ -30,7 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> None:
-    startup.is_command = True
     with startup.explain_missing_packages(InputError):
         from keras_transformer.cli.command_line import run_app
         from keras_transformer.cli.commands import app

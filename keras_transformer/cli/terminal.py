@@ -275,7 +275,10 @@ def _prepare_streams() -> None:
 
 @contextlib.contextmanager
 def _raise_on_signals() -> Iterator[None]:
-    """Lets SIGTERM and Ctrl-C end a command like errors: it cleans up."""
+    """Lets SIGTERM and Ctrl-C end a command like errors: it cleans up.
+
+    In an import it ends at once.
+    """
     stderr = os.dup(2)  # which imports redirect
 
     def end(number: int, frame: FrameType | None) -> None:

@@ -188,7 +188,7 @@ def check_trained(folder: RunFolder) -> None:
 
 
 def import_(
-    model: str | Path,
+    model: str,
     *,
     output: Path,
     format: Annotated[str | None, Parameter(choices=tuple(FORMATS))] = None,

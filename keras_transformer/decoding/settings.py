@@ -99,7 +99,7 @@ class BeamSearch(_SearchSettings):
         "when the search of a sentence stops: exact, when no live hypothesis "
         "can be one of the n best; finished, when K are finished, as in "
         "Marian and CTranslate2; heuristic, when none would be one of the K "
-        "best if it ended now",
+        "best if it ended now, for length penalties that grow faster than wu",
         default="exact",
     )
 
@@ -118,9 +118,9 @@ class BeamSearch(_SearchSettings):
     ) -> Any:
         """Returns True where the search must go on below the maximum length.
 
-        log P never increases. At the penalty of the maximum length that of a
-        live hypothesis therefore bounds its score, and nothing lower does: all
-        that follows may be certain.
+        log P never increases. That of a live hypothesis, over the penalty of
+        the maximum length, therefore bounds its score. There is no lower
+        bound, since all following tokens may have probability 1.
 
         Args:
             log_probs: log P of the best live hypothesis of each sentence,

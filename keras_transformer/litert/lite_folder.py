@@ -12,7 +12,7 @@ from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import check_types, read_json, sha256_of
 from keras_transformer.text import Vocabulary, open_vocabulary
 
-FORMAT = 1
+FORMAT = 2
 # The metadata that are read, and their types.
 _TYPES = {
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),

@@ -192,12 +192,17 @@ class _Search:
 
     def finished(self) -> SearchResult:
         """Returns the best finished hypotheses of all rows."""
-        ids, scores, lengths = (x[:, : self._count] for x in self.beams[-3:])
+        beams, best = self.beams, slice(self._count)
+        scores = beams.finished_scores[:, best]
         is_used = np.isfinite(scores)
         return SearchResult(
-            np.where(is_used[..., None], ids, self._ids.pad_id),
+            np.where(
+                is_used[..., None],
+                beams.finished_ids[:, best],
+                self._ids.pad_id,
+            ),
             np.where(is_used, scores, -np.inf),
-            np.where(is_used, lengths, 0),
+            np.where(is_used, beams.finished_lengths[:, best], 0),
         )
 
 

@@ -174,6 +174,13 @@ def test_a_program_without_tensorflow_names_the_extra(monkeypatch):
         startup.import_tensorflow_quietly()
 
 
+def test_garbage_of_a_program_is_collected(monkeypatch):
+    monkeypatch.setattr(startup, "is_command", True)
+    frozen = gc.get_freeze_count()
+    startup.import_tensorflow_quietly()  # which is imported already
+    assert gc.get_freeze_count() == frozen
+
+
 def test_other_missing_packages_are_reported_as_they_are():
     with pytest.raises(ModuleNotFoundError, match="No module named 'nothing'"):
         with startup.explain_missing_packages(InputError):
@@ -198,5 +205,6 @@ def test_commands_leave_packages_out(
     startup.import_tensorflow_quietly()
     tensorflow = sys.modules["tensorflow"]
     assert (tensorflow.plots is None) == is_command
-    assert not tensorflow.is_collecting and gc.isenabled()
+    assert tensorflow.is_collecting != is_command
+    assert gc.isenabled()
     assert importlib.import_module("matplotlib")  # afterwards it is there
