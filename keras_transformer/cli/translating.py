@@ -85,8 +85,8 @@ def translate(
         for lines in terminal.read_lines(input):
             numbers = range(number + 1, number + len(lines) + 1)
             number += len(lines)
+            translator.check_languages(lines, numbers[0])
             if split_sentences:
-                translator.check_languages(lines, numbers[0])
                 document = translator.translate_document(
                     "\n".join(lines), workers=workers, progress=bar.update
                 )

@@ -234,7 +234,7 @@ class BaseTranslator(abc.ABC):
         marks of lists at the beginning of a line (`-`, `*`, `>`, `#`) are
         kept, and so is a sentence without letters. A sentence ends with its
         line. One that occurs twice is translated once. A token of a target
-        language counts for the sentences after it too.
+        language counts for the sentences after it in its line too.
 
         Args:
             text: One text, as in `translate`.

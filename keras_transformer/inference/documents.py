@@ -16,8 +16,8 @@ class SplitDocument:
 
     `sentences` are those with letters, in order, without list marks, each once.
     The rest is kept: sentences without letters, whitespace and list marks. A
-    language token of one of the `languages` counts for the sentences after it,
-    which begin with it too.
+    language token of one of the `languages` counts for the sentences after it
+    in its line, which begin with it too.
     """
 
     def __init__(
@@ -26,11 +26,12 @@ class SplitDocument:
         split: Callable[[str], list[tuple[str, str]]] = split_sentences,
         languages: Collection[str] = (),
     ) -> None:
-        token = ""  # of the language of sentences without one
+        token = ""  # of the language of the line
         # List marks, sentence, and the whitespace after it.
         self._parts: list[tuple[str, str, str]] = []
         starts_line = True
         for sentence, space in split(text):
+            token = "" if starts_line else token
             marks = _LIST_MARKS.match(sentence)[0] if starts_line else ""
             rest = sentence[len(marks) :]
             match = re.match(LANGUAGE, rest, re.ASCII)

@@ -146,7 +146,7 @@ def serve(
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.
-    languages = getattr(translator.tokenizer, "languages", ())
+    languages = translator.target_languages
     start = f">>{languages[0]}<< " if languages else ""
     translator.translate([f"{start}A1?", f"{start}A1? A1?"])
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -145,9 +145,20 @@ def test_a_line_without_a_language_is_found_first(
     check_refused(result, "no target language in text 9001")
     # Each line is a text of its own.
     monkeypatch.setattr(FakeTranslator, "translate", translate)
-    set_stdin(monkeypatch, Chunks([b">>deu<< Ab. Cd.\nef\n"]))
-    result = run_cli("translate", folder, "--split-sentences")
-    check_refused(result, "no target language in text 2")
+    for flags in ((), ("--split-sentences",)):
+        chunks = [b">>deu<< a\n", b">>deu<< Ab. Cd.\nef\n"]
+        set_stdin(monkeypatch, Chunks(chunks))
+        result = run_cli("translate", folder, *flags)
+        check_refused(result, "no target language in text 3")
+
+
+def test_a_language_token_counts_for_its_line_only(
+    run_cli, opened, folder, monkeypatch
+):
+    monkeypatch.setattr(FakeTranslator, "target_languages", ["fra"])
+    set_stdin(monkeypatch, Chunks([b">>fra<< Ab. Cd.\nEf.\n"]))
+    code, out, _ = run_cli("translate", folder, "--split-sentences")
+    assert (code, out) == (0, ">>FRA<< AB. >>FRA<< CD.\nEF.\n")
 
 
 def test_a_prefix_that_is_cut_is_named(run_cli, monkeypatch, opened, folder):

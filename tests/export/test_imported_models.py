@@ -111,6 +111,8 @@ def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer, tmp_path):
             message = "in >>deu<<.*deu, fra. Received: >>de<< in text 2"
             with pytest.raises(InputError, match=message):
                 opened(["dog", text])
+            with pytest.raises(InputError, match="Received: >>de<< in text 1"):
+                translator.attention(text)
         else:
             assert opened.translate(text).texts
 

@@ -42,16 +42,17 @@ def test_another_rule_for_sentences():
     assert document.join(["A", "B"]) == "A B A B"
 
 
-def test_a_language_token_counts_for_the_sentences_after_it():
-    text = ">>deu<< A dog. 3!\n- Yes.\n>>fra<< No.\nA cat."
+def test_a_language_token_counts_for_its_line():
+    text = ">>deu<< A dog. 3! Yes.\n- No.\n- >>fra<< No. Yes."
     document = SplitDocument(text, languages=["deu", "fra"])
     assert document.sentences == [
         ">>deu<< A dog.",
         ">>deu<< Yes.",
+        "No.",
         ">>fra<< No.",
-        ">>fra<< A cat.",
+        ">>fra<< Yes.",
     ]
-    assert document.join("ABCD") == "A 3!\n- B\nC\nD"
+    assert document.join("ABCDE") == "A 3! B\n- C\n- D E"
     # Without languages it is text; an unknown one is no token.
     assert SplitDocument(">>deu<< A dog. A cat.").sentences == [
         ">>deu<< A dog.",

@@ -118,9 +118,9 @@ def test_the_page_is_warm_before_its_address_is_printed(
     def translate(texts):
         print(texts)
 
+    # A SavedModel has languages, and no tokenizer.
     fake = types.SimpleNamespace(
-        translate=translate,
-        tokenizer=types.SimpleNamespace(languages=languages),
+        translate=translate, tokenizer=None, target_languages=languages
     )
     monkeypatch.setattr(server, "make_app", lambda *given: None)
     import uvicorn
