@@ -253,7 +253,7 @@ def answers(tmp_path_factory):
     (folder / "lite" / METADATA_FILE).write_text(
         json.dumps(
             {
-                "format": 1,
+                "format": 2,
                 **dict.fromkeys(("tokenizer_sha256", "model_sha256"), "0"),
                 **dict.fromkeys(("dtype",), "float32"),
                 **dict.fromkeys(("largest_beam_size", "num_translations"), 4),

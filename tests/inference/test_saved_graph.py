@@ -128,7 +128,7 @@ import json, sys
 
 from keras_transformer.cli import main
 
-assert main(sys.argv[1:]) == 0
+assert main() == 0
 packages = {name.split(".")[0] for name in sys.modules}
 print(json.dumps(sorted(packages)))
 """

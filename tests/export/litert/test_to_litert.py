@@ -53,7 +53,7 @@ def test_metadata(folder, translator):
     found = json.loads((folder / "keras_transformer.json").read_text())
     model = (folder / "model.tflite").read_bytes()
     assert found == {
-        "format": 1,
+        "format": 2,
         "keras_transformer": kt.__version__,
         "tensorflow": tf.__version__,
         "tokenizer_sha256": translator.tokenizer.digest,
