@@ -111,13 +111,12 @@ print(kt.parsing.pretty(kt.parsing.Tree.from_string(trees[0])))
 # %%
 import tensorflow as tf
 
-from keras_transformer.tasks.parsing import tree_ops
+from keras_transformer.tasks.parsing import linearization, tree_ops
 
 tree = kt.parsing.Tree.from_string(
     "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ knows)) (. .)))"
 )
-(sequence,) = tree_ops.linearize_texts(tf.constant([str(tree)])).numpy()
-sequence = sequence.decode()
+sequence = " ".join(linearization.linearize(tree))
 print(sequence)
 
 # %% [markdown]
