@@ -33,9 +33,15 @@ TOKENIZER = "tokenizer_config.json"
 # What `read` looks for: weights, of which the first are read, and the rest.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SETTINGS = (
-    *(CONFIG, GENERATION, TOKENIZER),
-    *("special_tokens_map.json", "added_tokens.json"),
-    *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
+    CONFIG,
+    GENERATION,
+    TOKENIZER,
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "target_vocab.json",
+    "source.spm",
+    "target.spm",
     *(f"{name}.index.json" for name in WEIGHTS),
 )
 

@@ -29,7 +29,10 @@ def download(model: str, revision: str | None = None) -> Path:
 
     They are in the cache of huggingface_hub, and only those that are read.
     """
-    with name_file(f"{model}, which is no folder here,"):
+    is_explicit = model.startswith(_PREFIX)
+    with name_file(
+        model if is_explicit else f"{model}, which is no folder here,"
+    ):
         folder = _fetch(model, revision, from_hugging_face.SETTINGS)
         from_hugging_face.read_settings(folder)
         for file in from_hugging_face.WEIGHTS:

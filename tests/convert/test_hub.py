@@ -203,6 +203,8 @@ def test_a_mistyped_folder(server):
     assert message.startswith("runs/opus, which is no folder here, cannot be ")
     assert "Received: no such model, or a private one." in message
     assert "hf auth login" in message
+    # With the prefix it is no folder in any case.
+    assert refused("hf:runs/opus").startswith("hf:runs/opus cannot be ")
 
 
 def test_a_gated_model(server):

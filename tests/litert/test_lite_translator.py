@@ -108,10 +108,11 @@ def test_the_search_is_for_what_is_returned(folder, pairs, monkeypatch):
     monkeypatch.setattr(lite_translator, "beam_search", search)
     texts = list(pairs)
     best = LiteRTTranslator.open(folder, num_translations=1).translate(texts)
-    several = LiteRTTranslator.open(folder, num_translations=4).translate(texts)
+    n_best = LiteRTTranslator.open(folder, num_translations=4).translate(texts)
     assert set(counts) == {1, 4}
-    for one, four in zip(best, several, strict=True):
-        assert (one.texts[0], one.scores[0]) == (four.texts[0], four.scores[0])
+    for ours, theirs in zip(best, n_best, strict=True):
+        assert ours.texts == theirs.texts[:1]
+        assert ours.scores == theirs.scores[:1]
 
 
 def test_the_search_of_the_export_is_the_default(folder, translator):

@@ -19,7 +19,7 @@ def test_signatures_search_for_what_they_return(translator, monkeypatch):
     search = kt.BeamSearch(4)
     model, tokenizer = translator.model, translator.tokenizer
     searching = kt.Translator(model, tokenizer, search, num_translations=2)
-    found = {}
+    counts = {}
     for name in (
         *("serving_default", "translate_prefix", "translate_nbest", "greedy"),
         *("attention", "translate_with_options"),
@@ -28,10 +28,10 @@ def test_signatures_search_for_what_they_return(translator, monkeypatch):
         function = signatures.make(["serving_default", name])[name]
         with pytest.raises(Searched) as info:
             function.get_concrete_function()
-        (found[name],) = info.value.args
-    options = found.pop("translate_with_options")
-    assert options.name.startswith("beam_size")
-    assert found == dict(
+        (counts[name],) = info.value.args
+    of_options = counts.pop("translate_with_options")
+    assert of_options.name.startswith("beam_size")
+    assert counts == dict(
         serving_default=2,
         translate_prefix=2,
         translate_nbest=4,
