@@ -103,8 +103,11 @@ def _check_usable(translator: Translator) -> None:
     config = translator.model.config
     is_learned = config.positional_encoding == "learned"
     problems = []
-    if translator.tokenizer.languages:
-        problems.append("a source begins with the language of its translation")
+    tokenizer = translator.tokenizer
+    if tokenizer.languages or tokenizer.language_token:
+        problems.append(
+            "a source begins with the language of its translation or a tag"
+        )
     if is_learned and config.max_length < POSITIONS:
         problems.append(f"{config.max_length} learned positions")
     if problems:

@@ -6,6 +6,7 @@ values of cross-attention.
 """
 
 import collections
+import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -83,7 +84,7 @@ def save_ctranslate2(
         return {}
 
     def verify(folder: Path) -> None:
-        check_model(folder, translator, dtype, split(tokenizer.source))
+        check_model(folder, translator, dtype, split(tokenizer))
 
     described = {"ctranslate2": ctranslate2.__version__, "dtype": dtype}
     readme = "ctranslate2.md", _readme_values(translator)
@@ -131,12 +132,14 @@ def _readme_values(translator: Translator) -> dict[str, Any]:
 def _add_language(vocabulary: Vocabulary) -> str:
     """Returns the line of the README's program that adds a language token."""
     tokens = writing.language_tokens(vocabulary)
-    if not tokens:
+    token = vocabulary.language_token or "".join(tokens[:1])
+    if not token:
         return ""
-    token = vocabulary.language_token or tokens[0]
+    first = vocabulary.source.pieces(vocabulary.source.encode([token])[0])
+    first = json.dumps(first, ensure_ascii=False)[1:-1]
     others = f"  # one of {len(tokens)} languages" if len(tokens) > 1 else ""
     # An empty text stays empty.
-    rows = f'[["{token}", *row] if row else [] for row in pieces]'
+    rows = f"[[{first}, *row] if row else [] for row in pieces]"
     return f"\npieces = {rows}{others}"
 
 
@@ -146,8 +149,9 @@ SplitTexts = Callable[[Sequence[str]], list[list[str]]]  # texts to pieces
 
 
 def split(vocabulary: Vocabulary) -> SplitTexts:
-    """Returns the function that splits texts as a vocabulary does."""
-    return lambda texts: list(map(vocabulary.pieces, vocabulary.encode(texts)))
+    """Returns the function that splits sources as a vocabulary does."""
+    pieces, encode = vocabulary.source.pieces, vocabulary.encode_sources
+    return lambda texts: list(map(pieces, encode(texts)))
 
 
 def check_model(

@@ -7,6 +7,7 @@ permutation of the model's dimensions; a bias that a model lacks is 0.
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from keras_transformer.export import writing
 from keras_transformer.export.dtypes import check_dtype
 from keras_transformer.export.expressible import check_expressible
 from keras_transformer.export.verification import check_scores
+from keras_transformer.inference.records import Score
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
 from keras_transformer.support.files import write_json
@@ -236,6 +238,11 @@ def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
         "clean_up_tokenization_spaces": False,
         "sp_model_kwargs": {},
     }
+    # MarianTokenizer splits languages off before SentencePiece sees them.
+    source, target = (
+        [re.sub("^▁(>>.*<<)$", r"\1", piece) for piece in side]
+        for side in (source, target)
+    )
     for run, _ in translator.checkpoints:
         for side in ("source", "target"):
             settings[f"{side}_lang"] = run.recipe.get(side)
@@ -313,12 +320,18 @@ def _write_tensors(file: Path, tensors: dict, dtype: str) -> None:
 
 def _verify(folder: Path, translator: Translator, dtype: str) -> None:
     """Raises RuntimeError unless the folder is read as the same model."""
-    language = translator.tokenizer.language_token
-    written = convert.load(folder, "huggingface", language)
+    written = convert.load(folder, "huggingface")
+    first = translator.tokenizer.language_token
+
+    def score(sources: list[str], targets: list[str]) -> list[Score]:
+        if first is not None:  # there, the user writes it
+            sources = [f"{first} {source}" for source in sources]
+        return written.score(sources, targets)
+
     # Banned tokens are read back with a bias that forbids them.
     banned = list(translator.pipeline.special_ids.banned_ids)
     bias, own = (x.model.output_embedding.bias for x in (written, translator))
     values = ops.convert_to_numpy(bias).copy()
     values[banned] = 0 if own is None else ops.convert_to_numpy(own)[banned]
     bias.assign(values)
-    check_scores(written.score, translator, "huggingface", dtype)
+    check_scores(score, translator, "huggingface", dtype)

@@ -157,12 +157,21 @@ SourceFlag = Annotated[
 TargetFlag = Annotated[
     str | None, Parameter(help="Language code of the target, e.g. de.")
 ]
+_RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 TargetLanguageFlag = Annotated[
     str | None,
     Parameter(
         help="Language to translate to, of a model with several: fra is short "
         "for `>>fra<<`, with which a source may also begin.",
-        group=Group("Model" + RARE, sort_key=3.5),
+        group=_RARE_MODEL,
+    ),
+]
+TagFlag = Annotated[
+    str | None,
+    Parameter(
+        help="Tag before each source without one, of a model that was trained "
+        "with it: bt is short for `<bt>`.",
+        group=_RARE_MODEL,
     ),
 ]
 
@@ -183,6 +192,7 @@ class ModelFlags:
         str | None, Parameter(choices=_DTYPES, show_choices=False)
     ] = None
     target_language: TargetLanguageFlag = None
+    tag: TagFlag = None
     search: _search_flags(common=("beam_size", "alpha")) = None
 
     def open(
@@ -199,6 +209,7 @@ class ModelFlags:
             checkpoint=self.checkpoint,
             dtype=self.dtype,
             target_language=self.target_language,
+            tag=self.tag,
             task=task,
         )
 

@@ -337,8 +337,9 @@ def evaluate(
         return
     ((run, checkpoint),), (step,) = checkpoints, steps
     results.update(evaluation.training_cost(run, step))
-    if model.target_language is not None:
-        results["target_language"] = model.target_language
+    for name in ("target_language", "tag"):
+        if (value := getattr(model, name)) is not None:
+            results[name] = value
     # Before they are recorded, so that a full disk does not lose them.
     print(evaluation.describe(results))
     path = evaluation.record(run, checkpoint, step, results, hypotheses)

@@ -103,12 +103,14 @@ def open_translator(
     checkpoint: str | int | None = None,
     dtype: str | None = None,
     target_language: str | None = None,
+    tag: str | None = None,
     task: Task | None = None,
     threads: int | None = None,
 ) -> BaseTranslator:
     """Opens a run, several runs, or an export, and returns its translator.
 
-    `checkpoint`, `dtype`, `target_language` and `task` are for runs only.
+    `checkpoint`, `dtype`, `target_language`, `tag` and `task` are for runs
+    only.
 
     Args:
         paths: The folder of a run, a SavedModel or an export for LiteRT, or
@@ -120,6 +122,7 @@ def open_translator(
         checkpoint: A step, `"best"` or `"last"`, the default.
         dtype: Of weights and computation. Default: float32.
         target_language: As in `Run.open`.
+        tag: As in `Run.open`.
         task: As in `Translator`.
         threads: Of an export for LiteRT, if there is one worker. Default: the
             number of cores.
@@ -137,6 +140,7 @@ def open_translator(
         checkpoint=checkpoint,
         dtype=dtype,
         target_language=target_language,
+        tag=tag,
         task=task,
     )
     first = folders[0]
@@ -154,7 +158,7 @@ def open_translator(
         )
     from keras_transformer.inference.translator import Translator
 
-    runs = [Run.open(folder.path, target_language) for folder in folders]
+    runs = [Run.open(folder.path, target_language, tag) for folder in folders]
     count = 1 if num_translations is None else num_translations
     dtype = dtype or "float32"
     return Translator.open(runs, checkpoint, search, count, dtype, task)

@@ -193,7 +193,10 @@ class Run(RunFolder):
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike, target_language: str | None = None
+        cls,
+        path: str | os.PathLike,
+        target_language: str | None = None,
+        tag: str | None = None,
     ) -> "Run":
         """Reads the folder of a run.
 
@@ -201,10 +204,11 @@ class Run(RunFolder):
             path: The folder.
             target_language: As in `LookupVocabulary.translating_to`. Default:
                 that of the run.
+            tag: As in `Tokenizer.with_tag`.
 
         Raises:
             InputError: If it is not a run, was written by another version, or
-                its vocabulary does not have the language.
+                its vocabulary does not have the language or the tag.
         """
         values = dict(vars(cls.read(path)))
         digest = values["tokenizer_digest"]
@@ -221,7 +225,9 @@ class Run(RunFolder):
             tokenizer = tokenizer.translating_to(target_language)
             target = {"target": target_language.strip("<>")}
             values["recipe"] = {**values["recipe"], **target}
-            values["tokenizer_digest"] = tokenizer.digest
+        if tag is not None:
+            tokenizer = tokenizer.with_tag(tag)
+        values["tokenizer_digest"] = tokenizer.digest
         return cls(**values, tokenizer=tokenizer)
 
     def load_model(

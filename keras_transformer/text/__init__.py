@@ -31,4 +31,4 @@ def open_vocabulary(folder: str | os.PathLike) -> Vocabulary:
     folder = Path(folder)
     if (folder / "source.spm").exists():
         return LookupVocabulary.open(folder)
-    return Tokenizer.load(folder / "tokenizer.model")
+    return Tokenizer.open(folder)

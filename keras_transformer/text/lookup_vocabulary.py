@@ -180,6 +180,11 @@ class LookupVocabulary(Vocabulary):
         pieces = self.source.table
         return [x[2:-2] for x in pieces if re.fullmatch(">>[^<>]+<<", x)]
 
+    @property
+    def tags(self) -> list[str]:
+        """The language tokens that a source may begin with."""
+        return list(map(language_token, self.languages))
+
     def check_languages(
         self, sources: Iterable[str] | None = None, first: int = 1
     ) -> None:

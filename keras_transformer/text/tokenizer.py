@@ -2,15 +2,25 @@
 
 import functools
 import itertools
+import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.files import atomic_write
+from keras_transformer.support.files import (
+    atomic_write,
+    check_types,
+    read_json,
+)
 from keras_transformer.text import normalization
-from keras_transformer.text.tokenizer_training import train_model
+from keras_transformer.text.lookup_vocabulary import (
+    check_languages,
+    language_token,
+)
+from keras_transformer.text.tokenizer_training import TAG, train_model
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 
@@ -35,12 +45,17 @@ class Tokenizer(Vocabulary):
     SentencePiece represents a space by U+2581 ("▁"), so this one character is
     decoded as a space.
 
+    A tag, such as `<bt>` or the language `>>fra<<`, is one piece. The text
+    after it has the ids that it has alone.
+
     Args:
         model: A serialized SentencePiece model with ids for padding,
             unknown, start and end.
+        language_token: What a source that does not begin with a tag begins
+            with: a tag, or several that spaces separate.
 
     Raises:
-        InputError: If `model` is not such a model.
+        InputError: If `model` is not such a model, or lacks a tag.
 
     Example:
 
@@ -51,7 +66,7 @@ class Tokenizer(Vocabulary):
     ```
     """
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: bytes, language_token: str | None = None) -> None:
         processor = load_processor(model)
         names = ("pad", "unk", "bos", "eos")
         special = {name: getattr(processor, f"{name}_id")() for name in names}
@@ -68,6 +83,14 @@ class Tokenizer(Vocabulary):
         self.source_eos_id = self.eos_id
         self.normalizes_sources = model.endswith(normalization.SOURCE_MARK)
         self._processor = processor
+        if language_token:
+            self.check_tags(language_token.split())
+            self.language_token = language_token
+            tags = "|".join(map(re.escape, self.tags))
+            first = f"^{re.escape(language_token)} "
+            # Not before a tag, nor before nothing.
+            spaces = r"[\t-\r ]*"
+            self.unneeded_tag = rf"{first}({spaces}({tags}))|{first}{spaces}$"
 
     @classmethod
     def train(
@@ -76,6 +99,7 @@ class Tokenizer(Vocabulary):
         vocab_size: int,
         max_sentences: int = 2_000_000,
         symbols: Sequence[str] = (),
+        tags: Sequence[str] = (),
     ) -> "Tokenizer":
         """Trains a vocabulary; the same text gives the same vocabulary.
 
@@ -89,6 +113,7 @@ class Tokenizer(Vocabulary):
                 lines is kept in memory and used.
             symbols: Further pieces of the vocabulary that no text is
                 tokenized to; `ids_of_pieces` has their ids.
+            tags: Pieces that texts may begin with, as `"<bt>"` and `">>fra<<"`.
 
         Returns:
             The tokenizer.
@@ -96,10 +121,23 @@ class Tokenizer(Vocabulary):
         Raises:
             InputError: If the text is empty or not valid Unicode,
                 `vocab_size` is too small for its characters or larger than
-                it can fill (the message has the limit), or `max_sentences` is
-                100 or less.
+                it can fill (the message has the limit), `max_sentences` is
+                100 or less, or a tag has another form.
         """
-        return cls(train_model(texts, vocab_size, max_sentences, symbols))
+        sizes = vocab_size, max_sentences
+        return cls(train_model(texts, *sizes, symbols, tags))
+
+    @classmethod
+    def open(cls, folder: Path) -> "Tokenizer":
+        """Reads the files that `files` has, of a folder."""
+        tokenizer = cls.load(folder / "tokenizer.model")
+        file = folder / "special_tokens_map.json"
+        if not file.exists():
+            return tokenizer
+        with name_file(file):
+            special = read_json(file)
+            check_types(file, special, {"language_token": str})
+            return cls(tokenizer.model, special["language_token"])
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
@@ -128,7 +166,41 @@ class Tokenizer(Vocabulary):
             partial.write_bytes(self.model)
 
     def files(self) -> Mapping[str, bytes]:
-        return {"tokenizer.model": self.model}
+        files = {"tokenizer.model": self.model}
+        if self.language_token is not None:
+            special = json.dumps({"language_token": self.language_token})
+            files["special_tokens_map.json"] = special.encode()
+        return files
+
+    @functools.cached_property
+    def tags(self) -> list[str]:
+        """The `tags` that it was trained with."""
+        pieces = map(self._piece, range(self.vocab_size))
+        return [x[1:] for x in pieces if re.fullmatch("▁" + TAG, x)]
+
+    @property
+    def languages(self) -> list[str]:
+        """Those of the `tags` that are languages, such as `"fra"`."""
+        return [tag[2:-2] for tag in self.tags if tag.startswith(">>")]
+
+    def check_languages(
+        self, sources: Iterable[str] | None = None, first: int = 1
+    ) -> None:
+        if sources is not None and self.normalizes_sources:
+            sources = map(normalization.normalize_source, sources)
+        is_chosen = ">>" in (self.language_token or "")
+        is_needed = len(self.languages) > 1 and not is_chosen
+        check_languages(self.languages, is_needed, sources, first)
+
+    def translating_to(self, language: str) -> "Tokenizer":
+        if not self.languages:
+            return super().translating_to(language)
+        return Tokenizer(self.model, language_token(language))
+
+    def with_tag(self, tag: str) -> "Tokenizer":
+        tag = tag if re.fullmatch(TAG, tag) else f"<{tag}>"
+        tags = filter(None, [self.language_token, tag])
+        return Tokenizer(self.model, " ".join(tags))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         # Alone it would take as many threads as the machine has cores.

@@ -16,6 +16,8 @@ from keras_transformer.text.text_arguments import read_text
 
 # The trainer skips lines of more than 4,192 bytes; a character has at most 4.
 _MAX_LINE_LENGTH = 1_000
+# What a tag looks like, in characters that no normalization changes.
+TAG = "(<[!-;=?-~]+>|>>[!-;=?-~]+<<)"
 
 
 def train_model(
@@ -23,6 +25,7 @@ def train_model(
     vocab_size: int,
     max_sentences: int,
     symbols: Sequence[str],
+    tags: Sequence[str] = (),
 ) -> bytes:
     """Returns a serialized model; for arguments see `Tokenizer.train`."""
     if isinstance(texts, str | bytes):
@@ -40,6 +43,12 @@ def train_model(
             "max_sentences must be greater than 100. "
             f"Received: max_sentences={max_sentences}"
         )
+    for tag in tags:
+        if re.fullmatch(TAG, tag) is None:
+            raise InputError(
+                "A tag must be letters, digits or signs in angle brackets, as "
+                f"<bt>, or a language as >>fra<<. Received: {tag!r:.60}"
+            )
     with explain_missing_packages():
         import sentencepiece
 
@@ -61,6 +70,8 @@ def train_model(
                 character_coverage=0.99999,
                 normalization_rule_tsv=str(rules),
                 control_symbols=list(symbols),
+                # With the space before it, a tag leaves none to the text.
+                user_defined_symbols=[f"▁{tag}" for tag in dict.fromkeys(tags)],
                 pad_id=0,
                 unk_id=1,
                 bos_id=2,

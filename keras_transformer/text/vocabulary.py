@@ -4,6 +4,7 @@ import abc
 import functools
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,10 @@ class Vocabulary(abc.ABC):
             such as `>>deu<<`.
         languages: What a language token may ask for, such as `"deu"`; empty
             if there is one target language.
+        tags: All texts that are one piece and may begin a source, such as
+            `"<bt>"` and `">>deu<<"`.
+        unneeded_tag: A pattern of what to remove after `language_token` was
+            added to a source; None if that is added elsewhere.
         normalizes_sources: Whether spaces in sources are plain ones, invisible
             characters are left out, and targets of nothing else are empty: not
             in vocabularies of earlier versions and of other systems.
@@ -49,6 +54,8 @@ class Vocabulary(abc.ABC):
     source_eos_id: int
     language_token: str | None = None
     languages: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    unneeded_tag: str | None = None
     normalizes_sources: bool = False
 
     @property
@@ -75,6 +82,24 @@ class Vocabulary(abc.ABC):
             f"Received: target_language={language!r} for a model with one "
             "target language"
         )
+
+    def with_tag(self, tag: str) -> "Vocabulary":
+        """Returns this vocabulary with a tag before sources without one.
+
+        It stands after the target language. `"bt"` is short for `"<bt>"`.
+        Raises InputError if there is no such tag.
+        """
+        return self.translating_to(tag)  # others have no tag but languages
+
+    def check_tags(self, tags: Iterable[str]) -> None:
+        """Raises InputError unless all of the tags are pieces."""
+        missing = [tag for tag in tags if tag not in self.tags]
+        if missing:
+            raise InputError(
+                "A tag must be one piece of the vocabulary, which has "
+                f"{', '.join(self.tags) or 'none'}. Received: "
+                f"{', '.join(missing)}. Train a new tokenizer with it."
+            )
 
     def check_languages(
         self, sources: Iterable[str] | None = None, first: int = 1
@@ -116,6 +141,9 @@ class Vocabulary(abc.ABC):
         """Encodes texts as `tokenize_sources` does, without TensorFlow."""
         if self.normalizes_sources:
             texts = list(map(normalization.normalize_source, texts))
+        if self.unneeded_tag:
+            texts = [f"{self.language_token} {text}" for text in texts]
+            texts = [re.sub(self.unneeded_tag, r"\1", text) for text in texts]
         return self.source.encode(texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
@@ -225,6 +253,11 @@ class Vocabulary(abc.ABC):
             from keras_transformer.text import vocabulary_ops
 
             texts = vocabulary_ops.normalize_sources(texts)
+        if self.unneeded_tag:
+            import tensorflow as tf
+
+            texts = tf.strings.join([f"{self.language_token} ", texts])
+            texts = tf.strings.regex_replace(texts, self.unneeded_tag, r"\1")
         return self.source.tokenize(texts)
 
     def tokenize_targets(self, texts: "tf.Tensor") -> "tf.RaggedTensor":

@@ -1,0 +1,136 @@
+"""Tags of a tokenizer: one piece each, the rest as without them."""
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+from tokenizer_texts import CORPUS
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import open_vocabulary
+from keras_transformer.text.tokenizer import Tokenizer
+
+TAGS = ["<bt>", ">>fra<<", ">>de_AT<<"]
+TEXTS = [*CORPUS, "<b> in text", "a <bt", ">> b <<", "…  ½\tx", "猫 👩\u200d👧"]
+# Spaces that are trimmed, and of Unicode; soft hyphens, which nobody sees.
+SPACES = ["", " ", "   ", "\t ", "\u00a0", "\u3000\u00a0", "\u00ad", "\u200b "]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(CORPUS, 350, tags=TAGS)
+
+
+def both(tokenizer, texts):
+    """Returns the ids of sources in Python, which those of a graph equal."""
+    ids = tokenizer.encode_sources(texts)
+    graph = tf.function(lambda x: tokenizer.tokenize_sources(x).to_tensor(0))
+    rows = graph(tf.constant(texts)).numpy().tolist()
+    longest = max(map(len, ids))
+    assert rows == [row + [0] * (longest - len(row)) for row in ids]
+    return ids
+
+
+def test_a_tag_is_one_piece_and_the_rest_as_alone(tokenizer):
+    assert tokenizer.tags == TAGS
+    assert tokenizer.languages == ["fra", "de_AT"]
+    alone = both(tokenizer, TEXTS)
+    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    for tag in TAGS:
+        own = library.PieceToId("▁" + tag)
+        assert own > 3
+        for space in SPACES:
+            texts = [f"{space}{tag} {space}{text}" for text in TEXTS]
+            assert both(tokenizer, texts) == [[own, *row] for row in alone]
+        # The library itself, without our normalization of sources.
+        texts = [f"  {tag}  {text}" for text in TEXTS]
+        expected = [[own, *row] for row in library.encode(TEXTS)]
+        assert library.encode(texts) == expected
+        assert tokenizer.tokenize(tf.constant(texts)).to_list() == expected
+    first, second = (library.PieceToId("▁" + tag) for tag in TAGS[:2])
+    (ids,) = both(tokenizer, [f">>fra<< <bt> {TEXTS[0]}"])
+    assert ids == [second, first, *alone[0]]
+
+
+def test_tags_leave_the_rest_of_the_vocabulary_as_it_was(tokenizer):
+    plain = Tokenizer.train(CORPUS, 350 - len(TAGS))
+    assert plain.tags == plain.languages == []
+    rows = tokenizer.encode(TEXTS), plain.encode(TEXTS)
+    for with_tags, without in zip(*rows, strict=True):
+        assert tokenizer.pieces(with_tags) == plain.pieces(without)
+
+
+def test_a_set_tag_stands_before_sources_without_one(tokenizer):
+    french = tokenizer.translating_to("fra")
+    assert french.language_token == ">>fra<<"
+    assert tokenizer.language_token is None
+    for space in SPACES:
+        bare = [f"{space}{text}" for text in TEXTS]
+        texts = [f">>fra<< {text}" for text in bare]
+        assert both(french, bare) == both(tokenizer, texts)
+        # One that begins with a tag keeps it, and gets no other.
+        others = [f"{space}{tag} {text}" for tag in TAGS for text in TEXTS]
+        assert both(french, others) == both(tokenizer, others)
+        assert both(french, [space, "x"])[0] == []
+    # Targets have none.
+    assert french.encode_targets(TEXTS) == tokenizer.encode_targets(TEXTS)
+    targets = french.tokenize_targets(tf.constant(TEXTS)).to_list()
+    assert targets == tokenizer.encode_targets(TEXTS)
+
+
+@pytest.mark.parametrize("tag", ["bt", "<bt>"])
+def test_another_tag_follows_the_language(tokenizer, tag):
+    assert tokenizer.with_tag(tag).language_token == "<bt>"
+    both_set = tokenizer.translating_to("de_AT").with_tag(tag)
+    texts = [f">>de_AT<< <bt> {text}" for text in TEXTS]
+    assert both(both_set, TEXTS) == both(tokenizer, texts)
+
+
+def test_files_keep_what_is_set(tokenizer, tmp_path):
+    assert list(tokenizer.files()) == ["tokenizer.model"]
+    french = tokenizer.translating_to("fra").with_tag("bt")
+    french.save_files(tmp_path)
+    opened = open_vocabulary(tmp_path)
+    assert opened.language_token == ">>fra<< <bt>"
+    assert opened.digest == french.digest != tokenizer.digest
+    assert opened.encode_sources(TEXTS) == french.encode_sources(TEXTS)
+    file = tmp_path / "special_tokens_map.json"
+    for content in ("[]", "{}", "{", '{"language_token": "<no>"}'):
+        file.write_text(content)
+        with pytest.raises(InputError, match=str(tmp_path)):
+            open_vocabulary(tmp_path)
+
+
+def test_sources_need_one_of_several_languages(tokenizer):
+    tokenizer.check_languages(
+        ["\u00a0>>fra<< a", " >>de_AT<<b", "", "\u200b", ">>fra<<"]
+    )
+    for chosen in (tokenizer, tokenizer.with_tag("bt")):
+        for text in ("a", "<bt> a", ">>eng<< a"):
+            with pytest.raises(InputError, match="in text 2, "):
+                chosen.check_languages([">>fra<< a", text])
+        with pytest.raises(InputError, match="no target language"):
+            chosen.check_languages()
+    french = tokenizer.translating_to("fra").with_tag("bt")
+    french.check_languages()
+    french.check_languages(["a", "<bt> a", ">>de_AT<< a"])
+    with pytest.raises(InputError, match=">>eng<< in text 1"):
+        french.check_languages([">>eng<< a"])
+    Tokenizer.train(CORPUS, 350, tags=["<bt>"]).check_languages(["a"])
+
+
+def test_tags_that_are_missing_or_invalid(tokenizer):
+    for change in (
+        lambda: tokenizer.translating_to("eng"),
+        lambda: tokenizer.with_tag("ft"),
+        lambda: tokenizer.check_tags(["<bt>", "<ft>"]),
+    ):
+        with pytest.raises(InputError, match="has <bt>, >>fra<<, >>de_AT<<. R"):
+            change()
+    plain = Tokenizer.train(CORPUS, 330)
+    with pytest.raises(InputError, match="which has none. Received: <bt>"):
+        plain.with_tag("bt")
+    with pytest.raises(InputError, match="one target language"):
+        plain.translating_to("fra")
+    for tag in ("bt", "<b t>", "<>", ">>é<<", "", "<a>b", ">>a<< <b>"):
+        with pytest.raises(InputError, match="angle brackets"):
+            Tokenizer.train(CORPUS, 350, tags=[tag])
