@@ -18,7 +18,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, check_new, write_json
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.text import Vocabulary
-from keras_transformer.text.lookup_vocabulary import language_token
+from keras_transformer.text.tags import language_token
 from keras_transformer.weights import not_finite
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from keras_transformer.text import join_sentences, split_sentences
-from keras_transformer.text.lookup_vocabulary import LANGUAGE
+from keras_transformer.text.tags import LANGUAGE
 
 _LETTER = re.compile(r"[^\W\d_]")
 # Marks of quotations, lists and headings at the beginning of a line.

@@ -19,7 +19,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import integer_from
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.text.lookup_vocabulary import check_languages
+from keras_transformer.text.tags import check_languages
 
 _FILE = "saved_model.pb"
 _METADATA_FILE = "assets.extra/keras_transformer.json"

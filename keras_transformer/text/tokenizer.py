@@ -16,11 +16,8 @@ from keras_transformer.support.files import (
     read_json,
 )
 from keras_transformer.text import normalization
-from keras_transformer.text.lookup_vocabulary import (
-    check_languages,
-    language_token,
-)
-from keras_transformer.text.tokenizer_training import TAG, train_model
+from keras_transformer.text.tags import TAG, check_languages, language_token
+from keras_transformer.text.tokenizer_training import train_model
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 

@@ -12,12 +12,11 @@ from typing import Any
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import normalization
+from keras_transformer.text.tags import TAG
 from keras_transformer.text.text_arguments import read_text
 
 # The trainer skips lines of more than 4,192 bytes; a character has at most 4.
 _MAX_LINE_LENGTH = 1_000
-# What a tag looks like, in characters that no normalization changes.
-TAG = "(<[!-;=?-~]+>|>>[!-;=?-~]+<<)"
 
 
 def train_model(

@@ -10,8 +10,8 @@ from keras_transformer.support.startup import (
     check_keras_3,
     explain_missing_packages,
 )
-from keras_transformer.text.lookup_vocabulary import LANGUAGE
 from keras_transformer.text.normalization import INVISIBLE, SPACES
+from keras_transformer.text.tags import LANGUAGE
 from keras_transformer.text.vocabulary import load_processor
 
 

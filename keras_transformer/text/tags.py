@@ -1,0 +1,47 @@
+"""Tags, such as the target language, with which sources begin."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text.normalization import without_blank
+
+# What a tag looks like, in characters that no normalization changes.
+TAG = "(<[!-;=?-~]+>|>>[!-;=?-~]+<<)"
+# A language token at the start of a text. Of TensorFlow's \s, \v is no part.
+LANGUAGE = r"^[\s\v]*(>>[^<>\s\v]+<<)"
+
+
+def language_token(language: str) -> str:
+    """Returns the token of a language, which may be the token itself."""
+    return f">>{language.strip('<>')}<<"
+
+
+def check_languages(
+    languages: Sequence[str],
+    is_needed: bool,
+    sources: Iterable[str] | None,
+    first: int,
+) -> None:
+    """Does what `Vocabulary.check_languages` does, for the languages it has.
+
+    A source needs one of them if `is_needed`.
+    """
+    if not languages:
+        return
+    received = "no target language" if is_needed and sources is None else ""
+    for number, text in enumerate(sources or (), first):
+        match = re.match(LANGUAGE, text, re.ASCII)
+        is_known = match and match[1][2:-2] in languages
+        is_blank = is_needed and without_blank([text]) == [""]
+        if not is_known and (match or (is_needed and not is_blank)):
+            name = match[1] if match else "no target language"
+            received = f"{name} in text {number}, {text!r:.60}"
+            break
+    if received:
+        raise InputError(
+            "A source must begin with the language of its translation, as "
+            f"in >>{languages[0]}<<, or a model that has several be "
+            "imported or opened with one, --target-language: "
+            f"{', '.join(languages)}. Received: {received}"
+        )
