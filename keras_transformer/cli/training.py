@@ -18,6 +18,7 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.text import open_tokenizer
 from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.recipe import Recipe
 
@@ -52,6 +53,7 @@ def prepare(
     target: flags.TargetFlag = None,
     preset: str = "small",
     init_from: Path | None = None,
+    tokenizer: flags.TokenizerFlag = None,
     sizes: SizeFlags = None,
 ) -> None:
     """Tokenize a large corpus for training.
@@ -68,12 +70,14 @@ def prepare(
             "that of a run. Leave out one of them. Received: "
             f"vocab_size={values['vocab_size']}, init_from={init_from}"
         )
+    if tokenizer is not None:
+        open_tokenizer(tokenizer, values.get("vocab_size"))
     recipe = Recipe.from_preset(preset, **values)
     from keras_transformer.train import preparation
 
     corpus = kt.train.open_corpus(data, source, target)
     sizes = recipe.vocab_size, recipe.max_length
-    prepared = preparation.prepare(corpus, output, *sizes, init_from)
+    prepared = preparation.prepare(corpus, output, *sizes, init_from, tokenizer)
     start = f"--preset {preset}"
     if init_from is not None:
         start = f"--init-from {shlex.quote(str(init_from))}"
@@ -92,6 +96,7 @@ def train(
     target: flags.TargetFlag = None,
     preset: str | None = None,
     init_from: Path | None = None,
+    tokenizer: flags.TokenizerFlag = None,
     recipe: RecipeFlags = None,
     architecture: ArchitectureFlags = None,
     strategy: Annotated[
@@ -122,6 +127,7 @@ def train(
         strategy=strategy,
         cluster=cluster,
         init_from=init_from,
+        tokenizer=tokenizer,
     )
     if run is None:  # only the chief of several workers reports
         return
@@ -157,7 +163,7 @@ def training_flags(folder: RunFolder) -> dict[str, Any]:
     """Returns the flags of `train` that make a run like this one."""
     check_trained(folder)
     values = {"data": folder.training_data()}
-    others = ("source", "target", "preset", "init_from")
+    others = ("source", "target", "preset", "init_from", "tokenizer")
     for name in (*others, *Recipe.__dataclass_fields__):
         values[name] = folder.recipe.get(name)
     own, base = folder.config.to_dict(), {}

@@ -214,8 +214,10 @@ def test_filters_that_keep_nothing_are_named(run, tmp_path):
 def test_what_is_wrong_is_found_before_the_pipeline_starts(
     run, texts, tmp_path
 ):
+    model = tmp_path / "a.model"
+    Tokenizer.train(["a b c"], 265).save(model)
     for changed, *messages in (
-        (dict(tokenizer=tmp_path, vocab_size=300), "Leave out one of them"),
+        (dict(tokenizer=model, vocab_size=300), "Leave out one of them"),
         (dict(tokenizer=tmp_path), "tokenizer.model"),
         (dict(max_ratio=0.5), "max_ratio=0.5"),
         (dict(max_length=1), "max_length=1"),
