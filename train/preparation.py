@@ -13,18 +13,22 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_folder, check_free
+from keras_transformer.support.files import (
+    atomic_folder,
+    check_free,
+    check_output,
+)
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
-from keras_transformer.text import Vocabulary, open_tokenizer
+from keras_transformer.text import Vocabulary
 from keras_transformer.train import training_settings
 from keras_transformer.train.cluster import check_one_worker
-from keras_transformer.train.data import encoding, prepared
+from keras_transformer.train.data import encoding, filters, prepared
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
 
@@ -42,13 +46,14 @@ def prepare(
     vocab_size: int,
     max_length: int,
     init_from: str | os.PathLike | None = None,
-    tokenizer: Sequence[str | os.PathLike] | None = None,
+    pair_filters: filters.PairFilters = filters.NO_FILTERS,
+    dropped: str | os.PathLike | None = None,
 ) -> Prepared:
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
-    The tokenizer is trained, unless it is taken from the run `init_from` or
-    from the files `tokenizer`, and pairs are dropped, as by `train` on the
-    corpus itself.
+    The tokenizer is trained, unless it is taken from the run `init_from`, and
+    pairs are dropped, as by `train` on the corpus itself, and by the filters.
+    `dropped` is a .tsv file to write of them.
     """
     output = Path(output).resolve()
     if corpus.prepared is not None:
@@ -59,25 +64,27 @@ def prepare(
     check_one_worker("prepare")
     training_settings.check_train_split(corpus)
     encoding.check_max_length(max_length)
-    training_settings.check_one_tokenizer(tokenizer, init_from)
-    vocabulary = None
-    if init_from is not None:
+    tokenizer = None
+    if init_from is None:
+        encoding.check_new_vocabulary(vocab_size)
+    else:
         past = Run.open(init_from)
         training_settings.check_same_task(past, corpus)
-        vocabulary = past.tokenizer
-        report_tokenizer(vocabulary, past.path)
-    elif tokenizer is not None:
-        vocabulary = own_tokenizer(corpus, tokenizer)
-    else:
-        encoding.check_new_vocabulary(vocab_size)
+        tokenizer = past.tokenizer
+        report_tokenizer(tokenizer, past.path)
     check_free(output)
+    writer = contextlib.nullcontext()
+    if dropped is not None:
+        check_output(dropped, [".tsv"])
+        writer = filters.write_dropped(dropped)
+    others = tuple(split for split in corpus.splits if split != "train")
+    values = corpus, vocab_size, max_length, tokenizer, others, pair_filters
+    preparation = Preparation(*values)
+    preparation.examined.check()
     corpus.check_early(*corpus.splits)
     import_tensorflow_quietly(needs_keras=False)
-    others = tuple(split for split in corpus.splits if split != "train")
-    values = vocab_size, max_length, vocabulary, others
-    preparation = Preparation(corpus, *values)
-    with atomic_folder(output) as folder:
-        preparation.write(folder)
+    with writer as on_dropped, atomic_folder(output) as folder:
+        preparation.write(folder, on_dropped)
     opened = Prepared.open(output)
     logger.info(f"train: {opened.statistics.describe(max_length)}")
     return opened
@@ -92,6 +99,7 @@ class Preparation:
     max_length: int
     tokenizer: Vocabulary | None  # None: one of `vocab_size` is trained
     text_splits: tuple[str, ...] = ()  # whose texts are copied
+    pair_filters: filters.PairFilters = filters.NO_FILTERS
 
     def name(self, digest: str) -> str:
         """Returns a name for what is written of pairs with this digest."""
@@ -133,35 +141,51 @@ class Preparation:
         logger.info(f"prepared: {shown}")
         return Prepared.open(folder)
 
-    def write(self, folder: Path) -> None:
+    @property
+    def examined(self) -> filters.ExaminedPairs:
+        """The pairs to prepare, and which of them are dropped for texts."""
+        corpus = self.corpus
+        split, languages = corpus.pairs("train"), (corpus.source, corpus.target)
+        return filters.ExaminedPairs(split, self.pair_filters, *languages)
+
+    def write(
+        self,
+        folder: Path,
+        on_dropped: Callable[[str, Iterable[str]], None] | None = None,
+    ) -> None:
         """Writes the files of a prepared corpus."""
         corpus, tokenizer = self.corpus, self.tokenizer
         # First: a damaged text is found before the hours that train may take.
         for split in self.text_splits:
             write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
-        pairs = _ReadOnce(corpus.pairs("train"))
-        source, target = map(_shorten, pairs.first)
+        pairs = _ReadOnce(self.examined)
+        source, target = map(_shorten, pairs.first[:2])
         logger.info(f"first pair: {source} → {target}")
         progress = functools.partial(progress_bar, unit="pair", unit_scale=True)
         reading = progress(pairs, desc="reading")
+        passing = filters.keep_passing(reading)
         if tokenizer is None:
             size = self.vocab_size
             logger.info(f"tokenizer: training with {size:,} tokens")
-            tokenizer = corpus.task.train_tokenizer(reading, size)
+            tokenizer = corpus.task.train_tokenizer(passing, size)
         else:
-            corpus.task.check_tokenizer(tokenizer, reading)
+            corpus.task.check_tokenizer(tokenizer, passing)
         if pairs.total is None:  # the check needs no pairs of some tasks
             collections.deque(reading, maxlen=0)
         tokenizer.save_files(folder)
 
-        encoder = encoding.PairEncoder(tokenizer, self.max_length, corpus.task)
+        limits = self.max_length, corpus.task, self.pair_filters.max_ratio
+        encoder = encoding.PairEncoder(tokenizer, *limits, on_dropped)
+        statistics = encoder.statistics
         reading = progress(pairs, desc="tokenizing", total=pairs.total)
+        if self.pair_filters.deduplicate:
+            reading = filters.mark_duplicates(reading)
 
         def checked_shards() -> Iterator[encoding.TokenShard]:
             for shard in encoder.shards(reading):
                 yield shard  # it is written before the next one is made
-                _check_disk(folder, pairs.total / encoder.statistics.read)
-            encoding.check_pairs(encoder.statistics.pairs, self.max_length)
+                _check_disk(folder, pairs.total / statistics.read)
+            statistics.check(self.max_length)
 
         prepared.write_prepared(
             folder,
@@ -169,22 +193,13 @@ class Preparation:
             tokenizer,
             self.max_length,
             self.text_splits,
-            encoder.statistics,
+            statistics,
+            self.pair_filters,
             checked_shards(),
         )
 
 
-def own_tokenizer(
-    corpus: Corpus, paths: Sequence[str | os.PathLike]
-) -> Vocabulary:
-    """Opens, checks and reports the tokenizer that a corpus is to have."""
-    tokenizer = open_tokenizer(paths)
-    corpus.task.check_vocabulary(tokenizer)
-    report_tokenizer(tokenizer, " and ".join(map(str, paths)))
-    return tokenizer
-
-
-def report_tokenizer(tokenizer: Vocabulary, path: str | Path) -> None:
+def report_tokenizer(tokenizer: Vocabulary, path: Path) -> None:
     """Says how large a tokenizer is, and from where."""
     logger.info(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {path}")
 

@@ -7,7 +7,6 @@ keeps it. Neither TensorFlow nor Keras is imported here.
 """
 
 import dataclasses
-import hashlib
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,28 +20,10 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.text import open_vocabulary
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.encoding import Statistics, TokenShard
-from keras_transformer.train.data.text_files import TextFiles
+from keras_transformer.train.data.filters import ExaminedPairs, hash_pair
 
 # Pairs that a worker tokenizes at a time.
 CHUNK = 4_096
-# Reasons to drop a pair that `Statistics` does not count.
-REASONS = ("language", "duplicate", "ratio")
-
-
-@dataclasses.dataclass(frozen=True)
-class PairFilters:
-    """Which pairs are kept, tested in this order."""
-
-    languages: list[str]  # columns 3 and 4 of a TSV file; or empty: any
-    deduplicate: bool  # the first of equal pairs is kept
-    max_length: int  # of a side in tokens, with the end token
-    max_ratio: float | None  # of the longer side to the shorter, in tokens
-
-    @property
-    def beyond_prepare(self) -> bool:
-        """Whether `keras-transformer prepare` lacks a filter that is set."""
-        others = self.languages, self.deduplicate, self.max_ratio is not None
-        return any(others)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,43 +33,43 @@ class Chunk:
     index: int
     first: int  # number of the first pair in the corpus
     size: int
-    files: TextFiles  # which start with that pair
+    examined: ExaminedPairs  # which start with that pair
 
-    def read(self, languages: list[str]) -> dict[int, tuple[str, str]]:
-        """Returns the pairs in these languages, by their row in the chunk."""
-        files = self.files
-        lines = files.columns(4) if languages else files.read()
-        pairs = list(itertools.islice(lines, self.size))
+    def read(self) -> list[tuple[str, str, str]]:
+        """Returns its pairs, with the reasons of their texts to drop them."""
+        pairs = list(itertools.islice(self.examined, self.size))
         if len(pairs) < self.size:
+            files = self.examined.split
             raise InputError(
                 "A corpus must not change while it is prepared. Received: "
                 f"{files.name}, of which {self.size} lines from line "
                 f"{files.first_line} on have become {len(pairs)}"
             )
-        return {
-            row: (source, target)
-            for row, (source, target, *tags) in enumerate(pairs)
-            if tags == languages
-        }
+        return pairs
 
     def path(self, work: Path) -> Path:
         """Returns where the chunk is tokenized, in the work folder."""
         return work / f"chunk-{self.index:07d}.npz"
 
 
-def make_chunks(corpus_files: Iterable[TextFiles]) -> list[Chunk]:
+def make_chunks(corpus_files: Iterable[ExaminedPairs]) -> list[Chunk]:
     """Returns the chunks of files that follow one another."""
     chunks: list[Chunk] = []
     first = 0
     for files in corpus_files:
-        for part, size in files.parts(CHUNK):
-            chunks.append(Chunk(len(chunks), first, size, part))
+        for part, size in files.split.parts(CHUNK):
+            examined = dataclasses.replace(files, split=part)
+            chunks.append(Chunk(len(chunks), first, size, examined))
             first += size
     return chunks
 
 
 def tokenize_chunks(
-    chunks: beam.PCollection, folder: Path, work: Path, filters: PairFilters
+    chunks: beam.PCollection,
+    folder: Path,
+    work: Path,
+    max_length: int,
+    deduplicate: bool,
 ) -> beam.PCollection:
     """Adds a step to a pipeline: the ids of each chunk are written to its file.
 
@@ -96,14 +77,14 @@ def tokenize_chunks(
     """
     chunks |= "Spread chunks" >> beam.Reshuffle()
     parts = {"chunks": chunks | beam.WithKeys(lambda chunk: chunk.index)}
-    if filters.deduplicate:
+    if deduplicate:
         parts["duplicates"] = (
             chunks
-            | beam.FlatMap(hash_pairs, filters.languages)
+            | beam.FlatMap(hash_pairs)
             | "Group equal hashes" >> beam.GroupByKey()
             | beam.FlatMapTuple(find_duplicates)
         )
-    tokenize = beam.ParDo(_TokenizeChunk(folder, work, filters))
+    tokenize = beam.ParDo(_TokenizeChunk(folder, work, max_length))
     return parts | beam.CoGroupByKey() | beam.Values() | tokenize
 
 
@@ -111,20 +92,17 @@ def tokenize_chunks(
 
 
 def hash_pairs(
-    chunk: Chunk, languages: list[str]
+    chunk: Chunk,
 ) -> Iterator[tuple[int, tuple[int, np.ndarray, np.ndarray]]]:
     """Hashes the pairs of a chunk, grouped by the first byte of the hashes.
 
     Yields such a byte, and with it the index of the chunk, the rows of the k
     pairs whose hashes start with it, int32 `[k]`, and the hashes, S16 `[k]`.
     """
-    pairs = chunk.read(languages)
-    rows = np.array(list(pairs), np.int32)
-    # No text has a line end.
-    digests = b"".join(
-        hashlib.blake2b("\n".join(pair).encode(), digest_size=16).digest()
-        for pair in pairs.values()
-    )
+    pairs = chunk.read()
+    rows = np.flatnonzero([not reason for _, _, reason in pairs])
+    rows = rows.astype(np.int32)
+    digests = b"".join(hash_pair(*pairs[row][:2]) for row in rows)
     hashes = np.frombuffer(digests, "S16")
     first_bytes = np.frombuffer(digests, np.uint8)[::16]
     for first in np.unique(first_bytes):
@@ -157,8 +135,9 @@ def find_duplicates(
 class _TokenizeChunk(beam.DoFn):
     """Writes the ids of a chunk, unless an earlier start has done so."""
 
-    def __init__(self, folder: Path, work: Path, filters: PairFilters) -> None:
-        self._folder, self._work, self._filters = folder, work, filters
+    def __init__(self, folder: Path, work: Path, max_length: int) -> None:
+        self._folder, self._work = folder, work
+        self._max_length = max_length
 
     def setup(self) -> None:
         self._tokenizer = open_vocabulary(self._folder)
@@ -180,42 +159,30 @@ class _TokenizeChunk(beam.DoFn):
         - `ids`: those of source, target, source, ...
         - `lengths`: numbers of these ids, `[2 * k]`.
         - `batches`: the batch of `prepare` that each pair is in, `[k]`.
-        - `counts`: the fields of `Statistics`, and the pairs that are dropped
-          for each of `REASONS`.
+        - `counts`: the fields of `Statistics`.
         """
-        filters, tokenizer = self._filters, self._tokenizer
-        pairs = chunk.read(filters.languages)
-        dropped = [chunk.size - len(pairs), 0]
+        tokenizer, max_ratio = self._tokenizer, chunk.examined.filters.max_ratio
+        encoder = encoding.PairEncoder(
+            tokenizer, self._max_length, max_ratio=max_ratio
+        )
+        pairs = chunk.read()
         for row in duplicates:
-            del pairs[row]
-            dropped[1] += 1
-        sources, targets = list(zip(*pairs.values(), strict=True)) or ((), ())
-        tokenizer.check_languages(sources)
-        sources = tokenizer.encode_sources(sources)
-        targets = tokenizer.encode_targets(targets)
-        encoded = zip(sources, targets, strict=True)
-        rows = list(itertools.chain.from_iterable(encoded))
-        lengths = np.array(list(map(len, rows)), np.int64)
-        ids = itertools.chain.from_iterable(rows)
-        ids = np.fromiter(ids, encoding.ids_dtype(tokenizer), lengths.sum())
-        statistics = Statistics()
-        keep = statistics.count(lengths, filters.max_length, filters.max_ratio)
-        dropped.append(len(pairs) - statistics.read)
-        keep_texts = np.repeat(keep, 2)
-        numbers = chunk.first + np.array(list(pairs), np.int64)
+            pairs[row] = (*pairs[row][:2], "duplicate")
+        tokenizer.check_languages(source for source, _, x in pairs if not x)
+        ids, lengths, kept = encoder.encode(pairs)
         return {
-            "batches": numbers[keep] // encoding.BATCH,
-            "ids": ids[np.repeat(keep_texts, lengths)],
-            "lengths": lengths[keep_texts],
-            "counts": np.array([*dataclasses.astuple(statistics), *dropped]),
+            "batches": (chunk.first + np.array(kept, int)) // encoding.BATCH,
+            "ids": ids,
+            "lengths": lengths,
+            "counts": np.array(dataclasses.astuple(encoder.statistics)),
         }
 
 
 # === Shards ===
 
 
-def count_pairs(paths: Iterable[Path]) -> tuple[Statistics, dict[str, int]]:
-    """Returns the statistics of all chunks, and the pairs dropped by reason."""
+def count_pairs(paths: Iterable[Path]) -> Statistics:
+    """Returns the statistics of all chunks."""
     rows = []
     for path in paths:
         with np.load(path) as arrays:
@@ -224,9 +191,7 @@ def count_pairs(paths: Iterable[Path]) -> tuple[Statistics, dict[str, int]]:
     totals = np.sum(rows, axis=0)
     longest = names.index("longest")
     totals[longest] = np.max(rows, axis=0)[longest]
-    counts, dropped = np.split(totals, [len(names)])
-    dropped = dict(zip(REASONS, dropped.tolist(), strict=True))
-    return Statistics(*counts.tolist()), dropped
+    return Statistics(*totals.tolist())
 
 
 def join_chunks(paths: Iterable[Path], dtype: Any) -> Iterator[TokenShard]:

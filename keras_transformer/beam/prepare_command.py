@@ -2,13 +2,13 @@
 
 import dataclasses
 import hashlib
+import itertools
 import json
-import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import apache_beam as beam
 from cyclopts import Parameter
@@ -17,14 +17,17 @@ from keras_transformer import __version__
 from keras_transformer.beam import corpus_chunks, corpus_files, runners
 from keras_transformer.cli import flags
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, number_from
 from keras_transformer.support.files import atomic_folder, check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
-from keras_transformer.text import Tokenizer, Vocabulary, open_tokenizer
-from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.text import Tokenizer, Vocabulary, open_vocabulary
+from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.encoding import check_max_length, ids_dtype
+from keras_transformer.train.data.filters import (
+    ExaminedPairs,
+    PairFilters,
+    keep_passing,
+)
 from keras_transformer.train.data.prepared import Prepared, write_prepared
-from keras_transformer.train.data.text_files import TextFiles
 from keras_transformer.train.recipe import Recipe
 
 _Size = Annotated[
@@ -38,13 +41,13 @@ def prepare(
     output: str,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
-    tokenizer: flags.TokenizerFlag = None,
+    tokenizer: Annotated[
+        str | None, Parameter(show_default="train one")
+    ] = None,
     preset: str = "small",
     vocab_size: _Size = None,
     max_length: _Size = None,
-    max_ratio: float | None = None,
-    language_columns: bool = False,
-    deduplicate: bool = False,
+    filters: flags.FilterFlags = None,
 ) -> None:
     """Prepare a large corpus for training, as `keras-transformer prepare` does.
 
@@ -58,62 +61,47 @@ def prepare(
         output: New folder; every worker must find it there.
         source: Language code of the source, e.g. en.
         target: Language code of the target, e.g. de.
-        tokenizer: Use that of a run or a prepared corpus, or a SentencePiece
-            model; or two models, of source and target.
+        tokenizer: Use that of a run or a prepared corpus, or a
+            tokenizer.model.
         preset: Its sizes are the defaults: tiny, small, base, big,
             parsing-wsj; `keras-transformer presets` lists all.
         vocab_size: Tokens of the tokenizer to train.
         max_length: Drop pairs with more tokens on a side.
-        max_ratio: Drop pairs of which one side has more than so many times the
-            tokens of the other, counted with end tokens.
-        language_columns: Drop pairs unless columns 3 and 4 of the .tsv file
-            are --source and --target.
-        deduplicate: Keep only the first of equal pairs.
     """
     vocabulary = None
     if tokenizer is not None:
-        vocabulary = open_tokenizer(tokenizer, vocab_size)
+        if vocab_size is not None:
+            raise InputError(
+                "--vocab-size is for a new tokenizer, and --tokenizer has its "
+                "own. Leave out one of them. Received: --vocab-size "
+                f"{vocab_size}, --tokenizer {tokenizer}"
+            )
+        is_folder = os.path.isdir(tokenizer)
+        open_tokenizer = open_vocabulary if is_folder else Tokenizer.load
+        vocabulary = open_tokenizer(tokenizer)
     sizes = {"vocab_size": vocab_size, "max_length": max_length}
     sizes = {name: size for name, size in sizes.items() if size is not None}
     recipe = Recipe.from_preset(preset, **sizes)
     check_max_length(recipe.max_length)
-    if language_columns and None in (source, target):
-        raise InputError(
-            "--language-columns needs the languages that are kept. Received: "
-            f"--source {source}, --target {target}"
-        )
-    if max_ratio is not None:
-        check_values(number_from(1, math.inf), max_ratio=max_ratio)
-    languages = [source, target] if language_columns else []
-    filters = corpus_chunks.PairFilters(
-        languages, deduplicate, recipe.max_length, max_ratio
-    )
+    pair_filters = PairFilters(**(filters or {}))
     corpus, paths = corpus_files.find_corpus(input, source, target)
-    if language_columns and len(paths[0]) != 1:
-        raise InputError(
-            "--language-columns is for .tsv files. Received: "
-            + " and ".join(paths[0])
-        )
+    first = open_corpus(paths[0]).pairs("train")
+    ExaminedPairs(first, pair_filters, source, target).check()
     corpus_files.check_on_disk(output, "--output")
     folder = Path(output).resolve()
     check_free(folder)
 
-    job = PreparationJob(corpus, paths, filters, vocabulary, recipe.vocab_size)
+    sizes = recipe.vocab_size, recipe.max_length
+    job = PreparationJob(corpus, paths, pair_filters, vocabulary, *sizes)
     pipeline = runners.make_pipeline(beam_flags)
     with atomic_folder(folder, keep=job.name) as partial:
-        dropped = job.write(partial, pipeline)
+        job.write(partial, pipeline)
     statistics = Prepared.open(folder).statistics
     print(f"train: {statistics.describe(recipe.max_length)}")
-    if filters.beyond_prepare:
-        print(f"dropped by other filters: {_describe(dropped)}")
     print(
         f"\nThe corpus is in {folder}. Next:\n  keras-transformer train "
         f"{shlex.quote(output)} --preset {preset} --output runs/mine"
     )
-
-
-def _describe(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,9 +110,10 @@ class PreparationJob:
 
     corpus: Corpus
     paths: Sequence[tuple[str, ...]]  # of the training split
-    filters: corpus_chunks.PairFilters
+    filters: PairFilters
     vocabulary: Vocabulary | None  # None: one of `vocab_size` is trained
     vocab_size: int
+    max_length: int
 
     @property
     def name(self) -> str:
@@ -134,14 +123,16 @@ class PreparationJob:
             __version__,
             corpus_chunks.CHUNK,
             self.vocabulary.digest if self.vocabulary else self.vocab_size,
+            self.max_length,
             dataclasses.astuple(self.filters),
+            (self.corpus.source, self.corpus.target),
             [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats],
         )
         digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
         return f"work-{digest[:16]}"
 
-    def write(self, folder: Path, pipeline: beam.Pipeline) -> dict[str, int]:
-        """Writes a prepared corpus, and returns how many pairs filters drop.
+    def write(self, folder: Path, pipeline: beam.Pipeline) -> None:
+        """Writes a prepared corpus.
 
         Chunks, copies and a tokenizer in the work folder are kept: an earlier
         start has written them.
@@ -156,7 +147,10 @@ class PreparationJob:
         for split in others:
             write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
         languages = corpus.source, corpus.target
-        files = corpus_files.open_files(self.paths, work, *languages)
+        files = [
+            ExaminedPairs(part, filters, *languages)
+            for part in corpus_files.open_files(self.paths, work, *languages)
+        ]
         chunks = corpus_chunks.make_chunks(files)
         if not chunks:
             raise InputError(
@@ -174,46 +168,32 @@ class PreparationJob:
             flush=True,
         )
         created = pipeline | beam.Create(chunks)
-        corpus_chunks.tokenize_chunks(created, folder, work, filters)
+        options = self.max_length, filters.deduplicate
+        corpus_chunks.tokenize_chunks(created, folder, work, *options)
         runners.run_pipeline(pipeline)
 
-        statistics, dropped = corpus_chunks.count_pairs(chunk_paths)
-        if not statistics.pairs:
-            dropped["empty"] = statistics.dropped_empty
-            dropped["long"] = statistics.dropped_long
-            raise InputError(
-                f"No pair is left to train on. Received: {pairs:,} pairs, of "
-                f"which are dropped: {_describe(dropped)}. Check the filters."
-            )
-        details: dict[str, Any] = {}
-        if filters.beyond_prepare:
-            details["filters"] = {
-                "languages": filters.languages,
-                "deduplicate": filters.deduplicate,
-                "max_ratio": filters.max_ratio,
-                "dropped": dropped,
-            }
+        statistics = corpus_chunks.count_pairs(chunk_paths)
+        statistics.check(self.max_length)
         write_prepared(
             folder,
             corpus,
             vocabulary,
-            filters.max_length,
+            self.max_length,
             others,
             statistics,
+            filters,
             corpus_chunks.join_chunks(chunk_paths, ids_dtype(vocabulary)),
-            **details,
         )
-        return dropped
 
     def _train_vocabulary(
-        self, files: Sequence[TextFiles], work: Path
+        self, files: Sequence[ExaminedPairs], work: Path
     ) -> Vocabulary:
         """Trains a tokenizer, unless an earlier start has written it."""
         path, size = work / "tokenizer.model", self.vocab_size
         if path.exists():
             return Tokenizer.load(path)
         print(f"tokenizer: training with {size:,} tokens", flush=True)
-        pairs = (pair for part in files for pair in part.read())
+        pairs = keep_passing(itertools.chain.from_iterable(files))
         vocabulary = self.corpus.task.train_tokenizer(pairs, size)
         vocabulary.save_files(work)
         return vocabulary

@@ -27,6 +27,7 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import SEED
 from keras_transformer.tasks import ParsingTask, Task
+from keras_transformer.train.data.filters import PairFilters
 
 if TYPE_CHECKING:
     from keras_transformer.inference.base import BaseTranslator
@@ -129,6 +130,8 @@ _search_flags = functools.partial(
 
 # === Flags that several commands have ===
 
+FilterFlags = flags_of(PairFilters, "Filters", 5)
+
 _RUN = "Folder that `train`, `average` or `import` wrote"
 _EXPORT = ", or that of a SavedModel or an export for LiteRT"
 _AVERAGED = (
@@ -156,14 +159,6 @@ SourceFlag = Annotated[
 ]
 TargetFlag = Annotated[
     str | None, Parameter(help="Language code of the target, e.g. de.")
-]
-TokenizerFlag = Annotated[
-    list[Path] | None,
-    Parameter(
-        help="Use that of a run or a prepared corpus, or a SentencePiece "
-        "model; or two models, of source and target.",
-        show_default="train one",
-    ),
 ]
 _RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 TargetLanguageFlag = Annotated[

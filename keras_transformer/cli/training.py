@@ -18,8 +18,8 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
-from keras_transformer.text import open_tokenizer
 from keras_transformer.train.cluster import check_one_worker
+from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -42,6 +42,7 @@ ArchitectureFlags = _flags_of(
     without=_OTHER_FIELDS,
     common=("num_layers", "d_model"),
 )
+_FILTERS = Parameter(group=Group("Filters", sort_key=5))
 _DEVICES = Parameter(group=Group("Devices" + flags.RARE, sort_key=6))
 
 
@@ -53,8 +54,9 @@ def prepare(
     target: flags.TargetFlag = None,
     preset: str = "small",
     init_from: Path | None = None,
-    tokenizer: flags.TokenizerFlag = None,
     sizes: SizeFlags = None,
+    filters: flags.FilterFlags = None,
+    dropped: Annotated[Path | None, _FILTERS] = None,
 ) -> None:
     """Tokenize a large corpus for training.
 
@@ -62,6 +64,7 @@ def prepare(
         output: New folder to write.
         preset: Preset whose sizes to use; `presets` lists all.
         init_from: Run whose tokenizer to use, as `train --init-from` needs.
+        dropped: .tsv file to write of what is dropped: reason, source, target.
     """
     values = sizes or {}
     if init_from is not None and "vocab_size" in values:
@@ -70,14 +73,13 @@ def prepare(
             "that of a run. Leave out one of them. Received: "
             f"vocab_size={values['vocab_size']}, init_from={init_from}"
         )
-    if tokenizer is not None:
-        open_tokenizer(tokenizer, values.get("vocab_size"))
     recipe = Recipe.from_preset(preset, **values)
     from keras_transformer.train import preparation
 
     corpus = kt.train.open_corpus(data, source, target)
     sizes = recipe.vocab_size, recipe.max_length
-    prepared = preparation.prepare(corpus, output, *sizes, init_from, tokenizer)
+    others = init_from, PairFilters(**(filters or {})), dropped
+    prepared = preparation.prepare(corpus, output, *sizes, *others)
     start = f"--preset {preset}"
     if init_from is not None:
         start = f"--init-from {shlex.quote(str(init_from))}"
@@ -96,7 +98,6 @@ def train(
     target: flags.TargetFlag = None,
     preset: str | None = None,
     init_from: Path | None = None,
-    tokenizer: flags.TokenizerFlag = None,
     recipe: RecipeFlags = None,
     architecture: ArchitectureFlags = None,
     strategy: Annotated[
@@ -127,7 +128,6 @@ def train(
         strategy=strategy,
         cluster=cluster,
         init_from=init_from,
-        tokenizer=tokenizer,
     )
     if run is None:  # only the chief of several workers reports
         return
@@ -163,7 +163,7 @@ def training_flags(folder: RunFolder) -> dict[str, Any]:
     """Returns the flags of `train` that make a run like this one."""
     check_trained(folder)
     values = {"data": folder.training_data()}
-    others = ("source", "target", "preset", "init_from", "tokenizer")
+    others = ("source", "target", "preset", "init_from")
     for name in (*others, *Recipe.__dataclass_fields__):
         values[name] = folder.recipe.get(name)
     own, base = folder.config.to_dict(), {}

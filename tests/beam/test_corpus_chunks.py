@@ -18,6 +18,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.encoding import Statistics
+from keras_transformer.train.data.filters import ExaminedPairs, PairFilters
 
 PAIRS = [(f"{n % 5}", f"{n % 7}") for n in range(40)] + [("a", "b\tc")] * 3
 
@@ -29,9 +30,14 @@ def files(tmp_path, monkeypatch):
     files = []
     for name, pairs in (("a", PAIRS[:20]), ("b", PAIRS[20:])):
         (tmp_path / name).mkdir()
-        names = write_sides(tmp_path / name, pairs=pairs)
-        files.append(open_corpus(names).pairs("train"))
+        files.append(examine(write_sides(tmp_path / name, pairs=pairs)))
     return files
+
+
+def examine(names, **filters):
+    corpus = open_corpus(names, "en", "de")
+    filters = PairFilters(**filters)
+    return ExaminedPairs(corpus.pairs("train"), filters, "en", "de")
 
 
 def test_chunks_are_numbered_and_read_apart(files):
@@ -44,34 +50,35 @@ def test_chunks_are_numbered_and_read_apart(files):
     numbered = {
         chunk.first + row: pair
         for chunk in chunks
-        for row, pair in chunk.read([]).items()
+        for row, pair in enumerate(chunk.read())
     }
-    assert numbered == dict(enumerate(PAIRS))
+    assert numbered == {i: (*pair, "") for i, pair in enumerate(PAIRS)}
 
 
 def test_a_file_that_has_become_shorter_is_found(tmp_path):
     names = write_sides(tmp_path, pairs=PAIRS)
-    *_, chunk = make_chunks([open_corpus(names).pairs("train")])
+    *_, chunk = make_chunks([examine(names)])
     for name in names:
         lines = open(name).readlines()
         open(name, "w").writelines(lines[:-1])
     with pytest.raises(InputError, match="must not change .* become 42$"):
-        chunk.read([])
+        chunk.read()
 
 
-def test_pairs_in_other_languages_are_not_read(tmp_path):
+def test_what_texts_rule_out_is_not_hashed(tmp_path):
     lines = ["a\tb\ten\tde\trest", "c\td\ten\tfr", "e\tf\ten\tde"]
     path = write_lines(tmp_path / "a.tsv", lines)
-    (chunk,) = make_chunks([open_corpus(path).pairs("train")])
-    assert chunk.read(["en", "de"]) == {0: ("a", "b"), 2: ("e", "f")}
-    assert len(chunk.read([])) == 3
+    (chunk,) = make_chunks([examine(path, language_columns=True)])
+    assert [reason for _, _, reason in chunk.read()] == ["", "language", ""]
+    rows = [row for _, (_, rows, _) in hash_pairs(chunk) for row in rows]
+    assert sorted(rows) == [0, 2]
 
 
 def test_all_but_the_first_of_equal_pairs_are_duplicates(files):
     grouped = collections.defaultdict(list)
     chunks = make_chunks(files)
     for chunk in reversed(chunks):  # workers are done in any order
-        for first, hashed in hash_pairs(chunk, []):
+        for first, hashed in hash_pairs(chunk):
             grouped[first].append(hashed)
     assert len(grouped) > 10
     duplicates = {
@@ -88,10 +95,8 @@ def test_all_but_the_first_of_equal_pairs_are_duplicates(files):
 def test_what_a_separator_could_confuse_is_not_equal(tmp_path):
     pairs = [("a", "b c"), ("a b", "c"), ("a\tb", "c"), ("a", "b\tc"), ("", "")]
     names = write_sides(tmp_path, pairs=pairs)
-    (chunk,) = make_chunks([open_corpus(names).pairs("train")])
-    hashes = np.concatenate(
-        [hashes for _, (_, _, hashes) in hash_pairs(chunk, [])]
-    )
+    (chunk,) = make_chunks([examine(names)])
+    hashes = np.concatenate([hashes for _, (_, _, hashes) in hash_pairs(chunk)])
     assert len(set(hashes.tolist())) == 5
 
 
@@ -110,8 +115,8 @@ def write_chunk(folder, chunk, counts, batches):
     return path
 
 
-COUNTS = [3, 1, 2, 40, 50, 9, 0, 4, 5]
-OTHER_COUNTS = [2, 0, 1, 20, 30, 11, 1, 2, 3]
+COUNTS = [3, 1, 2, 0, 4, 5, 6, 7, 40, 50, 9]
+OTHER_COUNTS = [2, 0, 1, 1, 2, 3, 4, 5, 20, 30, 11]
 
 
 def test_shards_end_where_a_batch_has_filled_them(tmp_path, monkeypatch):
@@ -147,13 +152,16 @@ def test_counts_of_chunks_are_added(tmp_path):
         write_chunk(tmp_path, chunk, counts, [])
         for chunk, counts in enumerate([COUNTS, OTHER_COUNTS, OTHER_COUNTS])
     ]
-    statistics, dropped = count_pairs(paths)
-    assert statistics == Statistics(
+    assert count_pairs(paths) == Statistics(
         pairs=7,
         dropped_long=1,
         dropped_empty=4,
+        dropped_language=2,
+        dropped_identical=8,
+        dropped_letters=11,
+        dropped_duplicate=14,
+        dropped_ratio=17,
         source_tokens=80,
         target_tokens=110,
         longest=11,
     )
-    assert dropped == dict(language=2, duplicate=8, ratio=11)

@@ -1,7 +1,8 @@
 """`python -m keras_transformer.beam prepare`, in this process."""
 
+import collections
+import dataclasses
 import gzip
-import itertools
 import json
 
 import pytest
@@ -15,6 +16,7 @@ from keras_transformer.beam.__main__ import main
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.preparation import prepare
 
 LONG = "dog " * 30
@@ -100,56 +102,87 @@ def test_patterns_are_prepared_like_one_file(run, texts, tmp_path):
     assert written == wanted
 
 
+FILTERS = PairFilters(
+    max_ratio=1.5,
+    deduplicate=True,
+    drop_identical=True,
+    min_letters=0.5,
+    language_columns=True,
+)
+
+
+def reason_to_drop(pair, languages, seen, ids):
+    """Written again, pair by pair."""
+    shorter, longer = sorted(len(x) + 1 for x in ids)
+    texts = [text.replace(" ", "") for text in pair]
+    if languages != ("en", "de"):
+        return "language"
+    if pair[0] == pair[1]:
+        return "identical"
+    if any(2 * sum(map(str.isalpha, x)) < len(x) for x in texts):
+        return "letters"
+    if pair in seen:
+        return "duplicate"
+    if shorter == 1:
+        return "empty"
+    if longer > 24:
+        return "long"
+    return "ratio" if longer > 1.5 * shorter else ""
+
+
 def test_filters(run, tmp_path):
-    """Compared with the same, pair by pair."""
-    tags = [("en", "de"), ("en", "fr"), ("de", "de")]
-    table = [(*PAIRS[i * 3 % 300], *tags[i % 31 % 3]) for i in range(400)]
+    """Compared with the same, pair by pair, and with `prepare`."""
+    codes = [("en", "de"), ("en", "fr"), ("de", "de")]
+    table = [(*PAIRS[i * 3 % 300], *codes[i % 31 % 3]) for i in range(400)]
     table += [(LONG, "b", "en", "de")] * 2
-    lines = ["\t".join(row) for row in table]
-    path = write_lines(tmp_path / "a.tsv", lines)
-    texts = itertools.chain.from_iterable(row[:2] for row in table)
-    tokenizer = Tokenizer.train(texts, 300)
-    tokenizer.save(tmp_path / "any.model")
-    options = dict(source="en", target="de", tokenizer=tmp_path / "any.model")
+    table += [("a dog", "a dog", "en", "de"), ("dog", "??? 7", "en", "de")] * 2
+    path = write_lines(tmp_path / "a.tsv", ["\t".join(row) for row in table])
+    options = dict(source="en", target="de", vocab_size=300)
     options |= dict(language_columns=True, deduplicate=True, max_ratio=1.5)
+    options |= dict(drop_identical=True, min_letters=0.5)
     code, out, err = run(path, **options)
     assert code == 0, err
 
-    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
-    counts = dict.fromkeys(
-        ("language", "duplicate", "ratio", "long", "empty"), 0
-    )
-    expected, seen = [], set()
+    prepared = open_corpus(str(tmp_path / "out")).prepared
+    model = prepared.tokenizer.model
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    expected, seen, dropped = [], set(), []
     for *pair, source, target in table:
         ids = [library.encode(text) for text in pair]
-        shorter, longer = sorted(len(x) + 1 for x in ids)
-        if (source, target) != ("en", "de"):
-            counts["language"] += 1
-        elif tuple(pair) in seen:
-            counts["duplicate"] += 1
-        elif shorter == 1:
-            counts["empty"] += 1
-        elif longer > 24:
-            counts["long"] += 1
-        elif longer > 1.5 * shorter:
-            counts["ratio"] += 1
+        reason = reason_to_drop(tuple(pair), (source, target), seen, ids)
+        if reason:
+            dropped.append((reason, *pair))
         else:
             expected += ids
-        if (source, target) == ("en", "de"):
+        if reason in ("", "empty", "long", "ratio"):
             seen.add(tuple(pair))
-    assert min(counts.values()) > 0
-    prepared = open_corpus(str(tmp_path / "out")).prepared
+    counts = collections.Counter(reason for reason, *_ in dropped)
+    assert len(counts) == 7
     assert rows(prepared.shards) == expected
-    statistics = prepared.statistics
-    assert statistics.pairs == len(expected) / 2
-    assert statistics.dropped_empty == counts.pop("empty")
-    assert statistics.dropped_long == counts.pop("long")
-    assert json.loads((tmp_path / "out" / "prepared.json").read_bytes())[
-        "filters"
-    ] == dict(
-        languages=["en", "de"], deduplicate=True, max_ratio=1.5, dropped=counts
-    )
-    assert f"dropped by other filters: {counts['language']} language, " in out
+    assert prepared.statistics.dropped == counts
+    assert prepared.statistics.pairs == len(expected) / 2
+    assert f", {counts['language']} in other languages, 2 with identic" in out
+
+    # The tokenizer is trained on what texts do not rule out.
+    texts = [
+        text
+        for *pair, source, target in table
+        if not reason_to_drop(tuple(pair), (source, target), (), ["abc"] * 2)
+        for text in pair
+    ]
+    assert model == Tokenizer.train(texts, 300).model
+
+    file = tmp_path / "dropped.tsv"
+    values = None, FILTERS, file
+    corpus = open_corpus(path, "en", "de")
+    plain = prepare(corpus, tmp_path / "plain", 300, 24, *values)
+    written, wanted = files(tmp_path / "out"), files(plain.path)
+    assert written == wanted
+    description = json.loads(written["prepared.json"])
+    assert description["filters"] == dataclasses.asdict(FILTERS)
+    assert file.read_text("utf-8").splitlines() == [
+        "\t".join(x) for x in dropped
+    ]
 
 
 def test_chunks_are_kept_when_it_is_started_again(
@@ -208,22 +241,26 @@ def test_filters_that_keep_nothing_are_named(run, tmp_path):
     path = write_lines(tmp_path / "a.tsv", lines)
     options = dict(source="en", target="de", vocab_size=300)
     result = run(path, **options, language_columns=True)
-    check_refused(result, "dropped: 307 language, 0 duplicate", "0 long. Check")
+    check_refused(result, "left to train on. Received: 307 in other languages.")
+
+
+def test_lengths_that_rule_out_all_pairs_are_named(run, texts):
+    options = dict(source="en", target="de", vocab_size=300, max_length=2)
+    result = run(texts, **options)
+    check_refused(result, "No pair is left", "dropped 304 longer than 2 tokens")
 
 
 def test_what_is_wrong_is_found_before_the_pipeline_starts(
     run, texts, tmp_path
 ):
-    model = tmp_path / "a.model"
-    Tokenizer.train(["a b c"], 265).save(model)
     for changed, *messages in (
-        (dict(tokenizer=model, vocab_size=300), "Leave out one of them"),
+        (dict(tokenizer=tmp_path, vocab_size=300), "Leave out one of them"),
         (dict(tokenizer=tmp_path), "tokenizer.model"),
         (dict(max_ratio=0.5), "max_ratio=0.5"),
         (dict(max_length=1), "max_length=1"),
         (dict(preset="tall"), "tall"),
+        (dict(min_letters=1), "min_letters must be a number in [0, 1)"),
         (dict(language_columns=True), "--language-columns is for .tsv files"),
-        (dict(language_columns=True, target=None), "--target None"),
         (dict(output=texts), "already contains other files"),
         (dict(output="gs://a/b"), "disk that all workers share", "gs://a/b"),
         (dict(runner="MyRunner"), "valid options", "--runner=MyRunner"),
@@ -233,6 +270,7 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(
         )
     empty = write_lines(tmp_path / "a.tsv", [])
     check_refused(run(empty), f"{empty}, which is empty")
+    check_refused(run(empty, language_columns=True), "--source None")
     sides = write_sides(tmp_path, pairs=PAIRS)
     write_lines(tmp_path / "train.de", ["a"])
     check_refused(run(*sides), "train.en with 307 lines", "with 1 line")

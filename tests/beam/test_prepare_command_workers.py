@@ -119,6 +119,6 @@ def test_each_of_equal_pairs_is_written_once(texts, expected, tmp_path):
     assert done.returncode == 0, done.stderr
     written = files(output)
     description = json.loads(written.pop("prepared.json"))
-    assert description["filters"]["dropped"]["duplicate"] == PAIRS
+    assert description["statistics"]["dropped_duplicate"] == PAIRS
     assert written == {x: expected[x] for x in expected if x in written}
     assert written.keys() == expected.keys() - {"prepared.json"}

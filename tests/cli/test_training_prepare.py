@@ -1,5 +1,6 @@
 """`prepare`, and `train` on what it wrote."""
 
+import json
 import types
 
 import pytest
@@ -7,8 +8,8 @@ from commands import check_refused, write_corpus
 
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
 LANGUAGES = ("--source", "en", "--target", "de")
@@ -16,8 +17,9 @@ LANGUAGES = ("--source", "en", "--target", "de")
 
 @pytest.fixture
 def data(tmp_path):
-    english = "".join(f"the cat {i}\n" for i in range(60))
-    german = "".join(f"die Katze {i}\n" for i in range(60))
+    english = "".join(f"the cat {i}\n" for i in [*range(60), 0, 0])
+    german = "".join(f"die Katze {i}\n" for i in [*range(60), 0, 0])
+    english, german = (text + "Hund\n" for text in (english, german))
     return write_corpus(tmp_path / "data", train_en=english, train_de=german)
 
 
@@ -26,9 +28,25 @@ def test_prepare(run_cli, data, tmp_path):
     result = run_cli(
         *("prepare", data, *LANGUAGES, "--output", folder),
         *("--preset", "tiny", "--vocab-size", 300, "--max-length", 23),
+        *("--max-ratio", 3, "--deduplicate", "--drop-identical"),
+        *("--min-letters", 0.1, "--dropped", tmp_path / "dropped.tsv"),
     )
     assert result.code == 0
     assert "train: 60 pairs kept" in result.out
+    assert ", 1 with identical sides and 2 that occurred before; " in result.out
+    assert (tmp_path / "dropped.tsv").read_text() == (
+        "duplicate\tthe cat 0\tdie Katze 0\n"
+        "duplicate\tthe cat 0\tdie Katze 0\n"
+        "identical\tHund\tHund\n"
+    )
+    description = json.loads((folder / "prepared.json").read_bytes())
+    assert description["filters"] == {
+        "max_ratio": 3,
+        "deduplicate": True,
+        "drop_identical": True,
+        "min_letters": 0.1,
+        "language_columns": False,
+    }
     assert result.out.endswith(
         f"The corpus is in {folder}. Next:\n"
         f"  keras-transformer train '{folder}' --preset tiny "
@@ -63,6 +81,7 @@ def test_prepare_has_the_sizes_of_the_preset(
         return types.SimpleNamespace(path=output)
 
     monkeypatch.setattr("keras_transformer.train.preparation.prepare", prepare)
+    none = PairFilters(), None
     arguments = ("prepare", "embedded", "--output", tmp_path / "new")
     assert run_cli(*arguments, "--preset", "base").code == 0
     result = run_cli(*arguments, "--init-from", folder)
@@ -70,15 +89,9 @@ def test_prepare_has_the_sizes_of_the_preset(
     assert f"{start} --output runs/mine\n" in result.out
     recipes = [Recipe.from_preset(name) for name in ("base", "small")]
     sizes = [(r.vocab_size, r.max_length) for r in recipes]
-    assert calls == [(*sizes[0], None, None), (*sizes[1], folder, None)]
+    assert calls == [(*sizes[0], None, *none), (*sizes[1], folder, *none)]
     assert PRESETS["base"].vocab_size == sizes[0][0]
     both = ("--init-from", folder, "--vocab-size", 9)
     result = run_cli(*arguments, *both)
     check_refused(result, "Leave out one", "vocab_size=9", str(folder))
     assert len(calls) == 2
-    model = tmp_path / "any.model"
-    Tokenizer.train(["a b c"], 265).save(model)
-    result = run_cli(*arguments, "--tokenizer", model, "--vocab-size", 9)
-    check_refused(result, "Leave out one", "vocab_size=9", str(model))
-    assert run_cli(*arguments, "--tokenizer", model, model).code == 0
-    assert calls[2:] == [(*sizes[1], None, [model, model])]

@@ -19,6 +19,7 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.preparation import Preparation, prepare
 
 LONG = "dog " * 30
@@ -130,13 +131,22 @@ def test_a_treebank_is_prepared(tmp_path):
 
 
 def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
-    def refuse(message, corpus=texts, output=tmp_path / "new", max_length=24):
+    def refuse(
+        message, corpus=texts, output=tmp_path / "new", max_length=24, **others
+    ):
         with pytest.raises(InputError, match=message):
-            prepare(corpus, output, 300, max_length)
+            prepare(corpus, output, 300, max_length, **others)
         assert not (tmp_path / "new").exists()
 
     refuse("is prepared already", corpus=open_corpus(str(prepared.path)))
     refuse("max_length=1$", max_length=1)
+    refuse("must end in .tsv", dropped=tmp_path / "dropped.txt")
+    filters = PairFilters(language_columns=True)
+    refuse("is for .tsv files .*train.en and .*train.de", pair_filters=filters)
+    path = write_lines(tmp_path / "a.tsv", ["a\tb\ten\tde"])
+    refuse(
+        "--target None", corpus=open_corpus(path, "en"), pair_filters=filters
+    )
     refuse("at most 255 bytes", output=tmp_path / "new" / ("a" * 256))
     refuse("already contains other files", output=prepared.path)
     for code in ("en", "de"):
@@ -325,7 +335,7 @@ def test_the_folder_is_locked_until_it_is_complete(
 
 def test_no_pair_is_left(tmp_path):
     files = write_sides(tmp_path, pairs=[("a " * 30, "b c")] * 20)
-    with pytest.raises(InputError, match="No pair is left.*max_length=24"):
+    with pytest.raises(InputError, match="No pair is left.*20 longer than 24"):
         prepare(open_corpus(files), tmp_path / "new", 266, 24)
     assert not (tmp_path / "new").exists()
 
@@ -338,7 +348,7 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(encoding, "check_pairs", interrupt)
+        patched.setattr(encoding.Statistics, "check", interrupt)
         prepare(texts, tmp_path / "new", 300, 24)
     assert list(tmp_path.iterdir()) == []
 

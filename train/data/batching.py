@@ -76,7 +76,7 @@ def training_batches(
     encoding.check_budget(batch_tokens, max_length)
     encoder = encoding.PairEncoder(tokenizer, max_length, task)
     shards = list(encoder.shards(pairs))
-    encoding.check_pairs(encoder.statistics.pairs, max_length)
+    encoder.statistics.check(max_length)
     order = BatchOrder(shards, batch_tokens, max_length, seed)
     return make_batches(PairIds(shards, tokenizer, max_length), order)
 

@@ -1,7 +1,8 @@
 """Turns pairs of texts into the token ids that training reads."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,7 @@ from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.normalization import replace_invalid
+from keras_transformer.train.data.filters import REASONS
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -51,16 +53,32 @@ class Statistics:
     """
 
     pairs: int = 0  # that are kept
+    # That are dropped, for each of `REASONS`.
     dropped_long: int = 0  # because a side has more than `max_length` tokens
     dropped_empty: int = 0  # because a side has no token but the end token
+    dropped_language: int = 0
+    dropped_identical: int = 0
+    dropped_letters: int = 0
+    dropped_duplicate: int = 0
+    dropped_ratio: int = 0
     source_tokens: int = 0  # of the kept pairs
     target_tokens: int = 0
-    longest: int = 0  # tokens of the longest text, dropped or not
+    longest: int = 0  # tokens of the longest text that is tokenized
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Numbers of dropped pairs by reason."""
+        return {x: getattr(self, f"dropped_{x}") for x in REASONS}
 
     @property
     def read(self) -> int:
         """Number of pairs, kept or dropped."""
-        return self.pairs + self.dropped_long + self.dropped_empty
+        return self.pairs + sum(self.dropped.values())
+
+    def drop(self, reason: str) -> None:
+        """Adds a pair that is dropped."""
+        name = f"dropped_{reason}"
+        setattr(self, name, getattr(self, name) + 1)
 
     def count(
         self,
@@ -68,76 +86,123 @@ class Statistics:
         max_length: int,
         max_ratio: float | None = None,
     ) -> np.ndarray:
-        """Adds pairs, and returns which of them are kept.
+        """Adds pairs, and returns the reason to drop each, `""` to keep it.
 
         The lengths are those of source, target, source, ..., without end
-        tokens, which the limits include. Pairs that are dropped for the ratio
-        of their longer side to the shorter one alone are not counted.
+        tokens, which the limits include.
         """
         lengths = lengths.reshape(-1, 2) + 1
         shorter, longer = lengths.min(axis=1), lengths.max(axis=1)
-        is_empty = shorter < 2
-        is_long = ~is_empty & (longer > max_length)
-        keep = ~is_empty & ~is_long
-        if max_ratio is not None:
-            keep &= longer <= max_ratio * shorter
-        source_tokens, target_tokens = lengths[keep].sum(axis=0).tolist()
-        self.pairs += int(keep.sum())
-        self.dropped_long += int(is_long.sum())
-        self.dropped_empty += int(is_empty.sum())
+        is_uneven = longer > (max_ratio or math.inf) * shorter
+        tests = [shorter < 2, longer > max_length, is_uneven]
+        reasons = np.select(tests, ["empty", "long", "ratio"], "")
+        for reason in reasons[reasons != ""]:
+            self.drop(reason)
+        kept = lengths[reasons == ""]
+        source_tokens, target_tokens = kept.sum(axis=0).tolist()
+        self.pairs += len(kept)
         self.source_tokens += source_tokens
         self.target_tokens += target_tokens
-        self.longest = max(self.longest, int(longer.max(initial=0)))
-        return keep
+        self.longest = max(self.longest, int(lengths.max(initial=0)))
+        return reasons
 
     def describe(self, max_length: int) -> str:
         """Returns what is kept and what is dropped as a line of text."""
+        *others, last = (
+            f"{count:,} {REASONS[reason]}"
+            for reason, count in self.dropped.items()
+            if count or reason in ("long", "empty")
+        )
+        dropped = f"{', '.join(others)} and {last}"
         return (
             f"{self.pairs:,} pairs kept, {self.source_tokens:,} source and "
             f"{self.target_tokens:,} target tokens; dropped "
-            f"{self.dropped_long:,} longer than {max_length} tokens and "
-            f"{self.dropped_empty:,} with an empty side; the longest text has "
+            f"{dropped.format(max_length=max_length)}; the longest text has "
             f"{self.longest:,} tokens"
         )
+
+    def check(self, max_length: int) -> None:
+        """Raises InputError if no pair is kept."""
+        if not self.pairs:
+            raise InputError(
+                f"No pair is left to train on. Received: "
+                f"{self.describe(max_length)}. Increase max_length, or check "
+                "the filters and the data."
+            )
 
 
 class PairEncoder:
     """Tokenizes pairs, and drops those that training cannot use.
 
-    These have an empty side or one of more than `max_length` tokens, with the
-    end token. `statistics` are those of all pairs so far.
+    These have an empty side, one of more than `max_length` tokens, with the
+    end token, or sides of a larger ratio than `max_ratio`. `on_dropped` gets
+    reason and texts of these pairs; `statistics` are those of all so far.
     """
 
     def __init__(
-        self, tokenizer: Vocabulary, max_length: int, task: Task | None = None
+        self,
+        tokenizer: Vocabulary,
+        max_length: int,
+        task: Task | None = None,
+        max_ratio: float | None = None,
+        on_dropped: Callable[[str, Iterable[str]], None] | None = None,
     ) -> None:
         self.statistics = Statistics()
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
-        self._max_length = max_length
+        self._limits = max_length, max_ratio
+        self._on_dropped = on_dropped
         self._dtype = ids_dtype(tokenizer)
 
     def shards(
-        self, pairs: "Iterable[tuple[str, str]] | tf.data.Dataset"
+        self, pairs: "Iterable[tuple[str, ...]] | tf.data.Dataset"
     ) -> Iterator[TokenShard]:
-        """Yields the ids of the pairs that are kept, as `make_shards` does."""
+        """Yields the ids of the pairs that are kept, as `make_shards` does.
+
+        Pairs may be `filters.Examined`, and be dropped for what was found.
+        """
         if hasattr(pairs, "as_numpy_iterator"):
             pairs = map(_decoded, pairs.as_numpy_iterator())
         return make_shards(self._encode(pairs), self._dtype)
 
-    def _encode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Texts]:
+    def _encode(self, pairs: Iterable[tuple[str, ...]]) -> Iterator[Texts]:
         """Yields ids and lengths of the texts of a batch that are kept."""
         cores = available_cores()
         with ThreadPoolExecutor(cores) as executor:
             # `map` takes all batches that it is given at once.
             for batches in _batched(_batched(pairs, BATCH), 4 * cores):
-                for ids, lengths in executor.map(self._tokenize_batch, batches):
-                    keep = self.statistics.count(lengths, self._max_length)
-                    keep = np.repeat(keep, 2)
-                    yield ids[np.repeat(keep, lengths)], lengths[keep]
+                encoded = executor.map(self._tokenize, batches)
+                for batch, texts in zip(batches, encoded, strict=True):
+                    yield self._select(batch, *texts)[:2]
 
-    def _tokenize_batch(self, pairs: list[tuple[str, str]]) -> Texts:
-        sources, targets = zip(*pairs, strict=True)
+    def encode(
+        self, pairs: Sequence[tuple[str, ...]]
+    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """Returns ids and lengths of texts that are kept, and their pairs."""
+        return self._select(pairs, *self._tokenize(pairs))
+
+    def _select(
+        self,
+        pairs: Sequence[tuple[str, ...]],
+        ids: np.ndarray,
+        lengths: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        reasons = self.statistics.count(lengths, *self._limits)
+        of_lengths, kept = iter(reasons.tolist()), []
+        for number, (source, target, *found) in enumerate(pairs):
+            if any(found):
+                self.statistics.drop(*found)
+            reason = "".join(found) or next(of_lengths)
+            if not reason:
+                kept.append(number)
+            elif self._on_dropped is not None:
+                self._on_dropped(reason, (source, target))
+        keep = np.repeat(reasons == "", 2)
+        return ids[np.repeat(keep, lengths)], lengths[keep], kept
+
+    def _tokenize(self, pairs: Sequence[tuple[str, ...]]) -> Texts:
+        pairs = [pair[:2] for pair in pairs if not any(pair[2:])]
+        sources, targets = list(zip(*pairs, strict=True)) or ((), ())
         sources = self._task.encode_sources(self._tokenizer, sources)
         targets = self._task.encode_targets(self._tokenizer, targets)
         # Source, target, source, ...
@@ -215,14 +280,8 @@ def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
         )
 
 
-def check_pairs(pairs: int, max_length: int, workers: int = 1) -> None:
+def check_pairs(pairs: int, workers: int = 1) -> None:
     """Raises InputError if there are too few pairs to train on."""
-    if not pairs:
-        raise InputError(
-            "No pair is left to train on: each has an empty side or more "
-            "tokens than max_length. Increase max_length, or check the data. "
-            f"Received: max_length={max_length}"
-        )
     if pairs < workers:
         raise InputError(
             "Each worker needs a pair to train on. Received: "

@@ -16,7 +16,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from keras_transformer.support.files import parse_json, write_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 from keras_transformer.train.data.encoding import Statistics, TokenShard
+from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.tfrecords import TFRecordFiles
 
@@ -76,8 +77,9 @@ class Prepared(Split):
         tokenizer = open_vocabulary(path)
         try:
             expected = str(values["tokenizer"])
-            names = {field.name for field in dataclasses.fields(Statistics)}
-            statistics = values["statistics"]
+            names = [field.name for field in dataclasses.fields(Statistics)]
+            # Earlier versions counted fewer reasons to drop pairs.
+            counts = dict.fromkeys(names, 0) | values["statistics"]
             prepared = cls(
                 f"{path}, train",
                 path=path,
@@ -86,7 +88,7 @@ class Prepared(Split):
                 target=values["target"],
                 tokenizer=tokenizer,
                 max_length=int(values["max_length"]),
-                statistics=Statistics(**{k: int(statistics[k]) for k in names}),
+                statistics=Statistics(*(int(counts[k]) for k in names)),
                 checksum=int(values["checksum"]),
                 shard_pairs=tuple(map(int, values["shards"])),
                 text_splits=tuple(map(str, values["text_splits"])),
@@ -191,8 +193,8 @@ def write_prepared(
     max_length: int,
     text_splits: Sequence[str],
     statistics: Statistics,
+    filters: PairFilters,
     shards: Iterable[TokenShard],
-    **details: Any,
 ) -> None:
     """Writes the shards of a corpus, and then its `prepared.json`.
 
@@ -215,11 +217,12 @@ def write_prepared(
         "max_length": max_length,
         "tokenizer": tokenizer.digest,
         "text_splits": text_splits,
+        "filters": dataclasses.asdict(filters),
         "statistics": dataclasses.asdict(statistics),
         "checksum": checksum,
         "shards": sizes,
     }
-    write_json(folder / "prepared.json", values | details)
+    write_json(folder / "prepared.json", values)
 
 
 def is_prepared(path: str | os.PathLike) -> bool:

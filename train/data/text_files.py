@@ -68,15 +68,17 @@ class LineFiles(TextFiles):
             yield pair
 
 
+@dataclasses.dataclass
 class Tsv(TextFiles):
-    """A file whose first two tab-separated columns are source and target."""
+    """A file whose first two tab-separated columns are source and target.
 
-    def read(self) -> Iterator[tuple[str, str]]:
-        return map(tuple, self.columns(2))
+    It yields four columns to whoever needs the language codes.
+    """
 
-    def columns(self, count: int) -> Iterator[list[str]]:
-        """Yields the first columns of each line."""
-        (path,), (lines,) = self.paths, self._lines()
+    columns: int = 2
+
+    def read(self) -> Iterator[tuple[str, ...]]:
+        (path,), (lines,), count = self.paths, self._lines(), self.columns
         for number, line in enumerate(lines, start=self.first_line):
             columns = line.split("\t", count)[:count]
             if len(columns) < count:
@@ -86,7 +88,7 @@ class Tsv(TextFiles):
                     + f". Received: {path}, line {number}, "
                     + ("without a tab", "with too few columns")[count > 2]
                 )
-            yield columns
+            yield tuple(columns)
 
 
 def open_folder(

@@ -71,6 +71,27 @@ def test_ids_are_those_of_the_graph(tokenizer):
     assert rows([shard])[::2] == sources and rows([shard])[1::2] == targets
 
 
+def test_reasons_of_lengths():
+    """The limits are with end tokens, which the lengths lack."""
+    pairs = [(0, 8), (8, 2), (7, 0), (5, 2), (2, 6), (7, 7), (1, 3), (8, 0)]
+    for ratio, uneven in ((2, "ratio"), (None, "")):
+        statistics, lengths = Statistics(), np.array(pairs)
+        found = statistics.count(lengths.reshape(-1), 8, ratio)
+        expected = ["empty", "long", "empty", "", uneven, "", "", "empty"]
+        assert found.tolist() == expected
+        assert statistics.count(lengths[:0], 8, ratio).tolist() == []
+        kept = lengths[found == ""] + 1
+        assert statistics == Statistics(
+            len(kept),
+            dropped_empty=3,
+            dropped_long=1,
+            dropped_ratio=bool(ratio),
+            source_tokens=kept[:, 0].sum(),
+            target_tokens=kept[:, 1].sum(),
+            longest=9,
+        )
+
+
 def test_one_token_too_long(tokenizer, library):
     length = len(library.encode("dog dog dog dog")) + 1
     for maximum, kept in ((length, 1), (length - 1, 0)):
@@ -132,6 +153,15 @@ def test_an_error_of_the_reader_is_raised_as_it_is(tokenizer):
 
 
 def test_too_few_pairs():
-    check_pairs(2, 20, workers=2)
+    check_pairs(2, workers=2)
     with pytest.raises(InputError, match="Received: 2 pairs for 3 workers"):
-        check_pairs(2, 20, workers=3)
+        check_pairs(2, workers=3)
+    Statistics(pairs=1).check(20)
+    found = Statistics(dropped_long=3, dropped_empty=1, dropped_ratio=2)
+    assert found.read == 6
+    message = (
+        "Received: 0 pairs kept, .* dropped 3 longer than 20 tokens, 1 with an "
+        "empty side and 2 with sides of too different lengths; .*max_length"
+    )
+    with pytest.raises(InputError, match=message):
+        found.check(20)

@@ -1,0 +1,191 @@
+"""Filters: which pairs of a corpus `prepare` drops, here and on Beam.
+
+A pair is dropped for the first of these reasons: language, identical, letters,
+duplicate, empty, long, ratio. Each of the first three depends on the texts of
+the pair alone, the last three on their lengths in tokens.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import math
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import (
+    BOOLEAN,
+    FRACTION,
+    check_fields,
+    described,
+    document_fields,
+    number_from,
+)
+from keras_transformer.support.files import atomic_write
+from keras_transformer.train.data.reading import Split
+from keras_transformer.train.data.text_files import Tsv
+
+# Reasons to drop pairs, and what is said of these pairs.
+REASONS = {
+    "long": "longer than {max_length} tokens",
+    "empty": "with an empty side",
+    "language": "in other languages",
+    "identical": "with identical sides",
+    "letters": "with too few letters",
+    "duplicate": "that occurred before",
+    "ratio": "with sides of too different lengths",
+}
+# Source, target, and the reason to drop the pair: "" to keep it.
+Examined = tuple[str, str, str]
+
+
+@document_fields
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairFilters:
+    """Which pairs are dropped that training could use.
+
+    The flags of both `prepare` are derived from the fields.
+    """
+
+    max_ratio: float | None = described(
+        number_from(1, math.inf),
+        "drop pairs of which one side has more than so many times the tokens "
+        "of the other, counted with end tokens",
+        None,
+    )
+    deduplicate: bool = described(
+        BOOLEAN, "keep only the first of equal pairs", False
+    )
+    drop_identical: bool = described(
+        BOOLEAN, "drop pairs whose source and target are equal", False
+    )
+    min_letters: float = described(
+        FRACTION,
+        "drop pairs of which a side has a smaller share of letters among its "
+        "characters, spaces left out, such as 0.5",
+        0.0,
+    )
+    language_columns: bool = described(
+        BOOLEAN,
+        "drop pairs unless columns 3 and 4 of the .tsv file are the language "
+        "codes of source and target",
+        False,
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+NO_FILTERS = PairFilters()
+
+
+@dataclasses.dataclass(frozen=True)
+class ExaminedPairs:
+    """Pairs of a split, examined by the filters that need texts alone."""
+
+    split: Split
+    filters: PairFilters
+    source: str | None  # language codes
+    target: str | None
+
+    def check(self) -> None:
+        """Raises InputError if there are no language codes to compare."""
+        is_tsv = isinstance(self.split, Tsv)
+        is_known = None not in (self.source, self.target)
+        if self.filters.language_columns and not (is_tsv and is_known):
+            raise InputError(
+                "--language-columns is for .tsv files with language codes in "
+                "columns 3 and 4, and needs those to keep. Received: "
+                f"{self.split.name} with --source {self.source}, --target "
+                f"{self.target}"
+            )
+
+    def __iter__(self) -> Iterator[Examined]:
+        filters, split = self.filters, self.split
+        if filters.language_columns:
+            split = dataclasses.replace(split, columns=4)
+        for source, target, *languages in split:
+            reason = ""
+            if languages and languages != [self.source, self.target]:
+                reason = "language"
+            elif filters.drop_identical and source == target:
+                reason = "identical"
+            elif filters.min_letters and filters.min_letters > min(
+                share_of_letters(source), share_of_letters(target)
+            ):
+                reason = "letters"
+            yield source, target, reason
+
+
+def share_of_letters(text: str) -> float:
+    """Returns the share of letters and their marks, of all but spaces.
+
+    It is 1 for a text without characters, which is dropped as empty.
+    """
+    characters = "".join(text.split())
+    if not characters:
+        return 1.0
+    return sum(map(_is_letter, characters)) / len(characters)
+
+
+@functools.cache
+def _is_letter(character: str) -> bool:
+    # Vowels of many scripts are marks.
+    return unicodedata.category(character)[0] in "LM"
+
+
+def keep_passing(
+    examined: Iterable[Examined],
+) -> Iterator[tuple[str, str]]:
+    """Yields the pairs without a reason; raises InputError if all have one."""
+    counts: collections.Counter[str] = collections.Counter()
+    for source, target, reason in examined:
+        counts[reason] += 1
+        if not reason:
+            yield source, target
+    if counts and not counts[""]:
+        dropped = [f"{n:,} {REASONS[reason]}" for reason, n in counts.items()]
+        raise InputError(
+            f"No pair is left to train on. Received: {', '.join(dropped)}. "
+            "Check the filters."
+        )
+
+
+def mark_duplicates(
+    examined: Iterable[Examined],
+) -> Iterator[Examined]:
+    """Yields pairs, and another reason for all but the first of equal ones."""
+    hashes = set()
+    for source, target, reason in examined:
+        if not reason:
+            count = len(hashes)
+            hashes.add(hash_pair(source, target))
+            reason = "duplicate" if len(hashes) == count else ""
+        yield source, target, reason
+
+
+def hash_pair(source: str, target: str) -> bytes:
+    """Returns a hash of 16 bytes."""
+    content = f"{source}\0{target}".encode()  # no text has a NUL
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+@contextlib.contextmanager
+def write_dropped(
+    path: str | os.PathLike,
+) -> Iterator[Callable[[str, Iterable[str]], None]]:
+    """Yields a function that writes the reason and the texts of a pair.
+
+    The file has them between tabs, and appears when it is complete.
+    """
+    with atomic_write(path) as partial, open(partial, "wb") as file:
+
+        def write(reason: str, pair: Iterable[str]) -> None:
+            texts = (re.sub(r"[\t\r\n]", " ", text) for text in pair)
+            file.write(("\t".join((reason, *texts)) + "\n").encode())
+
+        yield write
