@@ -305,7 +305,7 @@ def test_training_programs(tmp_path, monkeypatch):
         return Trained()
 
     monkeypatch.setattr(kt.train, "train", train)
-    of_program, of_fit = blocks("docs/training.md", "python")
+    _, of_program, of_fit = blocks("docs/training.md", "python")
     names = {}
     exec(of_program, names)
     recipe = kt.train.Recipe.from_preset("tiny", steps=20, steps_per_epoch=10)

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from keras_transformer.inference.run_folder import Run
@@ -25,7 +25,7 @@ from keras_transformer.support.files import (
 )
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
-from keras_transformer.text import Vocabulary
+from keras_transformer.text import Vocabulary, open_tokenizer
 from keras_transformer.train import training_settings
 from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data import encoding, filters, prepared
@@ -46,14 +46,16 @@ def prepare(
     vocab_size: int,
     max_length: int,
     init_from: str | os.PathLike | None = None,
+    tokenizer: Sequence[str | os.PathLike] | None = None,
     pair_filters: filters.PairFilters = filters.NO_FILTERS,
     dropped: str | os.PathLike | None = None,
 ) -> Prepared:
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
-    The tokenizer is trained, unless it is taken from the run `init_from`, and
-    pairs are dropped, as by `train` on the corpus itself, and by the filters.
-    `dropped` is a .tsv file to write of them.
+    The tokenizer is trained, unless it is taken from the run `init_from` or
+    from the files `tokenizer`, and pairs are dropped, as by `train` on the
+    corpus itself, and by the filters. `dropped` is a .tsv file to write of
+    them.
     """
     output = Path(output).resolve()
     if corpus.prepared is not None:
@@ -64,22 +66,25 @@ def prepare(
     check_one_worker("prepare")
     training_settings.check_train_split(corpus)
     encoding.check_max_length(max_length)
-    tokenizer = None
-    if init_from is None:
-        encoding.check_new_vocabulary(vocab_size)
-    else:
+    training_settings.check_one_tokenizer(tokenizer, init_from)
+    vocabulary = None
+    if init_from is not None:
         past = Run.open(init_from)
         training_settings.check_same_task(past, corpus)
-        tokenizer = past.tokenizer
-        report_tokenizer(tokenizer, past.path)
+        vocabulary = past.tokenizer
+        report_tokenizer(vocabulary, past.path)
+    elif tokenizer is not None:
+        vocabulary = own_tokenizer(corpus, tokenizer)
+    else:
+        encoding.check_new_vocabulary(vocab_size)
     check_free(output)
     writer = contextlib.nullcontext()
     if dropped is not None:
         check_output(dropped, [".tsv"])
         writer = filters.write_dropped(dropped)
     others = tuple(split for split in corpus.splits if split != "train")
-    values = corpus, vocab_size, max_length, tokenizer, others, pair_filters
-    preparation = Preparation(*values)
+    values = vocab_size, max_length, vocabulary, others, pair_filters
+    preparation = Preparation(corpus, *values)
     preparation.examined.check()
     corpus.check_early(*corpus.splits)
     import_tensorflow_quietly(needs_keras=False)
@@ -199,7 +204,17 @@ class Preparation:
         )
 
 
-def report_tokenizer(tokenizer: Vocabulary, path: Path) -> None:
+def own_tokenizer(
+    corpus: Corpus, paths: Sequence[str | os.PathLike]
+) -> Vocabulary:
+    """Opens, checks and reports the tokenizer that a corpus is to have."""
+    tokenizer = open_tokenizer(paths)
+    corpus.task.check_vocabulary(tokenizer)
+    report_tokenizer(tokenizer, " and ".join(map(str, paths)))
+    return tokenizer
+
+
+def report_tokenizer(tokenizer: Vocabulary, path: str | Path) -> None:
     """Says how large a tokenizer is, and from where."""
     logger.info(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {path}")
 

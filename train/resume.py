@@ -88,7 +88,7 @@ class RunOpener:
         """
         settings = dataclasses.asdict(self.settings)
         # Paths may differ from machine to machine.
-        del settings["data"], settings["init_from"]
+        del settings["data"], settings["init_from"], settings["tokenizer"]
         text = json.dumps(settings, sort_keys=True)
         own = [zlib.crc32(x.encode()) for x in (text, run.id if run else "")]
         received = broadcast_from_chief(strategy, np.array(own, np.int64))
@@ -155,6 +155,8 @@ class RunOpener:
             settings.check_init_from(past, corpus)
             tokenizer = past.tokenizer
             preparation.report_tokenizer(tokenizer, past.path)
+        elif settings.tokenizer is not None:
+            tokenizer = preparation.own_tokenizer(corpus, settings.tokenizer)
         # A damaged text is found before the hours that train may take.
         valid_texts = self._read_valid()
         if tokenizer is not None:
@@ -163,10 +165,13 @@ class RunOpener:
         if tokenizer is None and corpus.prepared is not None:
             preparation.report_tokenizer(train.tokenizer, train.path)
         elif tokenizer and tokenizer.digest != train.tokenizer.digest:
+            paths = " ".join(map(str, settings.tokenizer or ()))
+            flag = f"--tokenizer {paths}"
+            if past is not None:
+                flag = f"--init-from {past.path}"
             raise InputError(
-                f"{train.path} was prepared with another tokenizer than that "
-                f"of {past.path}. Prepare the corpus with --init-from "
-                f"{past.path}."
+                f"{train.path} was prepared with another tokenizer than the "
+                f"one to train with. Prepare the corpus with {flag}."
             )
         # Also refuses files that are damaged.
         pairs = sum(shard.pairs for shard in train.shards)

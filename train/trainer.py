@@ -3,7 +3,7 @@
 Checks that need no TensorFlow run before it is imported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ def train(
     strategy: "tf.distribute.Strategy | str" = "single",
     cluster: str | None = None,
     init_from: str | Path | None = None,
+    tokenizer: str | Path | Sequence[str | Path] | None = None,
 ) -> "TrainingRun | None":
     """Trains on the split `train`, and validates on `valid` if there is one.
 
@@ -59,6 +60,10 @@ def train(
         init_from: A run whose tokenizer and newest weights a new run starts
             with. Its architecture must be the same, except for the dropout
             and, with sinusoidal positions, `max_length`.
+        tokenizer: A SentencePiece model to use instead of training one, or
+            the folder of a run or of a prepared corpus with one; or two
+            models, of sources and of targets, whose embeddings are then not
+            tied by default.
 
     Returns:
         The run with its checkpoints; None on workers other than the chief,
@@ -69,7 +74,10 @@ def train(
     """
     output = Path(output)
     init_from = init_from and Path(init_from)
-    values = preset, recipe, architecture, init_from
+    if isinstance(tokenizer, str | Path):
+        tokenizer = [tokenizer]
+    tokenizer = tokenizer and [Path(path) for path in tokenizer]
+    values = preset, recipe, architecture, init_from, tokenizer
     settings = training_settings.choose_settings(corpus, output, *values)
     settings.check(corpus)
     if isinstance(strategy, str):

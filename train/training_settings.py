@@ -5,7 +5,8 @@ Nothing here needs TensorFlow.
 
 import dataclasses
 import importlib.util
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Vocabulary
+from keras_transformer.text import Vocabulary, open_tokenizer, open_vocabulary
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.fitting.training_state import load_step
@@ -39,6 +40,7 @@ class TrainingSettings:
     source: str | None  # language codes, if they are known
     target: str | None
     init_from: Path | None  # whose tokenizer and weights a new run starts with
+    tokenizer: Sequence[Path] | None  # that a new run has; None: one is trained
     recipe: Recipe
     config: TransformerConfig  # its ids are not yet those of the tokenizer
 
@@ -48,6 +50,12 @@ class TrainingSettings:
         """Returns the architecture with the ids of a tokenizer or of a run."""
         names = ("vocab_size", "pad_id", "bos_id", "eos_id")
         values = {name: getattr(ids, name) for name in names}
+        if isinstance(ids, TransformerConfig):
+            size = ids.source_vocab_size
+        else:
+            size = ids.source.vocab_size
+        is_own = size != ids.vocab_size
+        values["source_vocab_size"] = size if is_own else None
         return dataclasses.replace(self.config, **values)
 
     def recorded(self, config: TransformerConfig) -> dict[str, Any]:
@@ -58,6 +66,9 @@ class TrainingSettings:
         if self.init_from is not None:
             values["init_from"] = str(self.init_from.resolve())
             recipe["vocab_size"] = config.vocab_size  # that of the tokenizer
+        if self.tokenizer is not None:
+            paths = [str(path.resolve()) for path in self.tokenizer]
+            values["tokenizer"] = paths
         return values | recipe
 
     def has_steps_left(self, run: RunFolder) -> bool:
@@ -73,6 +84,9 @@ class TrainingSettings:
             is_there = (self.init_from / "config.json").exists()
             if is_there and RunFolder.read(self.init_from).id == origin:
                 free.add("init_from")
+        if self.tokenizer and all(map(os.path.exists, self.tokenizer)):
+            if open_tokenizer(self.tokenizer).digest == run.tokenizer_digest:
+                free.add("tokenizer")
         refuse_differences(
             f"{run.path} was started with other values. Choose another output, "
             "use the same values, or remove it first.",
@@ -137,6 +151,7 @@ def choose_settings(
     recipe: Recipe | Mapping[str, Any] | None = None,
     architecture: Mapping[str, Any] | None = None,
     init_from: Path | None = None,
+    tokenizer: Sequence[Path] | None = None,
 ) -> TrainingSettings:
     """Returns the settings of a training; for arguments see `train`.
 
@@ -147,10 +162,17 @@ def choose_settings(
     """
     architecture = architecture or {}
     defaults: dict[str, Any] = {}
-    past = None
+    past = vocabulary = None
+    # A run that is resumed no longer needs another run, or a file.
+    is_resumed = (output / "config.json").exists()
+    check_one_tokenizer(tokenizer, init_from)
+    if corpus.prepared is not None:
+        vocabulary = corpus.prepared.tokenizer
+    elif tokenizer is not None:
+        vocabulary = (
+            open_vocabulary(output) if is_resumed else open_tokenizer(tokenizer)
+        )
     if preset is None and init_from is not None:
-        # A run that is resumed no longer needs the other run.
-        is_resumed = (output / "config.json").exists()
         past = RunFolder.read(output if is_resumed else init_from)
         preset = past.recipe.get("preset")
         if preset not in PRESETS:
@@ -159,13 +181,18 @@ def choose_settings(
         defaults["max_length"] = past.config.max_length
     elif preset is None:
         preset = "small"
+    if vocabulary is not None:
+        defaults["vocab_size"] = vocabulary.vocab_size
+        if init_from is None and vocabulary.source is not vocabulary:
+            architecture = {"tied_embeddings": "target", **architecture}
     if corpus.prepared is not None:
-        defaults["vocab_size"] = corpus.prepared.tokenizer.vocab_size
         defaults["max_length"] = corpus.prepared.max_length
     if not isinstance(recipe, Recipe):
         values = defaults | dict(recipe or {})
         recipe = Recipe.from_preset(preset or "small", **values)
-    if corpus.prepared is None and init_from is None:
+    if tokenizer is not None and recipe.vocab_size != vocabulary.vocab_size:
+        open_tokenizer(tokenizer, recipe.vocab_size)  # refuses it
+    if vocabulary is None and init_from is None:
         encoding.check_new_vocabulary(recipe.vocab_size)
     values = dict(max_length=recipe.max_length, **architecture)
     if past is not None:
@@ -179,6 +206,7 @@ def choose_settings(
         source=corpus.source,
         target=corpus.target,
         init_from=init_from,
+        tokenizer=tokenizer,
         recipe=recipe,
         config=config,
     )
@@ -206,6 +234,18 @@ def check_train_split(corpus: Corpus) -> None:
         raise InputError(
             f"Training needs a split train. Received: {corpus.name} with "
             f"{', '.join(corpus.splits)}"
+        )
+
+
+def check_one_tokenizer(
+    tokenizer: Sequence[Path] | None, init_from: Path | None
+) -> None:
+    """Raises InputError if two are asked for."""
+    if tokenizer is not None and init_from is not None:
+        raise InputError(
+            "A run to start from has a tokenizer. Leave out one of them. "
+            f"Received: init_from={init_from}, tokenizer="
+            + " ".join(map(str, tokenizer))
         )
 
 

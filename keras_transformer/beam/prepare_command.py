@@ -19,7 +19,7 @@ from keras_transformer.cli import flags
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
-from keras_transformer.text import Tokenizer, Vocabulary, open_vocabulary
+from keras_transformer.text import Tokenizer, Vocabulary, open_tokenizer
 from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.encoding import check_max_length, ids_dtype
 from keras_transformer.train.data.filters import (
@@ -41,9 +41,7 @@ def prepare(
     output: str,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
-    tokenizer: Annotated[
-        str | None, Parameter(show_default="train one")
-    ] = None,
+    tokenizer: flags.TokenizerFlag = None,
     preset: str = "small",
     vocab_size: _Size = None,
     max_length: _Size = None,
@@ -61,8 +59,8 @@ def prepare(
         output: New folder; every worker must find it there.
         source: Language code of the source, e.g. en.
         target: Language code of the target, e.g. de.
-        tokenizer: Use that of a run or a prepared corpus, or a
-            tokenizer.model.
+        tokenizer: Use that of a run or a prepared corpus, or a SentencePiece
+            model; or two models, of source and target.
         preset: Its sizes are the defaults: tiny, small, base, big,
             parsing-wsj; `keras-transformer presets` lists all.
         vocab_size: Tokens of the tokenizer to train.
@@ -70,15 +68,7 @@ def prepare(
     """
     vocabulary = None
     if tokenizer is not None:
-        if vocab_size is not None:
-            raise InputError(
-                "--vocab-size is for a new tokenizer, and --tokenizer has its "
-                "own. Leave out one of them. Received: --vocab-size "
-                f"{vocab_size}, --tokenizer {tokenizer}"
-            )
-        is_folder = os.path.isdir(tokenizer)
-        open_tokenizer = open_vocabulary if is_folder else Tokenizer.load
-        vocabulary = open_tokenizer(tokenizer)
+        vocabulary = open_tokenizer(tokenizer, vocab_size)
     sizes = {"vocab_size": vocab_size, "max_length": max_length}
     sizes = {name: size for name, size in sizes.items() if size is not None}
     recipe = Recipe.from_preset(preset, **sizes)

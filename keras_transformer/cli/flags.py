@@ -160,6 +160,14 @@ SourceFlag = Annotated[
 TargetFlag = Annotated[
     str | None, Parameter(help="Language code of the target, e.g. de.")
 ]
+TokenizerFlag = Annotated[
+    list[Path] | None,
+    Parameter(
+        help="Use that of a run or a prepared corpus, or a SentencePiece "
+        "model; or two models, of source and target.",
+        show_default="train one",
+    ),
+]
 _RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 TargetLanguageFlag = Annotated[
     str | None,

@@ -18,6 +18,7 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.text import open_tokenizer
 from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
@@ -54,6 +55,7 @@ def prepare(
     target: flags.TargetFlag = None,
     preset: str = "small",
     init_from: Path | None = None,
+    tokenizer: flags.TokenizerFlag = None,
     sizes: SizeFlags = None,
     filters: flags.FilterFlags = None,
     dropped: Annotated[Path | None, _FILTERS] = None,
@@ -73,12 +75,14 @@ def prepare(
             "that of a run. Leave out one of them. Received: "
             f"vocab_size={values['vocab_size']}, init_from={init_from}"
         )
+    if tokenizer is not None:
+        open_tokenizer(tokenizer, values.get("vocab_size"))
     recipe = Recipe.from_preset(preset, **values)
     from keras_transformer.train import preparation
 
     corpus = kt.train.open_corpus(data, source, target)
     sizes = recipe.vocab_size, recipe.max_length
-    others = init_from, PairFilters(**(filters or {})), dropped
+    others = init_from, tokenizer, PairFilters(**(filters or {})), dropped
     prepared = preparation.prepare(corpus, output, *sizes, *others)
     start = f"--preset {preset}"
     if init_from is not None:
@@ -98,6 +102,7 @@ def train(
     target: flags.TargetFlag = None,
     preset: str | None = None,
     init_from: Path | None = None,
+    tokenizer: flags.TokenizerFlag = None,
     recipe: RecipeFlags = None,
     architecture: ArchitectureFlags = None,
     strategy: Annotated[
@@ -128,6 +133,7 @@ def train(
         strategy=strategy,
         cluster=cluster,
         init_from=init_from,
+        tokenizer=tokenizer,
     )
     if run is None:  # only the chief of several workers reports
         return
@@ -163,7 +169,7 @@ def training_flags(folder: RunFolder) -> dict[str, Any]:
     """Returns the flags of `train` that make a run like this one."""
     check_trained(folder)
     values = {"data": folder.training_data()}
-    others = ("source", "target", "preset", "init_from")
+    others = ("source", "target", "preset", "init_from", "tokenizer")
     for name in (*others, *Recipe.__dataclass_fields__):
         values[name] = folder.recipe.get(name)
     own, base = folder.config.to_dict(), {}

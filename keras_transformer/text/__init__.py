@@ -1,8 +1,10 @@
 """Text to token ids and back."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from keras_transformer.support.errors import InputError
 from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 from keras_transformer.text.sentence_splitting import (
     join_sentences,
@@ -16,6 +18,7 @@ __all__ = [
     "Tokenizer",
     "Vocabulary",
     "join_sentences",
+    "open_tokenizer",
     "open_vocabulary",
     "read_texts",
     "split_sentences",
@@ -32,3 +35,39 @@ def open_vocabulary(folder: str | os.PathLike) -> Vocabulary:
     if (folder / "source.spm").exists():
         return LookupVocabulary.open(folder)
     return Tokenizer.open(folder)
+
+
+def open_tokenizer(
+    paths: Sequence[str | os.PathLike], vocab_size: int | None = None
+) -> Vocabulary:
+    """Opens a vocabulary that was not made for the corpus.
+
+    Args:
+        paths: A SentencePiece model, or the folder of a run or of a prepared
+            corpus; or two models, of sources and of targets.
+        vocab_size: The size that a user asked for, if any.
+
+    Raises:
+        InputError: If a path is none of these, or the size is another.
+    """
+    opened = [
+        open_vocabulary(path) if os.path.isdir(path) else Tokenizer.load(path)
+        for path in paths
+    ]
+    names = " ".join(map(str, paths))
+    are_models = all(isinstance(side, Tokenizer) for side in opened)
+    if len(opened) != 1 and not (len(opened) == 2 and are_models):
+        raise InputError(
+            "A tokenizer must be one vocabulary, or a SentencePiece model of "
+            f"sources and one of targets. Received: {names}"
+        )
+    vocabulary = opened[0]
+    if len(opened) == 2:
+        vocabulary = LookupVocabulary.of_tokenizers(*opened)
+    if vocab_size not in (None, vocabulary.vocab_size):
+        raise InputError(
+            "A vocabulary size is for a new tokenizer, and this one has "
+            f"{vocabulary.vocab_size}. Leave out one of them. Received: "
+            f"vocab_size={vocab_size}, tokenizer={names}"
+        )
+    return vocabulary

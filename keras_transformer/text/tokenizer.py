@@ -20,6 +20,10 @@ from keras_transformer.text.tags import TAG, check_languages, language_token
 from keras_transformer.text.tokenizer_training import train_model
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
+# The end of a model that gets an id for padding: a further piece of the type
+# CONTROL. A message's fields may be repeated after it.
+_PADDING = b"\n\t\n\x05<pad>\x18\x03"
+
 
 class Tokenizer(Vocabulary):
     """Converts text to token ids and back: SentencePiece byte-pair encoding.
@@ -46,8 +50,8 @@ class Tokenizer(Vocabulary):
     after it has the ids that it has alone.
 
     Args:
-        model: A serialized SentencePiece model with ids for padding,
-            unknown, start and end.
+        model: A serialized SentencePiece model with ids for unknown, start and
+            end. One without an id for padding gets the next one.
         language_token: What a source that does not begin with a tag begins
             with: a tag, or several that spaces separate.
 
@@ -65,13 +69,17 @@ class Tokenizer(Vocabulary):
 
     def __init__(self, model: bytes, language_token: str | None = None) -> None:
         processor = load_processor(model)
+        unk_id = processor.unk_id()
+        if processor.pad_id() < 0 and processor.PieceToId("<pad>") == unk_id:
+            model += _PADDING
+            processor = load_processor(model)
         names = ("pad", "unk", "bos", "eos")
         special = {name: getattr(processor, f"{name}_id")() for name in names}
         if min(special.values()) < 0:
             raise InputError(
-                "A SentencePiece model must have ids for padding, unknown, "
-                f"start and end. Received: {special}, where -1 means that an "
-                "id is missing. Train it with Tokenizer.train, or with "
+                "A SentencePiece model must have ids for start and end, and no "
+                f"<pad> that is text. Received: {special}, where -1 means that "
+                "an id is missing. Train it with Tokenizer.train, or with "
                 "--pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
             )
         self.model = model

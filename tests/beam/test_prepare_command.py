@@ -173,7 +173,7 @@ def test_filters(run, tmp_path):
     assert model == Tokenizer.train(texts, 300).model
 
     file = tmp_path / "dropped.tsv"
-    values = None, FILTERS, file
+    values = None, None, FILTERS, file
     corpus = open_corpus(path, "en", "de")
     plain = prepare(corpus, tmp_path / "plain", 300, 24, *values)
     written, wanted = files(tmp_path / "out"), files(plain.path)
@@ -253,8 +253,10 @@ def test_lengths_that_rule_out_all_pairs_are_named(run, texts):
 def test_what_is_wrong_is_found_before_the_pipeline_starts(
     run, texts, tmp_path
 ):
+    model = tmp_path / "a.model"
+    Tokenizer.train(["a b c"], 265).save(model)
     for changed, *messages in (
-        (dict(tokenizer=tmp_path, vocab_size=300), "Leave out one of them"),
+        (dict(tokenizer=model, vocab_size=300), "Leave out one of them"),
         (dict(tokenizer=tmp_path), "tokenizer.model"),
         (dict(max_ratio=0.5), "max_ratio=0.5"),
         (dict(max_length=1), "max_length=1"),

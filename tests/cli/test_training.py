@@ -79,6 +79,7 @@ def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
         strategy="mirrored",
         cluster="slurm",
         init_from=folder,
+        tokenizer=None,
     )
 
 
@@ -95,6 +96,7 @@ def test_train_without_flags(run_cli, calls, tmp_path):
             strategy="auto",
             cluster=None,
             init_from=None,
+            tokenizer=None,
         )
     ]
 

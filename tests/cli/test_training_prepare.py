@@ -8,6 +8,7 @@ from commands import check_refused, write_corpus
 
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
+from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
@@ -89,9 +90,18 @@ def test_prepare_has_the_sizes_of_the_preset(
     assert f"{start} --output runs/mine\n" in result.out
     recipes = [Recipe.from_preset(name) for name in ("base", "small")]
     sizes = [(r.vocab_size, r.max_length) for r in recipes]
-    assert calls == [(*sizes[0], None, *none), (*sizes[1], folder, *none)]
+    assert calls == [
+        (*sizes[0], None, None, *none),
+        (*sizes[1], folder, None, *none),
+    ]
     assert PRESETS["base"].vocab_size == sizes[0][0]
     both = ("--init-from", folder, "--vocab-size", 9)
     result = run_cli(*arguments, *both)
     check_refused(result, "Leave out one", "vocab_size=9", str(folder))
     assert len(calls) == 2
+    model = tmp_path / "any.model"
+    Tokenizer.train(["a b c"], 265).save(model)
+    result = run_cli(*arguments, "--tokenizer", model, "--vocab-size", 9)
+    check_refused(result, "Leave out one", "vocab_size=9", str(model))
+    assert run_cli(*arguments, "--tokenizer", model, model).code == 0
+    assert calls[2:] == [(*sizes[1], None, [model, model], *none)]

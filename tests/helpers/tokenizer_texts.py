@@ -1,6 +1,9 @@
 """Texts that the tests train tokenizers on, and odd texts."""
 
+import io
 import random
+
+import sentencepiece
 
 CORPUS = [
     "A man is riding a bicycle through the old town.",
@@ -49,3 +52,18 @@ def odd_ids(count, vocab_size):
         [generator.randrange(-2, vocab_size + 2) for _ in range(length)]
         for length in generator.choices(range(9), k=count)
     ]
+
+
+def write_model(path, size, model_type="bpe", texts=CORPUS, **options):
+    """Trains as the library does by default; returns its processor."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        model_type=model_type,
+        vocab_size=size,
+        minloglevel=2,
+        **options,
+    )
+    path.write_bytes(model.getvalue())
+    return sentencepiece.SentencePieceProcessor(str(path))

@@ -26,7 +26,9 @@ def test_what_is_dropped_is_written_in_the_order_of_the_pairs(
     filters = PairFilters(deduplicate=True, min_letters=0.1)
     file = tmp_path / "dropped.tsv"
     file.write_text("old")
-    prepared = prepare(corpus, tmp_path / "new", 300, 24, None, filters, file)
+    prepared = prepare(
+        corpus, tmp_path / "new", 300, 24, None, None, filters, file
+    )
     assert file.read_text("utf-8").splitlines() == [
         "empty\t\tleer",
         "duplicate\ta dog\tein Hund",

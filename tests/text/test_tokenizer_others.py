@@ -1,0 +1,134 @@
+"""Vocabularies of others: the ids are those of the sentencepiece library."""
+
+import pytest
+from documents import blocks
+from tokenizer_texts import CORPUS, odd_texts, write_model
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import open_tokenizer, open_vocabulary
+
+TEXTS = [*CORPUS[:6], "ｆｕｌｌ ｗｉｄｔｈ ½ …", *odd_texts(300)]
+# A LookupVocabulary reads these as languages, which no library does.
+TEXTS = [text for text in TEXTS if not text.lstrip().startswith(">>")]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Paths and processors by type of model and byte fallback."""
+    folder = tmp_path_factory.mktemp("models")
+    made = {}
+    for model_type in ("bpe", "unigram"):
+        for fallback in (False, True):
+            path = folder / f"{model_type}-{fallback}.model"
+            size = 75 + 256 * fallback
+            options = dict(byte_fallback=fallback)
+            processor = write_model(path, size, model_type, **options)
+            made[model_type, fallback] = path, processor
+    return made
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def pair(request, models):
+    """Processors of source and target, and both as one vocabulary."""
+    made = models[request.param, False], models[request.param, True]
+    # The sizes differ, so that padding must be the same id in both already.
+    folder = made[0][0].parent
+    paths, processors = [], []
+    for i, (size, options) in enumerate(
+        ((72, {}), (330, dict(byte_fallback=True)))
+    ):
+        options |= dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
+        paths.append(folder / f"{request.param}-{i}.model")
+        processors.append(
+            write_model(paths[-1], size, request.param, **options)
+        )
+    return *processors, open_tokenizer(paths)
+
+
+def test_padding_is_added_after_the_ids_of_the_library(models, tmp_path):
+    for path, library in models.values():
+        assert library.pad_id() == -1
+        tokenizer = open_tokenizer([path])
+        size = library.GetPieceSize()
+        assert (tokenizer.pad_id, tokenizer.vocab_size) == (size, size + 1)
+        ids = (tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id)
+        assert ids == (0, 1, 2)
+        pieces = [*map(library.IdToPiece, range(size)), "<pad>"]
+        assert tokenizer.pieces(range(size + 1)) == pieces
+        assert tokenizer.is_control(size)
+        assert not tokenizer.normalizes_sources
+        encoded = library.encode(TEXTS)
+        assert tokenizer.encode_sources(TEXTS) == encoded
+        assert tokenizer.encode_targets(TEXTS) == encoded
+        assert [*map(tokenizer.decode, encoded)] == library.decode(encoded)
+        # A run has the model with padding, and opens again with the same ids.
+        tokenizer.save_files(tmp_path)
+        assert open_vocabulary(tmp_path).digest == tokenizer.digest
+        assert open_tokenizer([tmp_path]).digest == tokenizer.digest
+
+
+def test_two_models(pair, tmp_path):
+    source, target, vocabulary = pair
+    assert vocabulary.source.vocab_size == 72
+    assert vocabulary.vocab_size == 330
+    for side in (vocabulary, vocabulary.source):
+        ids = (side.pad_id, side.unk_id, side.bos_id, side.eos_id)
+        assert ids == (0, 1, 2, 3)
+        assert side.source_eos_id == 3
+    assert vocabulary.encode_sources(TEXTS) == source.encode(TEXTS)
+    assert vocabulary.encode_targets(TEXTS) == target.encode(TEXTS)
+    plain = [text for text in CORPUS if 1 not in target.encode(text)]
+    assert plain
+    assert [*map(vocabulary.decode, target.encode(plain))] == plain
+    vocabulary.save_files(tmp_path)
+    opened = open_tokenizer([tmp_path])
+    assert opened.digest == vocabulary.digest
+    assert opened.encode_sources(TEXTS) == source.encode(TEXTS)
+
+
+def test_graphs_have_the_same_ids(models, pair):
+    import tensorflow as tf
+
+    texts = tf.constant(TEXTS)
+    for path, library in models.values():
+        tokenizer = open_tokenizer([path])
+        ids = library.encode(TEXTS)
+        assert tokenizer.tokenize_sources(texts).to_list() == ids
+        assert tokenizer.tokenize_targets(texts).to_list() == ids
+    source, target, vocabulary = pair
+    assert vocabulary.tokenize_sources(texts).to_list() == source.encode(TEXTS)
+    assert vocabulary.tokenize_targets(texts).to_list() == target.encode(TEXTS)
+
+
+def test_models_without_the_ids_are_refused(models, tmp_path):
+    bpe, _ = models["bpe", False]
+    unigram, _ = models["unigram", True]
+    wrong = tmp_path / "wrong.model"
+    for options, *messages in (
+        (dict(bos_id=-1), "'bos': -1", "--bos_id=2 --eos_id=3"),
+        (dict(eos_id=-1), "'eos': -1", "--bos_id=2 --eos_id=3"),
+        (dict(user_defined_symbols=["<pad>"]), "'pad': -1", "no <pad>"),
+    ):
+        write_model(wrong, 100, **options)
+        with pytest.raises(InputError) as error:
+            open_tokenizer([wrong])
+        for message in (str(wrong), *messages):
+            assert message in str(error.value)
+    with pytest.raises(InputError, match="'<pad>': 75.*'<pad>': 331"):
+        open_tokenizer([bpe, unigram])
+    with pytest.raises(InputError, match="one of targets. Received: .* .* "):
+        open_tokenizer([bpe, bpe, bpe])
+    two = open_tokenizer([bpe, bpe])
+    two.save_files(tmp_path)
+    with pytest.raises(InputError, match="one vocabulary, or"):
+        open_tokenizer([bpe, tmp_path])
+    with pytest.raises(InputError, match="has 76. .*vocab_size=100, tok"):
+        open_tokenizer([bpe], 100)
+    assert open_tokenizer([bpe], 76).vocab_size == 76
+
+
+def test_program_of_the_documents(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program, *_ = blocks("docs/training.md", "python")
+    exec(program, {})
+    assert open_tokenizer(["mine.model"]).vocab_size == 501
