@@ -116,6 +116,7 @@ def _readme_values(translator: Translator) -> dict[str, Any]:
         if has_end
         else "has no end token",
         beam_size=search.beam_size,
+        no_repeat_ngram=search.no_repeat_ngram,
         # A search stops when so many times K hypotheses are finished.
         patience=1 if search.stop == "finished" else 2,
         formula=search.formula,

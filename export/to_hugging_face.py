@@ -212,6 +212,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "bad_words_ids": [[i] for i in pipeline.special_ids.banned_ids],
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
+        "no_repeat_ngram_size": search.no_repeat_ngram,
         "length_penalty": writing.power_of_length(search),
         # With the power of the length that stands for Wu et al.'s penalty, the
         # exact bound is so loose that searches end at the maximum length.

@@ -51,7 +51,8 @@ def folder(tokenizer, tmp_path_factory):
         bias = model.output_embedding.bias
         bias.assign(bias.numpy() + 2.0 * np.eye(bias.shape[0])[config.eos_id])
         models.append(model)
-    search = kt.BeamSearch(beam_size=5, alpha=ALPHA, extra_length=3)
+    # For which there must be enough candidates.
+    search = kt.BeamSearch(5, ALPHA, extra_length=3, no_repeat_ngram=1)
     translator = kt.Translator(models, tokenizer, search, num_translations=5)
     return save_litert(translator, tmp_path_factory.mktemp("litert") / "en-de")
 
@@ -67,19 +68,24 @@ def program(folder):
 
 
 @pytest.mark.parametrize(
-    ("beam_size", "count", "form", "stop"),
+    ("beam_size", "count", "form", "stop", "size"),
     [
-        *((1, 1, "wu", "exact"), (2, 2, "wu", "exact"), (5, 2, "wu", "exact")),
-        *((2, 2, "power", "heuristic"), (2, 1, "power", "exact")),
-        *((5, 2, "wu", "finished"), (2, 2, "power_without_end", "heuristic")),
+        (1, 1, "wu", "exact", 0),
+        (2, 2, "wu", "exact", 0),
+        (5, 2, "wu", "exact", 1),
+        (2, 2, "power", "heuristic", 0),
+        (2, 1, "power", "exact", 2),
+        (5, 2, "wu", "finished", 0),
+        (2, 2, "power_without_end", "heuristic", 0),
     ],
 )
 def test_the_program_of_the_page_translates(
-    folder, program, beam_size, count, form, stop
+    folder, program, beam_size, count, form, stop, size
 ):
-    search = kt.BeamSearch(beam_size, ALPHA, 3, length_penalty=form, stop=stop)
+    values = dict(length_penalty=form, stop=stop, no_repeat_ngram=size)
+    search = kt.BeamSearch(beam_size, ALPHA, 3, **values)
     translator = LiteRTTranslator.open(folder, search, count)
-    program["about"]["search"] |= {"length_penalty": form, "stop": stop}
+    program["about"]["search"] |= values
     lengths = set()
     for text, expected in zip(TEXTS, translator.translate(TEXTS), strict=True):
         found = program["translate"](text, beam_size, ALPHA, count)

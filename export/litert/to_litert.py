@@ -71,6 +71,8 @@ def save_litert(
     special_ids = translator.pipeline.special_ids
     # Of K hypotheses, 2K continuations are needed that are not banned.
     candidates = 2 * largest + len(special_ids.banned_ids)
+    if search.no_repeat_ngram:  # which may ban one for each token before
+        candidates += translator.max_length
     described = {
         "format": FORMAT,
         "tensorflow": tf.__version__,

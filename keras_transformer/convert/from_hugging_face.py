@@ -64,7 +64,6 @@ _SEARCH_DEFAULTS = {
     "diversity_penalty": 0,
     "min_length": 0,
     "min_new_tokens": 0,
-    "no_repeat_ngram_size": 0,
     "encoder_no_repeat_ngram_size": 0,
     "repetition_penalty": 1,
     "encoder_repetition_penalty": 1,
@@ -80,7 +79,8 @@ _STOP = {False: "heuristic", True: "finished", "never": "exact"}
 # Fields that are read, or do not change translations.
 _KNOWN = re.compile(
     "(bad_words_ids|early_stopping|(pad|bos|eos|decoder_start)_token_id|length_penalty"
-    "|max_length|max_new_tokens|num_beams|renormalize_logits|use_cache"
+    "|max_length|max_new_tokens|no_repeat_ngram_size|num_beams"
+    "|renormalize_logits|use_cache"
     "|transformers_version|.*assistant.*|.*_lookbehind|disable_compile)$"
     "|_|output_|return_dict|cache_"
 )
@@ -325,6 +325,7 @@ def _read_search(
         length_penalty="power",
         extra_length=fields.get("max_new_tokens", int, max_length),
         length_factor=0.0,
+        no_repeat_ngram=fields.get("no_repeat_ngram_size", int, 0),
         stop=_STOP[early_stopping],
     )
     with name_file(fields.name):

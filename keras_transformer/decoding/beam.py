@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_transformer.decoding import loop
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.decoding.top_k import top_k
+from keras_transformer.decoding.top_k import top_k, without_repeats
 
 
 class BeamState(NamedTuple):
@@ -157,7 +157,9 @@ class BeamSearcher:
         # 2K are needed of all hypotheses together.
         count = 2 * beam_size + len(self.banned_ids)
         count = tf.minimum(count, tf.shape(log_probs)[-1])
-        values, tokens = top_k(log_probs, count)  # [B, K, count]
+        size = self.settings.no_repeat_ngram
+        allowed = without_repeats(log_probs, state.live_ids, size)
+        values, tokens = top_k(allowed, count)  # [B, K, count]
         banned = tf.constant(self.banned_ids, tf.int32)
         is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
         values = tf.where(is_banned, -float("inf"), values)

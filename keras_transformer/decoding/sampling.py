@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_transformer.decoding import loop
 from keras_transformer.decoding.settings import Sampling
-from keras_transformer.decoding.top_k import block_size, top_k
+from keras_transformer.decoding.top_k import block_size, top_k, without_repeats
 
 # Most nuclei have fewer tokens; to sort a whole vocabulary takes longer than
 # the rest of a step.
@@ -69,6 +69,8 @@ def sample(
         every_id = tf.range(tf.shape(log_probs)[-1])
         is_banned = tf.reduce_any(every_id[:, None] == banned, axis=-1)
         logits = tf.where(is_banned, -float("inf"), log_probs)
+        size = settings.no_repeat_ngram
+        logits = without_repeats(logits, state.ids, size)
         logits = _filtered(logits, settings)
         numbers = _random_numbers(settings.seed, state.keys, slots, state.index)
         forced = state.constraints.forced(state.index, eos_id)[:, None]

@@ -32,6 +32,28 @@ class SearchResult(NamedTuple):
     lengths: Any  # [B, K] int32, end token included; 0 in an empty slot
 
 
+def repeats(library: Any, ids: Any, size: int) -> tuple[Any, Any]:
+    """Returns the tokens that may end an n-gram of hypotheses a second time.
+
+    Args:
+        library: `numpy` or `tensorflow`.
+        ids: The hypotheses so far, `[B, K, t]`.
+        size: n, at least 1.
+
+    Returns:
+        The last tokens of all their n-grams, `[B, K, m]`, and boolean
+        `[B, K, m]`, whether the tokens before are those that come last.
+    """
+    last = library.shape(ids)[2] - size + 1  # where their last n-gram begins
+    count = library.maximum(last, 0)
+    tokens = ids[:, :, size - 1 :]
+    are_same = library.ones_like(tokens, bool)
+    for i in range(size - 1):
+        now = ids[:, :, last + i : last + i + 1]
+        are_same &= ids[:, :, i : i + count] == now
+    return tokens, are_same
+
+
 def longest_source(max_length: int) -> int:
     """Returns the most tokens of a source; there is room for the end token."""
     return max_length - 1

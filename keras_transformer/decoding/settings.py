@@ -43,6 +43,12 @@ _LENGTH_FACTOR = dict(
     "before extra_length is added",
     default=1.0,
 )
+_NO_REPEAT_NGRAM = dict(
+    rule=fields.integer_from(0, 256),
+    description="n-grams of this length occur once in a translation; 0 for any "
+    "number of times",
+    default=0,
+)
 
 
 class _SearchSettings:
@@ -102,6 +108,7 @@ class BeamSearch(_SearchSettings):
         "best if it ended now, for length penalties that grow faster than wu",
         default="exact",
     )
+    no_repeat_ngram: int = fields.described(**_NO_REPEAT_NGRAM)
 
     @property
     def num_hypotheses(self) -> int:
@@ -215,6 +222,7 @@ class Sampling(_SearchSettings):
     extra_length: int = fields.described(**_EXTRA_LENGTH)
     length_factor: float = fields.described(**_LENGTH_FACTOR)
     length_penalty: str = fields.described(**_LENGTH_PENALTY)
+    no_repeat_ngram: int = fields.described(**_NO_REPEAT_NGRAM)
 
     @property
     def num_hypotheses(self) -> int:
@@ -247,6 +255,7 @@ def converted(
     if isinstance(search, search_class):
         return search
     shared = ("alpha", "extra_length", "length_factor", "length_penalty")
+    shared += ("no_repeat_ngram",)
     return search_class(**{name: getattr(search, name) for name in shared})
 
 

@@ -7,6 +7,8 @@ import math
 
 import tensorflow as tf
 
+from keras_transformer.decoding import search_arrays
+
 _BLOCK_SIZES = range(32, 129)
 _COUNT = 8  # the number of best tokens for which the size is chosen
 
@@ -49,3 +51,26 @@ def top_k(
     values, indices = tf.math.top_k(flat, count)
     block = tf.gather(best, indices // size, batch_dims=batch_dims)
     return values, block * size + indices % size
+
+
+def without_repeats(
+    log_probs: tf.Tensor, ids: tf.Tensor, size: int
+) -> tf.Tensor:
+    """Bans the tokens that would end an n-gram of a hypothesis a second time.
+
+    Args:
+        log_probs: log P of each next token, `[B, K, V]`.
+        ids: The hypotheses so far, `[B, K, t]`.
+        size: n; 0 bans none.
+
+    Returns:
+        `log_probs`, -inf where a token is banned.
+    """
+    if not size:
+        return log_probs
+    tokens, are_repeats = search_arrays.repeats(tf, ids, size)
+    places = tf.where(are_repeats)  # few or none
+    banned = tf.cast(tf.gather_nd(tokens, places), tf.int64)
+    places = tf.concat([places[:, :2], banned[:, None]], axis=1)
+    values = tf.fill(tf.shape(banned), -math.inf)
+    return tf.tensor_scatter_nd_update(log_probs, places, values)

@@ -93,6 +93,12 @@ class LiteRTFolder(ExportFolder):
                 f"{largest}. Received: beam_size={search.beam_size}. Export "
                 f"the run again with --beam-size {search.beam_size}."
             )
+        if search.no_repeat_ngram and not self.search.no_repeat_ngram:
+            raise InputError(
+                f"{self.path} was exported without no_repeat_ngram. Received: "
+                f"no_repeat_ngram={search.no_repeat_ngram}. Export the run "
+                f"again with --no-repeat-ngram {search.no_repeat_ngram}."
+            )
         if count is not None:
             search.with_num_translations(count)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transformer.decoding import search_arrays
 from keras_transformer.decoding.search_arrays import SearchResult, SpecialIds
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert.interpreter import LiteDecoding, Predictions
@@ -162,6 +163,12 @@ class _Search:
         log_probs, tokens, log_prob_of_forced = predictions
         for token in self._ids.banned_ids:
             log_probs[tokens == token] = -np.inf
+        if size := self._settings.no_repeat_ngram:
+            ids = self.beams.live_ids[:, :, : self._length]
+            ends, are_repeats = search_arrays.repeats(np, ids, size)
+            is_banned = tokens[..., None] == ends[:, :, None]
+            is_banned &= are_repeats[:, :, None]
+            log_probs[is_banned.any(axis=-1)] = -np.inf
         if forced is not None:
             is_forced = forced != self._ids.pad_id
             log_probs[is_forced] = -np.inf

@@ -61,6 +61,18 @@ def test_early_stopping(folder, value, stop):
     assert not foreign.notes
 
 
+def test_ngrams_that_are_not_repeated(folder):
+    change(folder, GENERATION, bad_words_ids=None)
+    assert read(folder).search.no_repeat_ngram == 0
+    change(folder, GENERATION, no_repeat_ngram_size=3)
+    foreign = read(folder)
+    assert foreign.search.no_repeat_ngram == 3
+    assert not foreign.notes
+    change(folder, GENERATION, no_repeat_ngram_size=-1)
+    with pytest.raises(InputError, match="no_repeat_ngram=-1"):
+        read(folder)
+
+
 @pytest.mark.parametrize("value", ["sometimes", ["never"], 2])
 def test_unknown_early_stopping_is_refused(folder, value):
     change(folder, GENERATION, early_stopping=value)

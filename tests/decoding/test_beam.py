@@ -56,6 +56,31 @@ def test_narrow_beam_equals_the_definition(beam_size, penalties):
         assert_same(hypotheses(result, row), expected)
 
 
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("size", [1, 2])
+def test_no_ngram_is_repeated(size, graph):
+    values = dict(no_repeat_ngram=size, alpha=0.6)
+    tables = [random_table(seed) for seed in range(40)]
+    limits = [LONGEST] * 40
+    found, _ = search_tables(BeamSearch(4, **values), tables, limits, graph)
+    other, _ = search_tables(BeamSearch(4, alpha=0.6), tables, limits)
+    changed = 0
+    for row, table in enumerate(tables):
+        expected = search_by_definition(table, 4, LONGEST, **values)
+        assert_same(hypotheses(found, row), expected)
+        changed += hypotheses(found, row) != hypotheses(other, row)
+    assert changed
+
+
+def test_a_prefix_may_repeat_ngrams():
+    table, prefix = random_table(1), (A, A)
+    search = BeamSearch(8, alpha=0.0, no_repeat_ngram=1)
+    result, _ = search_tables(search, [table], [LONGEST], prefix=[prefix])
+    expected = [(*prefix, EOS), (*prefix, B, EOS)]
+    expected = [(score(table, ids, 0.0), ids) for ids in expected]
+    assert_same(hypotheses(result, 0), sorted(expected, reverse=True))
+
+
 def test_narrow_beams_of_these_tests_miss_hypotheses():
     missed = [
         search_by_definition(table, 2, LONGEST, alpha=0.6)[0]

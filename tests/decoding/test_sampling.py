@@ -350,3 +350,16 @@ def test_what_has_no_weight_is_not_chosen():
     for number, index in ((0.0, 2), (0.5 - 2**-31, 2), (1.0 - 2**-31, 4)):
         chosen = _choose(weights, tf.constant([[number]], tf.float64))
         assert chosen.numpy().tolist() == [[index]]
+
+
+def test_samples_repeat_no_ngram():
+    """Those of a table whose words are repeated otherwise."""
+    table = random_table(3)
+    some = samples(table, num_samples=100)
+    assert any(len({*ids}) < len(ids) for _, ids in some)
+    found = samples(table, num_samples=100, no_repeat_ngram=1, alpha=0.0)
+    for log_prob, ids in found:
+        assert len({*ids}) == len(ids)
+        # That of the model itself.
+        assert log_prob == pytest.approx(score(table, ids, 0.0), rel=1e-5)
+    assert {(A, EOS), (A, B, EOS), (B, A, EOS)} < {ids for _, ids in found}

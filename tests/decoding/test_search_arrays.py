@@ -2,12 +2,31 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from search_tables import repeats as ends_twice
 
 from keras_transformer.decoding.search_arrays import (
     longest_outputs,
     longest_prefix,
     longest_source,
+    repeats,
 )
+
+
+@pytest.mark.parametrize("library", [np, tf])
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_repeats(library, size):
+    """Compared with all n-grams, one by one."""
+    generator = np.random.default_rng(size)
+    for length in range(9):
+        ids = generator.integers(0, 2, [3, 4, length])
+        tokens, are_repeats = map(np.array, repeats(library, ids, size))
+        for place in np.ndindex(3, 4):
+            own = ids[place].tolist()
+            expected = {
+                token for token in range(2) if ends_twice([*own, token], size)
+            }
+            assert {*tokens[place][are_repeats[place]].tolist()} == expected
 
 
 def test_there_is_room_for_what_follows():

@@ -20,6 +20,7 @@ from keras_transformer.support.errors import InputError
         ("extra_length", [-1, 1.5, False]),
         ("length_factor", [-0.5, math.inf, "2"]),
         ("length_penalty", ["marian", "", None, 1.0]),
+        ("no_repeat_ngram", [-1, 1.0, True, 257]),
     ],
 )
 def test_invalid_arguments(argument, values):
@@ -59,7 +60,7 @@ def test_defaults_of_sampling_change_no_probability():
     expected = dict(temperature=1.0, top_k=0, top_p=1.0)
     expected |= dict(seed=0, num_samples=None)
     expected |= dict(alpha=0.6, extra_length=50, length_factor=1.0)
-    expected |= dict(length_penalty="wu")
+    expected |= dict(length_penalty="wu", no_repeat_ngram=0)
     assert dataclasses.asdict(Sampling()) == expected
 
 
@@ -84,7 +85,7 @@ def test_as_many_hypotheses_as_translations():
 
 def test_settings_of_the_other_kind_share_what_both_have():
     shared = dict(alpha=0.0, extra_length=3, length_factor=2.0)
-    shared |= dict(length_penalty="power")
+    shared |= dict(length_penalty="power", no_repeat_ngram=3)
     beam_search, sampling = BeamSearch(2, **shared), Sampling(0.5, **shared)
     assert converted(beam_search, BeamSearch) is beam_search
     assert converted(beam_search, Sampling) == Sampling(**shared)
@@ -93,7 +94,7 @@ def test_settings_of_the_other_kind_share_what_both_have():
 
 def test_defaults_are_those_of_the_paper():
     expected = dict(beam_size=4, alpha=0.6, extra_length=50, length_factor=1.0)
-    expected |= dict(length_penalty="wu", stop="exact")
+    expected |= dict(length_penalty="wu", stop="exact", no_repeat_ngram=0)
     assert dataclasses.asdict(BeamSearch()) == expected
 
 

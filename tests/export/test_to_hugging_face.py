@@ -132,6 +132,7 @@ def test_settings(translator, folder):
         "bad_words_ids": [[0], [1], [2]],
         "max_length": 25,
         "num_beams": 4,
+        "no_repeat_ngram_size": 0,
         "length_penalty": 0.4,
         "early_stopping": False,
     }
@@ -145,10 +146,12 @@ def test_settings(translator, folder):
 
 
 def test_other_searches(model, tokenizer):
-    search = kt.BeamSearch(3, 0.123, 7, 0.0, length_penalty="power")
+    values = dict(length_penalty="power", no_repeat_ngram=5)
+    search = kt.BeamSearch(3, 0.123, 7, 0.0, **values)
     found = writer._generation(kt.Translator(model, tokenizer, search))
     assert (found["num_beams"], found["length_penalty"]) == (3, 0.123)
     assert found["max_length"] == 8
+    assert found["no_repeat_ngram_size"] == 5
 
 
 def test_metadata(folder, translator):

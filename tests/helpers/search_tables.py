@@ -159,7 +159,15 @@ def all_hypotheses(table, max_length, **penalties):
     return sorted(found, reverse=True)
 
 
-def search_by_definition(table, beam_size, max_length, **penalties):
+def repeats(ids, size):
+    """Whether the last n-gram is there twice."""
+    ngrams = [tuple(ids[i : i + size]) for i in range(len(ids) - size + 1)]
+    return bool(size) and ngrams[-1:] != [] and ngrams[-1] in ngrams[:-1]
+
+
+def search_by_definition(
+    table, beam_size, max_length, no_repeat_ngram=0, **penalties
+):
     """Beam search by its definition, without batches.
 
     What stops as soon as the result is certain has the result of the maximum
@@ -172,6 +180,7 @@ def search_by_definition(table, beam_size, max_length, **penalties):
             ((*ids, token), log_prob + table[ids][token])
             for ids, log_prob in live
             for token in allowed
+            if not repeats((*ids, token), no_repeat_ngram)
         ]
         candidates.sort(key=lambda candidate: -candidate[1])
         finished += [

@@ -271,6 +271,7 @@ def test_memory_is_flat(folder, pairs):
     ("search", "n", "message"),
     [
         (kt.BeamSearch(5), 1, "at most 4. Received: beam_size=5"),
+        (kt.BeamSearch(no_repeat_ngram=2), 1, "again with --no-repeat-ngram 2"),
         (kt.Sampling(), 1, "beam search only. Received: search=Sampling"),
         (None, 5, "Received: num_translations=5, beam_size=4"),
         (kt.BeamSearch(1), 2, "Received: num_translations=2, beam_size=1"),

@@ -258,3 +258,16 @@ def test_does_not_stop_before_the_beam_is_full():
     found, sizes = search_arrays(BeamSearch(2, alpha=0.0), [table], [4])
     assert len(sizes) == 3
     assert found == [[(-0.125, (EOS,)), (-15.0, (A, B, EOS))]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_ngram_is_repeated(size):
+    tables = [random_table(seed) for seed in range(len(PREFIXES))]
+    search = BeamSearch(2, alpha=0.6, no_repeat_ngram=size)
+    # As many candidates as in a graph: the whole vocabulary.
+    banned = (PAD, UNK, BOS)
+    for prefixes in (None, PREFIXES):
+        found = assert_as_in_a_graph(
+            search, tables, [LONGEST] * len(tables), prefixes, banned=banned
+        )
+        assert all(found)

@@ -194,7 +194,9 @@ class OtherFeedForward(kt.layers.FeedForward):
 @pytest.mark.slow
 def test_a_larger_beam_and_a_feed_forward_of_another_class(tokenizer, tmp_path):
     model = small_model(tokenizer, feed_forward_class=OtherFeedForward)
-    translator = kt.Translator(model, tokenizer, kt.BeamSearch(6), 6)
+    # There are enough candidates, whatever is banned.
+    search = kt.BeamSearch(6, no_repeat_ngram=1)
+    translator = kt.Translator(model, tokenizer, search, 6)
     found = LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
     assert found.metadata["largest_beam_size"] == 6
     ours, theirs = found.translate("dog"), translator.translate("dog")
