@@ -29,6 +29,7 @@ from keras_transformer.text import Vocabulary, open_tokenizer
 from keras_transformer.train import training_settings
 from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data import encoding, filters, prepared
+from keras_transformer.train.data.augmentation import OFF, Augmentation
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
 
@@ -49,6 +50,7 @@ def prepare(
     tokenizer: Sequence[str | os.PathLike] | None = None,
     pair_filters: filters.PairFilters = filters.NO_FILTERS,
     dropped: str | os.PathLike | None = None,
+    augmentation: Augmentation = OFF,
 ) -> Prepared:
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
@@ -83,8 +85,9 @@ def prepare(
         check_output(dropped, [".tsv"])
         writer = filters.write_dropped(dropped)
     others = tuple(split for split in corpus.splits if split != "train")
+    augmentation.check(corpus.task)
     values = vocab_size, max_length, vocabulary, others, pair_filters
-    preparation = Preparation(corpus, *values)
+    preparation = Preparation(corpus, *values, augmentation)
     preparation.examined.check()
     corpus.check_early(*corpus.splits)
     import_tensorflow_quietly(needs_keras=False)
@@ -105,6 +108,7 @@ class Preparation:
     tokenizer: Vocabulary | None  # None: one of `vocab_size` is trained
     text_splits: tuple[str, ...] = ()  # whose texts are copied
     pair_filters: filters.PairFilters = filters.NO_FILTERS
+    augmentation: Augmentation = OFF
 
     def name(self, digest: str) -> str:
         """Returns a name for what is written of pairs with this digest."""
@@ -115,6 +119,7 @@ class Preparation:
             self.tokenizer.digest if self.tokenizer else self.vocab_size,
             "normalized sources",  # unlike new tokenizers of earlier versions
             self.max_length,
+            dataclasses.astuple(self.augmentation),
         )
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
@@ -168,7 +173,7 @@ class Preparation:
         logger.info(f"first pair: {source} → {target}")
         progress = functools.partial(progress_bar, unit="pair", unit_scale=True)
         reading = progress(pairs, desc="reading")
-        passing = filters.keep_passing(reading)
+        passing = filters.keep_passing(self.augmentation.add_variants(reading))
         if tokenizer is None:
             size = self.vocab_size
             logger.info(f"tokenizer: training with {size:,} tokens")
@@ -185,6 +190,7 @@ class Preparation:
         reading = progress(pairs, desc="tokenizing", total=pairs.total)
         if self.pair_filters.deduplicate:
             reading = filters.mark_duplicates(reading)
+        reading = self.augmentation.add_variants(reading)
 
         def checked_shards() -> Iterator[encoding.TokenShard]:
             for shard in encoder.shards(reading):
@@ -201,6 +207,7 @@ class Preparation:
             statistics,
             self.pair_filters,
             checked_shards(),
+            self.augmentation,
         )
 
 

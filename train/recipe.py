@@ -15,8 +15,10 @@ from keras_transformer.support.fields import (
     check_fields,
     described,
     document_fields,
+    number_from,
     one_of,
 )
+from keras_transformer.train.data.augmentation import OFF, Augmentation
 
 _positive = functools.partial(described, POSITIVE_INTEGER)
 
@@ -49,6 +51,18 @@ class Recipe:
         "maximum length of a source or target in tokens; longer pairs are "
         "dropped",
         128,
+    )
+    augment: float = described(
+        number_from(0, 1),
+        "share of the pairs to which one in capitals, in title case or in "
+        "lower case is added",
+        0.0,
+    )
+    typing_errors: float = described(
+        number_from(0, 1),
+        "share of the pairs to which one with typing errors in the source is "
+        "added",
+        0.0,
     )
     warmup_steps: int = _positive(
         "steps over which the learning rate rises", 4_000
@@ -101,6 +115,12 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def augmentation(self) -> Augmentation:
+        """The variants to add to the pairs."""
+        shares = self.augment, self.typing_errors
+        return Augmentation(*shares, self.seed) if any(shares) else OFF
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> "Recipe":

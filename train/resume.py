@@ -218,7 +218,9 @@ class RunOpener:
             return self.corpus.prepared
         recipe = self.settings.recipe
         sizes = recipe.vocab_size, recipe.max_length
-        work = preparation.Preparation(self.corpus, *sizes, tokenizer)
+        work = preparation.Preparation(
+            self.corpus, *sizes, tokenizer, augmentation=recipe.augmentation
+        )
         name = name or work.name(self._digests["train"])
         return work.write_beside(self.output, name)
 

@@ -24,6 +24,9 @@ from keras_transformer.train.recipe import Recipe
 # and where its data are. Checksums tell whether they are the same data.
 _MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard", "data"}
 
+# What runs of earlier versions do not record.
+_OF_EARLIER_VERSIONS = dict(jit_compile=False, augment=0.0, typing_errors=0.0)
+
 # Differences from the small recipe for an architecture of no preset: that of a
 # model that another system has trained, or that was trained further. With a
 # width of 512 the learning rate rises to 9e-5, and falls.
@@ -90,8 +93,7 @@ class TrainingSettings:
         refuse_differences(
             f"{run.path} was started with other values. Choose another output, "
             "use the same values, or remove it first.",
-            # Runs of earlier versions have no jit_compile.
-            {"jit_compile": False, **run.recipe, **run.config.to_dict()},
+            {**_OF_EARLIER_VERSIONS, **run.recipe, **run.config.to_dict()},
             {**self.config_for(run.config).to_dict(), **values},
             free,
         )
@@ -132,7 +134,15 @@ class TrainingSettings:
                 f"{', '.join(corpus.splits)}"
             )
         if corpus.prepared is not None:
-            corpus.prepared.check_recipe(recipe.vocab_size, recipe.max_length)
+            fixed = corpus.prepared.fixed
+            refuse_differences(
+                f"{corpus.name} was prepared with other values, which are the "
+                "defaults.",
+                fixed,
+                {name: getattr(recipe, name) for name in fixed},
+            )
+        else:
+            recipe.augmentation.check(corpus.task)
         encoding.check_budget(recipe.batch_tokens, recipe.max_length)
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
             raise InputError(
@@ -186,7 +196,7 @@ def choose_settings(
         if init_from is None and vocabulary.source is not vocabulary:
             architecture = {"tied_embeddings": "target", **architecture}
     if corpus.prepared is not None:
-        defaults["max_length"] = corpus.prepared.max_length
+        defaults |= corpus.prepared.fixed
     if not isinstance(recipe, Recipe):
         values = defaults | dict(recipe or {})
         recipe = Recipe.from_preset(preset or "small", **values)

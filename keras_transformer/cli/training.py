@@ -29,7 +29,8 @@ _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
     Recipe.__dataclass_fields__
 )
 _flags_of = functools.partial(flags.flags_of, default_of=flags.small_default)
-SizeFlags = _flags_of(Recipe, "Sizes", 4, names=("vocab_size", "max_length"))
+_PREPARED = ("vocab_size", "max_length", "augment", "typing_errors", "seed")
+SizeFlags = _flags_of(Recipe, "Sizes and variants", 4, names=_PREPARED)
 RecipeFlags = _flags_of(
     Recipe,
     "Training hyper-parameters",
@@ -83,7 +84,8 @@ def prepare(
     corpus = kt.train.open_corpus(data, source, target)
     sizes = recipe.vocab_size, recipe.max_length
     others = init_from, tokenizer, PairFilters(**(filters or {})), dropped
-    prepared = preparation.prepare(corpus, output, *sizes, *others)
+    variants = recipe.augmentation
+    prepared = preparation.prepare(corpus, output, *sizes, *others, variants)
     start = f"--preset {preset}"
     if init_from is not None:
         start = f"--init-from {shlex.quote(str(init_from))}"

@@ -136,6 +136,6 @@ def _explain(message: str, vocab_size: int) -> Exception:
     if "!sentences_.empty()" in message or "all_chars_count" in message:
         return InputError(
             "A tokenizer must be trained on lines of text. Received: only "
-            "blank lines, or none"
+            "blank lines, or none. Check the data, and filters if any."
         )
     return RuntimeError(f"SentencePiece could not train: {message}")

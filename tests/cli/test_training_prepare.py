@@ -9,6 +9,7 @@ from commands import check_refused, write_corpus
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.text import Tokenizer
+from keras_transformer.train.data.augmentation import Augmentation
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
@@ -82,7 +83,7 @@ def test_prepare_has_the_sizes_of_the_preset(
         return types.SimpleNamespace(path=output)
 
     monkeypatch.setattr("keras_transformer.train.preparation.prepare", prepare)
-    none = PairFilters(), None
+    none = PairFilters(), None, Augmentation()
     arguments = ("prepare", "embedded", "--output", tmp_path / "new")
     assert run_cli(*arguments, "--preset", "base").code == 0
     result = run_cli(*arguments, "--init-from", folder)
@@ -105,3 +106,6 @@ def test_prepare_has_the_sizes_of_the_preset(
     check_refused(result, "Leave out one", "vocab_size=9", str(model))
     assert run_cli(*arguments, "--tokenizer", model, model).code == 0
     assert calls[2:] == [(*sizes[1], None, [model, model], *none)]
+    variants = ("--augment", 0.1, "--typing-errors", 1, "--seed", 7)
+    assert run_cli(*arguments, *variants).code == 0
+    assert calls[3][-1] == Augmentation(0.1, 1, 7)

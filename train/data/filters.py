@@ -5,7 +5,6 @@ duplicate, empty, long, ratio. Each of the first three depends on the texts of
 the pair alone, the last three on their lengths in tokens.
 """
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -121,38 +120,23 @@ class ExaminedPairs:
             yield source, target, reason
 
 
+# Vowels of many scripts are marks.
+_is_letter = functools.cache(lambda x: unicodedata.category(x)[0] in "LM")
+
+
 def share_of_letters(text: str) -> float:
     """Returns the share of letters and their marks, of all but spaces.
 
     It is 1 for a text without characters, which is dropped as empty.
     """
     characters = "".join(text.split())
-    if not characters:
-        return 1.0
-    return sum(map(_is_letter, characters)) / len(characters)
+    letters = sum(map(_is_letter, characters))
+    return letters / len(characters) if characters else 1.0
 
 
-@functools.cache
-def _is_letter(character: str) -> bool:
-    # Vowels of many scripts are marks.
-    return unicodedata.category(character)[0] in "LM"
-
-
-def keep_passing(
-    examined: Iterable[Examined],
-) -> Iterator[tuple[str, str]]:
-    """Yields the pairs without a reason; raises InputError if all have one."""
-    counts: collections.Counter[str] = collections.Counter()
-    for source, target, reason in examined:
-        counts[reason] += 1
-        if not reason:
-            yield source, target
-    if counts and not counts[""]:
-        dropped = [f"{n:,} {REASONS[reason]}" for reason, n in counts.items()]
-        raise InputError(
-            f"No pair is left to train on. Received: {', '.join(dropped)}. "
-            "Check the filters."
-        )
+def keep_passing(examined: Iterable[Examined]) -> Iterator[tuple[str, str]]:
+    """Returns the pairs without a reason."""
+    return (tuple(pair) for *pair, reason in examined if not reason)
 
 
 def mark_duplicates(

@@ -16,7 +16,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import parse_json, write_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
+from keras_transformer.train.data.augmentation import OFF, Augmentation
 from keras_transformer.train.data.encoding import Statistics, TokenShard
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.data.reading import Split
@@ -51,6 +52,7 @@ class Prepared(Split):
     target: str | None
     tokenizer: Vocabulary
     max_length: int  # of a text, with the end token
+    fixed: dict[str, Any]  # values of `Recipe` that training must have
     statistics: Statistics
     checksum: int  # 32 bits that depend on the ids and on their order
     shard_pairs: tuple[int, ...]  # number of pairs of each shard
@@ -88,6 +90,12 @@ class Prepared(Split):
                 target=values["target"],
                 tokenizer=tokenizer,
                 max_length=int(values["max_length"]),
+                fixed=dict(
+                    vocab_size=tokenizer.vocab_size,
+                    max_length=int(values["max_length"]),
+                    augment=float(values.get("augment", 0)),
+                    typing_errors=float(values.get("typing_errors", 0)),
+                ),
                 statistics=Statistics(*(int(counts[k]) for k in names)),
                 checksum=int(values["checksum"]),
                 shard_pairs=tuple(map(int, values["shards"])),
@@ -106,16 +114,6 @@ class Prepared(Split):
                 f"Received: {tokenizer.digest[:12]}. {_ADVICE}"
             )
         return prepared
-
-    def check_recipe(self, vocab_size: int, max_length: int) -> None:
-        """Raises InputError if a recipe has other values."""
-        sizes = self.tokenizer.vocab_size, self.max_length
-        if (vocab_size, max_length) != sizes:
-            raise InputError(
-                f"{self.path} was prepared with vocab_size={sizes[0]}, "
-                f"max_length={sizes[1]}, which is the default. Received: "
-                f"vocab_size={vocab_size}, max_length={max_length}"
-            )
 
     def splits(self) -> dict[str, Split]:
         """Returns the splits by name, for `Corpus`."""
@@ -195,6 +193,7 @@ def write_prepared(
     statistics: Statistics,
     filters: PairFilters,
     shards: Iterable[TokenShard],
+    augmentation: Augmentation = OFF,
 ) -> None:
     """Writes the shards of a corpus, and then its `prepared.json`.
 
@@ -221,6 +220,7 @@ def write_prepared(
         "statistics": dataclasses.asdict(statistics),
         "checksum": checksum,
         "shards": sizes,
+        **dataclasses.asdict(augmentation),
     }
     write_json(folder / "prepared.json", values)
 

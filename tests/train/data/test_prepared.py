@@ -93,13 +93,13 @@ def test_the_training_split_has_no_texts(prepared):
         list(corpus.pairs("train"))
 
 
-def test_the_recipe_must_agree(prepared):
-    prepared.check_recipe(270, 20)
-    message = "vocab_size=270, max_length=20, .*vocab_size=270, max_length=21$"
-    with pytest.raises(InputError, match=message):
-        prepared.check_recipe(270, 21)
-    with pytest.raises(InputError, match="Received: vocab_size=271"):
-        prepared.check_recipe(271, 20)
+def test_what_the_preparation_fixes(prepared):
+    sizes = dict(vocab_size=270, max_length=20)
+    # Earlier versions added no variants, and did not say so.
+    assert prepared.fixed == dict(sizes, augment=0, typing_errors=0)
+    change_json(prepared, augment=0.25, typing_errors=0.5)
+    opened = Prepared.open(prepared.path)
+    assert opened.fixed == dict(sizes, augment=0.25, typing_errors=0.5)
 
 
 def test_another_tokenizer_is_refused(prepared):
