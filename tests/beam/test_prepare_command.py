@@ -241,7 +241,12 @@ def test_filters_that_keep_nothing_are_named(run, tmp_path):
     path = write_lines(tmp_path / "a.tsv", lines)
     options = dict(source="en", target="de", vocab_size=300)
     result = run(path, **options, language_columns=True)
-    check_refused(result, "left to train on. Received: 307 in other languages.")
+    check_refused(result, "must be trained on lines of text", "filters if any")
+    # With a tokenizer that is given.
+    Tokenizer.train(["a b c"], 265).save(tmp_path / "a.model")
+    options = dict(source="en", target="de", tokenizer=tmp_path / "a.model")
+    result = run(path, **options, language_columns=True)
+    check_refused(result, "No pair is left", " and 307 in other languages;")
 
 
 def test_lengths_that_rule_out_all_pairs_are_named(run, texts):
