@@ -2,8 +2,11 @@
 
 import contextlib
 import functools
+import json
+import math
 import os
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +44,7 @@ def translate(
     prefix: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
     tokenized: bool = False,
     one_line: bool = False,
+    jsonl: bool = False,
     model: flags.SamplingFlags = flags.SamplingFlags(),
 ) -> None:
     """Translate or parse text line by line.
@@ -56,6 +60,8 @@ def translate(
         tokenized: For runs that parse: the words of a line are separated by
             spaces already, as in the Penn Treebank.
         one_line: For runs that parse: print each tree in one line.
+        jsonl: Print a JSON object for each line: its text, the N best outputs
+            and their scores, and what may be wrong with the best one.
     """
     terminal.check_streams(input, output)
     folder = _read_first(runs)
@@ -66,13 +72,16 @@ def translate(
     else:
         flags.refuse("a run that translates", split_sentences=split_sentences)
     if split_sentences:
-        flags.refuse("lines of text", n_best=n_best, prefix=prefix)
+        options = dict(n_best=n_best, prefix=prefix, jsonl=jsonl)
+        flags.refuse("lines of text", **options)
     total = terminal.count_lines(input)
     task = ParsingTask(split_words=False) if tokenized else None
     translator = model.open(runs, n_best or 1, task)
     workers = translator.recommended_workers
     if translator.target_languages:  # now, not after hours
         terminal.count_lines(input, translator.check_languages)
+    as_text = functools.partial(_as_text, n_best=n_best, one_line=one_line)
+    as_text = _as_json if jsonl else as_text
     unit = "sentence" if split_sentences else "line"
     cut = "source or prefix " if prefix else ""
     problems = _Problems(translator, unit, cut)
@@ -101,9 +110,10 @@ def translate(
                     progress=bar.update,
                 )
                 problems.note(numbers, translations)
+                names = lines if jsonl else numbers
                 texts = [
-                    _as_text(*pair, translator.task, n_best, one_line)
-                    for pair in zip(numbers, translations, strict=True)
+                    as_text(*pair, translator.task)
+                    for pair in zip(names, translations, strict=True)
                 ]
             bar.clear()
             stream.writelines(texts)
@@ -204,6 +214,17 @@ def _as_text(
     return f"{kt.parsing.pretty(kt.parsing.Tree.from_string(texts[0]))}\n\n"
 
 
+def _as_json(text: str, translation: "Translation", task: Task) -> str:
+    """Returns a line of `--jsonl`, with the names that signatures have."""
+    # Where there are fewer than N outputs, the last ones are empty.
+    count = sum(map(math.isfinite, translation.scores))
+    columns = {
+        name: value[:count] if isinstance(value, list) else value
+        for name, value in task.columns(translation).items()
+    }
+    return json.dumps({"text": text, **columns}, ensure_ascii=False) + "\n"
+
+
 def score(
     runs: flags.ModelsFlag,
     *,
@@ -288,6 +309,7 @@ def evaluate(
         str | None, Parameter(show_default="test, or the only one of --data")
     ] = None,
     metric: list[str] | None = None,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
     model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
     """Measure BLEU or F1 on a split.
@@ -297,6 +319,8 @@ def evaluate(
         metric: Of translation: bleu, chrf, tokenized_bleu, ter (default: all
             but ter); of parsing: f1, precision, recall, unlabelled_f1,
             complete_match, tag_accuracy (default: all).
+        as_json: Print the results as a JSON object; what else is said goes to
+            standard error.
     """
     check_one_worker("evaluate")
     folder = _read_first(runs)
@@ -318,7 +342,9 @@ def evaluate(
     checkpoints = translator.checkpoints
     # Training may replace them meanwhile.
     steps = [step_of(checkpoint) for _, checkpoint in checkpoints]
-    print(f"decoding {name} of {corpus.name}")
+    describe = json.dumps if as_json else evaluation.describe
+    say = functools.partial(print, file=sys.stderr if as_json else sys.stdout)
+    say(f"decoding {name} of {corpus.name}")
     with progress_bar(unit="sentence", leave=False) as bar:
         results, hypotheses = evaluation.evaluate(
             translator,
@@ -331,9 +357,9 @@ def evaluate(
         )
     results["split"] = name
     if len(checkpoints) != 1:
-        print(evaluation.describe(results))
+        print(describe(results))
         models = "an ensemble" if checkpoints else "an export"
-        print(f"not recorded: the results of {models}")
+        say(f"not recorded: the results of {models}")
         return
     ((run, checkpoint),), (step,) = checkpoints, steps
     results.update(evaluation.training_cost(run, step))
@@ -341,9 +367,9 @@ def evaluate(
         if (value := getattr(model, name)) is not None:
             results[name] = value
     # Before they are recorded, so that a full disk does not lose them.
-    print(evaluation.describe(results))
+    print(describe(results))
     path = evaluation.record(run, checkpoint, step, results, hypotheses)
-    print(f"recorded in {path}")
+    say(f"recorded in {path}")
 
 
 def _open_corpus(

@@ -1,5 +1,7 @@
 """The commands that answer line by line."""
 
+import json
+import math
 import os
 
 import pytest
@@ -7,8 +9,11 @@ from commands import Chunks, check_refused, set_stdin, write_run
 from fake_translator import FakeTranslator
 
 import keras_transformer as kt
+from keras_transformer.cli.translating import _as_json
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.inference.records import Translation
 from keras_transformer.inference.translator import Translator
+from keras_transformer.tasks import ParsingTask
 
 # === translate ===
 
@@ -109,6 +114,37 @@ def test_what_precedes_an_invalid_line_of_a_pipe_is_written(
     result = run_cli("translate", folder)
     check_refused(result, "UTF-8", "line 3")
     assert result.out == "A\nB\n"
+
+
+def test_translate_as_json(run_cli, opened, folder, monkeypatch):
+    long = "limit " * 32
+    set_stdin(monkeypatch, Chunks([f"schläft\n\n{long}\n".encode()]))
+    code, out, err = run_cli("translate", folder, "--jsonl", "--n-best", 2)
+    assert code == 0 and ": line 3: truncated" in err
+    assert out.startswith('{"text": "schläft", "translations": ["SCHLÄFT", ')
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row.pop("text") for row in rows] == ["schläft", "", long]
+    names = ("translations", "scores", "source_truncated", "at_length_limit")
+    assert [tuple(row) for row in rows] == [names] * 3
+    expected = (["SCHLÄFT"] * 2, [0.0, -1.0], False, False)
+    assert tuple(rows[0].values()) == expected
+    expected = ([long.upper()] * 2, [0.0, -1.0], True, True)
+    assert tuple(rows[2].values()) == expected
+    result = run_cli("translate", folder, "--jsonl", "--split-sentences")
+    check_refused(result, "--jsonl is for lines of text")
+
+
+def test_json_has_the_outputs_that_there_are():
+    texts, scores = ["(S a)", "", ""], [-0.5, -math.inf, -math.inf]
+    found = Translation(texts, scores, False, True, repaired=True)
+    assert json.loads(_as_json("a", found, ParsingTask())) == dict(
+        text="a",
+        trees=["(S a)"],
+        scores=[-0.5],
+        source_truncated=False,
+        at_length_limit=True,
+        repaired=True,
+    )
 
 
 def test_translate_sentences(run_cli, monkeypatch, opened, folder):

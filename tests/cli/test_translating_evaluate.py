@@ -64,6 +64,18 @@ def call(monkeypatch):
     return call
 
 
+def test_evaluate_as_json(run_cli, trained, call):
+    flags = ("evaluate", trained.run, "--data", trained.data)
+    code, out, err = run_cli(*flags, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found == RESULTS | {"training_flops": found["training_flops"]}
+    assert err.startswith(f"decoding test of {trained.data}\n")
+    assert f"recorded in {trained.run / 'results.json'}\n" in err
+    _, plain, _ = run_cli(*flags)
+    assert plain.count("\n") > 3 and "BLEU" in plain
+
+
 def test_evaluate_passes_its_flags_on(run_cli, trained, call):
     code, *_ = run_cli(
         *("evaluate", trained.run, "--data", trained.data, "--split", "valid"),
