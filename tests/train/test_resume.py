@@ -320,7 +320,7 @@ def test_patience_needs_a_validation_pair(tmp_path):
 
 
 def test_data_without_a_pair_of_the_length_are_refused(corpus, tmp_path):
-    with pytest.raises(InputError, match="No pair is left.*max_length=2"):
+    with pytest.raises(InputError, match="No pair is left.*longer than 2"):
         open_and_close(corpus, tmp_path / "run", max_length=2)
     assert not (tmp_path / "run").exists()
 
