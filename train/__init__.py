@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         training_batches as training_batches,
     )
     from keras_transformer.train.data.corpus import Corpus as Corpus
+    from keras_transformer.train.data.corpus import open_corpora as open_corpora
     from keras_transformer.train.data.corpus import open_corpus as open_corpus
     from keras_transformer.train.recipe import Recipe as Recipe
     from keras_transformer.train.strategy import open_strategy as open_strategy
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "data.batching": "evaluation_batches training_batches",
-    "data.corpus": "Corpus open_corpus",
+    "data.corpus": "Corpus open_corpora open_corpus",
     "recipe": "Recipe",
     "strategy": "open_strategy",
     "trainer": "train",

@@ -33,13 +33,14 @@ def evaluate(
 
     The target language matters to some metrics, which are by default those of
     the task. Returns the results as plain values for JSON, and the outputs in
-    the order of the split.
+    the order of the split. Of several corpora each is scored by itself too.
     """
     task = corpus.task
     translator = translator.for_corpus(task)
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
-    pairs = list(corpus.pairs(split))
+    parts = list(corpus.pairs_of_parts(split))
+    pairs = [pair for _, own in parts for pair in own]
     sources, references = map(list, zip(*pairs, strict=True))
     start = time.monotonic()
     outputs = translator.translate(sources, workers=workers, progress=progress)
@@ -49,6 +50,14 @@ def evaluate(
     nll, scored = _negative_log_likelihood(
         translator, sources, references, workers, progress
     )
+    scored_parts, end = [], 0
+    for entry, own in parts:
+        begin, end = end, end + len(own)
+        sides = hypotheses[begin:end], references[begin:end]
+        if len(parts) > 1:
+            described = dict(data=str(entry), sentences=len(own))
+            own_scores = task.scores(*sides, entry.target or target, metrics)
+            scored_parts.append({**described, **own_scores})
     results = {
         "task": task.name,
         "data": corpus.name,
@@ -59,6 +68,7 @@ def evaluate(
         ),
         "repaired": sum(x.repaired for x in outputs),
         **scores,
+        "parts": scored_parts,
         "nll": nll,
         "perplexity": None if nll is None else math.exp(nll),
         "perplexity_sentences": scored,
@@ -89,6 +99,8 @@ def describe(results: dict[str, Any]) -> str:
         if metric in results:
             signature = results.get(f"{metric}_signature", "")
             add(name, f"{results[metric]:.2f}", signature)
+            for part in results.get("parts", []):
+                add("", f"{part[metric]:.2f}", part["data"])
     scored = results["perplexity_sentences"]
     if scored:
         add("perplexity", f"{results['perplexity']:.2f}", "per token")

@@ -31,6 +31,7 @@ from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data import encoding, filters, prepared
 from keras_transformer.train.data.augmentation import OFF, Augmentation
 from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.data.prepared import Prepared
 
 logger = logging.getLogger(__name__)
@@ -88,7 +89,8 @@ def prepare(
     augmentation.check(corpus.task)
     values = vocab_size, max_length, vocabulary, others, pair_filters
     preparation = Preparation(corpus, *values, augmentation)
-    preparation.examined.check()
+    for _, examined in preparation.examined:
+        examined.check()
     corpus.check_early(*corpus.splits)
     import_tensorflow_quietly(needs_keras=False)
     with writer as on_dropped, atomic_folder(output) as folder:
@@ -109,6 +111,11 @@ class Preparation:
     text_splits: tuple[str, ...] = ()  # whose texts are copied
     pair_filters: filters.PairFilters = filters.NO_FILTERS
     augmentation: Augmentation = OFF
+
+    def __post_init__(self) -> None:
+        if self.tokenizer is not None:
+            tags = (tag for entry, _ in self.corpus.parts for tag in entry.tags)
+            self.tokenizer.check_tags(tags)
 
     def name(self, digest: str) -> str:
         """Returns a name for what is written of pairs with this digest."""
@@ -152,11 +159,18 @@ class Preparation:
         return Prepared.open(folder)
 
     @property
-    def examined(self) -> filters.ExaminedPairs:
-        """The pairs to prepare, and which of them are dropped for texts."""
-        corpus = self.corpus
-        split, languages = corpus.pairs("train"), (corpus.source, corpus.target)
-        return filters.ExaminedPairs(split, self.pair_filters, *languages)
+    def examined(self) -> list[tuple[Entry, filters.ExaminedPairs]]:
+        """The pairs of each corpus, and which are dropped for their texts."""
+        corpus, own = self.corpus, self.pair_filters
+        return [
+            (
+                x,
+                filters.ExaminedPairs(
+                    y.pairs("train"), own, y.source, y.target
+                ),
+            )
+            for x, y in corpus.parts or [(Entry(data=[corpus.name]), corpus)]
+        ]
 
     def write(
         self,
@@ -167,36 +181,47 @@ class Preparation:
         corpus, tokenizer = self.corpus, self.tokenizer
         # First: a damaged text is found before the hours that train may take.
         for split in self.text_splits:
-            write_texts(folder / f"{split}.tfrecord", corpus.pairs(split))
-        pairs = _ReadOnce(self.examined)
-        source, target = map(_shorten, pairs.first[:2])
+            numbered = [(n, part) for n, (_, part) in enumerate(corpus.parts)]
+            for number, part in numbered or [(None, corpus)]:
+                if split in part.splits:
+                    path = prepared.text_path(folder, split, number)
+                    write_texts(path, part.pairs(split))
+        limit = _MOST_IN_MEMORY // max(len(corpus.parts), 1)
+        pairs = [(entry, _ReadOnce(x, limit)) for entry, x in self.examined]
+        source, target = map(_shorten, pairs[0][1].first[:2])
         logger.info(f"first pair: {source} → {target}")
         progress = functools.partial(progress_bar, unit="pair", unit_scale=True)
-        reading = progress(pairs, desc="reading")
-        passing = filters.keep_passing(self.augmentation.add_variants(reading))
+        tagged = itertools.chain.from_iterable(
+            itertools.starmap(self._tagged, pairs)
+        )
+        reading = progress(tagged, desc="reading")
+        passing = filters.keep_passing(reading)
         if tokenizer is None:
-            size = self.vocab_size
+            size, tags = self.vocab_size, [y for x, _ in pairs for y in x.tags]
             logger.info(f"tokenizer: training with {size:,} tokens")
-            tokenizer = corpus.task.train_tokenizer(passing, size)
+            tokenizer = corpus.task.train_tokenizer(passing, size, tags)
         else:
             corpus.task.check_tokenizer(tokenizer, passing)
-        if pairs.total is None:  # the check needs no pairs of some tasks
+        if pairs[-1][1].total is None:  # the check needs no pairs of some tasks
             collections.deque(reading, maxlen=0)
         tokenizer.save_files(folder)
 
         limits = self.max_length, corpus.task, self.pair_filters.max_ratio
-        encoder = encoding.PairEncoder(tokenizer, *limits, on_dropped)
-        statistics = encoder.statistics
-        reading = progress(pairs, desc="tokenizing", total=pairs.total)
-        if self.pair_filters.deduplicate:
-            reading = filters.mark_duplicates(reading)
-        reading = self.augmentation.add_variants(reading)
+        statistics, counted = encoding.Statistics(), []
 
         def checked_shards() -> Iterator[encoding.TokenShard]:
-            for shard in encoder.shards(reading):
-                yield shard  # it is written before the next one is made
-                _check_disk(folder, pairs.total / statistics.read)
-            statistics.check(self.max_length)
+            for entry, own in pairs:
+                encoder = encoding.PairEncoder(tokenizer, *limits, on_dropped)
+                reading = progress(own, desc="tokenizing", total=own.total)
+                if self.pair_filters.deduplicate:
+                    reading = filters.mark_duplicates(reading)
+                for shard in encoder.shards(self._tagged(entry, reading)):
+                    yield shard  # it is written before the next one is made
+                    read = statistics.read + encoder.statistics.read
+                    _check_disk(folder, sum(x.total for _, x in pairs) / read)
+                encoder.statistics.check(self.max_length)
+                statistics.add(encoder.statistics)
+                counted.append((entry, encoder.statistics))
 
         prepared.write_prepared(
             folder,
@@ -208,7 +233,15 @@ class Preparation:
             self.pair_filters,
             checked_shards(),
             self.augmentation,
+            counted if corpus.parts else (),
         )
+
+    def _tagged(
+        self, entry: Entry, examined: Iterable[tuple[str, str, str]]
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yields examined pairs and variants, with the tag of an entry."""
+        examined = self.augmentation.add_variants(examined)
+        return ((entry.tagged(source), *others) for source, *others in examined)
 
 
 def own_tokenizer(
@@ -229,8 +262,8 @@ def report_tokenizer(tokenizer: Vocabulary, path: str | Path) -> None:
 class _ReadOnce:
     """Pairs that are kept when they are read first, unless they are many."""
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._pairs = pairs
+    def __init__(self, pairs: Iterable[tuple[str, str]], limit: int) -> None:
+        self._pairs, self._limit = pairs, limit
         reading = iter(pairs)
         self.first = next(reading)
         self._reading = itertools.chain([self.first], reading)
@@ -240,7 +273,7 @@ class _ReadOnce:
         reading, self._reading = self._reading or self._pairs, None
         kept, total = [], 0
         for total, pair in enumerate(reading, start=1):
-            if total <= _MOST_IN_MEMORY:
+            if total <= self._limit:
                 kept.append(pair)
             else:
                 kept = None

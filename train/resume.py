@@ -88,7 +88,8 @@ class RunOpener:
         """
         settings = dataclasses.asdict(self.settings)
         # Paths may differ from machine to machine.
-        del settings["data"], settings["init_from"], settings["tokenizer"]
+        for name in ("data", "corpora", "init_from", "tokenizer"):
+            del settings[name]
         text = json.dumps(settings, sort_keys=True)
         own = [zlib.crc32(x.encode()) for x in (text, run.id if run else "")]
         received = broadcast_from_chief(strategy, np.array(own, np.int64))
@@ -244,7 +245,13 @@ class RunOpener:
             missing = "validation loss, score or curve, nor a --checkpoint best"
             logger.info(f"valid: no such split; there will be no {missing}")
         logger.info(f"train: {train.describe(recipe.max_length)}")
-        tokens = train.source_tokens + train.target_tokens
+        tokens = 0.0
+        for entry, own in data.train.parts or [(None, train)]:
+            weight = 1 if entry is None else entry.weight
+            tokens += weight * (own.source_tokens + own.target_tokens)
+            if entry is not None:
+                described = own.describe(recipe.max_length)
+                logger.info(f"  {entry}, weight {weight:g}: {described}")
         passes = recipe.steps * recipe.batch_tokens / tokens
         passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
         steps = f"{recipe.steps:,} steps"

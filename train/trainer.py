@@ -3,14 +3,17 @@
 Checks that need no TensorFlow run before it is imported.
 """
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.inference.run_folder import RunFolder
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import training_settings
+from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.recipe import Recipe
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 def train(
     corpus: Corpus,
-    output: str | Path,
+    output: str | Path | None,
     preset: str | None = None,
     recipe: Recipe | Mapping[str, Any] | None = None,
     *,
@@ -31,6 +34,7 @@ def train(
     cluster: str | None = None,
     init_from: str | Path | None = None,
     tokenizer: str | Path | Sequence[str | Path] | None = None,
+    dry_run: bool = False,
 ) -> "TrainingRun | None":
     """Trains on the split `train`, and validates on `valid` if there is one.
 
@@ -64,20 +68,44 @@ def train(
             the folder of a run or of a prepared corpus with one; or two
             models, of sources and of targets, whose embeddings are then not
             tied by default.
+        dry_run: Report the data, the model and what three steps take, and
+            write nothing; `output` does not matter.
 
     Returns:
-        The run with its checkpoints; None on workers other than the chief,
-        which alone writes it.
+        The run with its checkpoints; None after a dry run, and on workers
+        other than the chief, which alone writes it.
 
     Raises:
         InputError: If the input is invalid, or training diverges.
     """
-    output = Path(output)
-    init_from = init_from and Path(init_from)
     if isinstance(tokenizer, str | Path):
         tokenizer = [tokenizer]
     tokenizer = tokenizer and [Path(path) for path in tokenizer]
+    init_from = init_from and Path(init_from)
     values = preset, recipe, architecture, init_from, tokenizer
+    if dry_run:
+        check_one_worker("train --dry-run")
+        # The corpus is prepared beside the run, and all is removed.
+        with tempfile.TemporaryDirectory() as folder:
+            output = Path(folder, "run")
+            _train(corpus, output, values, strategy, cluster, dry_run)
+        return None
+    if output is None:
+        raise InputError(
+            "A training needs a folder. Received: no output. Name one, or try "
+            "the training with dry_run, --dry-run on the command line."
+        )
+    return _train(corpus, Path(output), values, strategy, cluster)
+
+
+def _train(
+    corpus: Corpus,
+    output: Path,
+    values: tuple,
+    strategy: "tf.distribute.Strategy | str",
+    cluster: str | None,
+    dry_run: bool = False,
+) -> "TrainingRun | None":
     settings = training_settings.choose_settings(corpus, output, *values)
     settings.check(corpus)
     if isinstance(strategy, str):
@@ -89,7 +117,7 @@ def train(
         strategy = open_strategy(strategy, cluster)
     from keras_transformer.train.fitting.training_loop import run_training
 
-    return run_training(settings, corpus, output, strategy)
+    return run_training(settings, corpus, output, strategy, dry_run)
 
 
 def _check_output(

@@ -17,12 +17,15 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary, open_tokenizer, open_vocabulary
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.fitting.training_state import load_step
 from keras_transformer.train.recipe import Recipe
 
 # Settings that may differ when a run is resumed: its length, how much it keeps,
-# and where its data are. Checksums tell whether they are the same data.
-_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard", "data"}
+# and where its data are. Checksums tell whether they are the same, with the
+# same tags and weights.
+_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
+_MAY_CHANGE |= {"data", "corpora"}
 
 # What runs of earlier versions do not record.
 _OF_EARLIER_VERSIONS = dict(jit_compile=False, augment=0.0, typing_errors=0.0)
@@ -46,6 +49,8 @@ class TrainingSettings:
     tokenizer: Sequence[Path] | None  # that a new run has; None: one is trained
     recipe: Recipe
     config: TransformerConfig  # its ids are not yet those of the tokenizer
+    # Of several corpora that are not prepared.
+    corpora: Sequence[Entry] = ()
 
     def config_for(
         self, ids: Vocabulary | TransformerConfig
@@ -219,6 +224,7 @@ def choose_settings(
         tokenizer=tokenizer,
         recipe=recipe,
         config=config,
+        corpora=[] if corpus.prepared else [entry for entry, _ in corpus.parts],
     )
 
 
@@ -240,11 +246,13 @@ def refuse_differences(
 
 def check_train_split(corpus: Corpus) -> None:
     """Raises InputError if there is nothing to train on."""
-    if "train" not in corpus.splits:
-        raise InputError(
-            f"Training needs a split train. Received: {corpus.name} with "
-            f"{', '.join(corpus.splits)}"
-        )
+    parts = [] if corpus.prepared else [part for _, part in corpus.parts]
+    for part in (corpus, *parts):
+        if "train" not in part.splits:
+            raise InputError(
+                f"Training needs a split train. Received: {part.name} with "
+                f"{', '.join(part.splits)}"
+            )
 
 
 def check_one_tokenizer(

@@ -28,6 +28,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import SEED
 from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.train.data.filters import PairFilters
+from keras_transformer.train.data.mixture import Entry
 
 if TYPE_CHECKING:
     from keras_transformer.inference.base import BaseTranslator
@@ -149,7 +150,16 @@ _SAMPLING = Group("Sampling", sort_key=5)
 RunFlag = Annotated[Path, Parameter(help=f"{_RUN}.")]
 RunsFlag = Annotated[list[Path], Parameter(help=_RUN + _AVERAGED)]
 ModelsFlag = Annotated[list[Path], Parameter(help=_RUN + _EXPORT + _AVERAGED)]
-CorpusFlag = Annotated[list[str], Parameter(help=f"{_DATA}.")]
+CorpusFlag = Annotated[list[str] | None, Parameter(help=f"{_DATA}.")]
+CorporaFlag = Annotated[
+    list[Entry] | None,
+    Parameter(
+        help="One of several corpora, once for each: "
+        '\'{"data": "FOLDER", "weight": 2, "tag": "<bt>", "source": "en", '
+        '"target": "de"}\', of which data alone is needed. In a file of '
+        "--config it is a list.",
+    ),
+]
 RunCorpusFlag = Annotated[
     list[str] | None,
     Parameter(help=f"{_DATA} (default: what the run was trained on)."),

@@ -2,7 +2,7 @@
 
 import functools
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,9 @@ from keras_transformer.support.files import check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import open_tokenizer
 from keras_transformer.train.cluster import check_one_worker
+from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
+from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -49,9 +51,10 @@ _DEVICES = Parameter(group=Group("Devices" + flags.RARE, sort_key=6))
 
 
 def prepare(
-    data: flags.CorpusFlag,
+    data: flags.CorpusFlag = None,
     *,
     output: Path,
+    corpora: flags.CorporaFlag = None,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
     preset: str = "small",
@@ -81,7 +84,7 @@ def prepare(
     recipe = Recipe.from_preset(preset, **values)
     from keras_transformer.train import preparation
 
-    corpus = kt.train.open_corpus(data, source, target)
+    corpus = _open_data(data, corpora, source, target)
     sizes = recipe.vocab_size, recipe.max_length
     others = init_from, tokenizer, PairFilters(**(filters or {})), dropped
     variants = recipe.augmentation
@@ -97,9 +100,10 @@ def prepare(
 
 
 def train(
-    data: flags.CorpusFlag,
+    data: flags.CorpusFlag = None,
     *,
-    output: Path,
+    output: Path | None = None,
+    corpora: flags.CorporaFlag = None,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
     preset: str | None = None,
@@ -113,6 +117,7 @@ def train(
     cluster: Annotated[
         Literal["tf_config", "slurm", "kubernetes"] | None, _DEVICES
     ] = None,
+    dry_run: bool = False,
 ) -> None:
     """Train on a parallel corpus.
 
@@ -124,8 +129,10 @@ def train(
         strategy: Devices to train on.
         cluster: Where the addresses of the workers come from (default:
             TF_CONFIG, if set).
+        dry_run: Report the data, the model and what three steps take; write
+            nothing.
     """
-    corpus = kt.train.open_corpus(data, source, target)
+    corpus = _open_data(data, corpora, source, target)
     run = kt.train.train(
         corpus,
         output,
@@ -136,6 +143,7 @@ def train(
         cluster=cluster,
         init_from=init_from,
         tokenizer=tokenizer,
+        dry_run=dry_run,
     )
     if run is None:  # only the chief of several workers reports
         return
@@ -148,6 +156,23 @@ def train(
         f"  keras-transformer translate {name}\n"
         f"  keras-transformer export {name} --output exported/1"
     )
+
+
+def _open_data(
+    data: list[str] | None,
+    corpora: list[Entry] | None,
+    source: str | None,
+    target: str | None,
+) -> Corpus:
+    """Opens the corpus, or the several corpora, that flags name."""
+    if bool(data) == bool(corpora):
+        raise InputError(
+            "The data are a corpus, DATA, or several, each with --corpora. "
+            f"Received: {'both' if data else 'neither'}"
+        )
+    if corpora:
+        return kt.train.open_corpora(corpora, source, target)
+    return kt.train.open_corpus(data, source, target)
 
 
 def config(run: flags.RunFlag, *, output: Path | None = None) -> None:
@@ -170,8 +195,13 @@ def config(run: flags.RunFlag, *, output: Path | None = None) -> None:
 def training_flags(folder: RunFolder) -> dict[str, Any]:
     """Returns the flags of `train` that make a run like this one."""
     check_trained(folder)
-    values = {"data": folder.training_data()}
-    others = ("source", "target", "preset", "init_from", "tokenizer")
+    corpora = folder.recipe.get("corpora")
+    if corpora:
+        values = {"corpora": list(map(_present, corpora))}
+        others = ("preset", "init_from", "tokenizer")
+    else:
+        values = {"data": folder.training_data()}
+        others = ("source", "target", "preset", "init_from", "tokenizer")
     for name in (*others, *Recipe.__dataclass_fields__):
         values[name] = folder.recipe.get(name)
     own, base = folder.config.to_dict(), {}
@@ -184,8 +214,11 @@ def training_flags(folder: RunFolder) -> dict[str, Any]:
         )
         if not (name in _OTHER_FIELDS or follows or value == base.get(name)):
             values[name] = value
-    present = {name: x for name, x in values.items() if x is not None}
-    return {name.replace("_", "-"): x for name, x in present.items()}
+    return {name.replace("_", "-"): x for name, x in _present(values).items()}
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in values.items() if x is not None}
 
 
 def check_trained(folder: RunFolder) -> None:

@@ -382,6 +382,9 @@ def _open_corpus(
 
     Their languages are those that the run translates, by its recipe.
     """
+    corpora = folder.recipe.get("corpora")
+    if corpora and not (data or source or target):
+        return kt.train.open_corpora(corpora)
     trained = folder.languages
     languages = source or trained[0], target or trained[1]
     # Other systems may have other codes for the same languages.

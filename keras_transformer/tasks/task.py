@@ -53,8 +53,12 @@ class Task(abc.ABC):
         return self.metrics[self.watched_metric]
 
     @abc.abstractmethod
-    def train_tokenizer(self, pairs: Pairs, vocab_size: int) -> Tokenizer:
+    def train_tokenizer(
+        self, pairs: Pairs, vocab_size: int, tags: Sequence[str] = ()
+    ) -> Tokenizer:
         """Returns a tokenizer for sources and targets, which are read once.
+
+        Sources may begin with the tags.
 
         Raises:
             InputError: As `Tokenizer.train`.

@@ -29,10 +29,13 @@ class TranslationTask(Task):
     default_metrics = ("bleu", "chrf", "tokenized_bleu")
     watched_metric = "bleu"
 
-    def train_tokenizer(self, pairs: Pairs, vocab_size: int) -> Tokenizer:
+    def train_tokenizer(
+        self, pairs: Pairs, vocab_size: int, tags: Sequence[str] = ()
+    ) -> Tokenizer:
         # One vocabulary for both sides, as in the paper (section 5.1).
         sides = ((normalize_source(x), y) for x, y in pairs)
-        return Tokenizer.train(itertools.chain.from_iterable(sides), vocab_size)
+        texts = itertools.chain.from_iterable(sides)
+        return Tokenizer.train(texts, vocab_size, tags=tags)
 
     def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
         vocabulary.check_languages(source for source, _ in pairs)

@@ -12,6 +12,16 @@ TAG = "(<[!-;=?-~]+>|>>[!-;=?-~]+<<)"
 LANGUAGE = r"^[\s\v]*(>>[^<>\s\v]+<<)"
 
 
+def check_tags(tags: Iterable[str]) -> None:
+    """Raises InputError unless all look like tags."""
+    for tag in tags:
+        if re.fullmatch(TAG, tag) is None:
+            raise InputError(
+                "A tag must be letters, digits or signs in angle brackets, as "
+                f"<bt>, or a language as >>fra<<. Received: {tag!r:.60}"
+            )
+
+
 def language_token(language: str) -> str:
     """Returns the token of a language, which may be the token itself."""
     return f">>{language.strip('<>')}<<"

@@ -12,7 +12,7 @@ from typing import Any
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import normalization
-from keras_transformer.text.tags import TAG
+from keras_transformer.text.tags import check_tags
 from keras_transformer.text.text_arguments import read_text
 
 # The trainer skips lines of more than 4,192 bytes; a character has at most 4.
@@ -42,12 +42,7 @@ def train_model(
             "max_sentences must be greater than 100. "
             f"Received: max_sentences={max_sentences}"
         )
-    for tag in tags:
-        if re.fullmatch(TAG, tag) is None:
-            raise InputError(
-                "A tag must be letters, digits or signs in angle brackets, as "
-                f"<bt>, or a language as >>fra<<. Received: {tag!r:.60}"
-            )
+    check_tags(tags)
     with explain_missing_packages():
         import sentencepiece
 

@@ -165,6 +165,8 @@ class BatchOrder:
         max_length: int,
         seed: int | None = None,  # None: one pass, which is not shuffled
         worker_share: tuple[int, int] = (0, 1),  # (index, count of workers)
+        # Pairs of each part of the corpus, and how often a pass reads them.
+        parts: Sequence[tuple[int, float]] = (),
     ) -> None:
         self.batch_tokens = batch_tokens
         self.max_length = max_length
@@ -174,11 +176,17 @@ class BatchOrder:
         dtype = np.min_scalar_type(max_length)
         sides = (np.diff(shard.offsets).reshape(-1, 2) + 1 for shard in shards)
         lengths = np.concatenate([s.max(axis=1).astype(dtype) for s in sides])
+        counts = [pairs for pairs, _ in parts] or [len(lengths)]
+        # What a pass reads of each part.
+        sizes = [max(round(pairs * weight), 1) for pairs, weight in parts]
+        sizes = sizes or counts
         index, count = worker_share
+        self._num_places = len(range(index, sum(sizes), count))
         with tf.device("/CPU:0"):
-            self._lengths = tf.constant(lengths[index::count])
+            self._lengths = tf.constant(lengths)
+            self._parts = tf.constant([counts, sizes], tf.int64)
         self._pool_size = max(_POOL_IDS // max_length, 1)
-        self.num_pools = -(-self._lengths.shape[0] // self._pool_size)
+        self.num_pools = -(-self._num_places // self._pool_size)
         self._counts: dict[int, np.ndarray] = {}  # of `count_batches`
 
     def advance(
@@ -228,8 +236,7 @@ class BatchOrder:
         if self.seed is not None:
             seed = [tf.cast(self._key(number)[0], tf.int64), pool]
             cuts = tf.random.experimental.stateless_shuffle(cuts, seed=seed)
-        index, count = self.worker_share
-        return index + count * places, longest_first, padded, cuts
+        return places, longest_first, padded, cuts
 
     def _cut(self, number: int | tf.Tensor, pool: tf.Tensor) -> tuple:
         """Draws the pairs of a pool, and cuts them into batches."""
@@ -239,14 +246,32 @@ class BatchOrder:
         return places, *cut
 
     def _draw(self, number: int | tf.Tensor, pool: tf.Tensor) -> tf.Tensor:
-        """Returns the pairs of a pool as places among this worker's, `[P]`."""
-        num_pairs = self._lengths.shape[0]
-        first = pool * self._pool_size
-        places = tf.range(first, tf.minimum(first + self._pool_size, num_pairs))
-        if self.seed is None:
-            return places
-        key, last = self._key(number), num_pairs - 1
-        return tf.random_index_shuffle(places, key, last, rounds=_ROUNDS)
+        """Returns the pairs of a pool as places in the corpus, `[P]`."""
+        size, first = self._num_places, pool * self._pool_size
+        places = tf.range(first, tf.minimum(first + self._pool_size, size))
+        if self.seed is not None:
+            key = self._key(number)
+            places = tf.random_index_shuffle(
+                places, key, size - 1, rounds=_ROUNDS
+            )
+        index, count = self.worker_share
+        return self._pairs_at(number, index + count * places)
+
+    def _pairs_at(
+        self, number: int | tf.Tensor, places: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns which pairs a pass has at places among all that it reads.
+
+        Each pass begins in a part where the one before it ended.
+        """
+        counts, sizes = tf.unstack(self._parts)
+        part = tf.searchsorted(tf.cumsum(sizes), places, side="right")
+        size = tf.gather(sizes, part)
+        within = places - tf.gather(tf.cumsum(sizes, exclusive=True), part)
+        within = (tf.cast(number, tf.int64) * size + within) % tf.gather(
+            counts, part
+        )
+        return tf.gather(tf.cumsum(counts, exclusive=True), part) + within
 
     def _key(self, number: int | tf.Tensor) -> tf.Tensor:
         """Returns the key of the permutation of a pass, uint32 `[3]`."""

@@ -5,15 +5,22 @@ treebank.py.
 """
 
 import collections
+import dataclasses
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
-from keras_transformer.train.data.prepared import Prepared, is_prepared
+from keras_transformer.train.data.mixture import Entry, Mixture
+from keras_transformer.train.data.prepared import (
+    SIDES,
+    Prepared,
+    is_prepared,
+)
 from keras_transformer.train.data.reading import SPLITS, Split
 
 _FORMS = """\
@@ -44,6 +51,8 @@ class Corpus:
         target: Language code of the target, or None.
         task: What the pairs are for. Default: translation.
         prepared: The ids of the split `train` if the corpus is prepared.
+        parts: The corpora that it consists of, and what the user says of
+            each; none if it is one.
 
     Attributes:
         splits: Names of the splits.
@@ -57,6 +66,7 @@ class Corpus:
         target: str | None,
         task: Task | None = None,
         prepared: Prepared | None = None,
+        parts: "Sequence[tuple[Entry, Corpus]]" = (),
     ) -> None:
         self.name = name
         self.task = task or TranslationTask()
@@ -64,6 +74,7 @@ class Corpus:
         self.source = source
         self.target = target
         self.prepared = prepared
+        self.parts = parts
         self._splits = dict(splits)
 
     def pairs(self, split: str) -> Split:
@@ -80,6 +91,16 @@ class Corpus:
             )
         return self._splits[split]
 
+    def pairs_of_parts(
+        self, split: str
+    ) -> Iterator[tuple[Entry, list[tuple[str, str]]]]:
+        """Yields the pairs of each of the corpora; raises as `pairs` does."""
+        pairs = self.pairs(split)
+        if not isinstance(pairs, Mixture):
+            pairs = Mixture(self.name, parts=[(Entry(data=[self.name]), pairs)])
+        for part in pairs.parts:
+            yield part[0], list(Mixture(self.name, parts=[part]))
+
     def texts(self, split: str) -> Iterator[str]:
         """Yields source and target of each pair; raises as `pairs` does."""
         return itertools.chain.from_iterable(self.pairs(split))
@@ -90,6 +111,8 @@ class Corpus:
         Plain text files of a moderate size are read; other splits, which take
         longer or need TensorFlow, are not, nor those that there are not.
         """
+        for _, part in self.parts:
+            part.check_early(*splits)
         for split in splits:
             pairs = self._splits.get(split)
             if not isinstance(pairs, text_files.TextFiles):
@@ -181,6 +204,70 @@ def open_corpus(
     return Corpus(name, splits, source, target)
 
 
+def open_corpora(
+    entries: Sequence[Entry | Mapping[str, Any]],
+    source: str | None = None,
+    target: str | None = None,
+) -> Corpus:
+    """Returns several corpora as one, whose splits have all their pairs.
+
+    Args:
+        entries: For each corpus its `data`, as in `open_corpus`, and perhaps
+            `weight`, how often a pass reads each of its pairs (default: 1),
+            `tag`, a text such as `<bt>` or `>>fra<<` that stands before its
+            sources, and the languages `source` and `target`.
+        source: Language of the source of entries that have none.
+        target: Language of the target of entries that have none.
+
+    Raises:
+        InputError: If an entry is invalid, or they do not fit together.
+    """
+    parts = []
+    for entry in entries:
+        if not isinstance(entry, Entry):
+            data = entry["data"]
+            data = [data] if isinstance(data, str) else list(data)
+            entry = Entry(**{**entry, "data": data})
+        languages = entry.source or source, entry.target or target
+        corpus = open_corpus(entry.data, *languages)
+        languages = dict(source=corpus.source, target=corpus.target)
+        parts.append((dataclasses.replace(entry, **languages), corpus))
+        if corpus.prepared or corpus.task.name != TranslationTask.name:
+            raise InputError(
+                "Several corpora must have texts to translate. Received: "
+                f"{entry}, which is prepared already, or a treebank"
+            )
+    return _mix(parts)
+
+
+def _mix(
+    parts: Sequence[tuple[Entry, Corpus]], prepared: Prepared | None = None
+) -> Corpus:
+    """Returns corpora as one, of which `train` may be prepared."""
+    languages = [
+        {tag for tag in entry.tags if tag.startswith(">>")}
+        for entry, _ in parts
+    ]
+    if not parts or (len(set().union(*languages)) > 1 and not all(languages)):
+        raise InputError(
+            "Several corpora need an entry each, and with several target "
+            "languages each needs a tag with its own, such as >>fra<<. "
+            f"Received: {', '.join(str(entry) for entry, _ in parts)}"
+        )
+    name = " + ".join(corpus.name for _, corpus in parts)
+    splits: dict[str, Split] = {} if prepared is None else {"train": prepared}
+    for split in SPLITS:
+        own = [(x, y.pairs(split)) for x, y in parts if split in y.splits]
+        if own:
+            splits[split] = Mixture(f"{name}, {split}", parts=own)
+    if prepared is not None:
+        name = str(prepared.path)
+    # The languages that they share.
+    sides = ({getattr(x, side) for x, _ in parts} for side in SIDES)
+    source, target = (x.pop() if len(x) == 1 else None for x in sides)
+    return Corpus(name, splits, source, target, None, prepared, parts)
+
+
 def _check_exists(path: str) -> None:
     if not os.path.exists(path):
         raise InputError(
@@ -233,6 +320,12 @@ def _open_prepared(
             f"{folder} was prepared for {languages[0]} to {languages[1]}. "
             f"Received: source={source!r}, target={target!r}"
         )
+    if prepared.parts:
+        parts = [
+            (x, Corpus(str(x), prepared.texts(number), x.source, x.target))
+            for number, (x, _) in enumerate(prepared.parts)
+        ]
+        return _mix(parts, prepared)
     splits = prepared.splits()
     return Corpus(folder, splits, *languages, prepared.task, prepared)
 

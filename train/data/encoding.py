@@ -106,6 +106,13 @@ class Statistics:
         self.longest = max(self.longest, int(lengths.max(initial=0)))
         return reasons
 
+    def add(self, other: "Statistics") -> None:
+        """Adds those of other pairs."""
+        for field in dataclasses.fields(self):
+            join = max if field.name == "longest" else sum
+            values = getattr(self, field.name), getattr(other, field.name)
+            setattr(self, field.name, join(values))
+
     def describe(self, max_length: int) -> str:
         """Returns what is kept and what is dropped as a line of text."""
         *others, last = (

@@ -5,6 +5,7 @@ tokenizer.model          SentencePiece model
 train-00000.ids.npy      ids of source, target, source, ..., without end tokens
 train-00000.offsets.npy  where each of these texts begins, and the last one ends
 valid.tfrecord           texts of another split; such as test.tfrecord
+valid-00000.tfrecord     those of the first of several corpora, without tags
 
 `train/preparation.py` writes it. The arrays are mapped into memory: the pages
 that are in use are shared by all processes, and can be dropped at any time.
@@ -27,6 +28,7 @@ from keras_transformer.text import Vocabulary, open_vocabulary
 from keras_transformer.train.data.augmentation import OFF, Augmentation
 from keras_transformer.train.data.encoding import Statistics, TokenShard
 from keras_transformer.train.data.filters import PairFilters
+from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.tfrecords import TFRecordFiles
 
@@ -57,6 +59,8 @@ class Prepared(Split):
     checksum: int  # 32 bits that depend on the ids and on their order
     shard_pairs: tuple[int, ...]  # number of pairs of each shard
     text_splits: tuple[str, ...]  # the other splits, whose texts are here
+    # The corpora, one after the other; none if it is one.
+    parts: tuple[tuple[Entry, Statistics], ...] = ()
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "Prepared":
@@ -79,9 +83,9 @@ class Prepared(Split):
         tokenizer = open_vocabulary(path)
         try:
             expected = str(values["tokenizer"])
-            names = [field.name for field in dataclasses.fields(Statistics)]
-            # Earlier versions counted fewer reasons to drop pairs.
-            counts = dict.fromkeys(names, 0) | values["statistics"]
+            parts = [dict(part) for part in values.get("parts", [])]
+            counted = [_statistics(part.pop("statistics")) for part in parts]
+            entries = [Entry(**part) for part in parts]
             prepared = cls(
                 f"{path}, train",
                 path=path,
@@ -96,10 +100,11 @@ class Prepared(Split):
                     augment=float(values.get("augment", 0)),
                     typing_errors=float(values.get("typing_errors", 0)),
                 ),
-                statistics=Statistics(*(int(counts[k]) for k in names)),
+                statistics=_statistics(values["statistics"]),
                 checksum=int(values["checksum"]),
                 shard_pairs=tuple(map(int, values["shards"])),
                 text_splits=tuple(map(str, values["text_splits"])),
+                parts=tuple(zip(entries, counted, strict=True)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
@@ -117,11 +122,16 @@ class Prepared(Split):
 
     def splits(self) -> dict[str, Split]:
         """Returns the splits by name, for `Corpus`."""
-        splits: dict[str, Split] = {"train": self}
+        return {"train": self, **self.texts()}
+
+    def texts(self, part: int | None = None) -> dict[str, Split]:
+        """Returns the splits that are texts, of one of the `parts` if any."""
+        splits: dict[str, Split] = {}
         for split in self.text_splits:
-            paths = [str(self.path / f"{split}.tfrecord")]
-            name = f"{self.path}, split {split}"
-            splits[split] = TFRecordFiles(name, paths, SIDES)
+            path = text_path(self.path, split, part)
+            if part is None or path.exists():
+                name = f"{self.path}, split {split}"
+                splits[split] = TFRecordFiles(name, [str(path)], SIDES)
         return splits
 
     def read(self) -> Iterator[tuple[str, str]]:
@@ -132,7 +142,8 @@ class Prepared(Split):
         )
 
     def digest(self) -> str:
-        return f"ids {self.checksum}"
+        weights = "".join(f", {entry.weight}" for entry, _ in self.parts)
+        return f"ids {self.checksum}{weights}"
 
     @functools.cached_property
     def shards(self) -> list[TokenShard]:
@@ -159,6 +170,13 @@ class Prepared(Split):
                 f"files were changed. {_ADVICE}"
             )
         return shards
+
+
+def _statistics(values: dict[str, Any]) -> Statistics:
+    names = [field.name for field in dataclasses.fields(Statistics)]
+    # Earlier versions counted fewer reasons to drop pairs.
+    counts = dict.fromkeys(names, 0) | values
+    return Statistics(*(int(counts[name]) for name in names))
 
 
 def _map_array(path: Path) -> np.ndarray:
@@ -194,10 +212,12 @@ def write_prepared(
     filters: PairFilters,
     shards: Iterable[TokenShard],
     augmentation: Augmentation = OFF,
+    parts: Sequence[tuple[Entry, Statistics]] = (),
 ) -> None:
     """Writes the shards of a corpus, and then its `prepared.json`.
 
-    The statistics are those of all shards when the last one was taken.
+    The statistics are those of all shards when the last one was taken, and of
+    the parts, if there are several.
     """
     sizes, checksum = [], 0
     for shard in shards:
@@ -218,6 +238,10 @@ def write_prepared(
         "text_splits": text_splits,
         "filters": dataclasses.asdict(filters),
         "statistics": dataclasses.asdict(statistics),
+        "parts": [
+            {**dataclasses.asdict(entry), "statistics": dataclasses.asdict(own)}
+            for entry, own in parts
+        ],
         "checksum": checksum,
         "shards": sizes,
         **dataclasses.asdict(augmentation),
@@ -228,6 +252,12 @@ def write_prepared(
 def is_prepared(path: str | os.PathLike) -> bool:
     """Returns whether a folder is a prepared corpus."""
     return (Path(path) / "prepared.json").exists()
+
+
+def text_path(folder: Path, split: str, part: int | None = None) -> Path:
+    """Returns the path of the texts of a split, or of one of its parts."""
+    number = "" if part is None else f"-{part:05d}"
+    return folder / f"{split}{number}.tfrecord"
 
 
 def shard_paths(folder: Path, number: int) -> tuple[Path, Path]:

@@ -38,6 +38,7 @@ def run_training(
     corpus: Corpus,
     output: Path,
     strategy: tf.distribute.Strategy,
+    dry_run: bool = False,
 ) -> TrainingRun | None:
     """Trains a run whose settings are checked; see `train`."""
     recipe, worker = settings.recipe, strategies.worker(strategy)
@@ -60,7 +61,13 @@ def run_training(
         step, positions = _restore(model, run, settings.init_from, worker)
         if step < recipe.steps:
             position = tuple(positions[worker.index].tolist())
-            Fitting(model, run, recipe, data, worker).fit(step, position)
+            fitting = Fitting(model, run, recipe, data, worker)
+            if dry_run:
+                from keras_transformer.train.dry_run import try_steps
+
+                try_steps(fitting)
+                return None
+            fitting.fit(step, position)
         else:
             done = f"training: all {recipe.steps:,} steps are done"
             logger.info(f"{done}: the run is at step {step:,}")
@@ -133,7 +140,7 @@ class Fitting:
         """Trains after a step, with the batches from a position on."""
         recipe, strategy = self.recipe, self.model.distribute_strategy
         train, worker = self.data.train, self.worker
-        order = self._training_order()
+        order = self.training_order()
         pairs = batching.PairIds(
             train.shards, train.tokenizer, train.max_length
         )
@@ -185,11 +192,13 @@ class Fitting:
             patience = recipe.patience
             logger.info(f"training: no better loss for {patience} epochs")
 
-    def _training_order(self) -> batching.BatchOrder:
+    def training_order(self) -> batching.BatchOrder:
         """Returns the order of this worker's batches."""
         train, seed = self.data.train, self.recipe.seed
         size = self.recipe.batch_tokens // self.worker.count, train.max_length
-        return batching.BatchOrder(train.shards, *size, seed, self.worker)
+        parts = [(x.pairs, entry.weight) for entry, x in train.parts]
+        shards = train.shards
+        return batching.BatchOrder(shards, *size, seed, self.worker, parts)
 
     def _validation_batches(self) -> tf.data.Dataset | None:
         """Returns the validation batches; None if there are none."""

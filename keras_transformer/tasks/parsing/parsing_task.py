@@ -55,7 +55,9 @@ class ParsingTask(Task):
     def for_corpus(self) -> "ParsingTask":
         return ParsingTask(split_words=False)
 
-    def train_tokenizer(self, pairs: Pairs, vocab_size: int) -> Tokenizer:
+    def train_tokenizer(
+        self, pairs: Pairs, vocab_size: int, tags: Sequence[str] = ()
+    ) -> Tokenizer:
         # The symbols are needed before the sentences are read.
         pairs = list(pairs)
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)

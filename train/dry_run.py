@@ -1,0 +1,38 @@
+"""A training that is only tried: its batches, memory and time per step."""
+
+import logging
+import resource
+import sys
+import time
+
+from keras_transformer.train.data import batching, pools
+from keras_transformer.train.fitting.training_loop import Fitting
+
+logger = logging.getLogger(__name__)
+
+_STEPS = 3
+
+
+def try_steps(fitting: Fitting) -> None:
+    """Trains for some steps, and logs what a training would take."""
+    recipe, train = fitting.recipe, fitting.data.train
+    order = fitting.training_order()
+    lengths = pools.bucket_lengths(train.max_length)
+    shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
+    per_pass = int(order.count_batches(0).sum())
+    logger.info(f"batches: from {shapes[0]} to {shapes[-1]}")
+    logger.info(f"steps: {per_pass:,} per pass over the data")
+    pairs = batching.PairIds(train.shards, train.tokenizer, train.max_length)
+    batches = batching.make_batches(pairs, order)
+    options = dict(steps_per_epoch=1, verbose=0, shuffle=False)
+    fitting.model.fit(batches.take(1), **options)  # compiles
+    start = time.monotonic()
+    options["steps_per_epoch"] = _STEPS
+    fitting.model.fit(batches.skip(1).take(_STEPS), **options)
+    seconds = (time.monotonic() - start) / _STEPS
+    logger.info(f"time: {seconds:.2g} s per step, the mean of {_STEPS}")
+    hours = seconds * recipe.steps / 3600
+    logger.info(f"time: {hours:,.2g} hours for {recipe.steps:,} steps")
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    logger.info(f"memory: {peak / 1e9:.1f} GB of this process at most")
