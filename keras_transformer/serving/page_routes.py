@@ -34,6 +34,7 @@ def show_page(request: Request) -> str:
         "name": name,
         "output": translator.task.output,
         "languages": translator.languages,
+        "target_languages": list(translator.target_languages),
         "example": translator.example,
         "max_characters": request.app.state.max_characters,
         "has_trace": translator.can("trace"),

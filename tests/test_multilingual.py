@@ -1,0 +1,233 @@
+"""English to German and French from two corpora: trained, exported, served."""
+
+import json
+
+import pytest
+import yaml
+from commands import write_corpus
+from translation_fixtures import made_once
+from web_server import fetch, served
+
+import keras_transformer as kt
+from keras_transformer import cli, convert
+from keras_transformer.litert import LiteRTTranslator
+from keras_transformer.support.errors import InputError
+
+ENGLISH = "zero one two three four".split()
+WORDS = {
+    "de": dict(zip(ENGLISH, "null eins zwei drei vier".split(), strict=True)),
+    "fr": dict(zip(ENGLISH, "rien un deux trois quatre".split(), strict=True)),
+}
+TEXTS = [*ENGLISH, *(f"{x} {y}" for x in ENGLISH for y in ENGLISH)]
+SIZES = {
+    **{"preset": "tiny", "vocab-size": 310, "max-length": 12, "d-model": 32},
+    **{"num-layers": 1, "num-heads": 2, "d-ff": 64, "dropout": 0.0},
+    **{"steps": 200, "steps-per-epoch": 100, "batch-tokens": 1024},
+    **{"warmup-steps": 40, "learning-rate-scale": 0.5},
+    **{"scored-sentences": 0},
+}
+
+
+def in_language(language, texts=TEXTS):
+    words = WORDS[language]
+    return [" ".join(words[word] for word in text.split()) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The one training of this file. To be read only."""
+
+    def train(folder):
+        folder.mkdir()
+        corpora = []
+        for language, tag in (("de", ">>deu<<"), ("fr", ">>fra<< <bt>")):
+            sides = {"en": TEXTS, language: in_language(language)}
+            texts = {
+                f"{split}_{code}": "".join(f"{text}\n" for text in lines)
+                for code, lines in sides.items()
+                for split in ("train", "valid", "test")
+            }
+            write_corpus(folder / language, **texts)
+            entry = {"data": str(folder / language), "target": language}
+            corpora.append({**entry, "tag": tag})
+        corpora[1]["weight"] = 2
+        values = {"corpora": corpora, "source": "en", **SIZES}
+        (folder / "flags.yaml").write_text(yaml.safe_dump(values))
+        assert run_cli(folder, "train", "--output", folder / "run") == 0
+
+    return made_once(tmp_path_factory, "multilingual", train)
+
+
+def run_cli(folder, command, *arguments, config="flags.yaml"):
+    arguments = command, "--config", folder / config, *arguments
+    return cli.main([str(x) for x in arguments])
+
+
+@pytest.fixture(scope="module")
+def translators(folder):
+    return {
+        code: kt.open_translator(
+            folder / "run", target_language=language, tag=tag
+        )
+        for code, language, tag in (("de", "deu", None), ("fr", "fra", "bt"))
+    }
+
+
+def check(translator, language, texts=TEXTS):
+    """Nearly all translations are right: the corpora are learned by heart."""
+    found = [one.texts[0] for one in translator.translate(texts)]
+    expected = in_language(language)
+    right = sum(x == y for x, y in zip(found, expected, strict=True))
+    assert right >= 0.9 * len(expected), found
+    return found
+
+
+def test_it_translates_to_the_language_that_is_asked_for(folder, translators):
+    for code, first in (("de", ">>deu<<"), ("fr", ">>fra<< <bt>")):
+        own = check(translators[code], code)
+        # The tags may stand in the text as well, whatever was chosen.
+        tagged = [f" {first}  {text}" for text in TEXTS]
+        for translator in translators.values():
+            assert check(translator, code, tagged) == own
+    plain = kt.open_translator(folder / "run")
+    assert plain.target_languages == ["deu", "fra"]
+    with pytest.raises(InputError, match="no target language in text 1"):
+        plain.translate("one")
+    with pytest.raises(InputError, match="deu, fra. Received: >>nld<<"):
+        plain.translate(">>nld<< one")
+
+
+def test_the_run_records_its_corpora(folder, capsys):
+    run = json.loads((folder / "run" / "config.json").read_text())
+    corpora = run["recipe"]["corpora"]
+    assert [x["weight"] for x in corpora] == [1, 2]
+    assert [x["tag"] for x in corpora] == [">>deu<<", ">>fra<< <bt>"]
+    assert [(x["source"], x["target"]) for x in corpora] == [
+        ("en", "de"),
+        ("en", "fr"),
+    ]
+    assert (run["recipe"]["source"], run["recipe"]["target"]) == ("en", None)
+    assert run["statistics"]["pairs"] == 60
+    prepared = folder / "prepared-corpora" / run["statistics"]["prepared"]
+    parts = json.loads((prepared / "prepared.json").read_text())["parts"]
+    assert [x["statistics"]["pairs"] for x in parts] == [30, 30]
+    tokens = [x["statistics"]["source_tokens"] for x in parts]
+    assert tokens[1] == tokens[0] + 30  # a second tag
+    assert cli.main(["config", str(folder / "run")]) == 0
+    flags = yaml.safe_load(capsys.readouterr().out)
+    given = yaml.safe_load((folder / "flags.yaml").read_text())
+    for own, entry in zip(flags["corpora"], given["corpora"], strict=True):
+        assert own == {
+            "weight": 1,
+            **entry,
+            "source": "en",
+            "data": [entry["data"]],
+        }
+    assert "data" not in flags
+
+
+def test_evaluate_scores_each_corpus(folder, capsys):
+    assert cli.main(["evaluate", str(folder / "run")]) == 0
+    (results,) = json.loads((folder / "run" / "results.json").read_text())
+    # Texts of two words have no BLEU.
+    assert results["sentences"] == 60 and results["chrf"] > 80
+    names = [f"{folder / 'de'} >>deu<<", f"{folder / 'fr'} >>fra<< <bt>"]
+    assert [(x["data"], x["sentences"]) for x in results["parts"]] == [
+        (name, 30) for name in names
+    ]
+    out = capsys.readouterr().out
+    for part in results["parts"]:
+        assert part["chrf"] > 80
+        assert f"{part['chrf']:.2f}  {part['data']}\n" in out
+    # Each part is scored on its own sentences.
+    chrf = [part["chrf"] for part in results["parts"]]
+    assert min(chrf) <= results["chrf"] <= max(chrf)
+
+
+def test_other_corpora_do_not_resume(folder, tmp_path, capsys):
+    def refused(change, *arguments):
+        values = yaml.safe_load((folder / "flags.yaml").read_text())
+        values["steps"] = 999
+        change(values["corpora"])
+        (tmp_path / "flags.yaml").write_text(yaml.safe_dump(values))
+        assert run_cli(tmp_path, "train", *arguments) == 2
+        return capsys.readouterr().err
+
+    same = ("--output", folder / "run")
+    for change in (
+        lambda corpora: corpora[1].update(weight=3),
+        lambda corpora: corpora[1].update(tag=">>fra<<"),
+        lambda corpora: corpora.reverse(),
+    ):
+        assert "started with other data" in refused(change, *same)
+    new = ("--output", tmp_path / "new", "--init-from", folder / "run")
+    for tag, message in (
+        (">>nld<<", "deu, fra. Received: >>nld<<"),
+        (">>deu<< <ft>", "has >>deu<<, >>fra<<, <bt>. Received: <ft>"),
+    ):
+        assert message in refused(lambda x, tag=tag: x[0].update(tag=tag), *new)
+    assert not (tmp_path / "new").exists()
+
+
+def test_prepared_corpora_are_read_again(folder, tmp_path):
+    output = tmp_path / "prepared"
+    values = yaml.safe_load((folder / "flags.yaml").read_text())
+    names = ("corpora", "source", "preset", "vocab-size", "max-length")
+    values = {name: values[name] for name in names}
+    (tmp_path / "flags.yaml").write_text(yaml.safe_dump(values))
+    assert run_cli(tmp_path, "prepare", "--output", output) == 0
+    corpus = kt.train.open_corpus(str(output))
+    given = kt.train.open_corpora(values["corpora"], "en")
+    assert (corpus.source, corpus.target) == ("en", None)
+    assert [x for x, _ in corpus.parts] == [x for x, _ in given.parts]
+    for split in ("valid", "test"):
+        assert list(corpus.pairs(split)) == list(given.pairs(split))
+        parts = (list(x.pairs_of_parts(split)) for x in (corpus, given))
+        assert next(parts) == next(parts)
+    # The order of batches depends on weights too.
+    assert corpus.digest("train").startswith("ids ")
+    assert corpus.digest("train").endswith(", 1.0, 2.0")
+    assert corpus.prepared.tokenizer.tags == [">>deu<<", ">>fra<<", "<bt>"]
+
+
+def test_the_page_offers_the_languages(folder):
+    with served(kt.open_translator(folder / "run")) as address:
+        page = fetch(address)[1]
+    assert '"target_languages": ["deu", "fra"]' in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", ["de", "fr"])
+def test_a_saved_model_translates(translators, tmp_path, code):
+    path = kt.export.save(translators[code], tmp_path / "1")
+    loaded = kt.open_translator(path)
+    assert check(loaded, code) == check(translators[code], code)
+    assert loaded.target_languages == ["deu", "fra"]
+    other = {"de": ("fr", ">>fra<< <bt>"), "fr": ("de", ">>deu<<")}[code]
+    check(loaded, other[0], [f"{other[1]} {text}" for text in TEXTS])
+
+
+def test_litert_translates(translators, tmp_path):
+    path = kt.export.save_litert(translators["fr"], tmp_path / "model")
+    loaded = LiteRTTranslator.open(path)
+    assert check(loaded, "fr") == check(translators["fr"], "fr")
+    check(loaded, "de", [f">>deu<< {text}" for text in TEXTS])
+
+
+def test_hugging_face_translates(translators, tmp_path):
+    """As MarianTokenizer splits texts, which our import does too."""
+    path = kt.export.save_huggingface(translators["fr"], tmp_path / "model")
+    table = json.loads((path / "vocab.json").read_text())
+    tokenizer = translators["fr"].tokenizer
+    for piece, name in ((">>fra<<",) * 2, (">>deu<<",) * 2, ("<bt>", "▁<bt>")):
+        assert table[name] == tokenizer.id_of_piece(f"▁{piece}")
+    loaded = convert.load(path)
+    check(loaded, "fr", [f">>fra<< <bt> {text}" for text in TEXTS])
+    check(loaded, "de", [f">>deu<< {text}" for text in TEXTS])
+
+
+def test_exports_that_pass_no_tag(translators, tmp_path):
+    with pytest.raises(
+        InputError, match="language of its translation or a tag"
+    ):
+        kt.export.save_argos(translators["fr"], tmp_path / "a.argosmodel")
