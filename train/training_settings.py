@@ -49,8 +49,8 @@ class TrainingSettings:
     tokenizer: Sequence[Path] | None  # that a new run has; None: one is trained
     recipe: Recipe
     config: TransformerConfig  # its ids are not yet those of the tokenizer
-    # Of several corpora that are not prepared.
-    corpora: Sequence[Entry] = ()
+    # What is said of several corpora that are not prepared.
+    corpora: Sequence[Entry] | None = None
 
     def config_for(
         self, ids: Vocabulary | TransformerConfig
@@ -215,6 +215,7 @@ def choose_settings(
     else:
         values = dict(vocab_size=recipe.vocab_size, **values)
         config = TransformerConfig.from_preset(preset, **values)
+    corpora = [entry for entry, _ in corpus.parts]
     return TrainingSettings(
         preset=preset,
         data=corpus.name,
@@ -224,7 +225,7 @@ def choose_settings(
         tokenizer=tokenizer,
         recipe=recipe,
         config=config,
-        corpora=[] if corpus.prepared else [entry for entry, _ in corpus.parts],
+        corpora=None if corpus.prepared else corpora or None,
     )
 
 

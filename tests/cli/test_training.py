@@ -80,6 +80,7 @@ def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
         cluster="slurm",
         init_from=folder,
         tokenizer=None,
+        dry_run=False,
     )
 
 
@@ -97,6 +98,7 @@ def test_train_without_flags(run_cli, calls, tmp_path):
             cluster=None,
             init_from=None,
             tokenizer=None,
+            dry_run=False,
         )
     ]
 

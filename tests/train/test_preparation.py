@@ -201,17 +201,16 @@ class Counted:
 
 
 @pytest.mark.parametrize(("most", "count"), [(10, 1), (9, 3)])
-def test_pairs_are_read_once_if_they_fit(monkeypatch, most, count):
-    monkeypatch.setattr(preparation, "_MOST_IN_MEMORY", most)
+def test_pairs_are_read_once_if_they_fit(most, count):
     split = Counted(KEPT[:10])
-    pairs = preparation._ReadOnce(split)
+    pairs = preparation._ReadOnce(split, most)
     assert (pairs.first, pairs.total) == (KEPT[0], None)
     for _ in range(3):
         assert list(pairs) == KEPT[:10]
         assert pairs.total == 10
     assert split.count == count
     # Reading that was not finished is not remembered.
-    pairs = preparation._ReadOnce(Counted(KEPT[:10]))
+    pairs = preparation._ReadOnce(Counted(KEPT[:10]), most)
     next(iter(pairs))
     assert list(pairs) == KEPT[:10]
 
