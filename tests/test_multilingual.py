@@ -22,7 +22,7 @@ TEXTS = [*ENGLISH, *(f"{x} {y}" for x in ENGLISH for y in ENGLISH)]
 SIZES = {
     **{"preset": "tiny", "vocab-size": 310, "max-length": 12, "d-model": 32},
     **{"num-layers": 1, "num-heads": 2, "d-ff": 64, "dropout": 0.0},
-    **{"steps": 200, "steps-per-epoch": 100, "batch-tokens": 1024},
+    **{"steps": 200, "steps-per-epoch": 200, "batch-tokens": 1024},
     **{"warmup-steps": 40, "learning-rate-scale": 0.5},
     **{"scored-sentences": 0},
 }
