@@ -131,7 +131,12 @@ _search_flags = functools.partial(
 
 # === Flags that several commands have ===
 
-FilterFlags = flags_of(PairFilters, "Filters", 5)
+FilterFlags = flags_of(
+    PairFilters,
+    "Filters",
+    5,
+    common=("max_ratio", "deduplicate", "drop_identical", "min_letters"),
+)
 
 _RUN = "Folder that `train`, `average` or `import` wrote"
 _EXPORT = ", or that of a SavedModel or an export for LiteRT"

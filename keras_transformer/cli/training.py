@@ -31,8 +31,13 @@ _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
     Recipe.__dataclass_fields__
 )
 _flags_of = functools.partial(flags.flags_of, default_of=flags.small_default)
-_PREPARED = ("vocab_size", "max_length", "augment", "typing_errors", "seed")
-SizeFlags = _flags_of(Recipe, "Sizes and variants", 4, names=_PREPARED)
+SizeFlags = _flags_of(
+    Recipe,
+    "Sizes and variants",
+    4,
+    names=("vocab_size", "max_length", "augment", "typing_errors", "seed"),
+    common=("vocab_size", "max_length"),
+)
 RecipeFlags = _flags_of(
     Recipe,
     "Training hyper-parameters",
