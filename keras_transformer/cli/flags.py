@@ -135,7 +135,7 @@ FilterFlags = flags_of(
     PairFilters,
     "Filters",
     5,
-    common=("max_ratio", "deduplicate", "drop_identical", "min_letters"),
+    common=("max_ratio", "deduplicate", "drop_identical"),
 )
 
 _RUN = "Folder that `train`, `average` or `import` wrote"
