@@ -14,6 +14,7 @@ from keras_transformer.flops import training_flops
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, TranslationTask
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.evaluation import (
     describe,
     evaluate,
@@ -77,8 +78,12 @@ def test_perplexity_is_that_of_the_references(evaluated, translator):
 
 def of_pairs(pairs, task=None):
     """A corpus that is one split."""
-    task = task or TranslationTask()
-    return types.SimpleNamespace(task=task, name="pairs", pairs=lambda _: pairs)
+    parts = [(Entry(data=["pairs"]), pairs)]
+    return types.SimpleNamespace(
+        task=task or TranslationTask(),
+        name="pairs",
+        pairs_of_parts=lambda _: parts,
+    )
 
 
 def test_any_translator_is_measured_by_its_scores():
