@@ -137,7 +137,7 @@ setup(
     # keras_transformer/train and export are links to the folders beside it.
     packages=find_packages(include=["keras_transformer*"]),
     package_data={
-        "keras_transformer": ["py.typed"],
+        "keras_transformer": ["py.typed", "models/*/*"],
         "keras_transformer.export": ["templates/*"],
         "keras_transformer.plotting": ["templates/*"],
         "keras_transformer.serving": ["templates/*"],

@@ -139,7 +139,10 @@ FilterFlags = flags_of(
 )
 
 _RUN = "Folder that `train`, `average` or `import` wrote"
-_EXPORT = ", or that of a SavedModel or an export for LiteRT"
+_EXPORT = (
+    ", or that of a SavedModel or an export for LiteRT; or en-de, the model "
+    "that comes with the package"
+)
 _AVERAGED = (
     "; the probabilities of several runs with the same tokenizer are averaged."
 )

@@ -12,6 +12,18 @@ from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, find_task
 
+# The models that come with the package, in folders of their names.
+_INCLUDED = Path(__file__).parents[1] / "models"
+
+
+def find_folder(model: str | os.PathLike) -> Path:
+    """Returns the folder of a model, which may be the name of an included one.
+
+    A folder of the working directory that has the name comes first.
+    """
+    is_name = not os.path.exists(model) and str(model) in os.listdir(_INCLUDED)
+    return (_INCLUDED if is_name else Path()) / model
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFolder:

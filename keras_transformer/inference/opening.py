@@ -11,7 +11,11 @@ from typing import Any
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference import run_folder, saved_model
 from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.model_folder import ExportFolder, ModelFolder
+from keras_transformer.inference.model_folder import (
+    ExportFolder,
+    ModelFolder,
+    find_folder,
+)
 from keras_transformer.inference.run_folder import Run, RunFolder
 from keras_transformer.inference.saved_model import SavedModelFolder
 from keras_transformer.litert import METADATA_FILE
@@ -24,7 +28,7 @@ from keras_transformer.tasks import Task
 
 def read_folder(path: str | os.PathLike) -> ModelFolder:
     """Returns the description of a folder with a model."""
-    path = Path(path)
+    path = find_folder(path)
     export_class = _export_class(path)
     if export_class is not None:
         return export_class.read(path)
@@ -33,7 +37,7 @@ def read_folder(path: str | os.PathLike) -> ModelFolder:
 
 def read_run(path: str | os.PathLike) -> RunFolder:
     """Returns the description of a run folder."""
-    if _export_class(Path(path)) is not None:
+    if _export_class(find_folder(path)) is not None:
         raise InputError(
             "This needs a run: exports work with translate, evaluate, score "
             f"and serve. Received: {path}, which is an export"
@@ -43,7 +47,8 @@ def read_run(path: str | os.PathLike) -> RunFolder:
 
 def read_export(path: str | os.PathLike) -> ExportFolder:
     """Returns the description of a SavedModel or an export for LiteRT."""
-    export_class = _export_class(Path(path))
+    path = find_folder(path)
+    export_class = _export_class(path)
     if export_class is None:
         raise InputError(
             "The model must be a SavedModel or a folder for LiteRT, which "
@@ -113,8 +118,9 @@ def open_translator(
     only.
 
     Args:
-        paths: The folder of a run, a SavedModel or an export for LiteRT, or
-            several runs with the same tokenizer, which translate together.
+        paths: The folder of a run, a SavedModel or an export for LiteRT;
+            several runs with the same tokenizer, which translate together; or
+            `"en-de"`, the model that comes with the package.
         search: Settings of the search, but of a SavedModel. Default: those of
             the (first) folder.
         num_translations: Translations returned per text. Default: 1, or as

@@ -2,10 +2,9 @@
 
 import dataclasses
 import os
-from pathlib import Path
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.model_folder import ExportFolder
+from keras_transformer.inference.model_folder import ExportFolder, find_folder
 from keras_transformer.litert import METADATA_FILE, MODEL_FILE
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.fields import check_values, integer_from
@@ -43,7 +42,7 @@ class LiteRTFolder(ExportFolder):
     @classmethod
     def read(cls, path: str | os.PathLike) -> "LiteRTFolder":
         """Reads the metadata of a folder, and checks them."""
-        path = Path(path)
+        path = find_folder(path)
         file = path / METADATA_FILE
         try:
             metadata = read_json(file)

@@ -32,6 +32,8 @@ Ids = list[int]  # of a text, without start and end tokens
 class LiteRTTranslator(BaseTranslator):
     """Translates text with a folder that `export --format litert` wrote.
 
+    `LiteRTTranslator.open("en-de")` is the model that comes with the package.
+
     With one worker, threads that use the same translator wait for each other;
     it uses all `threads`. Several workers use one thread each, which is faster
     for many texts, and each takes the memory of the weights again. Models stay
@@ -47,7 +49,7 @@ class LiteRTTranslator(BaseTranslator):
     Example:
 
     ```python
-    translator = LiteRTTranslator.open("exported")
+    translator = LiteRTTranslator.open("en-de")
     translator("I am a student.")  # "Ich bin Student."
     translator.translate(["A dog.", "A cat."], workers=2)
     ```
@@ -97,7 +99,7 @@ class LiteRTTranslator(BaseTranslator):
 
         Args:
             path: The folder that `keras-transformer export --format litert`
-                wrote.
+                wrote; or `"en-de"`, the model that comes with the package.
             search: A `BeamSearch` with a beam size up to the one that the
                 model was exported for. Default: that of the export.
             num_translations: n, at most the beam size. Default: that of the

@@ -1,0 +1,115 @@
+"""The model that comes with the package: found by name, small, as described."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from documents import ROOT, blocks, read
+
+import keras_transformer as kt
+from keras_transformer.cli import main
+from keras_transformer.inference.opening import read_folder
+from keras_transformer.litert import LiteRTTranslator
+from keras_transformer.support.errors import InputError
+
+FOLDER = ROOT / "keras_transformer" / "models" / "en-de"
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return kt.open_translator("en-de")
+
+
+def table(name):
+    """The rows of the table of English and German of a document."""
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", read(name), re.MULTILINE)
+    return rows[rows.index(("English", "German")) + 1 :]
+
+
+def test_readme_shows_its_translations(translator):
+    rows = table("README.md")
+    assert len(rows) >= 5
+    sources, expected = zip(*rows, strict=True)
+    translations = translator.translate(list(sources))
+    assert [x.texts[0] for x in translations] == list(expected)
+
+
+def test_readme_begins_with_its_command(translator):
+    command, output = blocks("README.md")[:2]
+    text = re.search(
+        'echo "(.+)" \\| keras-transformer translate en-de', command
+    )
+    assert output == translator(text[1]) + "\n"
+
+
+def test_picture_of_the_readme_has_its_translation(translator):
+    caption = re.search(r'\*"([^"]+)" becomes\s+"([^"]+)"', read("README.md"))
+    source, target = (" ".join(text.split()) for text in caption.groups())
+    assert translator(source) == target
+
+
+def test_opened_by_name():
+    assert LiteRTTranslator.open("en-de")("Good morning.") == "Guten Morgen."
+    assert read_folder("en-de").languages == ("en", "de")
+
+
+def test_folder_of_that_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "en-de").mkdir()
+    with pytest.raises(InputError, match="which has none"):
+        read_folder("en-de")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "en-de/.", "de-en"])
+def test_other_names_are_folders(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="does not exist|has none"):
+        read_folder(name)
+
+
+def test_is_no_run(capsys):
+    assert main(["average", "en-de", "--output", "x"]) != 0
+    assert "which is an export" in capsys.readouterr().err
+
+
+def test_size_and_origin():
+    size = sum(path.stat().st_size for path in FOLDER.iterdir())
+    assert size <= 10e6
+    metadata = json.loads((FOLDER / "keras_transformer.json").read_text())
+    (run,) = metadata["runs"]
+    assert run["recipe"]["data"] == "tatoeba-en-de"
+    assert not re.search(r'"/', json.dumps(metadata))  # no path of a machine
+
+
+def test_card_names_licence_and_source():
+    card = " ".join((FOLDER / "README.md").read_text("utf-8").split())
+    assert "CC BY 2.0" in card
+    assert "tatoeba.org" in card
+
+
+WITHOUT_TENSORFLOW = """
+import sys
+
+for name in ("tensorflow", "keras", "h5py", "torch", "jax"):
+    sys.modules[name] = None  # an import raises ImportError
+from keras_transformer.cli import main
+
+sys.exit(main(["translate", "en-de"]))
+"""
+
+
+def test_translate_without_tensorflow(translator, tmp_path):
+    text = "Where is the station?"
+    process = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TENSORFLOW],
+        input=f"{text}\n",
+        capture_output=True,
+        encoding="utf-8",
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (process.stderr, process.returncode) == ("", 0)
+    assert process.stdout == f"{translator(text)}\n"
