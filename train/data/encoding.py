@@ -166,7 +166,7 @@ class PairEncoder:
     ) -> Iterator[TokenShard]:
         """Yields the ids of the pairs that are kept, as `make_shards` does.
 
-        Pairs may be `filters.Examined`, and be dropped for what was found.
+        Pairs may be `filters.Examined`, some of which have a reason already.
         """
         if hasattr(pairs, "as_numpy_iterator"):
             pairs = map(_decoded, pairs.as_numpy_iterator())
@@ -196,10 +196,12 @@ class PairEncoder:
     ) -> tuple[np.ndarray, np.ndarray, list[int]]:
         reasons = self.statistics.count(lengths, *self._limits)
         of_lengths, kept = iter(reasons.tolist()), []
-        for number, (source, target, *found) in enumerate(pairs):
-            if any(found):
-                self.statistics.drop(*found)
-            reason = "".join(found) or next(of_lengths)
+        for number, (source, target, *reason_of_text) in enumerate(pairs):
+            reason = "".join(reason_of_text)
+            if reason:
+                self.statistics.drop(reason)
+            else:
+                reason = next(of_lengths)
             if not reason:
                 kept.append(number)
             elif self._on_dropped is not None:
