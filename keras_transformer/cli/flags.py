@@ -140,8 +140,8 @@ FilterFlags = flags_of(
 
 _RUN = "Folder that `train`, `average` or `import` wrote"
 _EXPORT = (
-    ", or that of a SavedModel or an export for LiteRT; or en-de, the model "
-    "that comes with the package"
+    ", or that of a SavedModel or an export for LiteRT, or en-de, the included "
+    "model"
 )
 _AVERAGED = (
     "; the probabilities of several runs with the same tokenizer are averaged."
@@ -159,13 +159,15 @@ RunFlag = Annotated[Path, Parameter(help=f"{_RUN}.")]
 RunsFlag = Annotated[list[Path], Parameter(help=_RUN + _AVERAGED)]
 ModelsFlag = Annotated[list[Path], Parameter(help=_RUN + _EXPORT + _AVERAGED)]
 CorpusFlag = Annotated[list[str] | None, Parameter(help=f"{_DATA}.")]
+_RARE_DATA = Group("Data" + RARE, sort_key=3.5)
 CorporaFlag = Annotated[
     list[Entry] | None,
     Parameter(
         help="One of several corpora, once for each: "
-        '\'{"data": "FOLDER", "weight": 2, "tag": "<bt>", "source": "en", '
+        '\'{"data": "FOLDER", "weight": 2, "tag": ">>deu<<", "source": "en", '
         '"target": "de"}\', of which data alone is needed. In a file of '
         "--config it is a list.",
+        group=_RARE_DATA,
     ),
 ]
 RunCorpusFlag = Annotated[
@@ -184,6 +186,7 @@ TokenizerFlag = Annotated[
         help="Use that of a run or a prepared corpus, or a SentencePiece "
         "model; or two models, of source and target.",
         show_default="train one",
+        group=_RARE_DATA,
     ),
 ]
 _RARE_MODEL = Group("Model" + RARE, sort_key=3.5)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from keras_transformer.inference.records import Translation
 
 _SHOWN = 10  # lines in a message
+_TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 
 
 def translate(
@@ -42,8 +43,8 @@ def translate(
     n_best: flags.PositiveInteger | None = None,
     split_sentences: bool = False,
     prefix: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
-    tokenized: bool = False,
-    one_line: bool = False,
+    tokenized: Annotated[bool, _TREES] = False,
+    one_line: Annotated[bool, _TREES] = False,
     jsonl: bool = False,
     model: flags.SamplingFlags = flags.SamplingFlags(),
 ) -> None:

@@ -40,6 +40,7 @@ def test_export_passes_its_flags_on(run_cli, saves, opened, folder, tmp_path):
         num_translations=2,
         search=BeamSearch(3),
         target_language=None,
+        tag=None,
         task=None,
     )
     include = dict(include=["serving_default", "greedy"])

@@ -230,6 +230,7 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, opened, folder):
         num_translations=2,
         search=BeamSearch(3),
         target_language="fra",
+        tag=None,
         task=None,
     )
 

@@ -146,13 +146,14 @@ def test_invalid_files(tmp_path, tokenizer):
             Tokenizer.load(path)
 
 
-def test_model_without_a_padding_id_is_refused(tmp_path):
+def test_model_without_a_start_id_is_refused(tmp_path):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(CORPUS),
         model_prefix=str(tmp_path / "default"),
         vocab_size=60,
         model_type="bpe",
+        bos_id=-1,
         minloglevel=2,
     )
-    with pytest.raises(InputError, match="'pad': -1"):
+    with pytest.raises(InputError, match="'bos': -1"):
         Tokenizer.load(tmp_path / "default.model")
