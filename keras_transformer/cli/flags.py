@@ -183,10 +183,8 @@ TargetFlag = Annotated[
 TokenizerFlag = Annotated[
     list[Path] | None,
     Parameter(
-        help="Use that of a run or a prepared corpus, or a SentencePiece "
-        "model; or two models, of source and target.",
-        show_default="train one",
-        group=_RARE_DATA,
+        help="Use that of a run or a prepared corpus, a SentencePiece model, "
+        "or two, of source and target.",
     ),
 ]
 _RARE_MODEL = Group("Model" + RARE, sort_key=3.5)

@@ -134,8 +134,7 @@ def train(
         strategy: Devices to train on.
         cluster: Where the addresses of the workers come from (default:
             TF_CONFIG, if set).
-        dry_run: Report the data, the model and what three steps take; write
-            nothing.
+        dry_run: Try three steps, report, and write nothing.
     """
     corpus = _open_data(data, corpora, source, target)
     run = kt.train.train(
