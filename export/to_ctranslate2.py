@@ -166,11 +166,11 @@ def check_model(
 
     # Not every processor computes in every dtype.
     loaded = ctranslate2.Translator(str(folder), compute_type="float32")
-    split_targets = split(translator.tokenizer.target)
+    target = translator.tokenizer.target
 
     def score(sources: list[str], targets: list[str]) -> list[Score]:
-        pieces = split_sources(sources), split_targets(targets)
-        results = loaded.score_batch(*pieces)
+        target_pieces = list(map(target.pieces, target.encode(targets)))
+        results = loaded.score_batch(split_sources(sources), target_pieces)
         log_probs = [result.log_probs for result in results]
         return [
             Score(sum(x), sum(x), math.exp(-sum(x) / len(x)), len(x))

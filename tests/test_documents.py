@@ -335,9 +335,10 @@ def test_every_program_is_run():
         "docs/training.md",
     }
     tested |= {"docs/own-data.md", *not_run}
-    # By test_parse, test_litert_specification, test_to_ctranslate2 and
-    # test_translating.
+    # By test_parse, test_litert_specification, test_to_ctranslate2,
+    # test_translating and test_model_folder_included.
     tested |= {
+        "docs/en-de.md",
         "docs/parsing.md",
         "docs/litert-format.md",
         "docs/litert.md",

@@ -46,10 +46,11 @@ def test_readme_begins_with_its_command(translator):
     assert output == translator(text[1]) + "\n"
 
 
-def test_picture_of_the_readme_has_its_translation(translator):
-    caption = re.search(r'\*"([^"]+)" becomes\s+"([^"]+)"', read("README.md"))
-    source, target = (" ".join(text.split()) for text in caption.groups())
-    assert translator(source) == target
+def test_program_of_the_page(translator):
+    (program,) = blocks("docs/en-de.md", "python")
+    names = {}
+    exec(program, names)
+    assert names["translator"].path == translator.path
 
 
 def test_opened_by_name():

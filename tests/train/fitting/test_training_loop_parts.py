@@ -145,7 +145,7 @@ def test_an_epoch_that_was_interrupted_is_completed(
 
 def test_the_order_of_training(fitting):
     """Each worker has its part of a batch."""
-    order = fitting((1, 2))._training_order()
+    order = fitting((1, 2)).training_order()
     assert (order.batch_tokens, order.max_length) == (256, 24)
     assert (order.seed, order.worker_share) == (1, (1, 2))
 
