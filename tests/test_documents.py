@@ -13,13 +13,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from documents import (
-    DOCUMENTS,
-    ROOT,
-    all_blocks,
-    blocks,
-    read,
-)
+from documents import DOCUMENTS, ROOT, all_blocks, blocks, read
 from helpers import randomise
 
 import keras_transformer as kt
