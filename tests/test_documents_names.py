@@ -112,7 +112,7 @@ def flags_of_beam(command):
     """Returns the flags of a command on Beam, and all of Beam's."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
-        beam_program.main([command, "--help"])
+        beam_program.main([command, "--help-all"])
     flags = set(re.findall(r"--[\w-]+", output.getvalue()))
     PipelineOptions([]).get_all_options(
         add_extra_args_fn=lambda parser: flags.update(

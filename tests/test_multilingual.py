@@ -75,11 +75,11 @@ def translators(folder):
 
 def check(translator, language, texts=TEXTS):
     """Nearly all translations are right: the corpora are learned by heart."""
-    found = [one.texts[0] for one in translator.translate(texts)]
+    outputs = [x.texts[0] for x in translator.translate(texts)]
     expected = in_language(language)
-    right = sum(x == y for x, y in zip(found, expected, strict=True))
-    assert right >= 0.9 * len(expected), found
-    return found
+    right = sum(x == y for x, y in zip(outputs, expected, strict=True))
+    assert right >= 0.9 * len(expected), outputs
+    return outputs
 
 
 def test_it_translates_to_the_language_that_is_asked_for(folder, translators):

@@ -1,5 +1,6 @@
 """`python -m keras_transformer.beam COMMAND`: work in bulk on Apache Beam."""
 
+import argparse
 import contextlib
 import logging
 import os
@@ -32,7 +33,19 @@ def _run(arguments: Sequence[str]) -> None:
         app.command(prepare, group="Commands")
         app.command(translate, group="Commands")
         check_flags(app, arguments)
-        run_app(app, arguments)
+        run_app(app, _general_flags_first(arguments))
+
+
+def _general_flags_first(arguments: Sequence[str]) -> list[str]:
+    """Moves the flags of every command before it, which takes all others."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config")
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--help-all", action="store_true")
+    general, others = parser.parse_known_args(arguments)
+    first = [f"--config={general.config}"] if general.config else []
+    first += ["--quiet"] * general.quiet + ["--help-all"] * general.help_all
+    return [*first, *others]
 
 
 if __name__ == "__main__":

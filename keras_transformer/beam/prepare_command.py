@@ -57,10 +57,6 @@ def prepare(
         input: A folder of {train,valid,test}.LANGUAGE; .tsv files; or files of
             source and of target: `'web-*.en.gz' 'web-*.de.gz'`.
         output: New folder; every worker must find it there.
-        source: Language code of the source, e.g. en.
-        target: Language code of the target, e.g. de.
-        tokenizer: Use that of a run or a prepared corpus, or a SentencePiece
-            model; or two models, of source and target.
         preset: Its sizes are the defaults: tiny, small, base, big,
             parsing-wsj; `keras-transformer presets` lists all.
         vocab_size: Tokens of the tokenizer to train.

@@ -282,3 +282,15 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(
     write_lines(tmp_path / "train.de", ["a"])
     check_refused(run(*sides), "train.en with 307 lines", "with 1 line")
     assert not (tmp_path / "out").exists()
+
+
+def test_help_all_shows_rare_flags(capsys):
+    assert main(["prepare", "--help-all"]) == 0
+    assert "--min-letters" in capsys.readouterr().out
+
+
+def test_flags_are_read_from_a_file(tmp_path, capsys):
+    file = tmp_path / "flags.yaml"
+    file.write_text(f"input: [missing]\noutput: {tmp_path / 'new'}\n")
+    assert main(["prepare", "--config", str(file), "--max-ratio", "0.5"]) != 0
+    assert "max_ratio must be" in capsys.readouterr().err

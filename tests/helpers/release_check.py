@@ -73,6 +73,7 @@ from keras_transformer.beam import prepare_command, translate_command
     "litert": """
 import ai_edge_litert.interpreter, sentencepiece
 from keras_transformer.litert import LiteRTTranslator
+assert LiteRTTranslator.open("en-de")("Good morning.") == "Guten Morgen!"
 """,
     "web": """
 import keras_transformer as kt

@@ -54,16 +54,21 @@ def odd_ids(count, vocab_size):
     ]
 
 
-def write_model(path, size, model_type="bpe", texts=CORPUS, **options):
-    """Trains as the library does by default; returns its processor."""
+def sentencepiece_model(texts, size, **options):
+    """Trains as the library does by default; returns the serialized model."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
         model_writer=model,
-        model_type=model_type,
         vocab_size=size,
         minloglevel=2,
         **options,
     )
-    path.write_bytes(model.getvalue())
+    return model.getvalue()
+
+
+def write_model(path, size, model_type="bpe", texts=CORPUS, **options):
+    """Writes a model that the library has trained; returns its processor."""
+    model = sentencepiece_model(texts, size, model_type=model_type, **options)
+    path.write_bytes(model)
     return sentencepiece.SentencePieceProcessor(str(path))

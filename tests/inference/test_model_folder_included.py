@@ -1,4 +1,4 @@
-"""The model that comes with the package: found by name, small, as described."""
+"""The model that comes with the package: its name, its size, its page."""
 
 import json
 import os

@@ -1,6 +1,5 @@
 """SentencePiece models with a table of ids, as Marian's."""
 
-import io
 import random
 from string import whitespace as WHITESPACE
 
@@ -8,7 +7,12 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
-from tokenizer_texts import CORPUS, odd_ids, odd_texts
+from tokenizer_texts import (
+    CORPUS,
+    odd_ids,
+    odd_texts,
+    sentencepiece_model,
+)
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import open_vocabulary
@@ -22,16 +26,8 @@ ENGLISH, GERMAN = CORPUS[::2], CORPUS[1::2]
 
 def trained(lines, size, **options):
     """A model as Marian's: unigram, without padding and the start token."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_writer=model,
-        vocab_size=size,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **options,
-    )
-    return model.getvalue()
+    options = dict(hard_vocab_limit=False, **options)
+    return sentencepiece_model(lines, size, **options)
 
 
 def pieces_of(model):

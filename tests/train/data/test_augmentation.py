@@ -19,10 +19,10 @@ CASES = {
 def added(pairs, *shares, seed=1):
     """Returns the variants that follow each pair."""
     examined = [(*pair, "") for pair in pairs]
-    found = list(Augmentation(*shares, seed).add_variants(examined))
-    assert [reason for *_, reason in found] == [""] * len(found)
+    augmented = list(Augmentation(*shares, seed).add_variants(examined))
+    assert [reason for *_, reason in augmented] == [""] * len(augmented)
     variants = []
-    for *pair, _ in found:
+    for *pair, _ in augmented:
         if examined and tuple(pair) == examined[0][:2]:
             examined.pop(0)
             variants.append([])
@@ -37,19 +37,21 @@ def test_each_case_is_drawn_as_often():
     for share, least, most in ((1, 3_000, 3_000), (0.3, 800, 1_000)):
         variants = added([PAIR] * 3_000, share, 0)
         assert max(map(len, variants)) == 1
-        found = list(itertools.chain.from_iterable(variants))
-        assert least <= len(found) <= most
-        assert set(found) == CASES
-        assert all(0.3 < found.count(x) / len(found) < 0.37 for x in CASES)
+        augmented = list(itertools.chain.from_iterable(variants))
+        assert least <= len(augmented) <= most
+        assert set(augmented) == CASES
+        assert all(
+            0.3 < augmented.count(x) / len(augmented) < 0.37 for x in CASES
+        )
 
 
 def test_typing_errors_are_of_the_source():
     variants = added([PAIR] * 1_000, 0, 0.5)
-    found = list(itertools.chain.from_iterable(variants))
-    assert 450 < len(found) < 550
-    assert {target for _, target in found} == {PAIR[1]}
+    augmented = list(itertools.chain.from_iterable(variants))
+    assert 450 < len(augmented) < 550
+    assert {target for _, target in augmented} == {PAIR[1]}
     # Of each kind, before each of 12 letters that follow another.
-    sources = {source for source, _ in found}
+    sources = {source for source, _ in augmented}
     assert {"s this Straße long?", "Is tthis Straße long?"} < sources
     assert "Is this Straeß long?" in sources
     assert len(sources) == 12 * 3
@@ -64,10 +66,10 @@ def test_variants_depend_on_number_and_seed_alone():
     # Others are not moved by a pair with more variants, or by one dropped.
     assert added([("X y", "z"), *pairs[1:]], 0.5, 0.5)[1:] == (variants[1:])
     dropped = [("Not", "kept", "letters"), *((*x, "") for x in pairs)]
-    found = list(Augmentation(0.5, 0.5, 1).add_variants(dropped))
-    assert found[0] == dropped[0]
+    augmented = list(Augmentation(0.5, 0.5, 1).add_variants(dropped))
+    assert augmented[0] == dropped[0]
     kept = [[pair, *x] for pair, x in zip(pairs, variants, strict=True)]
-    assert [tuple(pair) for *pair, _ in found[1:]] == [
+    assert [tuple(pair) for *pair, _ in augmented[1:]] == [
         pair for pairs in kept for pair in pairs
     ]
 
@@ -84,9 +86,9 @@ def test_what_has_no_two_letters_has_no_typing_errors():
 
 def test_tags_are_kept():
     pairs = [(">>fra<< <bt> Hi <b>you</b>", "Salut")] * 50
-    found = set(itertools.chain.from_iterable(added(pairs, 1, 1)))
-    assert (">>fra<< <bt> HI <B>YOU</B>", "SALUT") in found
-    assert all(x.startswith(">>fra<< <bt> ") for x, _ in found)
+    augmented = set(itertools.chain.from_iterable(added(pairs, 1, 1)))
+    assert (">>fra<< <bt> HI <B>YOU</B>", "SALUT") in augmented
+    assert all(x.startswith(">>fra<< <bt> ") for x, _ in augmented)
 
 
 def test_off_nothing_is_added():
@@ -96,6 +98,6 @@ def test_off_nothing_is_added():
 
 def test_a_long_text_has_more_typing_errors():
     text = "word " * 40
-    found = augmentation.misspell(text, random.Random(1).random)
-    changed = sum(word != "word" for word in found.split(" ")[:-1])
+    augmented = augmentation.misspell(text, random.Random(1).random)
+    changed = sum(word != "word" for word in augmented.split(" ")[:-1])
     assert 4 <= changed <= 6  # a word may have two

@@ -73,11 +73,11 @@ def test_passes_take_turns_through_a_part_that_they_do_not_finish():
     order = make_order((1, 0.25, 1.5))
     times = collections.Counter()
     for number in range(8):
-        found = pairs_of(order, number)
+        drawn = pairs_of(order, number)
         # 97, a quarter of 40, one and a half of 13.
-        assert len(found) == 97 + 10 + 20
-        assert sum(97 <= x < 137 for x in found) == 10
-        times.update(found)
+        assert len(drawn) == 97 + 10 + 20
+        assert sum(97 <= x < 137 for x in drawn) == 10
+        times.update(drawn)
         if number in (3, 7):
             second = [times[x] for x in range(97, 137)]
             assert second == [(number + 1) / 4] * 40
@@ -100,12 +100,12 @@ def test_an_interrupted_order_resumes_exactly():
     def batches(position):
         """Returns the batches from a position on, to the end of two passes."""
         pool, done = make_order((2, 0.25, 3)).seek(position)
-        found = []
+        drawn = []
         for number in range(pool, 3 * order.num_pools):
             places, rows, _, cuts = order.pool(tf.constant(number, tf.int64))
             rows = tf.gather(places, rows).numpy().tolist()
-            found += [rows[begin:end] for begin, end in cuts.numpy()]
-        return found[done:]
+            drawn += [rows[begin:end] for begin, end in cuts.numpy()]
+        return drawn[done:]
 
     whole = batches((0, 0))
     size = int(order.count_batches(0).sum())
