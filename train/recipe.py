@@ -18,7 +18,6 @@ from keras_transformer.support.fields import (
     number_from,
     one_of,
 )
-from keras_transformer.train.data.augmentation import OFF, Augmentation
 
 _positive = functools.partial(described, POSITIVE_INTEGER)
 
@@ -115,12 +114,6 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    @property
-    def augmentation(self) -> Augmentation:
-        """The variants to add to the pairs."""
-        shares = self.augment, self.typing_errors
-        return Augmentation(*shares, self.seed) if any(shares) else OFF
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> "Recipe":

@@ -19,6 +19,7 @@ from keras_transformer.text import Vocabulary
 from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import preparation, training_settings
 from keras_transformer.train.data import encoding
+from keras_transformer.train.data.augmentation import Augmentation
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.strategy import Worker, broadcast_from_chief
@@ -220,7 +221,10 @@ class RunOpener:
         recipe = self.settings.recipe
         sizes = recipe.vocab_size, recipe.max_length
         work = preparation.Preparation(
-            self.corpus, *sizes, tokenizer, augmentation=recipe.augmentation
+            self.corpus,
+            *sizes,
+            tokenizer,
+            augmentation=Augmentation.from_recipe(recipe),
         )
         name = name or work.name(self._digests["train"])
         return work.write_beside(self.output, name)

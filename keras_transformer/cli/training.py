@@ -88,11 +88,12 @@ def prepare(
         open_tokenizer(tokenizer, values.get("vocab_size"))
     recipe = Recipe.from_preset(preset, **values)
     from keras_transformer.train import preparation
+    from keras_transformer.train.data.augmentation import Augmentation
 
     corpus = _open_data(data, corpora, source, target)
     sizes = recipe.vocab_size, recipe.max_length
     others = init_from, tokenizer, PairFilters(**(filters or {})), dropped
-    variants = recipe.augmentation
+    variants = Augmentation.from_recipe(recipe)
     prepared = preparation.prepare(corpus, output, *sizes, *others, variants)
     start = f"--preset {preset}"
     if init_from is not None:

@@ -10,6 +10,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 from keras_transformer.text.tags import TAG
 from keras_transformer.train.data.filters import Examined
+from keras_transformer.train.recipe import Recipe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +20,12 @@ class Augmentation:
     augment: float = 0.0  # share of the pairs with one in another case
     typing_errors: float = 0.0  # share of the pairs with one with errors
     seed: int = 0
+
+    @classmethod
+    def from_recipe(cls, recipe: Recipe) -> "Augmentation":
+        """Returns that of a recipe; without variants its seed is no matter."""
+        shares = recipe.augment, recipe.typing_errors
+        return cls(*shares, recipe.seed) if any(shares) else OFF
 
     def check(self, task: Task) -> None:
         """Raises InputError if the targets of a task have no variants."""
