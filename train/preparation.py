@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import (
     atomic_folder,
@@ -47,7 +46,6 @@ def prepare(
     output: str | os.PathLike,
     vocab_size: int,
     max_length: int,
-    init_from: str | os.PathLike | None = None,
     tokenizer: Sequence[str | os.PathLike] | None = None,
     pair_filters: filters.PairFilters = filters.NO_FILTERS,
     dropped: str | os.PathLike | None = None,
@@ -55,10 +53,9 @@ def prepare(
 ) -> Prepared:
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
-    The tokenizer is trained, unless it is taken from the run `init_from` or
-    from the files `tokenizer`, and pairs are dropped, as by `train` on the
-    corpus itself, and by the filters. `dropped` is a .tsv file to write of
-    them.
+    The tokenizer is trained, unless it is that of `tokenizer`, and pairs are
+    dropped, as by `train` on the corpus itself, and by the filters. `dropped`
+    is a .tsv file to write of them.
     """
     output = Path(output).resolve()
     if corpus.prepared is not None:
@@ -69,17 +66,11 @@ def prepare(
     check_one_worker("prepare")
     training_settings.check_train_split(corpus)
     encoding.check_max_length(max_length)
-    training_settings.check_one_tokenizer(tokenizer, init_from)
     vocabulary = None
-    if init_from is not None:
-        past = Run.open(init_from)
-        training_settings.check_same_task(past, corpus)
-        vocabulary = past.tokenizer
-        report_tokenizer(vocabulary, past.path)
-    elif tokenizer is not None:
-        vocabulary = own_tokenizer(corpus, tokenizer)
-    else:
+    if tokenizer is None:
         encoding.check_new_vocabulary(vocab_size)
+    else:
+        vocabulary = own_tokenizer(corpus, tokenizer)
     check_free(output)
     writer = contextlib.nullcontext()
     if dropped is not None:

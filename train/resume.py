@@ -167,13 +167,11 @@ class RunOpener:
         if tokenizer is None and corpus.prepared is not None:
             preparation.report_tokenizer(train.tokenizer, train.path)
         elif tokenizer and tokenizer.digest != train.tokenizer.digest:
-            paths = " ".join(map(str, settings.tokenizer or ()))
-            flag = f"--tokenizer {paths}"
-            if past is not None:
-                flag = f"--init-from {past.path}"
+            paths = settings.tokenizer or [past.path]
             raise InputError(
                 f"{train.path} was prepared with another tokenizer than the "
-                f"one to train with. Prepare the corpus with {flag}."
+                "one to train with. Prepare the corpus with --tokenizer "
+                f"{' '.join(map(str, paths))}."
             )
         # Also refuses files that are damaged.
         pairs = sum(shard.pairs for shard in train.shards)

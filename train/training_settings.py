@@ -115,7 +115,12 @@ class TrainingSettings:
 
     def check_init_from(self, past: RunFolder, corpus: Corpus) -> None:
         """Raises InputError unless a new run can start from another one."""
-        check_same_task(past, corpus)
+        if past.task.name != corpus.task.name:
+            raise InputError(
+                "A run can only start from a run for the same task. Received: "
+                f"{past.path}, which is for {past.task.name}, and "
+                f"{corpus.name}, which is for {corpus.task.name}"
+            )
         past.find_checkpoint()  # refuses a run that has none
         free = {"dropout", "attention_window"}
         if self.config.positional_encoding == "sinusoidal":
@@ -181,7 +186,12 @@ def choose_settings(
     past = vocabulary = None
     # A run that is resumed no longer needs another run, or a file.
     is_resumed = (output / "config.json").exists()
-    check_one_tokenizer(tokenizer, init_from)
+    if tokenizer is not None and init_from is not None:
+        raise InputError(
+            "A run to start from has a tokenizer. Leave out one of them. "
+            f"Received: init_from={init_from}, tokenizer="
+            + " ".join(map(str, tokenizer))
+        )
     if corpus.prepared is not None:
         vocabulary = corpus.prepared.tokenizer
     elif tokenizer is not None:
@@ -255,25 +265,3 @@ def check_train_split(corpus: Corpus) -> None:
                 f"Training needs a split train. Received: {part.name} with "
                 f"{', '.join(part.splits)}"
             )
-
-
-def check_one_tokenizer(
-    tokenizer: Sequence[Path] | None, init_from: Path | None
-) -> None:
-    """Raises InputError if two are asked for."""
-    if tokenizer is not None and init_from is not None:
-        raise InputError(
-            "A run to start from has a tokenizer. Leave out one of them. "
-            f"Received: init_from={init_from}, tokenizer="
-            + " ".join(map(str, tokenizer))
-        )
-
-
-def check_same_task(past: RunFolder, corpus: Corpus) -> None:
-    """Raises InputError if a run is for another task than a corpus."""
-    if past.task.name != corpus.task.name:
-        raise InputError(
-            "A run can only be started with the tokenizer of a run for the "
-            f"same task. Received: {past.path}, which is for {past.task.name}, "
-            f"and {corpus.name}, which is for {corpus.task.name}"
-        )

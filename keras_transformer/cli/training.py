@@ -63,7 +63,6 @@ def prepare(
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
     preset: str = "small",
-    init_from: Path | None = None,
     tokenizer: flags.TokenizerFlag = None,
     sizes: SizeFlags = None,
     filters: flags.FilterFlags = None,
@@ -74,16 +73,9 @@ def prepare(
     Args:
         output: New folder to write.
         preset: Preset whose sizes to use; `presets` lists all.
-        init_from: Run whose tokenizer to use, as `train --init-from` needs.
         dropped: .tsv file to write of what is dropped: reason, source, target.
     """
     values = sizes or {}
-    if init_from is not None and "vocab_size" in values:
-        raise InputError(
-            "A vocabulary size is for a new tokenizer, and --init-from takes "
-            "that of a run. Leave out one of them. Received: "
-            f"vocab_size={values['vocab_size']}, init_from={init_from}"
-        )
     if tokenizer is not None:
         open_tokenizer(tokenizer, values.get("vocab_size"))
     recipe = Recipe.from_preset(preset, **values)
@@ -92,16 +84,12 @@ def prepare(
 
     corpus = _open_data(data, corpora, source, target)
     sizes = recipe.vocab_size, recipe.max_length
-    others = init_from, tokenizer, PairFilters(**(filters or {})), dropped
+    others = tokenizer, PairFilters(**(filters or {})), dropped
     variants = Augmentation.from_recipe(recipe)
     prepared = preparation.prepare(corpus, output, *sizes, *others, variants)
-    start = f"--preset {preset}"
-    if init_from is not None:
-        start = f"--init-from {shlex.quote(str(init_from))}"
     print(
-        f"\nThe corpus is in {prepared.path}. Next:\n"
-        f"  keras-transformer train {shlex.quote(str(output))} {start} "
-        "--output runs/mine"
+        f"\nThe corpus is in {prepared.path}. Next:\n  keras-transformer train "
+        f"{shlex.quote(str(output))} --preset {preset} --output runs/mine"
     )
 
 

@@ -5,18 +5,14 @@ import json
 import os
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import parse_json
 from keras_transformer.text.normalization import replace_invalid
-from keras_transformer.text.tags import (
-    LANGUAGE,
-    check_languages,
-    language_token,
-)
+from keras_transformer.text.tags import LANGUAGE, language_token
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
@@ -179,12 +175,6 @@ class LookupVocabulary(Vocabulary):
     def tags(self) -> list[str]:
         """The language tokens that a source may begin with."""
         return list(map(language_token, self.languages))
-
-    def check_languages(
-        self, sources: Iterable[str] | None = None, first: int = 1
-    ) -> None:
-        is_needed = len(self.languages) > 1 and self.language_token is None
-        check_languages(self.languages, is_needed, sources, first)
 
     def translating_to(self, language: str) -> "LookupVocabulary":
         token = language_token(language)

@@ -16,7 +16,7 @@ from keras_transformer.support.files import (
     read_json,
 )
 from keras_transformer.text import normalization
-from keras_transformer.text.tags import TAG, check_languages, language_token
+from keras_transformer.text.tags import TAG, language_token
 from keras_transformer.text.tokenizer_training import train_model
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
@@ -187,15 +187,6 @@ class Tokenizer(Vocabulary):
     def languages(self) -> list[str]:
         """Those of the `tags` that are languages, such as `"fra"`."""
         return [tag[2:-2] for tag in self.tags if tag.startswith(">>")]
-
-    def check_languages(
-        self, sources: Iterable[str] | None = None, first: int = 1
-    ) -> None:
-        if sources is not None and self.normalizes_sources:
-            sources = map(normalization.normalize_source, sources)
-        is_chosen = ">>" in (self.language_token or "")
-        is_needed = len(self.languages) > 1 and not is_chosen
-        check_languages(self.languages, is_needed, sources, first)
 
     def translating_to(self, language: str) -> "Tokenizer":
         if not self.languages:

@@ -13,6 +13,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import normalization
+from keras_transformer.text.tags import check_languages
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -110,7 +111,11 @@ class Vocabulary(abc.ABC):
         is a `language_token`. None may name another. Default: any text.
         `first` is the number of the first one in messages.
         """
-        del sources, first  # there is one language
+        if sources is not None and self.normalizes_sources:
+            sources = map(normalization.normalize_source, sources)
+        is_chosen = ">>" in (self.language_token or "")
+        is_needed = len(self.languages) > 1 and not is_chosen
+        check_languages(self.languages, is_needed, sources, first)
 
     @abc.abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

@@ -73,9 +73,7 @@ def test_train_names_the_next_commands_that_work(
     assert "evaluate" in run_cli(*arguments).out
 
 
-def test_prepare_has_the_sizes_of_the_preset(
-    run_cli, folder, monkeypatch, tmp_path
-):
+def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
     calls = []
 
     def prepare(corpus, output, *arguments):
@@ -86,26 +84,19 @@ def test_prepare_has_the_sizes_of_the_preset(
     none = PairFilters(), None, Augmentation()
     arguments = ("prepare", "embedded", "--output", tmp_path / "new")
     assert run_cli(*arguments, "--preset", "base").code == 0
-    result = run_cli(*arguments, "--init-from", folder)
-    start = f"train {tmp_path / 'new'} --init-from {folder}"
+    result = run_cli(*arguments)
+    start = f"train {tmp_path / 'new'} --preset small"
     assert f"{start} --output runs/mine\n" in result.out
     recipes = [Recipe.from_preset(name) for name in ("base", "small")]
     sizes = [(r.vocab_size, r.max_length) for r in recipes]
-    assert calls == [
-        (*sizes[0], None, None, *none),
-        (*sizes[1], folder, None, *none),
-    ]
+    assert calls == [(*size, None, *none) for size in sizes]
     assert PRESETS["base"].vocab_size == sizes[0][0]
-    both = ("--init-from", folder, "--vocab-size", 9)
-    result = run_cli(*arguments, *both)
-    check_refused(result, "Leave out one", "vocab_size=9", str(folder))
-    assert len(calls) == 2
     model = tmp_path / "any.model"
     Tokenizer.train(["a b c"], 265).save(model)
     result = run_cli(*arguments, "--tokenizer", model, "--vocab-size", 9)
     check_refused(result, "Leave out one", "vocab_size=9", str(model))
     assert run_cli(*arguments, "--tokenizer", model, model).code == 0
-    assert calls[2:] == [(*sizes[1], None, [model, model], *none)]
+    assert calls[2:] == [(*sizes[1], [model, model], *none)]
     variants = ("--augment", 0.1, "--typing-errors", 1, "--seed", 7)
     assert run_cli(*arguments, *variants).code == 0
     assert calls[3][-1] == Augmentation(0.1, 1, 7)

@@ -111,7 +111,7 @@ def test_the_checksum_depends_on_the_order(prepared, tmp_path):
 
 
 def test_the_tokenizer_of_a_run(texts, one_step_run, tmp_path, capsys):
-    found = prepare(texts, tmp_path / "new", 7, 50, one_step_run.path)
+    found = prepare(texts, tmp_path / "new", 7, 50, [one_step_run.path])
     assert found.tokenizer.model == one_step_run.tokenizer.model
     assert f"from {one_step_run.path}" in capsys.readouterr().out
 
@@ -356,7 +356,7 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
 def test_a_disk_that_is_too_small(
     texts, one_step_run, tmp_path, monkeypatch, tokenizer_is_given
 ):
-    past = one_step_run.path if tokenizer_is_given else None
+    past = [one_step_run.path] if tokenizer_is_given else None
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "SHARD_IDS", 1_500)
 

@@ -7,6 +7,7 @@ import pytest
 from digits import TINY
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.train.data.augmentation import Augmentation
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
@@ -55,7 +56,7 @@ def test_init_from_needs_the_same_tokenizer(prepared, run, tmp_path):
     assert run.tokenizer.model == prepared.prepared.tokenizer.model
     open_and_close(prepared, tmp_path / "same", run.path)
     other = prepare_with_vocabulary(290, tmp_path)
-    with pytest.raises(InputError, match="another tokenizer .* --init-from"):
+    with pytest.raises(InputError, match="another tokenizer .* --tokenizer"):
         open_and_close(other, tmp_path / "other", run.path, vocab_size=290)
 
 
@@ -90,7 +91,7 @@ def test_variants_of_pairs(prepared, corpus, tmp_path):
     corpus = open_corpus(corpus.name, "de", "en")  # from words to digits
     # More than 300 tokens: the tokenizer is trained on capitals, too.
     values = dict(vocab_size=320, augment=0.5, typing_errors=0.5, seed=3)
-    variants = digits.recipe(**values).augmentation
+    variants = Augmentation.from_recipe(digits.recipe(**values))
     folder = tmp_path / "prepared"
     prepare(corpus, folder, 320, 24, augmentation=variants)
     augmented = open_corpus(str(folder))

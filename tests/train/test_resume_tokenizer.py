@@ -103,7 +103,7 @@ def test_the_files_may_move_but_not_change(corpus, models, tmp_path):
 
 def test_a_prepared_corpus_has_it(corpus, models, tmp_path):
     (source, target, path), pairs = list(models), list(corpus.pairs("train"))
-    written = prepare(corpus, tmp_path / "p", 300, 24, None, [source, target])
+    written = prepare(corpus, tmp_path / "p", 300, 24, [source, target])
     prepared = open_corpus(str(written.path))
     run = open_and_close(prepared, tmp_path / "run", None)
     assert run.config.tied_embeddings == "target"
@@ -138,8 +138,6 @@ def test_what_contradicts_a_tokenizer_is_refused(corpus, models, run, tmp_path):
                 *(corpus, tmp_path / "new", "tiny", settings, TINY),
                 *(init_from, [path]),
             )
-    with pytest.raises(InputError, match="Leave out one of them"):
-        prepare(corpus, tmp_path / "p", 300, 24, run.path, [path])
 
 
 def test_a_parser_needs_its_symbols(models, tmp_path):
@@ -147,6 +145,6 @@ def test_a_parser_needs_its_symbols(models, tmp_path):
     trees = open_corpus(str(tmp_path))
     source, target, both = models
     with pytest.raises(InputError, match="trees that need"):
-        prepare(trees, tmp_path / "p", 300, 24, None, [both])
+        prepare(trees, tmp_path / "p", 300, 24, [both])
     with pytest.raises(InputError, match="A parser has a tokenizer.model"):
-        prepare(trees, tmp_path / "p", 300, 24, None, [source, target])
+        prepare(trees, tmp_path / "p", 300, 24, [source, target])
