@@ -53,14 +53,14 @@ class Recipe:
     )
     augment: float = described(
         number_from(0, 1),
-        "share of the pairs to which one in capitals, in title case or in "
-        "lower case is added",
+        "share of the pairs that get a variant in capitals, title case or "
+        "lower case",
         0.0,
     )
     typing_errors: float = described(
         number_from(0, 1),
-        "share of the pairs to which one with typing errors in the source is "
-        "added",
+        "share of the pairs that get a variant with typing errors in the "
+        "source",
         0.0,
     )
     warmup_steps: int = _positive(
@@ -95,7 +95,7 @@ class Recipe:
     )
     tensorboard: bool = described(BOOLEAN, "write TensorBoard logs", False)
     seed: int = described(
-        SEED, "random seed of weights, dropout and data order", 1
+        SEED, "random seed of weights, dropout, data order and variants", 1
     )
     dtype: str = described(
         one_of("float32", "mixed_bfloat16", "mixed_float16"),

@@ -320,8 +320,8 @@ def evaluate(
         metric: Of translation: bleu, chrf, tokenized_bleu, ter (default: all
             but ter); of parsing: f1, precision, recall, unlabelled_f1,
             complete_match, tag_accuracy (default: all).
-        as_json: Print the results as a JSON object; what else is said goes to
-            standard error.
+        as_json: Print the results as a JSON object; messages go to standard
+            error.
     """
     check_one_worker("evaluate")
     folder = _read_first(runs)

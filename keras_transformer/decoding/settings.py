@@ -45,8 +45,8 @@ _LENGTH_FACTOR = dict(
 )
 _NO_REPEAT_NGRAM = dict(
     rule=fields.integer_from(0, 256),
-    description="n-grams of this length occur once in a translation; 0 for any "
-    "number of times",
+    description="length of the n-grams that may not be repeated in a "
+    "translation; 0: no limit",
     default=0,
 )
 
