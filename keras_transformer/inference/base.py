@@ -2,6 +2,7 @@
 
 import abc
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +16,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task
 from keras_transformer.text import Vocabulary, read_texts, split_sentences
+from keras_transformer.text.tags import TAG
 
 # Capabilities that only some translators have, and their requirements.
 CAPABILITIES = {
@@ -159,8 +161,9 @@ class BaseTranslator(abc.ABC):
 
     @property
     def example(self) -> str | None:
-        """A source of the corpus that the model was validated on, if known."""
-        return first_run(self.metadata).get("example")
+        """A source that the model was validated on, without tags, if known."""
+        example = first_run(self.metadata).get("example")
+        return example and re.sub(rf"^({TAG}\s+)+", "", example)
 
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""
@@ -224,6 +227,7 @@ class BaseTranslator(abc.ABC):
         text: Any,
         *,
         split: Callable[[str], list[tuple[str, str]]] = split_sentences,
+        target_language: str | None = None,
         batch_tokens: int | None = None,
         workers: int | None = None,
         progress: Progress = None,
@@ -240,6 +244,8 @@ class BaseTranslator(abc.ABC):
             text: One text, as in `translate`.
             split: Returns the sentences of a text, each with the whitespace
                 that follows it.
+            target_language: One of `target_languages`, for the sentences
+                without a token of another. Default: that of the model.
             batch_tokens: As in `translate`.
             workers: As in `translate`.
             progress: As in `translate`.
@@ -248,7 +254,8 @@ class BaseTranslator(abc.ABC):
             A `TranslatedDocument`. Its translation of a sentence has one line.
 
         Raises:
-            InputError: If there is not exactly one text of valid Unicode.
+            InputError: If there is not exactly one text of valid Unicode, or
+                the model has no such target language.
 
         Example:
 
@@ -263,7 +270,14 @@ class BaseTranslator(abc.ABC):
                 "A document is one text. Received: "
                 f"{len(texts)} texts, which `translate` takes"
             )
-        document = SplitDocument(texts[0], split, self.target_languages)
+        languages = self.target_languages
+        if target_language not in (None, *languages):
+            raise InputError(
+                "A target language must be one of the model's: "
+                f"{', '.join(languages) or 'none'}. Received: "
+                f"{target_language!r:.60}"
+            )
+        document = SplitDocument(texts[0], split, languages, target_language)
         settings = dict(batch_tokens=batch_tokens, workers=workers)
         translations = self.translate(
             document.sentences, **settings, progress=progress

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from keras_transformer.text import join_sentences, split_sentences
-from keras_transformer.text.tags import LANGUAGE
+from keras_transformer.text.tags import LANGUAGE, language_token
 
 _LETTER = re.compile(r"[^\W\d_]")
 # Marks of quotations, lists and headings at the beginning of a line.
@@ -16,8 +16,9 @@ class SplitDocument:
 
     `sentences` are those with letters, in order, without list marks, each once.
     The rest is kept: sentences without letters, whitespace and list marks. A
-    language token of one of the `languages` counts for the sentences after it
-    in its line, which begin with it too.
+    sentence begins with the token of the `language`, if there is one. A token
+    of one of the `languages` counts for the sentences after it in its line,
+    which begin with it instead.
     """
 
     def __init__(
@@ -25,13 +26,15 @@ class SplitDocument:
         text: str,
         split: Callable[[str], list[tuple[str, str]]] = split_sentences,
         languages: Collection[str] = (),
+        language: str | None = None,
     ) -> None:
-        token = ""  # of the language of the line
+        chosen = language_token(language) if language else ""
+        token = chosen  # of the language of the line
         # List marks, sentence, and the whitespace after it.
         self._parts: list[tuple[str, str, str]] = []
         starts_line = True
         for sentence, space in split(text):
-            token = "" if starts_line else token
+            token = chosen if starts_line else token
             marks = _LIST_MARKS.match(sentence)[0] if starts_line else ""
             rest = sentence[len(marks) :]
             match = re.match(LANGUAGE, rest, re.ASCII)

@@ -24,6 +24,7 @@ class TextBody(pydantic.BaseModel, extra="forbid"):
     """The body of `POST /translate`."""
 
     text: str
+    target_language: str | None = None
 
 
 @router.api_route("/", methods=["GET", "HEAD"], response_class=HTMLResponse)
@@ -71,10 +72,10 @@ async def translate(request: Request) -> dict[str, Any]:
     state = request.app.state
     most_bytes = state.max_characters * refusals.BYTES_PER_CHARACTER
     content = await refusals.read_body(request, most_bytes + _BYTES_AROUND)
-    text = TextBody.model_validate_json(content).text
-    _check_length(text, state.max_characters)
+    body = TextBody.model_validate_json(content)
+    _check_length(body.text, state.max_characters)
     translate = state.translator.translate_document
-    document = await run_in_threadpool(translate, text)
+    document = await run_in_threadpool(translate, **body.model_dump())
     sentences = [
         {"source": sentence, **_columns(state.translator.task, translation)}
         for sentence, translation in document.translations.items()
@@ -83,7 +84,9 @@ async def translate(request: Request) -> dict[str, Any]:
 
 
 @router.post("/document", response_class=PlainTextResponse)
-async def translate_file(request: Request) -> PlainTextResponse:
+async def translate_file(
+    request: Request, target_language: str | None = None
+) -> PlainTextResponse:
     """Returns the translation of a text file."""
     state = request.app.state
     if "multipart/" in request.headers.get("content-type", ""):
@@ -100,7 +103,9 @@ async def translate_file(request: Request) -> PlainTextResponse:
             f"A document must be in UTF-8. Received: {error}"
         ) from error
     translate = state.translator.translate_document
-    document = await run_in_threadpool(translate, text)
+    document = await run_in_threadpool(
+        translate, text, target_language=target_language
+    )
     num_incomplete = sum(
         translation.source_truncated or translation.at_length_limit
         for translation in document.translations.values()

@@ -21,7 +21,7 @@ _QUERY = (
     "The address must have a text, and may have a number as hypothesis: "
     "?text=...&hypothesis=0."
 )
-_BODY = 'A request must be {"text": "..."}.'
+_BODY = 'A request must be {"text": "..."}, and may have a "target_language".'
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -144,6 +145,30 @@ def test_a_document(fake):
     assert fake.translate_document("").text == ""
     with pytest.raises(InputError, match="one text. Received: 2 texts"):
         fake.translate_document(["a", "b"])
+
+
+def test_a_document_for_a_language(fake):
+    with pytest.raises(InputError, match="model's: none. Received: 'fra'"):
+        fake.translate_document("One.", target_language="fra")
+    fake.tokenizer = types.SimpleNamespace(languages=["deu", "fra"])
+    document = fake.translate_document("- One.", target_language="fra")
+    assert document.text == "- >>FRA<< ONE."
+    for language in ("", "fr", ">>fra<<"):
+        with pytest.raises(InputError, match="model's: deu, fra. Received: "):
+            fake.translate_document("One.", target_language=language)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        (">>fra<< <bt> A dog.", "A dog."),
+        ("A <b> dog.", "A <b> dog."),
+        (None, None),
+    ],
+)
+def test_an_example_has_no_tags(fake, recorded, expected):
+    fake.metadata = {"runs": [{"example": recorded}]}
+    assert fake.example == expected
 
 
 # === Scores ===

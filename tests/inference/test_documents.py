@@ -60,3 +60,16 @@ def test_a_language_token_counts_for_its_line():
     ]
     document = SplitDocument(">>de<< A dog. A cat.", languages=["deu"])
     assert document.sentences == [">>de<< A dog.", "A cat."]
+
+
+def test_the_language_of_sentences_without_another():
+    text = "- No. Yes.\n1.\n> >>deu<< No. Yes.\nYes."
+    languages = ["deu", "fra"]
+    document = SplitDocument(text, languages=languages, language="fra")
+    assert document.sentences == [
+        ">>fra<< No.",
+        ">>fra<< Yes.",
+        ">>deu<< No.",
+        ">>deu<< Yes.",
+    ]
+    assert document.join("ABCD") == "- A B\n1.\n> C D\nB"

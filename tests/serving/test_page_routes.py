@@ -2,6 +2,7 @@
 
 import json
 import math
+import types
 import urllib.parse
 import urllib.request
 
@@ -71,6 +72,7 @@ def test_slots_that_the_search_left_empty_are_not_shown():
         ({}, "text: Field required"),
         ({"text": 1}, "text: Input should be a valid string"),
         ({"text": "a", "n_best": 3}, "n_best: Extra inputs are not permitted"),
+        ({"text": "a", "target_language": 1}, "target_language: Input should"),
         (["x"], "request: Input should be an object"),
     ],
 )
@@ -78,7 +80,7 @@ def test_texts_that_are_refused(address, body, message):
     status, found = fetch(address + "/translate", body)
     assert status == 400
     expected, problems = json.loads(found)["error"].split("\n", 1)
-    assert expected == 'A request must be {"text": "..."}.'
+    assert expected.startswith('A request must be {"text": "..."}, and may')
     assert message in problems and "Received: " in problems
 
 
@@ -129,11 +131,32 @@ def test_documents_that_are_refused(address, content, headers, status, message):
     assert found == status and message in error
 
 
+def test_a_target_language():
+    """It stands after list marks, which are no part of the sentence."""
+    tokenizer = types.SimpleNamespace(languages=["deu", "fra"])
+    with served(FakeTranslator(tokenizer=tokenizer)) as address:
+        body = {"text": "- Yes.\n>>deu<< No.", "target_language": "fra"}
+        answer = json.loads(fetch(f"{address}/translate", body)[1])
+        found = [sentence["source"] for sentence in answer["sentences"]]
+        assert found == [">>fra<< Yes.", ">>deu<< No."]
+        assert answer["text"] == "- >>FRA<< YES.\n>>DEU<< NO."
+        path = f"{address}/document?target_language"
+        request = urllib.request.Request(f"{path}=deu", b"- Yes.\n")
+        with urllib.request.urlopen(request) as answer:
+            assert answer.read() == b"- >>DEU<< YES.\n"
+        for url, other in (
+            (f"{address}/translate", {**body, "target_language": "xx"}),
+            (f"{path}=xx", body),
+        ):
+            status, error = fetch(url, other)
+            assert status == 400 and "deu, fra. Received: 'xx'" in error
+
+
 @pytest.mark.parametrize(
     ("run", "languages", "example"),
     [
         (
-            {"source": "de", "target": "en", "example": "Ein Hund."},
+            {"source": "de", "target": "en", "example": "<bt> Ein Hund."},
             '["de", "en"]',
             '"Ein Hund."',
         ),
