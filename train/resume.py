@@ -161,9 +161,9 @@ class RunOpener:
             tokenizer = preparation.own_tokenizer(corpus, settings.tokenizer)
         # A damaged text is found before the hours that train may take.
         valid_texts = self._read_valid()
-        if tokenizer is not None:
-            tokenizer.check_languages(source for source, _ in valid_texts)
         train = self._prepare(tokenizer)
+        # Otherwise the first validation would fail.
+        train.tokenizer.check_languages(source for source, _ in valid_texts)
         if tokenizer is None and corpus.prepared is not None:
             preparation.report_tokenizer(train.tokenizer, train.path)
         elif tokenizer and tokenizer.digest != train.tokenizer.digest:

@@ -2,6 +2,7 @@
 
 import shutil
 
+import digits
 import pytest
 from digits import TINY
 from generated_treebank import write_treebank
@@ -10,7 +11,7 @@ from tokenizer_texts import write_model
 from keras_transformer.cli.training import training_flags
 from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.resume import RunOpener
 from keras_transformer.train.trainer import train
@@ -119,6 +120,24 @@ def test_a_prepared_corpus_has_it(corpus, models, tmp_path):
         other = write_model(path, size, "bpe", corpus.texts("train"), **IDS)
         assert other.GetPieceSize() == size
         open_and_close(prepared, tmp_path / "other", [path])
+
+
+def test_languages_of_validation_are_checked_first(tmp_path):
+    """Not only where a tokenizer is given: one is trained, and prepared."""
+    entries = []
+    for name, tag in (("a", ">>de<<"), ("b", None)):
+        folder = tmp_path / name
+        folder.mkdir()
+        digits.write(folder)
+        entries.append({"data": str(folder), "tag": tag})
+    file = folder / "valid.en"
+    file.write_text(f">>nl<< {file.read_text()}")
+    texts = open_corpora(entries, "en", "de")
+    written = prepare(texts, tmp_path / "p", 310, 24)
+    for corpus in (texts, open_corpus(str(written.path))):
+        with pytest.raises(InputError, match="Received: >>nl<< in text"):
+            open_and_close(corpus, tmp_path / "run", None, vocab_size=310)
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_contradicts_a_tokenizer_is_refused(corpus, models, run, tmp_path):

@@ -222,12 +222,14 @@ def open_corpora(
     Raises:
         InputError: If an entry is invalid, or they do not fit together.
     """
+    if not entries or not isinstance(entries, list | tuple):
+        raise InputError(
+            f"Several corpora need a list of entries. Received: {entries!r:.99}"
+        )
     parts = []
     for entry in entries:
         if not isinstance(entry, Entry):
-            data = entry["data"]
-            data = [data] if isinstance(data, str) else list(data)
-            entry = Entry(**{**entry, "data": data})
+            entry = Entry.from_dict(entry)
         languages = entry.source or source, entry.target or target
         corpus = open_corpus(entry.data, *languages)
         languages = dict(source=corpus.source, target=corpus.target)
@@ -244,15 +246,13 @@ def _mix(
     parts: Sequence[tuple[Entry, Corpus]], prepared: Prepared | None = None
 ) -> Corpus:
     """Returns corpora as one, of which `train` may be prepared."""
-    languages = [
-        {tag for tag in entry.tags if tag.startswith(">>")}
-        for entry, _ in parts
-    ]
-    if not parts or (len(set().union(*languages)) > 1 and not all(languages)):
+    languages = {entry.language for entry, _ in parts}
+    targets = {entry.target for entry, _ in parts} - {None}
+    if None in languages and (len(languages) > 2 or len(targets) > 1):
+        received = (f"{x} to {x.target or 'unknown'}" for x, _ in parts)
         raise InputError(
-            "Several corpora need an entry each, and with several target "
-            "languages each needs a tag with its own, such as >>fra<<. "
-            f"Received: {', '.join(str(entry) for entry, _ in parts)}"
+            "Corpora with several target languages need a tag each that begins "
+            f"with it, such as >>fra<<. Received: {', '.join(received)}"
         )
     name = " + ".join(corpus.name for _, corpus in parts)
     splits: dict[str, Split] = {} if prepared is None else {"train": prepared}

@@ -4,10 +4,22 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from keras_transformer.support.fields import POSITIVE_NUMBER, check_values
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import (
+    POSITIVE_NUMBER,
+    Rule,
+    check_values,
+)
 from keras_transformer.text.tags import check_tags
 from keras_transformer.train.data.reading import Split
+
+_TEXT = Rule(lambda x: isinstance(x, str | None), "a text")
+_TEXTS = Rule(
+    lambda x: isinstance(x, list) and all(isinstance(y, str) for y in x),
+    "a text or a list of texts",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,10 +27,10 @@ class Entry:
     """What a user says of one of several corpora.
 
     Args:
-        data: As in `open_corpus`.
+        data: As in `open_corpus`; a text becomes a list.
         weight: How often a pass over all corpora reads each of its pairs.
         tag: What its sources begin with: a tag such as `<bt>` or `>>fra<<`, or
-            several that spaces separate.
+            several that spaces separate, of which the first may be a language.
         source: Language code of the source, as in `open_corpus`.
         target: Language code of the target.
     """
@@ -30,13 +42,45 @@ class Entry:
     target: str | None = None
 
     def __post_init__(self) -> None:
+        data = [self.data] if isinstance(self.data, str) else self.data
+        data = list(data) if isinstance(data, tuple) else data
+        object.__setattr__(self, "data", data)
+        check_values(_TEXTS, data=data)
+        texts = dict(tag=self.tag, source=self.source, target=self.target)
+        check_values(_TEXT, **texts)
         check_values(POSITIVE_NUMBER, weight=self.weight)
         check_tags(self.tags)
+        if any(tag.startswith(">>") for tag in self.tags[1:]):
+            raise InputError(
+                "A language must be the first tag, such as `>>deu<< <bt>`, and "
+                f"the only language. Received: tag={self.tag!r}"
+            )
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "Entry":
+        """Returns the entry that a file has, as plain values.
+
+        Raises:
+            InputError: If the values are invalid.
+        """
+        try:
+            return cls(**values)
+        except (TypeError, InputError) as error:  # TypeError: another field
+            names = ", ".join(field.name for field in dataclasses.fields(cls))
+            raise InputError(
+                f"Each corpus must have data, and valid values of {names}. "
+                f"Received: {values!r:.100}, {error}"
+            ) from error
 
     @property
     def tags(self) -> list[str]:
         """The tags in `tag`."""
         return (self.tag or "").split()
+
+    @property
+    def language(self) -> str | None:
+        """The first of the tags if it is a language, such as `>>fra<<`."""
+        return next((x for x in self.tags if x.startswith(">>")), None)
 
     def tagged(self, source: str) -> str:
         """Returns a source with the tag before it."""

@@ -174,8 +174,10 @@ class Prepared(Split):
 
 def _statistics(values: dict[str, Any]) -> Statistics:
     names = [field.name for field in dataclasses.fields(Statistics)]
-    # Earlier versions counted fewer reasons to drop pairs.
-    counts = dict.fromkeys(names, 0) | values
+    # Earlier versions did not count other reasons to drop pairs.
+    old = {"dropped_long", "dropped_empty"}
+    new = [x for x in names if x.startswith("dropped_") and x not in old]
+    counts = dict.fromkeys(new, 0) | values
     return Statistics(*(int(counts[name]) for name in names))
 
 

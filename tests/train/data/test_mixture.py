@@ -68,9 +68,29 @@ def test_languages_of_entries(folders):
     assert open_corpora(several, "en", "de").target == "de"
     # One language needs no tag elsewhere.
     plain = entries(folders)
-    open_corpora([*plain, {**french, "source": "en"}])
-    with pytest.raises(InputError, match="each needs a tag with its own"):
-        open_corpora([*several, *plain, french], "en", "de")
+    del several[0]["tag"]
+    open_corpora([*several, *plain], "en", "de")
+
+
+@pytest.mark.parametrize("tags", [("", ""), (">>de<<", ""), ("", ">>fr<<")])
+def test_several_target_languages_need_tags(folders, tags):
+    tags = [{"tag": tag} if tag else {} for tag in tags]
+    german, french = (
+        {"data": str(folders / name), "target": target}
+        for name, target in (("a", "de"), ("c", "fr"))
+    )
+    open_corpora(
+        [{**german, "tag": ">>de<<"}, {**french, "tag": ">>fr<< <bt>"}], "en"
+    )
+    with pytest.raises(InputError, match="to fr$") as error:
+        open_corpora([german | tags[0], french | tags[1]], "en")
+    assert "a tag each that begins with it, such as >>fra<<" in str(error.value)
+    # Of the same language as far as anybody knows.
+    other = {**german, "data": str(folders / "b")}
+    two = {**german, "tag": ">>de<<"}, {**other, "tag": ">>de_AT<<"}
+    open_corpora(two, "en")
+    with pytest.raises(InputError, match="several target languages"):
+        open_corpora([*two, german], "en")
 
 
 def test_digests_know_texts_tags_and_weights(folders):
@@ -95,9 +115,46 @@ def test_invalid_tags(tag):
         Entry(data=["a"], tag=tag)
 
 
+@pytest.mark.parametrize("tag", ["<bt> >>de<<", ">>fr<< >>de<<"])
+def test_a_language_is_the_first_tag(tag):
+    assert Entry(data="a", tag=">>de<< <bt>").language == ">>de<<"
+    assert Entry(data="a", tag="<bt>").language is None
+    with pytest.raises(InputError, match="must be the first tag"):
+        Entry(data="a", tag=tag)
+
+
+def test_data_of_an_entry():
+    for data in ("news", ["news"], ("news",)):
+        entry = Entry(data=data)
+        assert (entry.data, str(entry)) == (["news"], "news")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "data"),
+        ({"data": 5}, "data=5"),
+        ({"data": ["a", 5]}, r"data=\['a', 5\]"),
+        ({"data": "a", "tag": 5}, "tag=5"),
+        ({"data": "a", "source": ["en"]}, r"source=\['en'\]"),
+        ({"data": "a", "target": 5}, "target=5"),
+        ({"data": "a", "weight": "1"}, "weight='1'"),
+        ({"data": "a", "tags": "<bt>"}, "'tags'"),
+        ({5: "a"}, "{5: 'a'}"),
+        ("a", "'a'"),
+        (None, "None"),
+    ],
+)
+def test_invalid_entries(folders, values, message):
+    first = "must have data, and valid values of data, weight, tag, source, t"
+    with pytest.raises(InputError, match=f"{first}.*{message}"):
+        open_corpora([*entries(folders), values])
+
+
 def test_corpora_that_do_not_fit(folders, tmp_path):
-    with pytest.raises(InputError, match="an entry each"):
-        open_corpora([])
+    for nothing in ([], None, {"data": "a"}, "a"):
+        with pytest.raises(InputError, match="need a list of entries. Rec"):
+            open_corpora(nothing)
     (tmp_path / "trees").mkdir()
     write_treebank(tmp_path / "trees", train=3)
     with pytest.raises(InputError, match="trees, which is prepared alr"):

@@ -128,6 +128,19 @@ def test_a_damaged_description_is_refused(prepared):
         with pytest.raises(InputError, match=f"KeyError.'{name}'.*again"):
             Prepared.open(prepared.path)
     path.write_text(text)
+    # Earlier versions counted these reasons only.
+    counts = json.loads(text)["statistics"]
+    old = {x: y for x, y in counts.items() if not x.startswith("dropped_")}
+    old |= {"dropped_long": 0, "dropped_empty": 0}
+    change_json(prepared, statistics=old)
+    assert Prepared.open(prepared.path).statistics == prepared.statistics
+    for name in old:
+        change_json(prepared, statistics={**old, name: None})
+        refuse(prepared, "must be what `prepare` wrote")
+        change_json(
+            prepared, statistics={x: y for x, y in old.items() if x != name}
+        )
+        refuse(prepared, f"KeyError.'{name}'")
     for values in (dict(shards=[None]), dict(max_length="x"), dict(shards=3)):
         change_json(prepared, **values)
         with pytest.raises(InputError, match="must be what `prepare` wrote"):
