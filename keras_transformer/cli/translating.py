@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import json
-import math
 import os
 import shlex
 import sys
@@ -217,13 +216,8 @@ def _as_text(
 
 def _as_json(text: str, translation: "Translation", task: Task) -> str:
     """Returns a line of `--jsonl`, with the names that signatures have."""
-    # Where there are fewer than N outputs, the last ones are empty.
-    count = sum(map(math.isfinite, translation.scores))
-    columns = {
-        name: value[:count] if isinstance(value, list) else value
-        for name, value in task.columns(translation).items()
-    }
-    return json.dumps({"text": text, **columns}, ensure_ascii=False) + "\n"
+    columns = {"text": text, **task.columns(translation)}
+    return json.dumps(columns, ensure_ascii=False) + "\n"
 
 
 def score(

@@ -1,6 +1,5 @@
 """The addresses of the page to try a model with."""
 
-import math
 from typing import Any
 
 import pydantic
@@ -8,11 +7,9 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from keras_transformer.inference.records import Translation
 from keras_transformer.plotting.html_pages import attention_page, render_page
 from keras_transformer.serving import refusals
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import Task
 
 _TEXTS_OF_A_DOCUMENT = 100  # of the longest length, as documents are longer
 _BYTES_AROUND = 2**10  # names, brackets and spaces around a text
@@ -77,7 +74,7 @@ async def translate(request: Request) -> dict[str, Any]:
     translate = state.translator.translate_document
     document = await run_in_threadpool(translate, **body.model_dump())
     sentences = [
-        {"source": sentence, **_columns(state.translator.task, translation)}
+        {"source": sentence, **state.translator.task.columns(translation)}
         for sentence, translation in document.translations.items()
     ]
     return {"text": document.text, "sentences": sentences}
@@ -121,10 +118,3 @@ def _check_length(text: str, max_characters: int) -> None:
             f"A text may have at most {max_characters:,} characters. "
             f"Received: {len(text):,}"
         )
-
-
-def _columns(task: Task, translation: Translation) -> dict[str, Any]:
-    """Returns a translation by names, without the slots that are empty."""
-    count = sum(score > -math.inf for score in translation.scores)
-    texts, scores = translation.texts[:count], translation.scores[:count]
-    return task.columns(translation._replace(texts=texts, scores=scores))

@@ -5,6 +5,7 @@ length.
 """
 
 import abc
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -113,8 +114,16 @@ class Task(abc.ABC):
         """
 
     def columns(self, translation: Any) -> dict[str, Any]:
-        """Returns the fields of a `Translation` as signatures name them."""
+        """Returns the fields of a `Translation` as signatures name them.
+
+        Those of one text are lists; where the search found fewer outputs than
+        were asked for, the empty ones are left out.
+        """
         values = translation._asdict()
+        if isinstance(translation.scores, list):  # others are of a batch
+            count = sum(score > -math.inf for score in translation.scores)
+            values["texts"] = translation.texts[:count]
+            values["scores"] = translation.scores[:count]
         if not self.repairs:
             del values["repaired"]
         return {self.output: values.pop("texts"), **values}

@@ -1,7 +1,6 @@
 """The page to try a model with, over HTTP."""
 
 import json
-import math
 import types
 import urllib.parse
 import urllib.request
@@ -9,10 +8,6 @@ import urllib.request
 import pytest
 from fake_translator import FakeTranslator
 from web_server import error_of, fetch, predict, served
-
-from keras_transformer.inference.records import Translation
-from keras_transformer.serving import page_routes
-from keras_transformer.tasks import TranslationTask
 
 
 def test_pages_of_a_text(address, several):
@@ -58,12 +53,6 @@ def test_a_text_without_letters_is_returned(address):
     status, answer = fetch(address + "/translate", {"text": "1. \n---\n"})
     expected = {"text": "1. \n---\n", "sentences": []}
     assert (status, json.loads(answer)) == (200, expected)
-
-
-def test_slots_that_the_search_left_empty_are_not_shown():
-    found = Translation(("a", ""), (-1.0, -math.inf), False, False)
-    columns = page_routes._columns(TranslationTask(), found)
-    assert columns["translations"] == ("a",) and columns["scores"] == (-1.0,)
 
 
 @pytest.mark.parametrize(
