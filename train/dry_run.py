@@ -5,6 +5,8 @@ import resource
 import sys
 import time
 
+import tensorflow as tf
+
 from keras_transformer.train.data import batching, pools
 from keras_transformer.train.fitting.training_loop import Fitting
 
@@ -23,16 +25,17 @@ def try_steps(fitting: Fitting) -> None:
     logger.info(f"batches: from {shapes[0]} to {shapes[-1]}")
     logger.info(f"steps: {per_pass:,} per pass over the data")
     pairs = batching.PairIds(train.shards, train.tokenizer, train.max_length)
-    batches = batching.make_batches(pairs, order)
-    options = dict(steps_per_epoch=1, verbose=0, shuffle=False)
-    fitting.model.fit(batches.take(1), **options)  # compiles
+    batch = next(iter(batching.make_batches(pairs, order)))
+    # A training reads the next batches during a step, and compiles once.
+    batches = tf.data.Dataset.from_tensors(batch).repeat()
+    options = dict(verbose=0, shuffle=False)
+    fitting.model.fit(batches, steps_per_epoch=1, **options)
     start = time.monotonic()
-    options["steps_per_epoch"] = _STEPS
-    fitting.model.fit(batches.skip(1).take(_STEPS), **options)
+    fitting.model.fit(batches, steps_per_epoch=_STEPS, **options)
     seconds = (time.monotonic() - start) / _STEPS
     logger.info(f"time: {seconds:.2g} s per step, the mean of {_STEPS}")
     hours = seconds * recipe.steps / 3600
     logger.info(f"time: {hours:,.2g} hours for {recipe.steps:,} steps")
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    logger.info(f"memory: {peak / 1e9:.1f} GB of this process at most")
+    logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at most")

@@ -27,13 +27,20 @@ from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Vocabulary, open_tokenizer
 from keras_transformer.train import training_settings
 from keras_transformer.train.cluster import check_one_worker
-from keras_transformer.train.data import encoding, filters, prepared
-from keras_transformer.train.data.augmentation import OFF, Augmentation
+from keras_transformer.train.data import (
+    augmentation,
+    encoding,
+    filters,
+    prepared,
+)
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.recipe import Recipe
 
 logger = logging.getLogger(__name__)
+
+_progress = functools.partial(progress_bar, unit="pair", unit_scale=True)
 
 # As many as the tokenizer is trained on are in memory anyway.
 _MOST_IN_MEMORY = 1_000_000
@@ -44,18 +51,26 @@ _FOLDER_BESIDE_RUNS = "prepared-corpora"
 def prepare(
     corpus: Corpus,
     output: str | os.PathLike,
-    vocab_size: int,
-    max_length: int,
+    recipe: Recipe,
     tokenizer: Sequence[str | os.PathLike] | None = None,
     pair_filters: filters.PairFilters = filters.NO_FILTERS,
     dropped: str | os.PathLike | None = None,
-    augmentation: Augmentation = OFF,
 ) -> Prepared:
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
-    The tokenizer is trained, unless it is that of `tokenizer`, and pairs are
-    dropped, as by `train` on the corpus itself, and by the filters. `dropped`
-    is a .tsv file to write of them.
+    Args:
+        corpus: From `open_corpus`.
+        output: New folder to write.
+        recipe: It has the sizes, and the shares of variants.
+        tokenizer: As in `train`. Default: one is trained.
+        pair_filters: What else is dropped than `train` does itself.
+        dropped: .tsv file to write of the pairs that are dropped.
+
+    Returns:
+        The prepared corpus.
+
+    Raises:
+        InputError: If the input is invalid.
     """
     output = Path(output).resolve()
     if corpus.prepared is not None:
@@ -65,10 +80,11 @@ def prepare(
         )
     check_one_worker("prepare")
     training_settings.check_train_split(corpus)
-    encoding.check_max_length(max_length)
+    encoding.check_max_length(recipe.max_length)
+    augmentation.check_variants(recipe, corpus.task)
     vocabulary = None
     if tokenizer is None:
-        encoding.check_new_vocabulary(vocab_size)
+        encoding.check_new_vocabulary(recipe.vocab_size)
     else:
         vocabulary = own_tokenizer(corpus, tokenizer)
     check_free(output)
@@ -76,10 +92,13 @@ def prepare(
     if dropped is not None:
         check_output(dropped, [".tsv"])
         writer = filters.write_dropped(dropped)
-    others = tuple(split for split in corpus.splits if split != "train")
-    augmentation.check(corpus.task)
-    values = vocab_size, max_length, vocabulary, others, pair_filters
-    preparation = Preparation(corpus, *values, augmentation)
+    preparation = Preparation(
+        corpus,
+        recipe,
+        vocabulary,
+        text_splits=tuple(split for split in corpus.splits if split != "train"),
+        pair_filters=pair_filters,
+    )
     for _, examined in preparation.examined:
         examined.check()
     corpus.check_early(*corpus.splits)
@@ -87,7 +106,7 @@ def prepare(
     with writer as on_dropped, atomic_folder(output) as folder:
         preparation.write(folder, on_dropped)
     opened = Prepared.open(output)
-    logger.info(f"train: {opened.statistics.describe(max_length)}")
+    logger.info(f"train: {opened.statistics.describe(recipe.max_length)}")
     return opened
 
 
@@ -96,12 +115,10 @@ class Preparation:
     """The split `train` of a corpus, and how it becomes ids."""
 
     corpus: Corpus
-    vocab_size: int
-    max_length: int
-    tokenizer: Vocabulary | None  # None: one of `vocab_size` is trained
+    recipe: Recipe  # whose sizes and shares of variants are used
+    tokenizer: Vocabulary | None  # None: one is trained
     text_splits: tuple[str, ...] = ()  # whose texts are copied
     pair_filters: filters.PairFilters = filters.NO_FILTERS
-    augmentation: Augmentation = OFF
 
     def __post_init__(self) -> None:
         if self.tokenizer is not None:
@@ -110,14 +127,16 @@ class Preparation:
 
     def name(self, digest: str) -> str:
         """Returns a name for what is written of pairs with this digest."""
+        recipe = self.recipe
+        shares = recipe.augment, recipe.typing_errors
         content = (
             prepared.FORMAT,
             self.corpus.task.name,
             digest,
-            self.tokenizer.digest if self.tokenizer else self.vocab_size,
+            self.tokenizer.digest if self.tokenizer else recipe.vocab_size,
             "normalized sources",  # unlike new tokenizers of earlier versions
-            self.max_length,
-            dataclasses.astuple(self.augmentation),
+            recipe.max_length,
+            (*shares, recipe.seed if any(shares) else 0),
         )
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
@@ -169,69 +188,91 @@ class Preparation:
         on_dropped: Callable[[str, Iterable[str]], None] | None = None,
     ) -> None:
         """Writes the files of a prepared corpus."""
-        corpus, tokenizer = self.corpus, self.tokenizer
         # First: a damaged text is found before the hours that train may take.
+        self._copy_texts(folder)
+        limit = _MOST_IN_MEMORY // max(len(self.corpus.parts), 1)
+        parts = [(entry, _ReadOnce(x, limit)) for entry, x in self.examined]
+        source, target, _ = parts[0][1].first
+        logger.info(f"first pair: {_shorten(source)} → {_shorten(target)}")
+        tokenizer = self._open_tokenizer(parts)
+        tokenizer.save_files(folder)
+        task, recipe = self.corpus.task, self.recipe
+        limits = recipe.max_length, task, self.pair_filters.max_ratio
+        encoders = [
+            encoding.PairEncoder(tokenizer, *limits, on_dropped) for _ in parts
+        ]
+        shards = prepared.write_shards(
+            folder, self._make_shards(folder, parts, encoders)
+        )
+        counted = [
+            (entry, encoder.statistics)
+            for (entry, _), encoder in zip(parts, encoders, strict=True)
+        ]
+        statistics = encoding.Statistics()
+        for _, own in counted:
+            statistics.add(own)
+        prepared.write_description(
+            folder,
+            self.corpus,
+            tokenizer,
+            recipe,
+            self.pair_filters,
+            self.text_splits,
+            statistics,
+            shards,
+            counted if self.corpus.parts else (),
+        )
+
+    def _copy_texts(self, folder: Path) -> None:
         for split in self.text_splits:
-            numbered = [(n, part) for n, (_, part) in enumerate(corpus.parts)]
-            for number, part in numbered or [(None, corpus)]:
+            parts = [(n, part) for n, (_, part) in enumerate(self.corpus.parts)]
+            for number, part in parts or [(None, self.corpus)]:
                 if split in part.splits:
                     path = prepared.text_path(folder, split, number)
                     write_texts(path, part.pairs(split))
-        limit = _MOST_IN_MEMORY // max(len(corpus.parts), 1)
-        pairs = [(entry, _ReadOnce(x, limit)) for entry, x in self.examined]
-        source, target = map(_shorten, pairs[0][1].first[:2])
-        logger.info(f"first pair: {source} → {target}")
-        progress = functools.partial(progress_bar, unit="pair", unit_scale=True)
+
+    def _open_tokenizer(
+        self, parts: "Sequence[tuple[Entry, _ReadOnce]]"
+    ) -> Vocabulary:
+        """Trains a tokenizer, or checks the given one; reads all pairs."""
         tagged = itertools.chain.from_iterable(
-            itertools.starmap(self._tagged, pairs)
+            itertools.starmap(self._tagged, parts)
         )
-        reading = progress(tagged, desc="reading")
+        reading = _progress(tagged, desc="reading")
         passing = filters.keep_passing(reading)
-        if tokenizer is None:
-            size, tags = self.vocab_size, [y for x, _ in pairs for y in x.tags]
+        task, size = self.corpus.task, self.recipe.vocab_size
+        if self.tokenizer is None:
+            tags = [tag for entry, _ in parts for tag in entry.tags]
             logger.info(f"tokenizer: training with {size:,} tokens")
-            tokenizer = corpus.task.train_tokenizer(passing, size, tags)
-        else:
-            corpus.task.check_tokenizer(tokenizer, passing)
-        if pairs[-1][1].total is None:  # the check needs no pairs of some tasks
-            collections.deque(reading, maxlen=0)
-        tokenizer.save_files(folder)
+            return task.train_tokenizer(passing, size, tags)
+        task.check_tokenizer(self.tokenizer, passing)
+        # What the check has left, which counts the pairs.
+        collections.deque(reading, maxlen=0)
+        return self.tokenizer
 
-        limits = self.max_length, corpus.task, self.pair_filters.max_ratio
-        statistics, counted = encoding.Statistics(), []
-
-        def checked_shards() -> Iterator[encoding.TokenShard]:
-            for entry, own in pairs:
-                encoder = encoding.PairEncoder(tokenizer, *limits, on_dropped)
-                reading = progress(own, desc="tokenizing", total=own.total)
-                if self.pair_filters.deduplicate:
-                    reading = filters.mark_duplicates(reading)
-                for shard in encoder.shards(self._tagged(entry, reading)):
-                    yield shard  # it is written before the next one is made
-                    read = statistics.read + encoder.statistics.read
-                    _check_disk(folder, sum(x.total for _, x in pairs) / read)
-                encoder.statistics.check(self.max_length)
-                statistics.add(encoder.statistics)
-                counted.append((entry, encoder.statistics))
-
-        prepared.write_prepared(
-            folder,
-            corpus,
-            tokenizer,
-            self.max_length,
-            self.text_splits,
-            statistics,
-            self.pair_filters,
-            checked_shards(),
-            self.augmentation,
-            counted if corpus.parts else (),
-        )
+    def _make_shards(
+        self,
+        folder: Path,
+        parts: "Sequence[tuple[Entry, _ReadOnce]]",
+        encoders: Sequence[encoding.PairEncoder],
+    ) -> Iterator[encoding.TokenShard]:
+        shares = self.recipe.augment + self.recipe.typing_errors
+        total = sum(own.total for _, own in parts) * (1 + shares)
+        for (entry, own), encoder in zip(parts, encoders, strict=True):
+            reading = _progress(own, desc="tokenizing", total=own.total)
+            if self.pair_filters.deduplicate:
+                reading = filters.mark_duplicates(reading)
+            for shard in encoder.shards(self._tagged(entry, reading)):
+                yield shard  # it is written before the next one is made
+                read = sum(x.statistics.read for x in encoders)
+                _check_disk(folder, total / read)
+            encoder.statistics.check(self.recipe.max_length)
 
     def _tagged(
-        self, entry: Entry, examined: Iterable[tuple[str, str, str]]
-    ) -> Iterator[tuple[str, str, str]]:
+        self, entry: Entry, examined: Iterable[filters.Examined]
+    ) -> Iterator[filters.Examined]:
         """Yields examined pairs and variants, with the tag of an entry."""
-        examined = self.augmentation.add_variants(examined)
+        examined = augmentation.add_variants(examined, self.recipe)
         return ((entry.tagged(source), *others) for source, *others in examined)
 
 

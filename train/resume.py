@@ -19,7 +19,6 @@ from keras_transformer.text import Vocabulary
 from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import preparation, training_settings
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.augmentation import Augmentation
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.strategy import Worker, broadcast_from_chief
@@ -217,13 +216,7 @@ class RunOpener:
         if self.corpus.prepared is not None:
             return self.corpus.prepared
         recipe = self.settings.recipe
-        sizes = recipe.vocab_size, recipe.max_length
-        work = preparation.Preparation(
-            self.corpus,
-            *sizes,
-            tokenizer,
-            augmentation=Augmentation.from_recipe(recipe),
-        )
+        work = preparation.Preparation(self.corpus, recipe, tokenizer)
         name = name or work.name(self._digests["train"])
         return work.write_beside(self.output, name)
 

@@ -3,6 +3,7 @@
 Checks that need no TensorFlow run before it is imported.
 """
 
+import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,8 +67,8 @@ def train(
             and, with sinusoidal positions, `max_length`.
         tokenizer: A SentencePiece model to use instead of training one, or
             the folder of a run or of a prepared corpus with one; or two
-            models, of sources and of targets, whose embeddings are then not
-            tied by default.
+            models, of sources and of targets; by default the embeddings are
+            then tied on the side of the target.
         dry_run: Report the data, the model and what three steps take, and
             write nothing; `output` does not matter.
 
@@ -82,42 +83,32 @@ def train(
         tokenizer = [tokenizer]
     tokenizer = tokenizer and [Path(path) for path in tokenizer]
     init_from = init_from and Path(init_from)
-    values = preset, recipe, architecture, init_from, tokenizer
-    if dry_run:
-        check_one_worker("train --dry-run")
-        # The corpus is prepared beside the run, and all is removed.
-        with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        if dry_run:
+            check_one_worker("train --dry-run")
+            # The corpus is prepared beside the run, and all is removed.
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
             output = Path(folder, "run")
-            _train(corpus, output, values, strategy, cluster, dry_run)
-        return None
-    if output is None:
-        raise InputError(
-            "A training needs a folder. Received: no output. Name one, or try "
-            "the training with dry_run, --dry-run on the command line."
+        elif output is None:
+            raise InputError(
+                "A training needs a folder. Received: no output. Name one, or "
+                "try the training with dry_run, --dry-run on the command line."
+            )
+        output = Path(output)
+        settings = training_settings.choose_settings(
+            corpus, output, preset, recipe, architecture, init_from, tokenizer
         )
-    return _train(corpus, Path(output), values, strategy, cluster)
+        settings.check(corpus)
+        if isinstance(strategy, str):
+            # Otherwise the chief may be creating the run at this moment.
+            _check_output(settings, corpus, output)
+            import_tensorflow_quietly()
+            from keras_transformer.train.strategy import open_strategy
 
+            strategy = open_strategy(strategy, cluster)
+        from keras_transformer.train.fitting.training_loop import run_training
 
-def _train(
-    corpus: Corpus,
-    output: Path,
-    values: tuple,
-    strategy: "tf.distribute.Strategy | str",
-    cluster: str | None,
-    dry_run: bool = False,
-) -> "TrainingRun | None":
-    settings = training_settings.choose_settings(corpus, output, *values)
-    settings.check(corpus)
-    if isinstance(strategy, str):
-        # Otherwise the chief may be creating the run at this moment.
-        _check_output(settings, corpus, output)
-        import_tensorflow_quietly()
-        from keras_transformer.train.strategy import open_strategy
-
-        strategy = open_strategy(strategy, cluster)
-    from keras_transformer.train.fitting.training_loop import run_training
-
-    return run_training(settings, corpus, output, strategy, dry_run)
+        return run_training(settings, corpus, output, strategy, dry_run)
 
 
 def _check_output(

@@ -16,7 +16,7 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary, open_tokenizer, open_vocabulary
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.augmentation import Augmentation
+from keras_transformer.train.data.augmentation import check_variants
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.fitting.training_state import load_step
@@ -153,7 +153,7 @@ class TrainingSettings:
                 {name: getattr(recipe, name) for name in fixed},
             )
         else:
-            Augmentation.from_recipe(recipe).check(corpus.task)
+            check_variants(recipe, corpus.task)
         encoding.check_budget(recipe.batch_tokens, recipe.max_length)
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
             raise InputError(

@@ -27,7 +27,11 @@ from keras_transformer.train.data.filters import (
     PairFilters,
     keep_passing,
 )
-from keras_transformer.train.data.prepared import Prepared, write_prepared
+from keras_transformer.train.data.prepared import (
+    Prepared,
+    write_description,
+    write_shards,
+)
 from keras_transformer.train.recipe import Recipe
 
 _Size = Annotated[
@@ -77,8 +81,7 @@ def prepare(
     folder = Path(output).resolve()
     check_free(folder)
 
-    sizes = recipe.vocab_size, recipe.max_length
-    job = PreparationJob(corpus, paths, pair_filters, vocabulary, *sizes)
+    job = PreparationJob(corpus, paths, recipe, pair_filters, vocabulary)
     pipeline = runners.make_pipeline(beam_flags)
     with atomic_folder(folder, keep=job.name) as partial:
         job.write(partial, pipeline)
@@ -96,20 +99,20 @@ class PreparationJob:
 
     corpus: Corpus
     paths: Sequence[tuple[str, ...]]  # of the training split
+    recipe: Recipe  # whose sizes are used
     filters: PairFilters
-    vocabulary: Vocabulary | None  # None: one of `vocab_size` is trained
-    vocab_size: int
-    max_length: int
+    vocabulary: Vocabulary | None  # None: one is trained
 
     @property
     def name(self) -> str:
         """The name of a work folder, which has the chunks of this job alone."""
+        recipe = self.recipe
         stats = [(x, os.stat(x)) for pair in self.paths for x in pair]
         content = (
             __version__,
             corpus_chunks.CHUNK,
-            self.vocabulary.digest if self.vocabulary else self.vocab_size,
-            self.max_length,
+            self.vocabulary.digest if self.vocabulary else recipe.vocab_size,
+            recipe.max_length,
             dataclasses.astuple(self.filters),
             (self.corpus.source, self.corpus.target),
             [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats],
@@ -154,28 +157,31 @@ class PreparationJob:
             flush=True,
         )
         created = pipeline | beam.Create(chunks)
-        options = self.max_length, filters.deduplicate
+        max_length = self.recipe.max_length
+        options = max_length, filters.deduplicate
         corpus_chunks.tokenize_chunks(created, folder, work, *options)
         runners.run_pipeline(pipeline)
 
         statistics = corpus_chunks.count_pairs(chunk_paths)
-        statistics.check(self.max_length)
-        write_prepared(
+        statistics.check(max_length)
+        joined = corpus_chunks.join_chunks(chunk_paths, ids_dtype(vocabulary))
+        shards = write_shards(folder, joined)
+        write_description(
             folder,
             corpus,
             vocabulary,
-            self.max_length,
+            self.recipe,
+            filters,
             others,
             statistics,
-            filters,
-            corpus_chunks.join_chunks(chunk_paths, ids_dtype(vocabulary)),
+            shards,
         )
 
     def _train_vocabulary(
         self, files: Sequence[ExaminedPairs], work: Path
     ) -> Vocabulary:
         """Trains a tokenizer, unless an earlier start has written it."""
-        path, size = work / "tokenizer.model", self.vocab_size
+        path, size = work / "tokenizer.model", self.recipe.vocab_size
         if path.exists():
             return Tokenizer.load(path)
         print(f"tokenizer: training with {size:,} tokens", flush=True)

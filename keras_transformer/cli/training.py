@@ -80,13 +80,15 @@ def prepare(
         open_tokenizer(tokenizer, values.get("vocab_size"))
     recipe = Recipe.from_preset(preset, **values)
     from keras_transformer.train import preparation
-    from keras_transformer.train.data.augmentation import Augmentation
 
-    corpus = _open_data(data, corpora, source, target)
-    sizes = recipe.vocab_size, recipe.max_length
-    others = tokenizer, PairFilters(**(filters or {})), dropped
-    variants = Augmentation.from_recipe(recipe)
-    prepared = preparation.prepare(corpus, output, *sizes, *others, variants)
+    prepared = preparation.prepare(
+        _open_data(data, corpora, source, target),
+        output,
+        recipe,
+        tokenizer,
+        PairFilters(**(filters or {})),
+        dropped,
+    )
     print(
         f"\nThe corpus is in {prepared.path}. Next:\n  keras-transformer train "
         f"{shlex.quote(str(output))} --preset {preset} --output runs/mine"

@@ -18,6 +18,9 @@ from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.preparation import prepare
+from keras_transformer.train.recipe import Recipe
+
+SIZES = Recipe(vocab_size=300, max_length=24)
 
 LONG = "dog " * 30
 PAIRS = [
@@ -72,7 +75,7 @@ def files(folder):
 
 def test_the_files_are_those_of_prepare(run, texts, tmp_path):
     corpus = open_corpus(str(texts), "en", "de")
-    expected = files(prepare(corpus, tmp_path / "expected", 300, 24).path)
+    expected = files(prepare(corpus, tmp_path / "expected", SIZES).path)
     assert len([name for name in expected if name.endswith("ids.npy")]) > 2
     code, out, _ = run(texts, source="en", target="de", vocab_size=300)
     assert code == 0
@@ -84,7 +87,7 @@ def test_the_files_are_those_of_prepare(run, texts, tmp_path):
 
 def test_patterns_are_prepared_like_one_file(run, texts, tmp_path):
     corpus = open_corpus(str(texts), "en", "de")
-    expected = prepare(corpus, tmp_path / "expected", 300, 24)
+    expected = prepare(corpus, tmp_path / "expected", SIZES)
     for name, part in (("web-1", PAIRS[:123]), ("web-2", PAIRS[123:])):
         for path in write_sides(tmp_path, name, part):
             content = open(path, "rb").read()
@@ -173,9 +176,9 @@ def test_filters(run, tmp_path):
     assert model == Tokenizer.train(texts, 300).model
 
     file = tmp_path / "dropped.tsv"
-    values = None, None, FILTERS, file
+    values = None, FILTERS, file
     corpus = open_corpus(path, "en", "de")
-    plain = prepare(corpus, tmp_path / "plain", 300, 24, *values)
+    plain = prepare(corpus, tmp_path / "plain", SIZES, *values)
     written, wanted = files(tmp_path / "out"), files(plain.path)
     assert written == wanted
     description = json.loads(written["prepared.json"])

@@ -15,6 +15,7 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.preparation import Preparation
+from keras_transformer.train.recipe import Recipe
 
 PAIRS = 20_000
 
@@ -42,7 +43,7 @@ def expected(texts, tmp_path_factory):
     folder, paths = texts
     tokenizer = Tokenizer.load(folder / "a.model")
     output = tmp_path_factory.mktemp("prepared")
-    Preparation(open_corpus(paths), 0, 128, tokenizer).write(output)
+    Preparation(open_corpus(paths), Recipe(), tokenizer).write(output)
     return files(output)
 
 

@@ -1,5 +1,6 @@
 """`prepare`, and `train` on what it wrote."""
 
+import dataclasses
 import json
 import types
 
@@ -9,7 +10,6 @@ from commands import check_refused, write_corpus
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.data.augmentation import Augmentation
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
@@ -81,22 +81,22 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
         return types.SimpleNamespace(path=output)
 
     monkeypatch.setattr("keras_transformer.train.preparation.prepare", prepare)
-    none = PairFilters(), None, Augmentation()
+    none = PairFilters(), None
     arguments = ("prepare", "embedded", "--output", tmp_path / "new")
     assert run_cli(*arguments, "--preset", "base").code == 0
     result = run_cli(*arguments)
     start = f"train {tmp_path / 'new'} --preset small"
     assert f"{start} --output runs/mine\n" in result.out
     recipes = [Recipe.from_preset(name) for name in ("base", "small")]
-    sizes = [(r.vocab_size, r.max_length) for r in recipes]
-    assert calls == [(*size, None, *none) for size in sizes]
-    assert PRESETS["base"].vocab_size == sizes[0][0]
+    assert calls == [(recipe, None, *none) for recipe in recipes]
+    assert PRESETS["base"].vocab_size == recipes[0].vocab_size
     model = tmp_path / "any.model"
     Tokenizer.train(["a b c"], 265).save(model)
     result = run_cli(*arguments, "--tokenizer", model, "--vocab-size", 9)
     check_refused(result, "Leave out one", "vocab_size=9", str(model))
     assert run_cli(*arguments, "--tokenizer", model, model).code == 0
-    assert calls[2:] == [(*sizes[1], [model, model], *none)]
+    assert calls[2:] == [(recipes[1], [model, model], *none)]
     variants = ("--augment", 0.1, "--typing-errors", 1, "--seed", 7)
     assert run_cli(*arguments, *variants).code == 0
-    assert calls[3][-1] == Augmentation(0.1, 1, 7)
+    changed = dict(augment=0.1, typing_errors=1, seed=7)
+    assert calls[3][0] == dataclasses.replace(recipes[1], **changed)

@@ -1,7 +1,9 @@
 """Preparing a corpus: what is written, what is refused, interruptions."""
 
+import dataclasses
 import json
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -21,7 +23,9 @@ from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.preparation import Preparation, prepare
+from keras_transformer.train.recipe import Recipe
 
+SIZES = Recipe(vocab_size=300, max_length=24)
 LONG = "dog " * 30
 KEPT = [
     (f"{i} {'dog ' * (i % 9)}".strip(), f"{i} {'Hund ' * (i * 5 % 9)}".strip())
@@ -44,7 +48,7 @@ def texts(tmp_path_factory):
 def prepared(texts, tmp_path_factory):
     """To be read only."""
     folder = tmp_path_factory.mktemp("new") / "folder" / "prepared"
-    return prepare(texts, folder, vocab_size=300, max_length=24)
+    return prepare(texts, folder, SIZES)
 
 
 def test_ids_are_those_of_the_kept_pairs_in_file_order(prepared, texts):
@@ -91,7 +95,7 @@ def test_copied_texts_are_the_same_bytes_each_time(prepared):
 def test_several_shards(prepared, texts, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "SHARD_IDS", 1_500)
-    sharded = prepare(texts, tmp_path / "new", 300, 24)
+    sharded = prepare(texts, tmp_path / "new", SIZES)
     assert len(sharded.shards) > 2
     assert sum(sharded.shard_pairs) == 300
     assert rows(sharded.shards) == rows(prepared.shards)
@@ -104,14 +108,19 @@ def test_the_checksum_depends_on_the_order(prepared, tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         texts = open_corpus(write_sides(folder, pairs=pairs))
-        found = prepare(texts, folder / "prepared", 300, 24)
+        found = prepare(texts, folder / "prepared", SIZES)
         checksums.add(found.checksum)
         assert open_corpus(str(found.path)).splits == ("train",)
     assert len(checksums) == 2
 
 
 def test_the_tokenizer_of_a_run(texts, one_step_run, tmp_path, capsys):
-    found = prepare(texts, tmp_path / "new", 7, 50, [one_step_run.path])
+    found = prepare(
+        texts,
+        tmp_path / "new",
+        Recipe(vocab_size=7, max_length=50),
+        [one_step_run.path],
+    )
     assert found.tokenizer.model == one_step_run.tokenizer.model
     assert f"from {one_step_run.path}" in capsys.readouterr().out
 
@@ -119,7 +128,8 @@ def test_the_tokenizer_of_a_run(texts, one_step_run, tmp_path, capsys):
 def test_a_treebank_is_prepared(tmp_path):
     write_treebank(tmp_path, train=120, valid=2)
     corpus = open_corpus(str(tmp_path))
-    opened = open_corpus(str(prepare(corpus, tmp_path / "new", 350, 40).path))
+    sizes = Recipe(vocab_size=350, max_length=40)
+    opened = open_corpus(str(prepare(corpus, tmp_path / "new", sizes).path))
     assert opened.task.name == "parsing" and not opened.task.split_words
     assert read(opened, "valid") == read(corpus, "valid")
     tokenizer = opened.prepared.tokenizer
@@ -135,7 +145,8 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
         message, corpus=texts, output=tmp_path / "new", max_length=24, **others
     ):
         with pytest.raises(InputError, match=message):
-            prepare(corpus, output, 300, max_length, **others)
+            sizes = Recipe(vocab_size=300, max_length=max_length)
+            prepare(corpus, output, sizes, **others)
         assert not (tmp_path / "new").exists()
 
     refuse("is prepared already", corpus=open_corpus(str(prepared.path)))
@@ -162,7 +173,7 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
 
 @pytest.mark.parametrize("name", ["a" * 255, "語" * 85])
 def test_the_longest_name(texts, tmp_path, name):
-    found = prepare(texts, tmp_path / name, 300, 24)
+    found = prepare(texts, tmp_path / name, SIZES)
     assert found.path == tmp_path / name
     assert list(tmp_path.iterdir()) == [found.path]
 
@@ -172,7 +183,7 @@ def test_several_workers_are_refused(texts, tmp_path, monkeypatch):
     task = {"task": {"type": "worker", "index": 1}}
     monkeypatch.setenv("TF_CONFIG", json.dumps({**cluster, **task}))
     with pytest.raises(InputError, match="TF_CONFIG with 2 workers"):
-        prepare(texts, tmp_path / "new", 300, 24)
+        prepare(texts, tmp_path / "new", SIZES)
 
 
 def test_a_damaged_split_is_found_first(tmp_path, capsys):
@@ -181,7 +192,7 @@ def test_a_damaged_split_is_found_first(tmp_path, capsys):
     write_lines(tmp_path / "valid.de", ["a"])
     corpus = open_corpus([str(tmp_path)], "en", "de")
     with pytest.raises(InputError, match="the same number of lines"):
-        prepare(corpus, tmp_path / "new", 300, 24)
+        prepare(corpus, tmp_path / "new", SIZES)
     assert "tokenizer" not in capsys.readouterr().out
     assert not (tmp_path / "new").exists()
 
@@ -225,7 +236,7 @@ def test_train_is_read_once(texts, tmp_path, monkeypatch):
 
     original = type(split).read
     monkeypatch.setattr(type(split), "read", counted)
-    Preparation(texts, 300, 24, None).write_beside(tmp_path / "run", "new")
+    Preparation(texts, SIZES, None).write_beside(tmp_path / "run", "new")
     assert reads == [split.name]
 
 
@@ -239,7 +250,7 @@ def test_a_place_that_has_no_folders(texts, tmp_path, monkeypatch):
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    preparation = Preparation(texts, 300, 24, None)
+    preparation = Preparation(texts, SIZES, None)
     with pytest.raises(InputError, match="beside the run") as error:
         preparation.write_beside(tmp_path / "run", "name")
     assert str(error.value).endswith(
@@ -250,7 +261,7 @@ def test_a_place_that_has_no_folders(texts, tmp_path, monkeypatch):
 
 def test_what_is_prepared_is_found_again(texts, tmp_path, capsys, monkeypatch):
     folder = tmp_path / "prepared-corpora" / "name"
-    preparation = Preparation(texts, 300, 24, None)
+    preparation = Preparation(texts, SIZES, None)
     first = preparation.write_beside(tmp_path / "run", "name")
     assert "tokenizer: training with 300" in capsys.readouterr().out
     monkeypatch.setattr(Preparation, "write", lambda *_: 1 / 0)
@@ -268,15 +279,15 @@ def test_the_name_depends_on_the_content(texts, prepared, tmp_path):
     def name_of(corpus, *values):
         return Preparation(corpus, *values).name(corpus.digest("train"))
 
-    name = name_of(texts, 300, 24, None)
-    assert name_of(copy, 300, 24, None) == name
+    name = name_of(texts, SIZES, None)
+    assert name_of(copy, SIZES, None) == name
     write_sides(tmp_path, "train", PAIRS[::-1])
     names = {
         name,
-        name_of(copy, 300, 24, None),
-        name_of(texts, 301, 24, None),
-        name_of(texts, 300, 25, None),
-        name_of(texts, 300, 24, prepared.tokenizer),
+        name_of(copy, SIZES, None),
+        name_of(texts, dataclasses.replace(SIZES, vocab_size=301), None),
+        name_of(texts, dataclasses.replace(SIZES, max_length=25), None),
+        name_of(texts, SIZES, prepared.tokenizer),
     }
     assert len(names) == 5
 
@@ -296,7 +307,7 @@ def test_the_second_of_two_processes_waits(texts, tmp_path, monkeypatch):
     found = []
 
     def prepare_it():
-        preparation = Preparation(texts, 300, 24, None)
+        preparation = Preparation(texts, SIZES, None)
         found.append(preparation.write_beside(tmp_path / "run", "name"))
 
     first = threading.Thread(target=prepare_it)
@@ -325,17 +336,18 @@ def test_the_folder_is_locked_until_it_is_complete(
     def check(source, target):
         if target == tmp_path / "new":
             with pytest.raises(InputError, match="Another process"):
-                prepare(texts, tmp_path / "new", 300, 24)
+                prepare(texts, tmp_path / "new", SIZES)
         replace(source, target)
 
     monkeypatch.setattr("os.replace", check)
-    prepare(texts, tmp_path / "new", 300, 24)
+    prepare(texts, tmp_path / "new", SIZES)
 
 
 def test_no_pair_is_left(tmp_path):
     files = write_sides(tmp_path, pairs=[("a " * 30, "b c")] * 20)
+    sizes = Recipe(vocab_size=266, max_length=24)
     with pytest.raises(InputError, match="No pair is left.*20 longer than 24"):
-        prepare(open_corpus(files), tmp_path / "new", 266, 24)
+        prepare(open_corpus(files), tmp_path / "new", sizes)
     assert not (tmp_path / "new").exists()
 
 
@@ -348,7 +360,7 @@ def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(encoding.Statistics, "check", interrupt)
-        prepare(texts, tmp_path / "new", 300, 24)
+        prepare(texts, tmp_path / "new", SIZES)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -360,15 +372,23 @@ def test_a_disk_that_is_too_small(
     monkeypatch.setattr(encoding, "BATCH", 50)
     monkeypatch.setattr(encoding, "SHARD_IDS", 1_500)
 
-    def prepare_with(free):
+    def prepare_with(free, sizes=SIZES):
         monkeypatch.setattr(
             preparation.shutil,
             "disk_usage",
             lambda _: preparation.shutil._ntuple_diskusage(10**9, 0, free),
         )
-        prepare(texts, tmp_path / "new", 300, 24, past)
+        prepare(texts, tmp_path / "new", sizes, past)
 
-    with pytest.raises(InputError, match="take about .* Received: a disk"):
+    too_small = "take about .* Received: a disk"
+    with pytest.raises(InputError, match=too_small):
         prepare_with(free=500)
     assert list(tmp_path.iterdir()) == []
     prepare_with(free=30_000)
+    arrays = (tmp_path / "new").glob("*.npy")
+    twice = 2 * sum(path.stat().st_size for path in arrays)
+    shutil.rmtree(tmp_path / "new")
+    # Each pair has up to two variants.
+    sizes = dataclasses.replace(SIZES, augment=1, typing_errors=1)
+    with pytest.raises(InputError, match=too_small):
+        prepare_with(twice * 3 // 4, sizes)

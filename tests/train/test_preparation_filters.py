@@ -9,6 +9,9 @@ from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.preparation import prepare
+from keras_transformer.train.recipe import Recipe
+
+SIZES = Recipe(vocab_size=300, max_length=24)
 
 LONG = "dog " * 30
 KEPT = [(f"{i} {'dog ' * (i % 9)}", f"{i} Hund") for i in range(100, 400)]
@@ -26,9 +29,7 @@ def test_what_is_dropped_is_written_in_the_order_of_the_pairs(
     filters = PairFilters(deduplicate=True, min_letters=0.1)
     file = tmp_path / "dropped.tsv"
     file.write_text("old")
-    prepared = prepare(
-        corpus, tmp_path / "new", 300, 24, None, None, filters, file
-    )
+    prepared = prepare(corpus, tmp_path / "new", SIZES, None, filters, file)
     assert file.read_text("utf-8").splitlines() == [
         "empty\t\tleer",
         "duplicate\ta dog\tein Hund",
@@ -46,7 +47,8 @@ def test_a_failure_keeps_the_file_of_what_was_dropped(tmp_path):
     file.write_text("old")
     texts = open_corpus(write_sides(tmp_path, pairs=KEPT))
     present = set(tmp_path.iterdir())
+    short = Recipe(vocab_size=300, max_length=2)
     with pytest.raises(InputError, match="No pair is left"):
-        prepare(texts, tmp_path / "new", 300, 2, dropped=file)
+        prepare(texts, tmp_path / "new", short, dropped=file)
     assert file.read_text() == "old"
     assert set(tmp_path.iterdir()) == present

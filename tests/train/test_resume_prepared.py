@@ -7,18 +7,19 @@ import pytest
 from digits import TINY
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.augmentation import Augmentation
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import RunOpener
 from keras_transformer.train.training_settings import choose_settings
 
+SIZES = Recipe(vocab_size=300, max_length=24)
+
 
 @pytest.fixture(scope="module")
 def prepared(corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits") / "prepared"
-    prepare(corpus, folder, vocab_size=300, max_length=24)
+    prepare(corpus, folder, SIZES)
     return open_corpus(str(folder))
 
 
@@ -63,7 +64,8 @@ def test_init_from_needs_the_same_tokenizer(prepared, run, tmp_path):
 def prepare_with_vocabulary(size, folder):
     digits.write(folder)
     texts = open_corpus([str(folder)], "en", "de")
-    return open_corpus(str(prepare(texts, folder / "p", size, 24).path))
+    sizes = Recipe(vocab_size=size, max_length=24)
+    return open_corpus(str(prepare(texts, folder / "p", sizes).path))
 
 
 def test_the_recipe_must_agree(prepared, tmp_path):
@@ -91,9 +93,8 @@ def test_variants_of_pairs(prepared, corpus, tmp_path):
     corpus = open_corpus(corpus.name, "de", "en")  # from words to digits
     # More than 300 tokens: the tokenizer is trained on capitals, too.
     values = dict(vocab_size=320, augment=0.5, typing_errors=0.5, seed=3)
-    variants = Augmentation.from_recipe(digits.recipe(**values))
     folder = tmp_path / "prepared"
-    prepare(corpus, folder, 320, 24, augmentation=variants)
+    prepare(corpus, folder, digits.recipe(**values))
     augmented = open_corpus(str(folder))
     run = open_and_close(augmented, tmp_path / "run", **values)
     texts = open_and_close(corpus, tmp_path / "texts", **values)

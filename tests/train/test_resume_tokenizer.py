@@ -13,10 +13,13 @@ from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.preparation import prepare
+from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import RunOpener
 from keras_transformer.train.trainer import train
 from keras_transformer.train.training_run import TrainingRun
 from keras_transformer.train.training_settings import choose_settings
+
+SIZES = Recipe(vocab_size=300, max_length=24)
 
 RECIPE = dict(batch_tokens=512, max_length=24, scored_sentences=0)
 IDS = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3, hard_vocab_limit=False)
@@ -104,7 +107,7 @@ def test_the_files_may_move_but_not_change(corpus, models, tmp_path):
 
 def test_a_prepared_corpus_has_it(corpus, models, tmp_path):
     (source, target, path), pairs = list(models), list(corpus.pairs("train"))
-    written = prepare(corpus, tmp_path / "p", 300, 24, [source, target])
+    written = prepare(corpus, tmp_path / "p", SIZES, [source, target])
     prepared = open_corpus(str(written.path))
     run = open_and_close(prepared, tmp_path / "run", None)
     assert run.config.tied_embeddings == "target"
@@ -164,6 +167,6 @@ def test_a_parser_needs_its_symbols(models, tmp_path):
     trees = open_corpus(str(tmp_path))
     source, target, both = models
     with pytest.raises(InputError, match="trees that need"):
-        prepare(trees, tmp_path / "p", 300, 24, [both])
+        prepare(trees, tmp_path / "p", SIZES, [both])
     with pytest.raises(InputError, match="A parser has a tokenizer.model"):
-        prepare(trees, tmp_path / "p", 300, 24, [source, target])
+        prepare(trees, tmp_path / "p", SIZES, [source, target])

@@ -1,6 +1,5 @@
 """Variants of pairs, which their numbers and a seed determine."""
 
-import dataclasses
 import itertools
 import random
 import re
@@ -13,61 +12,53 @@ from keras_transformer.train.data.filters import Examined
 from keras_transformer.train.recipe import Recipe
 
 
-@dataclasses.dataclass(frozen=True)
-class Augmentation:
-    """How many variants are added to the pairs that are kept."""
+def check_variants(recipe: Recipe, task: Task) -> None:
+    """Raises InputError if the targets of a task have no variants."""
+    if has_variants(recipe) and not task.targets_are_text:
+        raise InputError(
+            "augment and typing_errors are for translation; a tree has the "
+            f"words of its sentence. Received: augment={recipe.augment}, "
+            f"typing_errors={recipe.typing_errors} for {task.name}"
+        )
 
-    augment: float = 0.0  # share of the pairs with one in another case
-    typing_errors: float = 0.0  # share of the pairs with one with errors
-    seed: int = 0
 
-    @classmethod
-    def from_recipe(cls, recipe: Recipe) -> "Augmentation":
-        """Returns that of a recipe; without variants its seed is no matter."""
-        shares = recipe.augment, recipe.typing_errors
-        return cls(*shares, recipe.seed) if any(shares) else OFF
+def has_variants(recipe: Recipe) -> bool:
+    """Returns whether a recipe asks for variants."""
+    return recipe.augment > 0 or recipe.typing_errors > 0
 
-    def check(self, task: Task) -> None:
-        """Raises InputError if the targets of a task have no variants."""
-        if not task.targets_are_text and self != OFF:
-            raise InputError(
-                "augment and typing_errors are for translation; a tree has the "
-                f"words of its sentence. Received: {self} for {task.name}"
+
+def add_variants(
+    pairs: Iterable[Examined], recipe: Recipe
+) -> Iterator[Examined]:
+    """Yields pairs, those without a reason with variants of their sources.
+
+    A pair in capitals has a translation in capitals. Title case and lower case
+    are of the source alone: few languages write titles so, and whoever types
+    without capitals wants a proper translation.
+    """
+    if not has_variants(recipe):
+        yield from pairs
+        return
+    numbers = itertools.count()
+    for source, target, reason in pairs:
+        yield source, target, reason
+        if reason:
+            continue
+        draw = random.Random(f"{recipe.seed} {next(numbers)}").random
+        tags = re.match(rf"({TAG}\s+)*", source)[0]
+        text, variants = source[len(tags) :], []
+        if draw() < recipe.augment:
+            cases = (
+                (text.upper(), target.upper()),
+                (capitalize_words(text), target),
+                (text.lower(), target),
             )
-
-    def add_variants(self, pairs: Iterable[Examined]) -> Iterator[Examined]:
-        """Yields pairs, those without a reason with variants of their sources.
-
-        A pair in capitals has a translation in capitals. Title case and lower
-        case are of the source alone: few languages write titles so, and whoever
-        types without capitals wants a proper translation.
-        """
-        if self == OFF:
-            yield from pairs
-            return
-        numbers = itertools.count()
-        for source, target, reason in pairs:
-            yield source, target, reason
-            if reason:
-                continue
-            draw = random.Random(f"{self.seed} {next(numbers)}").random
-            tags = re.match(rf"({TAG}\s+)*", source)[0]
-            text, variants = source[len(tags) :], []
-            if draw() < self.augment:
-                cases = (
-                    (text.upper(), target.upper()),
-                    (capitalize_words(text), target),
-                    (text.lower(), target),
-                )
-                variants.append(cases[int(3 * draw())])
-            if draw() < self.typing_errors:
-                variants.append((misspell(text, draw), target))
-            for variant in variants:
-                if variant[0] != text:
-                    yield tags + variant[0], variant[1], ""
-
-
-OFF = Augmentation()
+            variants.append(cases[int(3 * draw())])
+        if draw() < recipe.typing_errors:
+            variants.append((misspell(text, draw), target))
+        for variant in variants:
+            if variant[0] != text:
+                yield tags + variant[0], variant[1], ""
 
 
 def capitalize_words(text: str) -> str:

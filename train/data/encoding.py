@@ -14,7 +14,11 @@ from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.normalization import replace_invalid
-from keras_transformer.train.data.filters import REASONS
+from keras_transformer.train.data.filters import (
+    REASONS,
+    Examined,
+    keep_passing,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -170,9 +174,10 @@ class PairEncoder:
         """
         if hasattr(pairs, "as_numpy_iterator"):
             pairs = map(_decoded, pairs.as_numpy_iterator())
-        return make_shards(self._encode(pairs), self._dtype)
+        examined = ((*pair, "")[:3] for pair in pairs)
+        return make_shards(self._encode(examined), self._dtype)
 
-    def _encode(self, pairs: Iterable[tuple[str, ...]]) -> Iterator[Texts]:
+    def _encode(self, pairs: Iterable[Examined]) -> Iterator[Texts]:
         """Yields ids and lengths of the texts of a batch that are kept."""
         cores = available_cores()
         with ThreadPoolExecutor(cores) as executor:
@@ -183,21 +188,20 @@ class PairEncoder:
                     yield self._select(batch, *texts)[:2]
 
     def encode(
-        self, pairs: Sequence[tuple[str, ...]]
+        self, pairs: Sequence[Examined]
     ) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Returns ids and lengths of texts that are kept, and their pairs."""
         return self._select(pairs, *self._tokenize(pairs))
 
     def _select(
         self,
-        pairs: Sequence[tuple[str, ...]],
+        pairs: Sequence[Examined],
         ids: np.ndarray,
         lengths: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, list[int]]:
         reasons = self.statistics.count(lengths, *self._limits)
         of_lengths, kept = iter(reasons.tolist()), []
-        for number, (source, target, *reason_of_text) in enumerate(pairs):
-            reason = "".join(reason_of_text)
+        for number, (source, target, reason) in enumerate(pairs):
             if reason:
                 self.statistics.drop(reason)
             else:
@@ -209,9 +213,9 @@ class PairEncoder:
         keep = np.repeat(reasons == "", 2)
         return ids[np.repeat(keep, lengths)], lengths[keep], kept
 
-    def _tokenize(self, pairs: Sequence[tuple[str, ...]]) -> Texts:
-        pairs = [pair[:2] for pair in pairs if not any(pair[2:])]
-        sources, targets = list(zip(*pairs, strict=True)) or ((), ())
+    def _tokenize(self, pairs: Sequence[Examined]) -> Texts:
+        passing = list(keep_passing(pairs))
+        sources, targets = list(zip(*passing, strict=True)) or ((), ())
         sources = self._task.encode_sources(self._tokenizer, sources)
         targets = self._task.encode_targets(self._tokenizer, targets)
         # Source, target, source, ...

@@ -28,7 +28,7 @@ from keras_transformer.support.files import atomic_write
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.text_files import Tsv
 
-# Reasons to drop pairs, and what is said of these pairs.
+# Reasons to drop pairs, and how a line of statistics describes these pairs.
 REASONS = {
     "long": "longer than {max_length} tokens",
     "empty": "with an empty side",
@@ -98,7 +98,7 @@ class ExaminedPairs:
         if self.filters.language_columns and not (is_tsv and is_known):
             raise InputError(
                 "--language-columns is for .tsv files with language codes in "
-                "columns 3 and 4, and needs those to keep. Received: "
+                "columns 3 and 4, and needs --source and --target. Received: "
                 f"{self.split.name} with --source {self.source}, --target "
                 f"{self.target}"
             )
@@ -136,19 +136,19 @@ def share_of_letters(text: str) -> float:
 
 def keep_passing(examined: Iterable[Examined]) -> Iterator[tuple[str, str]]:
     """Returns the pairs without a reason."""
-    return (tuple(pair) for *pair, reason in examined if not reason)
+    return (
+        (source, target) for source, target, reason in examined if not reason
+    )
 
 
-def mark_duplicates(
-    examined: Iterable[Examined],
-) -> Iterator[Examined]:
+def mark_duplicates(examined: Iterable[Examined]) -> Iterator[Examined]:
     """Yields pairs, and another reason for all but the first of equal ones."""
     hashes = set()
     for source, target, reason in examined:
         if not reason:
-            count = len(hashes)
-            hashes.add(hash_pair(source, target))
-            reason = "duplicate" if len(hashes) == count else ""
+            key = hash_pair(source, target)
+            reason = "duplicate" if key in hashes else ""
+            hashes.add(key)
         yield source, target, reason
 
 

@@ -25,12 +25,12 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import parse_json, write_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
-from keras_transformer.train.data.augmentation import OFF, Augmentation
 from keras_transformer.train.data.encoding import Statistics, TokenShard
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.data.reading import Split
 from keras_transformer.train.data.tfrecords import TFRecordFiles
+from keras_transformer.train.recipe import Recipe
 
 if TYPE_CHECKING:
     from keras_transformer.train.data.corpus import Corpus
@@ -204,23 +204,8 @@ def update_checksum(checksum: int, shard: TokenShard) -> int:
     return checksum
 
 
-def write_prepared(
-    folder: Path,
-    corpus: "Corpus",
-    tokenizer: Vocabulary,
-    max_length: int,
-    text_splits: Sequence[str],
-    statistics: Statistics,
-    filters: PairFilters,
-    shards: Iterable[TokenShard],
-    augmentation: Augmentation = OFF,
-    parts: Sequence[tuple[Entry, Statistics]] = (),
-) -> None:
-    """Writes the shards of a corpus, and then its `prepared.json`.
-
-    The statistics are those of all shards when the last one was taken, and of
-    the parts, if there are several.
-    """
+def write_shards(folder: Path, shards: Iterable[TokenShard]) -> dict[str, Any]:
+    """Writes the shards, and returns what `prepared.json` has of them."""
     sizes, checksum = [], 0
     for shard in shards:
         paths = shard_paths(folder, len(sizes))
@@ -228,6 +213,22 @@ def write_prepared(
             np.save(path, array)
         sizes.append(shard.pairs)
         checksum = update_checksum(checksum, shard)
+    return {"checksum": checksum, "shards": sizes}
+
+
+def write_description(
+    folder: Path,
+    corpus: "Corpus",
+    tokenizer: Vocabulary,
+    recipe: Recipe,
+    filters: PairFilters,
+    text_splits: Sequence[str],
+    statistics: Statistics,
+    shards: dict[str, Any],
+    parts: Sequence[tuple[Entry, Statistics]] = (),
+) -> None:
+    """Writes `prepared.json`, with what `write_shards` returned."""
+    variants = ("augment", "typing_errors", "seed")
     values = {
         "format": FORMAT,
         "task": corpus.task.name,
@@ -235,7 +236,7 @@ def write_prepared(
         "source": corpus.source,
         "target": corpus.target,
         "vocab_size": tokenizer.vocab_size,
-        "max_length": max_length,
+        "max_length": recipe.max_length,
         "tokenizer": tokenizer.digest,
         "text_splits": text_splits,
         "filters": dataclasses.asdict(filters),
@@ -244,9 +245,8 @@ def write_prepared(
             {**dataclasses.asdict(entry), "statistics": dataclasses.asdict(own)}
             for entry, own in parts
         ],
-        "checksum": checksum,
-        "shards": sizes,
-        **dataclasses.asdict(augmentation),
+        **shards,
+        **{name: getattr(recipe, name) for name in variants},
     }
     write_json(folder / "prepared.json", values)
 

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from keras_transformer.train.data import augmentation
-from keras_transformer.train.data.augmentation import Augmentation
+from keras_transformer.train.data.augmentation import add_variants
+from keras_transformer.train.recipe import Recipe
 
 PAIR = ("Is this Straße long?", "Ist diese Straße lang?")
 CASES = {
@@ -16,10 +17,14 @@ CASES = {
 }
 
 
+def recipe(augment, typing_errors, seed=1):
+    return Recipe(augment=augment, typing_errors=typing_errors, seed=seed)
+
+
 def added(pairs, *shares, seed=1):
     """Returns the variants that follow each pair."""
     examined = [(*pair, "") for pair in pairs]
-    augmented = list(Augmentation(*shares, seed).add_variants(examined))
+    augmented = list(add_variants(examined, recipe(*shares, seed)))
     assert [reason for *_, reason in augmented] == [""] * len(augmented)
     variants = []
     for *pair, _ in augmented:
@@ -66,7 +71,7 @@ def test_variants_depend_on_number_and_seed_alone():
     # Others are not moved by a pair with more variants, or by one dropped.
     assert added([("X y", "z"), *pairs[1:]], 0.5, 0.5)[1:] == (variants[1:])
     dropped = [("Not", "kept", "letters"), *((*x, "") for x in pairs)]
-    augmented = list(Augmentation(0.5, 0.5, 1).add_variants(dropped))
+    augmented = list(add_variants(dropped, recipe(0.5, 0.5)))
     assert augmented[0] == dropped[0]
     kept = [[pair, *x] for pair, x in zip(pairs, variants, strict=True)]
     assert [tuple(pair) for *pair, _ in augmented[1:]] == [
@@ -93,7 +98,7 @@ def test_tags_are_kept():
 
 def test_off_nothing_is_added():
     examined = [("A", "b", ""), ("A", "b", "long")]
-    assert list(Augmentation().add_variants(examined)) == examined
+    assert list(add_variants(examined, Recipe())) == examined
 
 
 def test_a_long_text_has_more_typing_errors():
