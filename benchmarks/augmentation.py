@@ -31,7 +31,7 @@ def main() -> None:
     options = parser.parse_args()
     corpus = kt.train.open_corpus(options.data, options.source, options.target)
     pairs = list(corpus.pairs("valid"))[: options.sentences]
-    translator = kt.Translator.open(options.run)
+    translator = kt.open_translator(options.run)
     print(f"{len(pairs):,} sentences of valid, {options.run}")
     for name, change in _CASES.items():
         sources, references = zip(

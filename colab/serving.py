@@ -254,6 +254,16 @@ for folder, size in sizes.items():
 # python runs/translate.py
 
 # %% [markdown]
+# `en-de`, which comes with the package, is such a model, of real sentences.
+# `keras-transformer serve en-de` opens a page to try it.
+
+# %% language="bash"
+# keras-transformer translate en-de << END
+# Where is the station?
+# I would like a cup of coffee.
+# END
+
+# %% [markdown]
 # ## Where to go from here
 #
 # `docs/serving.md` has all signatures, the client for gRPC

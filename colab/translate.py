@@ -39,16 +39,33 @@ if "google.colab" in sys.modules:
     assert os.path.isdir(checkout), (
         f"Put a checkout of the project at {checkout}"
     )
-    # %pip install -q "{checkout}[tensorflow,plot,web]" {pin}
+    # %pip install -q "{checkout}[tensorflow,plot,web,litert]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 EPOCHS = int(os.environ.get("EPOCHS", "5"))
 STEPS_PER_EPOCH = int(os.environ.get("STEPS_PER_EPOCH", "200"))
 
+# %% [markdown]
+# ## A translator that is there already
+#
+# `en-de` comes with the package. It was trained on everyday sentences and
+# exported for LiteRT, and needs neither a download nor TensorFlow.
+
 # %%
 import keras_transformer as kt
 
+included = kt.open_translator("en-de")
+included(
+    [
+        "Where is the station?",
+        "I would like a cup of coffee.",
+        "My sister has lived in this city for three years.",
+    ]
+)
+
 # %% [markdown]
+# The rest of the notebook trains another one from scratch.
+#
 # ## Text
 #
 # A corpus consists of sentence pairs in the splits `train`, `valid` and `test`.

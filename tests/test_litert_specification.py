@@ -12,6 +12,7 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import save_litert
+from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.litert import LiteRTTranslator
 
 ALPHA = 1.5  # longer hypotheses often win
@@ -57,14 +58,18 @@ def folder(tokenizer, tmp_path_factory):
     return save_litert(translator, tmp_path_factory.mktemp("litert") / "en-de")
 
 
-@pytest.fixture(scope="module")
-def program(folder):
-    """The names that the program of the page leaves."""
+def program_of(folder):
+    """Returns the names that the program of the page leaves."""
     (source,) = blocks("docs/litert-format.md", "python")
     assert source.count('"en-de"') == 1
     names = {}
     exec(source.replace('"en-de"', repr(str(folder))), names)
     return names
+
+
+@pytest.fixture(scope="module")
+def program(folder):
+    return program_of(folder)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +102,25 @@ def test_the_program_of_the_page_translates(
         assert not any(texts[len(found) :])
         lengths.update(map(len, expected.texts))
     assert len(lengths) > 3
+
+
+def test_the_program_of_the_page_translates_sentences():
+    """With the included model, whose weights are int8."""
+    sentences = [
+        "Where is the station?",
+        "If it rains tomorrow, we will stay at home and play cards.",
+        "We have two children, and they both speak French.",
+    ]
+    translate = program_of(find_folder("en-de"))["translate"]
+    for beam_size in (1, 4):
+        search = kt.BeamSearch(beam_size)
+        translator = LiteRTTranslator.open("en-de", search, beam_size)
+        found = translator.translate(sentences)
+        for text, translation in zip(sentences, found, strict=True):
+            expected = translate(text, beam_size, search.alpha, beam_size)
+            scores = [score for score, _ in expected]
+            assert translation.texts == [text for _, text in expected]
+            assert translation.scores == pytest.approx(scores, abs=1e-4)
 
 
 def test_the_first_program_of_the_page(folder):

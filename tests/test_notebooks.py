@@ -110,6 +110,7 @@ SHORT_RUNS = {
         {"EPOCHS": "2", "STEPS_PER_EPOCH": "10"},
         {},
         """
+        assert included("Where is the station?") == "Wo ist der Bahnhof?"
         assert results["sentences"] == len(hypotheses) == 500
         assert outputs["translations"][0, 0] == translation.texts[0].encode()
         assert abs(outputs["scores"][0, 0] - translation.scores[0]) < 1e-3

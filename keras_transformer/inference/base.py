@@ -161,7 +161,7 @@ class BaseTranslator(abc.ABC):
 
     @property
     def example(self) -> str | None:
-        """A source that the model was validated on, without tags, if known."""
+        """A source of the model's data, without tags, if known."""
         example = first_run(self.metadata).get("example")
         return example and re.sub(rf"^({TAG}\s+)+", "", example)
 

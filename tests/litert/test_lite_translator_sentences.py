@@ -1,0 +1,75 @@
+"""The included model on everyday sentences: settings of the search agree."""
+
+import numpy as np
+import pytest
+
+from keras_transformer.litert import BeamSearch, LiteRTTranslator
+
+SENTENCES = [
+    "Where is the station?",
+    "Stop!",
+    "I would like a cup of coffee, please.",
+    "My sister has lived in this city for three years.",
+    "What time does the next train leave?",
+    "I don't know what to say.",
+    "He was reading a book when his mother came home from work.",
+    "If it rains tomorrow, we will stay at home and play cards.",
+    "We have two children, and they both speak French better than I do.",
+    "Can you help me?",
+    "The old man who lives next door has a dog that barks all night.",
+]
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return LiteRTTranslator.open("en-de")
+
+
+@pytest.fixture(scope="module")
+def translations(translator):
+    return translator.translate(SENTENCES)
+
+
+def scores(translations):
+    return np.array([one.scores[0] for one in translations])
+
+
+def assert_same_best(ours, theirs):
+    assert [x.texts[0] for x in ours] == [x.texts[0] for x in theirs]
+    np.testing.assert_allclose(scores(ours), scores(theirs), atol=1e-4)
+
+
+def test_a_sentence_does_not_depend_on_its_batch(translator, translations):
+    lengths = {len(one.texts[0].split()) for one in translations}
+    assert len(lengths) > 4
+    alone = [translator.translate(text) for text in SENTENCES]
+    assert_same_best(alone, translations)
+    small = translator.translate(SENTENCES, batch_tokens=40, workers=2)
+    assert_same_best(small, translations)
+
+
+def test_the_best_are_those_of_a_longer_list(translations):
+    n_best = LiteRTTranslator.open("en-de", num_translations=4)
+    found = n_best.translate(SENTENCES)
+    assert_same_best(found, translations)
+    for one in found:
+        assert len(one.texts) == 4 and all(one.texts)
+        assert one.scores == sorted(one.scores, reverse=True)
+
+
+def test_scores_are_those_of_the_search(translator, translations):
+    best = [one.texts[0] for one in translations]
+    found = translator.score(SENTENCES, best)
+    np.testing.assert_allclose(
+        [score.score for score in found], scores(translations), atol=1e-4
+    )
+    # None is as probable as the translation of another sentence.
+    others = translator.score(SENTENCES, [*best[1:], best[0]])
+    assert all(x.score > y.score for x, y in zip(found, others, strict=True))
+
+
+@pytest.mark.parametrize("stop", ["heuristic", "finished"])
+def test_a_search_that_stops_earlier_finds_no_better(translations, stop):
+    search = BeamSearch(stop=stop)
+    found = LiteRTTranslator.open("en-de", search).translate(SENTENCES)
+    assert (scores(found) <= scores(translations) + 1e-4).all()
