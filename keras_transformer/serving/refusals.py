@@ -72,15 +72,12 @@ async def _refuse_invalid(
 
 
 async def _refuse_http(request: Request, error: HTTPException) -> Response:
-    state, message = request.app.state, error.detail
-    path = f"/v1/models/{state.name}"
+    message, path = error.detail, f"/v1/models/{request.app.state.name}"
     if error.status_code in (404, 405):
         message = (
-            "This server answers GET /, /trace, /attention, "
-            f"{path} and {path}/metadata, and POST /translate, /document and "
-            f"{path}:predict; {path}/versions/{state.translator.version} is "
-            f"the same model as {path}. Received: {request.method} "
-            f"{request.url.path}"
+            f"This server answers GET /, /trace, /attention and {path}, and "
+            f"POST /translate, /document and {path}:predict. Received: "
+            f"{request.method} {request.url.path}"
         )
     response = _refuse(request, error.status_code, message)
     response.headers.update(error.headers or {})

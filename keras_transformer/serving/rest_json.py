@@ -1,6 +1,5 @@
 """JSON of TensorFlow Serving's REST API to arrays, and back."""
 
-import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -12,45 +11,11 @@ from keras_transformer.inference.served_signatures import Signature, TensorSpec
 from keras_transformer.support.errors import InputError
 
 MOST_TEXTS = 32  # of a request
-_MOST_NESTING = 32  # that every release of NumPy can go through
 _BODY = (
     'A request must be {"instances": ["...", ...]} or '
     '{"inputs": {"text": ["...", ...]}}, with the inputs of its '
     '"signature_name".'
 )
-_DTYPES = {
-    "string": "DT_STRING",
-    "bool": "DT_BOOL",
-    "int32": "DT_INT32",
-    "int64": "DT_INT64",
-    "float16": "DT_HALF",
-    "bfloat16": "DT_BFLOAT16",
-    "float32": "DT_FLOAT",
-    "float64": "DT_DOUBLE",
-}
-
-
-def describe_signature(name: str, signature: Signature) -> dict[str, Any]:
-    """Returns a signature as the JSON of its protocol buffer."""
-    return {
-        "inputs": _describe_tensors(name, signature.inputs),
-        "outputs": _describe_tensors(name, signature.outputs()),
-        "method_name": "tensorflow/serving/predict",
-        "defaults": {},
-    }
-
-
-def _describe_tensors(signature: str, specs: Mapping[str, TensorSpec]) -> dict:
-    descriptions = {}
-    for name, spec in specs.items():
-        sizes = (-1 if size is None else size for size in spec.shape or ())
-        dims = [{"size": str(size), "name": ""} for size in sizes]
-        descriptions[name] = {
-            "dtype": _DTYPES.get(spec.dtype, "DT_INVALID"),
-            "tensor_shape": {"dim": dims, "unknown_rank": spec.shape is None},
-            "name": f"{signature}_{name}:0",
-        }
-    return descriptions
 
 
 def predict_json(
@@ -92,25 +57,25 @@ def predict_json(
         for name, spec in signature.inputs.items()
     }
     arrays = signature.call(inputs)
-    outputs = {name: _to_json(name, array) for name, array in arrays.items()}
+    outputs = {x: np.asarray(array).tolist() for x, array in arrays.items()}
     if "instances" in body:
         answer = {"predictions": _to_instances(arrays, outputs)}
     else:
         answer = {"outputs": _without_single_name(outputs)}
     # Like TensorFlow Serving, it writes -Infinity, which JSON lacks.
-    return json.dumps(answer, ensure_ascii=False)
+    return json.dumps(
+        answer,
+        ensure_ascii=False,
+        default=lambda text: text.decode("utf-8", "replace"),
+    )
 
 
 # === Inputs ===
 
 
-def _is_base64(value: Any) -> bool:
-    return isinstance(value, dict) and list(value) == ["b64"]
-
-
 def _by_name(value: Any, names: list[str], place: str) -> dict[str, Any]:
     """Returns values by the names of inputs, of which one needs no name."""
-    if len(names) == 1 and (not isinstance(value, dict) or _is_base64(value)):
+    if len(names) == 1 and not isinstance(value, dict):
         return {names[0]: value}
     if not isinstance(value, dict) or not set(names) <= set(value):
         raise InputError(
@@ -149,13 +114,17 @@ def _to_array(
             f"A request may have at most {MOST_TEXTS} texts. Received: "
             f"{len(value)} values of {name}"
         )
-    if _nesting(value) > _MOST_NESTING:
-        raise _wrong_rank(name, _nesting(value), spec)
     array = np.array(value, object)  # lists of different lengths stay in it
-    for index, element in np.ndenumerate(array):
+    if spec.shape is not None and array.ndim != len(spec.shape):
+        raise InputError(
+            f"{name} must be of rank {len(spec.shape)}. Received: rank "
+            f"{array.ndim}"
+        )
+    elements = array.reshape(-1)  # a view; NumPy iterates over 32 dimensions
+    for i, element in enumerate(elements):
         _check_type(name, element, spec.dtype)
         if spec.dtype == "string":
-            array[index] = _to_bytes(name, element, max_characters)
+            elements[i] = _to_bytes(name, element, max_characters)
     if spec.dtype != "string":
         try:
             with np.errstate(over="raise"):
@@ -165,30 +134,12 @@ def _to_array(
                 f"{name} must have values of {spec.dtype}. Received: "
                 f"{value!r:.100}"
             ) from error
-    if spec.shape is not None and array.ndim != len(spec.shape):
-        raise _wrong_rank(name, array.ndim, spec)
     return array
-
-
-def _nesting(value: Any) -> int:
-    """Returns how many lists the first value of nested lists is in."""
-    depth = 0
-    while isinstance(value, list) and value:
-        depth, value = depth + 1, value[0]
-    return depth
-
-
-def _wrong_rank(name: str, rank: int, spec: TensorSpec) -> InputError:
-    expected = _MOST_NESTING if spec.shape is None else len(spec.shape)
-    where = ', which "inputs" can have only' if spec.shape == () else ""
-    return InputError(
-        f"{name} must be of rank {expected}{where}. Received: rank {rank}"
-    )
 
 
 def _check_type(name: str, value: Any, dtype: str) -> None:
     if dtype == "string":
-        is_valid = isinstance(value, str) or _is_base64(value)
+        is_valid = isinstance(value, str)
     elif dtype == "bool":
         is_valid = isinstance(value, bool)
     else:
@@ -202,24 +153,18 @@ def _check_type(name: str, value: Any, dtype: str) -> None:
         )
 
 
-def _to_bytes(name: str, value: str | dict, max_characters: int) -> bytes:
-    try:
-        if isinstance(value, str):
-            content, length = value.encode(), len(value)
-        else:
-            content = base64.b64decode(value["b64"], validate=True)
-            length = len(content.decode("utf-8", "replace"))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f'{name} must be valid Unicode or {{"b64": "..."}}. Received: '
-            f"{value!r:.100}"
-        ) from error
-    if length > max_characters:
+def _to_bytes(name: str, text: str, max_characters: int) -> bytes:
+    if len(text) > max_characters:
         raise InputError(
             f"A text may have at most {max_characters:,} characters. Received: "
-            f"{length:,} in {name}"
+            f"{len(text):,} in {name}"
         )
-    return content
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{name} must be valid Unicode. Received: {text!r:.100}"
+        ) from error
 
 
 # === Outputs ===
@@ -235,23 +180,6 @@ def _to_instances(arrays: served_signatures.Arrays, outputs: dict) -> list:
     rows = zip(*outputs.values(), strict=True)
     named = (dict(zip(outputs, row, strict=True)) for row in rows)
     return list(map(_without_single_name, named))
-
-
-def _to_json(name: str, array: np.ndarray) -> Any:
-    array = np.asarray(array)
-    values = array.tolist()
-    if array.dtype != object:
-        return values
-    return _texts_to_json(values, name.endswith("_bytes"))
-
-
-def _texts_to_json(value: Any, as_base64: bool) -> Any:
-    if isinstance(value, list):
-        return [_texts_to_json(item, as_base64) for item in value]
-    content = value.encode() if isinstance(value, str) else value
-    if as_base64:  # outputs with such names, as TensorFlow Serving does
-        return {"b64": base64.b64encode(content).decode()}
-    return content.decode("utf-8", "replace")
 
 
 def _without_single_name(values: dict[str, Any]) -> Any:

@@ -1,7 +1,8 @@
 """The REST API of TensorFlow Serving, for trying a client without a server.
 
 Requests and answers have the shapes of
-https://www.tensorflow.org/tfx/serving/api_rest; messages of errors are ours.
+https://www.tensorflow.org/tfx/serving/api_rest, without metadata, versions and
+values in base64; messages of errors are ours.
 """
 
 from typing import Any
@@ -25,20 +26,6 @@ def show_status(request: Request) -> dict[str, Any]:
         "status": {"error_code": "OK", "error_message": ""},
     }
     return {"model_version_status": [status]}
-
-
-@router.get("/metadata")
-def show_metadata(request: Request) -> dict[str, Any]:
-    """Returns the signatures; all graphs are traced, which takes seconds."""
-    state = request.app.state
-    signatures = {
-        name: rest_json.describe_signature(name, signature)
-        for name, signature in state.signatures.items()
-    }
-    version = str(state.translator.version)
-    model = {"name": state.name, "signature_name": "", "version": version}
-    metadata = {"signature_def": {"signature_def": signatures}}
-    return {"model_spec": model, "metadata": metadata}
 
 
 @router.post(":predict")

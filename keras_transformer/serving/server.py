@@ -46,9 +46,9 @@ def make_app(
     It answers `GET /`, the page; `POST /translate`, a text of sentences and
     lines; `POST /document`, a text file, which is returned translated;
     `GET /trace` and `GET /attention`, the pages of a sentence and one of its
-    outputs, which exports do not have; and what TensorFlow Serving answers
-    under `/v1/models/NAME`, and the same under `versions/VERSION` below it.
-    Requests are answered in threads.
+    outputs, which exports do not have; and what TensorFlow Serving answers to
+    `GET /v1/models/NAME` and `POST /v1/models/NAME:predict`. Requests are
+    answered in threads.
 
     A browser's requests from pages of other sites are refused, so that these
     cannot use the model through the browser of their readers.
@@ -83,9 +83,7 @@ def make_app(
     app.state.hosts = hosts
     app.middleware("http")(refusals.refuse_other_sites)
     app.include_router(page_routes.router)
-    model = f"/v1/models/{name}"
-    for path in (model, f"{model}/versions/{translator.version}"):
-        app.include_router(rest_routes.router, prefix=path)
+    app.include_router(rest_routes.router, prefix=f"/v1/models/{name}")
     return app
 
 

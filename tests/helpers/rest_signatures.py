@@ -14,7 +14,7 @@ def add_options(arrays):
     texts, count = arrays["text"], int(arrays["count"])
     found = np.array([[x.decode()] * count for x in texts], object)
     factor = np.full(len(texts), arrays["factor"], np.float32)
-    return {"texts": found, "factors": factor, "raw_bytes": texts}
+    return {"texts": found, "factors": factor, "sources": texts}
 
 
 SIGNATURES = {
@@ -27,7 +27,7 @@ SIGNATURES = {
         lambda: {
             "texts": TensorSpec("string", (None, None)),
             "factors": TensorSpec("float32", (None,)),
-            "raw_bytes": TEXTS,
+            "sources": TEXTS,
         },
         add_options,
     ),
