@@ -5,7 +5,6 @@ Mistakes that can be found without TensorFlow are found before it is imported.
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from keras_transformer.decoding.settings import Search
@@ -28,7 +27,6 @@ from keras_transformer.tasks import Task
 
 def read_folder(path: str | os.PathLike) -> ModelFolder:
     """Returns the description of a folder with a model."""
-    path = find_folder(path)
     export_class = _export_class(path)
     if export_class is not None:
         return export_class.read(path)
@@ -37,7 +35,7 @@ def read_folder(path: str | os.PathLike) -> ModelFolder:
 
 def read_run(path: str | os.PathLike) -> RunFolder:
     """Returns the description of a run folder."""
-    if _export_class(find_folder(path)) is not None:
+    if _export_class(path) is not None:
         raise InputError(
             "This needs a run: exports work with translate, evaluate, score "
             f"and serve. Received: {path}, which is an export"
@@ -47,7 +45,6 @@ def read_run(path: str | os.PathLike) -> RunFolder:
 
 def read_export(path: str | os.PathLike) -> ExportFolder:
     """Returns the description of a SavedModel or an export for LiteRT."""
-    path = find_folder(path)
     export_class = _export_class(path)
     if export_class is None:
         raise InputError(
@@ -57,8 +54,9 @@ def read_export(path: str | os.PathLike) -> ExportFolder:
     return export_class.read(path)
 
 
-def _export_class(path: Path) -> type[ExportFolder] | None:
+def _export_class(model: str | os.PathLike) -> type[ExportFolder] | None:
     """Returns the class that describes an export, None for another folder."""
+    path = find_folder(model)
     if (path / METADATA_FILE).is_file():
         return LiteRTFolder
     if saved_model.newest_version(path) is not None:
