@@ -79,9 +79,11 @@ _MODULES = (
 
 # Modules with classes that `keras.models.load_model` may need.
 _REGISTERED = ("model", "losses", "metrics", "optimizers", "schedules")
+# An export for LiteRT is opened where Keras has no backend.
+_WITHOUT_KERAS = ("open_translator", "InputError")
 
 __all__, __getattr__, __dir__ = lazy_names(
-    __name__, _NAMES, _MODULES, _REGISTERED
+    __name__, _NAMES, _MODULES, _REGISTERED, _WITHOUT_KERAS
 )
 
 print_log_messages()

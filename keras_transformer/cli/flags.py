@@ -6,6 +6,7 @@ The annotations of a command are its flags, and its docstring is their help.
 import dataclasses
 import functools
 import itertools
+import json
 import re
 import typing
 from collections.abc import Callable, Collection, Sequence
@@ -43,6 +44,18 @@ def read_integer(type_: Any, tokens: Sequence[Token]) -> int:
     if re.fullmatch(r"[+-]?[0-9]{1,18}", token.value) is None:
         raise ValueError(f"must be an integer. Received: {token.value}")
     return int(token.value)
+
+
+def read_entries(type_: Any, tokens: Sequence[Token]) -> list[Entry]:
+    """Converts the values of --corpora; cyclopts itself would not say why."""
+    try:
+        values = [json.loads(token.value) for token in tokens]
+    except ValueError as error:
+        raise ValueError(
+            """must be JSON, as '{"data": "FOLDER"}'. Received: """
+            + ", ".join(token.value for token in tokens)
+        ) from error
+    return list(map(Entry.from_dict, values))
 
 
 _FITS_A_TENSOR = Number(lt=2**31)
@@ -165,9 +178,11 @@ CorporaFlag = Annotated[
     Parameter(
         help="One of several corpora, once for each: "
         '\'{"data": "FOLDER", "weight": 2, "tag": ">>deu<<", "source": "en", '
-        '"target": "de"}\', of which data alone is needed. In a file of '
+        '"target": "de"}\', of which only data is required. In a file of '
         "--config it is a list.",
         group=_RARE_DATA,
+        converter=read_entries,
+        n_tokens=1,
     ),
 ]
 RunCorpusFlag = Annotated[

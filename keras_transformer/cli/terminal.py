@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from keras_transformer.support import files
-from keras_transformer.support.compressed import decompressed
+from keras_transformer.support.compressed import SUFFIXES, decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 
@@ -169,6 +169,11 @@ def check_streams(inputs: Sequence[Path] | None, output: Path | None) -> None:
         if not path.exists():
             raise InputError(f"No such file: --input {path}")
     if output is not None:
+        if output.suffix in SUFFIXES:
+            raise InputError(
+                "--output is plain text. Choose a name without "
+                f"{output.suffix}, and compress it after. Received: {output}"
+            )
         files.check_creatable(output)
         files.check_new(output)
 

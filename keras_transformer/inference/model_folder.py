@@ -21,8 +21,9 @@ def find_folder(model: str | os.PathLike) -> Path:
 
     A folder of the working directory that has the name comes first.
     """
-    is_name = not os.path.exists(model) and str(model) in os.listdir(_INCLUDED)
-    return (_INCLUDED if is_name else Path()) / model
+    path = Path(model)
+    is_name = not path.exists() and str(path) in os.listdir(_INCLUDED)
+    return _INCLUDED / path if is_name else path
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

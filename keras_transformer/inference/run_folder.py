@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.model_folder import ModelFolder
+from keras_transformer.inference.model_folder import ModelFolder, find_folder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import find_task
@@ -59,8 +59,15 @@ class RunFolder(ModelFolder):
         try:
             values = read_json(file)
         except OSError as error:
+            if path != find_folder(path):
+                raise InputError(
+                    f"This needs a run. Received: {path}, the included model, "
+                    "which works with translate, evaluate, score and serve."
+                ) from error
             if not path.exists():
-                raise InputError(f"{path} does not exist.") from error
+                raise InputError(
+                    f"{path} does not exist. The included model is en-de."
+                ) from error
             problem = f"is not readable: {error.strerror}"
             if path.is_file():
                 problem = "is a file"

@@ -16,12 +16,14 @@ def lazy_names(
     names: Mapping[str, str],
     modules: str = "",
     registered: Collection[str] = (),
+    without_keras: Collection[str] = (),
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the `__all__`, the `__getattr__` and the `__dir__` of a package.
 
     The names, by modules below the package, are separated by spaces, and so are
     `modules` that are names themselves. Modules in `registered` register
-    classes with Keras, and are imported before any name but a module.
+    classes with Keras, and are imported before any name but a module and those
+    of `without_keras`.
     """
     module = sys.modules[package]
     paths = {x: f"{y}:{x}" for y, line in names.items() for x in line.split()}
@@ -33,7 +35,7 @@ def lazy_names(
                 f"module {package!r} has no attribute {name!r}"
             )
         with explain_missing_packages(), quiet_tensorflow_import():
-            if not paths[name].endswith(":"):
+            if not (paths[name].endswith(":") or name in without_keras):
                 for path in registered:
                     importlib.import_module(f"{package}.{path}")
             path, _, attribute = paths[name].partition(":")

@@ -65,7 +65,7 @@ def test_folder_of_that_name_comes_first(tmp_path, monkeypatch):
         read_folder("en-de")
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "en-de/.", "de-en"])
+@pytest.mark.parametrize("name", ["", ".", "..", "x/en-de", "de-en"])
 def test_other_names_are_folders(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="does not exist|has none"):
@@ -97,8 +97,10 @@ import sys
 
 for name in ("tensorflow", "keras", "h5py", "torch", "jax"):
     sys.modules[name] = None  # an import raises ImportError
+import keras_transformer as kt
 from keras_transformer.cli import main
 
+kt.open_translator("en-de")
 sys.exit(main(["translate", "en-de"]))
 """
 
