@@ -94,8 +94,14 @@ class TrainingSettings:
             if is_there and RunFolder.read(self.init_from).id == origin:
                 free.add("init_from")
         if self.tokenizer and all(map(os.path.exists, self.tokenizer)):
-            if open_tokenizer(self.tokenizer).digest == run.tokenizer_digest:
-                free.add("tokenizer")
+            # The same one may have moved, and another one be in its place.
+            if open_tokenizer(self.tokenizer).digest != run.tokenizer_digest:
+                raise InputError(
+                    f"{run.path} was started with another tokenizer. Choose "
+                    "another output, or use that of the run. Received: "
+                    f"tokenizer={values['tokenizer']!r}"
+                )
+            free.add("tokenizer")
         refuse_differences(
             f"{run.path} was started with other values. Choose another output, "
             "use the same values, or remove it first.",
@@ -209,7 +215,7 @@ def choose_settings(
         preset = "small"
     if vocabulary is not None:
         defaults["vocab_size"] = vocabulary.vocab_size
-        if init_from is None and vocabulary.source is not vocabulary:
+        if init_from is None and not vocabulary.is_shared:
             architecture = {"tied_embeddings": "target", **architecture}
     if corpus.prepared is not None:
         defaults |= corpus.prepared.fixed

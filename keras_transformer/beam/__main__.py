@@ -38,11 +38,15 @@ def _run(arguments: Sequence[str]) -> None:
 
 def _general_flags_first(arguments: Sequence[str]) -> list[str]:
     """Moves the flags of every command before it, which takes all others."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options = dict(allow_abbrev=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(add_help=False, **options)
     parser.add_argument("--config")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--help-all", action="store_true")
-    general, others = parser.parse_known_args(arguments)
+    try:
+        general, others = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise InputError(f"{error.argument_name}: {error.message}.") from error
     first = [f"--config={general.config}"] if general.config else []
     first += ["--quiet"] * general.quiet + ["--help-all"] * general.help_all
     return [*first, *others]

@@ -178,8 +178,8 @@ CorporaFlag = Annotated[
     Parameter(
         help="One of several corpora, once for each: "
         '\'{"data": "FOLDER", "weight": 2, "tag": ">>deu<<", "source": "en", '
-        '"target": "de"}\', of which only data is required. In a file of '
-        "--config it is a list.",
+        '"target": "de"}\'; only data is required. In a file of --config it is '
+        "a list.",
         group=_RARE_DATA,
         converter=read_entries,
         n_tokens=1,

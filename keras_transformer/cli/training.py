@@ -1,5 +1,6 @@
 """The commands that make runs, and describe them."""
 
+import dataclasses
 import functools
 import shlex
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from keras_transformer.text import open_tokenizer
 from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
-from keras_transformer.train.data.mixture import Entry
+from keras_transformer.train.data.mixture import Entry, parse_entries
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -162,8 +163,8 @@ def _open_data(
     """Opens the corpus, or the several corpora, that flags name."""
     if bool(data) == bool(corpora):
         raise InputError(
-            "The data are a corpus, DATA, or several, each with --corpora. "
-            f"Received: {'both' if data else 'neither'}"
+            "Give either DATA or --corpora. Received: "
+            + ("both" if data else "neither")
         )
     if corpora:
         return kt.train.open_corpora(corpora, source, target)
@@ -192,7 +193,8 @@ def training_flags(folder: RunFolder) -> dict[str, Any]:
     check_trained(folder)
     corpora = folder.recipe.get("corpora")
     if corpora:
-        values = {"corpora": list(map(_present, corpora))}
+        entries = map(dataclasses.asdict, parse_entries(corpora))
+        values = {"corpora": list(map(_present, entries))}
         others = ("preset", "init_from", "tokenizer")
     else:
         values = {"data": folder.training_data()}

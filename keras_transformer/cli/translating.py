@@ -377,16 +377,18 @@ def _open_corpus(
 
     Their languages are those that the run translates, by its recipe.
     """
-    corpora = folder.recipe.get("corpora")
-    if corpora and not (data or source or target):
-        return kt.train.open_corpora(corpora)
+    corpora = None if data else folder.recipe.get("corpora")
     trained = folder.languages
     languages = source or trained[0], target or trained[1]
     # Other systems may have other codes for the same languages.
     is_imported = "imported_from" in folder.recipe
-    if None not in trained and not is_imported and languages != trained:
+    is_fixed = corpora or (None not in trained and not is_imported)
+    if is_fixed and languages != trained:
+        first, second = (x or "several languages" for x in trained)
         raise InputError(
-            f"{folder.path} translates from {trained[0]} to {trained[1]}. "
+            f"{folder.path} translates from {first} to {second}. "
             f"Received: source={languages[0]!r}, target={languages[1]!r}"
         )
+    if corpora:
+        return kt.train.open_corpora(corpora)
     return kt.train.open_corpus(data or folder.training_data(), *languages)

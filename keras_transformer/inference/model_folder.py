@@ -22,8 +22,13 @@ def find_folder(model: str | os.PathLike) -> Path:
     A folder of the working directory that has the name comes first.
     """
     path = Path(model)
-    is_name = not path.exists() and str(path) in os.listdir(_INCLUDED)
+    is_name = not path.exists() and is_included(path)
     return _INCLUDED / path if is_name else path
+
+
+def is_included(model: str | os.PathLike) -> bool:
+    """Returns whether an included model has this name."""
+    return str(model) in os.listdir(_INCLUDED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

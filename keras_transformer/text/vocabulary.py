@@ -69,6 +69,14 @@ class Vocabulary(abc.ABC):
         """The vocabulary of what the model writes."""
         return self
 
+    @functools.cached_property
+    def is_shared(self) -> bool:
+        """Whether the ids of sources and targets are the same pieces."""
+        source, target = (
+            side.pieces(range(side.vocab_size)) for side in (self.source, self)
+        )
+        return source == target
+
     def translating_to(self, language: str) -> "Vocabulary":
         """Returns this vocabulary with another target language.
 

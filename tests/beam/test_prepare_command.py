@@ -292,6 +292,13 @@ def test_help_all_shows_rare_flags(capsys):
     assert "--min-letters" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("flags", [["--config"], ["--config", "--quiet"]])
+def test_a_file_of_flags_that_is_missing(flags, capsys):
+    assert main(["prepare", *flags]) == 2
+    error = capsys.readouterr().err
+    assert error == "keras-transformer: --config: expected one argument.\n"
+
+
 def test_flags_are_read_from_a_file(tmp_path, capsys):
     file = tmp_path / "flags.yaml"
     file.write_text(f"input: [missing]\noutput: {tmp_path / 'new'}\n")

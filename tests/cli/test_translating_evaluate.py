@@ -161,6 +161,37 @@ def test_evaluate_on_what_the_run_was_trained_on(
     assert call["corpus"].name == "embedded"
 
 
+def test_evaluate_on_several_corpora(run_cli, opened, call, tmp_path, trained):
+    data = [str(trained.data)]
+    corpora = [
+        {"data": data, "tag": tag, "source": "en", "target": "de"}
+        for tag in (">>deu<<", ">>de_AT<<")
+    ]
+    recipe = dict(data=f"{data[0]} + {data[0]}", corpora=corpora, target=None)
+    run = write_run(tmp_path / "run", **recipe)
+    for flags in ((), ("--source", "en")):
+        assert run_cli("evaluate", run, *flags).code == 0
+        assert len(call.pop("corpus").parts) == 2
+    message = "from en to several languages. Received: source='en', target='de'"
+    check_refused(run_cli("evaluate", run, "--target", "de"), message)
+    flags = ("--data", *data, "--target", "de")
+    assert run_cli("evaluate", run, *flags).code == 0
+    assert call["corpus"].name == data[0]
+
+
+@pytest.mark.parametrize(
+    ("corpora", "message"),
+    [
+        (5, "need a list of entries. Received: 5"),
+        ([{"tag": "<bt>"}], "must have data, and valid values of data, wei"),
+    ],
+)
+def test_damaged_corpora_of_a_run(run_cli, tmp_path, corpora, message):
+    run = write_run(tmp_path / "run", corpora=corpora)
+    for command in ("evaluate", "config"):
+        check_refused(run_cli(command, run), message)
+
+
 def test_a_language_that_was_translated_to_is_recorded(
     run_cli, opened, call, folder, monkeypatch
 ):

@@ -96,11 +96,19 @@ def test_the_files_may_move_but_not_change(corpus, models, tmp_path):
     moved = shutil.copy(path, tmp_path / "moved.model")
     assert open_and_close(corpus, run.path, [tmp_path / "moved.model"], 2)
     assert TrainingRun.open(run.path).recipe["tokenizer"] == [str(moved)]
-    message = "tokenizer=.* instead of .*moved.model"
-    for wrong in ([other], None):
+    for wrong, message in (
+        ([other], "another tokenizer.*1.model"),
+        (None, "tokenizer=None instead of .*moved.model"),
+    ):
         with pytest.raises(InputError, match=message):
             open_and_close(corpus, run.path, wrong, 2)
-    (tmp_path / "moved.model").unlink()
+    content = moved.read_bytes()
+    shutil.copy(other, moved)  # under the same path
+    with pytest.raises(InputError, match="another tokenizer.*moved.model"):
+        open_and_close(corpus, run.path, [moved], 2)
+    moved.write_bytes(content)
+    assert open_and_close(corpus, run.path, [moved], 2)
+    moved.unlink()
     paths = [tmp_path / "moved.model"]
     assert open_and_close(corpus, run.path, paths, 2).id == run.id
 

@@ -15,7 +15,7 @@ from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
 from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
-from keras_transformer.train.data.mixture import Entry, Mixture
+from keras_transformer.train.data.mixture import Entry, Mixture, parse_entries
 from keras_transformer.train.data.prepared import (
     SIDES,
     Prepared,
@@ -222,14 +222,8 @@ def open_corpora(
     Raises:
         InputError: If an entry is invalid, or they do not fit together.
     """
-    if not entries or not isinstance(entries, list | tuple):
-        raise InputError(
-            f"Several corpora need a list of entries. Received: {entries!r:.99}"
-        )
     parts = []
-    for entry in entries:
-        if not isinstance(entry, Entry):
-            entry = Entry.from_dict(entry)
+    for entry in parse_entries(entries):
         languages = entry.source or source, entry.target or target
         corpus = open_corpus(entry.data, *languages)
         languages = dict(source=corpus.source, target=corpus.target)

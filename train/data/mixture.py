@@ -90,6 +90,15 @@ class Entry:
         return " ".join([*self.data, *self.tags])
 
 
+def parse_entries(values: Any) -> list[Entry]:
+    """Returns the entries of a list, which may have them as plain values."""
+    if not values or not isinstance(values, list | tuple):
+        raise InputError(
+            f"Several corpora need a list of entries. Received: {values!r:.100}"
+        )
+    return [x if isinstance(x, Entry) else Entry.from_dict(x) for x in values]
+
+
 @dataclasses.dataclass
 class Mixture(Split):
     """A split of several corpora, one after the other, with their tags."""
