@@ -7,8 +7,10 @@ from keras_transformer.text import join_sentences, split_sentences
 from keras_transformer.text.tags import LANGUAGE, language_token
 
 _LETTER = re.compile(r"[^\W\d_]")
-# Marks of quotations, lists and headings at the beginning of a line.
-_LIST_MARKS = re.compile(r"(?:[-*+•–>#]+[ \t]+)*")
+# Marks of quotations, lists and headings at the beginning of a line: -, 1., a).
+_LIST_MARKS = re.compile(
+    r"(?:(?:[-*+•–>#]+|[0-9]{1,2}[.)]|[A-Za-z]\))[ \t]+)*"
+)
 
 
 class SplitDocument:

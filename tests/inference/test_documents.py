@@ -29,6 +29,9 @@ def test_whitespace_marks_and_what_has_no_letters_are_kept(text, expected):
 def test_each_sentence_once_without_its_marks():
     document = SplitDocument("a b. \nThe cat.\n1.\n\n- a b.\na b. -c")
     assert document.sentences == ["a b.", "The cat.", "a b. -c"]
+    numbered = "1. a b.\n12) a b.\n- a) The cat.\n1.5 mm\n100. x\n2020. y"
+    expected = ["a b.", "The cat.", "1.5 mm", "100. x", "2020. y"]
+    assert SplitDocument(numbered).sentences == expected
     assert SplitDocument("\n 1 \n").sentences == []
 
 
