@@ -2,7 +2,6 @@
 
 import abc
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,7 +15,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task
 from keras_transformer.text import Vocabulary, read_texts, split_sentences
-from keras_transformer.text.tags import TAG
 
 # Capabilities that only some translators have, and their requirements.
 CAPABILITIES = {
@@ -161,9 +159,8 @@ class BaseTranslator(abc.ABC):
 
     @property
     def example(self) -> str | None:
-        """A source of the model's data, without tags, if known."""
-        example = first_run(self.metadata).get("example")
-        return example and re.sub(rf"^({TAG}\s+)+", "", example)
+        """A source of the model's data, if known."""
+        return first_run(self.metadata).get("example")
 
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""
@@ -244,8 +241,7 @@ class BaseTranslator(abc.ABC):
             text: One text, as in `translate`.
             split: Returns the sentences of a text, each with the whitespace
                 that follows it.
-            target_language: One of `target_languages`, for the sentences
-                without a token of another. Default: that of the model.
+            target_language: One of `target_languages`, where a text names none.
             batch_tokens: As in `translate`.
             workers: As in `translate`.
             progress: As in `translate`.
@@ -254,8 +250,7 @@ class BaseTranslator(abc.ABC):
             A `TranslatedDocument`. Its translation of a sentence has one line.
 
         Raises:
-            InputError: If there is not exactly one text of valid Unicode, or
-                the model has no such target language.
+            InputError: If there is no such language, or not one valid text.
 
         Example:
 
@@ -271,22 +266,14 @@ class BaseTranslator(abc.ABC):
                 f"{len(texts)} texts, which `translate` takes"
             )
         languages = self.target_languages
-        if target_language not in (None, *languages):
-            raise InputError(
-                "A target language must be one of the model's: "
-                f"{', '.join(languages) or 'none'}. Received: "
-                f"{target_language!r:.60}"
-            )
         document = SplitDocument(texts[0], split, languages, target_language)
         settings = dict(batch_tokens=batch_tokens, workers=workers)
         translations = self.translate(
             document.sentences, **settings, progress=progress
         )
-        best = [translation.texts[0] for translation in translations]
-        return records.TranslatedDocument(
-            document.join(best),
-            dict(zip(document.sentences, translations, strict=True)),
-        )
+        text = document.join([x.texts[0] for x in translations])
+        by_sentence = dict(zip(document.sentences, translations, strict=True))
+        return records.TranslatedDocument(text, by_sentence)
 
     def score(
         self,

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 
+from keras_transformer.support.errors import InputError
 from keras_transformer.text import join_sentences, split_sentences
 from keras_transformer.text.tags import LANGUAGE, language_token
 
 _LETTER = re.compile(r"[^\W\d_]")
 # Marks of quotations, lists and headings at the beginning of a line: -, 1., a).
-_LIST_MARKS = re.compile(
-    r"(?:(?:[-*+•–>#]+|[0-9]{1,2}[.)]|[A-Za-z]\))[ \t]+)*"
-)
+_LIST_MARKS = re.compile(r"(?:(?:[-*+•–>#]+|[0-9]{1,2}[.)]|[A-Za-z]\))[ \t]+)*")
 
 
 class SplitDocument:
@@ -30,6 +29,11 @@ class SplitDocument:
         languages: Collection[str] = (),
         language: str | None = None,
     ) -> None:
+        if language not in (None, *languages):
+            raise InputError(
+                "A target language must be one of the model's: "
+                f"{', '.join(languages) or 'none'}. Received: {language!r:.60}"
+            )
         chosen = language_token(language) if language else ""
         token = chosen  # of the language of the line
         # List marks, sentence, and the whitespace after it.

@@ -1,5 +1,6 @@
 """The addresses of the page to try a model with."""
 
+import re
 from typing import Any
 
 import pydantic
@@ -10,6 +11,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from keras_transformer.plotting.html_pages import attention_page, render_page
 from keras_transformer.serving import refusals
 from keras_transformer.support.errors import InputError
+from keras_transformer.text.tags import TAG
 
 _TEXTS_OF_A_DOCUMENT = 100  # of the longest length, as documents are longer
 _BYTES_AROUND = 2**10  # names, brackets and spaces around a text
@@ -33,7 +35,7 @@ def show_page(request: Request) -> str:
         "output": translator.task.output,
         "languages": translator.languages,
         "target_languages": list(translator.target_languages),
-        "example": translator.example,
+        "example": re.sub(rf"^({TAG}\s+)+", "", translator.example or ""),
         "max_characters": request.app.state.max_characters,
         "has_trace": translator.can("trace"),
         "has_attention": translator.can("attention"),

@@ -158,19 +158,6 @@ def test_a_document_for_a_language(fake):
             fake.translate_document("One.", target_language=language)
 
 
-@pytest.mark.parametrize(
-    ("recorded", "expected"),
-    [
-        (">>fra<< <bt> A dog.", "A dog."),
-        ("A <b> dog.", "A <b> dog."),
-        (None, None),
-    ],
-)
-def test_an_example_has_no_tags(fake, recorded, expected):
-    fake.metadata = {"runs": [{"example": recorded}]}
-    assert fake.example == expected
-
-
 # === Scores ===
 
 

@@ -145,11 +145,11 @@ def test_a_target_language():
     ("run", "languages", "example"),
     [
         (
-            {"source": "de", "target": "en", "example": "<bt> Ein Hund."},
+            {"source": "de", "target": "en", "example": ">>en<< <bt> Ein <b>."},
             '["de", "en"]',
-            '"Ein Hund."',
+            '"Ein \\u003cb>."',
         ),
-        ({"source": "eo"}, '["eo", null]', "null"),
+        ({"source": "eo"}, '["eo", null]', '""'),
     ],
 )
 def test_languages_and_an_example(run, languages, example):
