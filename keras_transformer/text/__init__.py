@@ -32,7 +32,7 @@ def open_vocabulary(folder: str | os.PathLike) -> Vocabulary:
         InputError: If there is none, or it is damaged.
     """
     folder = Path(folder)
-    if (folder / "source.spm").exists():
+    if (folder / "vocab.json").exists():
         return LookupVocabulary.open(folder)
     return Tokenizer.open(folder)
 
@@ -55,7 +55,9 @@ def open_tokenizer(
         for path in paths
     ]
     names = " ".join(map(str, paths))
-    are_models = all(isinstance(side, Tokenizer) for side in opened)
+    are_models = all(
+        isinstance(side, Tokenizer) and side.source is side for side in opened
+    )
     if len(opened) != 1 and not (len(opened) == 2 and are_models):
         raise InputError(
             "A tokenizer must be one vocabulary, or a SentencePiece model of "
@@ -63,7 +65,8 @@ def open_tokenizer(
         )
     vocabulary = opened[0]
     if len(opened) == 2:
-        vocabulary = LookupVocabulary.of_tokenizers(*opened)
+        source, target = opened
+        vocabulary = Tokenizer(target.model, source=source)
     if vocab_size not in (None, vocabulary.vocab_size):
         raise InputError(
             "A vocabulary size is for a new tokenizer, and this one has "

@@ -13,7 +13,6 @@ from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import parse_json
 from keras_transformer.text.normalization import replace_invalid
 from keras_transformer.text.tags import LANGUAGE, language_token
-from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 
@@ -133,33 +132,6 @@ class LookupVocabulary(Vocabulary):
         with name_file(folder):
             source = cls(source_model, table, special=special)
             return cls(target_model, target_table, source, special)
-
-    @classmethod
-    def of_tokenizers(
-        cls, source: Tokenizer, target: Tokenizer
-    ) -> "LookupVocabulary":
-        """Returns the models of two tokenizers as one vocabulary.
-
-        Raises:
-            InputError: If their special tokens differ.
-        """
-        tables, special = [], []
-        for side in (source, target):
-            pieces = side.pieces(range(side.vocab_size))
-            tables.append({piece: i for i, piece in enumerate(pieces)})
-            ids = side.pad_id, side.unk_id, side.eos_id, side.bos_id
-            special.append({pieces[i]: i for i in ids})
-        if special[0] != special[1]:
-            raise InputError(
-                "Two tokenizers must have the same special tokens, with the "
-                f"same ids. Received: {special[0]} of sources, {special[1]} "
-                "of targets. Train both with --pad_id=0 --unk_id=1 --bos_id=2 "
-                "--eos_id=3."
-            )
-        pad, unk, eos, start = special[1]
-        tokens = SpecialTokens(pad, unk, eos, start, source_eos_token=eos)
-        own_source = cls(source.model, tables[0], special=tokens)
-        return cls(target.model, tables[1], own_source, tokens)
 
     @property
     def source(self) -> "LookupVocabulary":

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.normalization import without_blank
 
-# What a tag looks like, in characters that no normalization changes.
-TAG = "(<[!-;=?-~]+>|>>[!-;=?-~]+<<)"
+# What a tag looks like, in characters that no normalization changes. With a
+# letter or digit: a model may have learned a piece such as ▁<->.
+_NAME = "[!-;=?-~]*[0-9A-Za-z][!-;=?-~]*"
+TAG = f"(<{_NAME}>|>>{_NAME}<<)"
 # A language token at the start of a text. Of TensorFlow's \s, \v is no part.
 LANGUAGE = r"^[\s\v]*(>>[^<>\s\v]+<<)"
 
@@ -17,7 +19,7 @@ def check_tags(tags: Iterable[str]) -> None:
     for tag in tags:
         if re.fullmatch(TAG, tag) is None:
             raise InputError(
-                "A tag must be letters, digits or signs in angle brackets, as "
+                "A tag must be letters, digits and signs in angle brackets, as "
                 f"<bt>, or a language as >>fra<<. Received: {tag!r:.60}"
             )
 
@@ -50,8 +52,8 @@ def check_languages(
             break
     if received:
         raise InputError(
-            "A source must begin with the language of its translation, as "
-            f"in >>{languages[0]}<<, or a model that has several be "
-            "imported or opened with one, --target-language: "
-            f"{', '.join(languages)}. Received: {received}"
+            "A source must begin with its target language, such as "
+            f">>{languages[0]}<<, unless the model is opened with "
+            f"--target-language. It has {', '.join(languages)}. Received: "
+            f"{received}"
         )

@@ -1,4 +1,4 @@
-"""SentencePiece BPE with one vocabulary for source and target."""
+"""SentencePiece models: one for source and target, or one for each."""
 
 import functools
 import itertools
@@ -54,9 +54,12 @@ class Tokenizer(Vocabulary):
             end. One without an id for padding gets the next one.
         language_token: What a source that does not begin with a tag begins
             with: a tag, or several that spaces separate.
+        source: The tokenizer of sources, with the same special tokens.
+            Default: this one.
 
     Raises:
-        InputError: If `model` is not such a model, or lacks a tag.
+        InputError: If `model` is not such a model, a tag is missing, or the
+            special tokens of sources are others.
 
     Example:
 
@@ -67,7 +70,12 @@ class Tokenizer(Vocabulary):
     ```
     """
 
-    def __init__(self, model: bytes, language_token: str | None = None) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        language_token: str | None = None,
+        source: "Tokenizer | None" = None,
+    ) -> None:
         processor = load_processor(model)
         unk_id = processor.unk_id()
         if processor.pad_id() < 0 and processor.PieceToId("<pad>") == unk_id:
@@ -84,10 +92,24 @@ class Tokenizer(Vocabulary):
             )
         self.model = model
         self.vocab_size = processor.GetPieceSize()
-        self.pad_id, self.unk_id, self.bos_id, self.eos_id = special.values()
+        self._special = list(special.values())
+        self.pad_id, self.unk_id, self.bos_id, self.eos_id = self._special
         self.source_eos_id = self.eos_id
-        self.normalizes_sources = model.endswith(normalization.SOURCE_MARK)
         self._processor = processor
+        self._source = source or self
+        read = self._source.model
+        self.normalizes_sources = read.endswith(normalization.SOURCE_MARK)
+        special, expected = (
+            {side._piece(i): i for i in side._special}
+            for side in (self._source, self)
+        )
+        if special != expected:
+            raise InputError(
+                "Two tokenizers must have the same special tokens, with the "
+                f"same ids. Received: {special} of sources, {expected} of "
+                "targets. Train both with --pad_id=0 --unk_id=1 --bos_id=2 "
+                "--eos_id=3."
+            )
         if language_token:
             self.check_tags(language_token.split())
             self.language_token = language_token
@@ -135,14 +157,17 @@ class Tokenizer(Vocabulary):
     @classmethod
     def open(cls, folder: Path) -> "Tokenizer":
         """Reads the files that `files` has, of a folder."""
-        tokenizer = cls.load(folder / "tokenizer.model")
+        source, name = None, "tokenizer.model"
+        if (folder / "source.spm").exists():
+            source, name = cls.load(folder / "source.spm"), "target.spm"
+        tokenizer = cls.load(folder / name)
         file = folder / "special_tokens_map.json"
-        if not file.exists():
-            return tokenizer
+        special = {}
         with name_file(file):
-            special = read_json(file)
-            check_types(file, special, {"language_token": str})
-            return cls(tokenizer.model, special["language_token"])
+            if file.exists():
+                special = read_json(file)
+                check_types(file, special, {"language_token": str})
+            return cls(tokenizer.model, special.get("language_token"), source)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
@@ -172,15 +197,22 @@ class Tokenizer(Vocabulary):
 
     def files(self) -> Mapping[str, bytes]:
         files = {"tokenizer.model": self.model}
+        if self.source is not self:
+            files = {"source.spm": self.source.model, "target.spm": self.model}
         if self.language_token is not None:
             special = json.dumps({"language_token": self.language_token})
             files["special_tokens_map.json"] = special.encode()
         return files
 
+    @property
+    def source(self) -> "Tokenizer":
+        return self._source
+
     @functools.cached_property
     def tags(self) -> list[str]:
-        """The `tags` that it was trained with."""
-        pieces = map(self._piece, range(self.vocab_size))
+        """The `tags` that the tokenizer of sources was trained with."""
+        source = self.source
+        pieces = map(source._piece, range(source.vocab_size))
         return [x[1:] for x in pieces if re.fullmatch("▁" + TAG, x)]
 
     @property
@@ -191,12 +223,21 @@ class Tokenizer(Vocabulary):
     def translating_to(self, language: str) -> "Tokenizer":
         if not self.languages:
             return super().translating_to(language)
-        return Tokenizer(self.model, language_token(language))
+        return self._with_first(language_token(language))
+
+    def _with_first(self, tags: str) -> "Tokenizer":
+        source = None if self.source is self else self.source
+        return Tokenizer(self.model, tags, source)
 
     def with_tag(self, tag: str) -> "Tokenizer":
         tag = tag if re.fullmatch(TAG, tag) else f"<{tag}>"
+        if tag.startswith(">>"):
+            raise InputError(
+                "A tag must not be a language. Received: "
+                f"tag={tag!r}. Set it as the target language."
+            )
         tags = filter(None, [self.language_token, tag])
-        return Tokenizer(self.model, " ".join(tags))
+        return self._with_first(" ".join(tags))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         # Alone it would take as many threads as the machine has cores.

@@ -98,7 +98,10 @@ class Vocabulary(abc.ABC):
         It stands after the target language. `"bt"` is short for `"<bt>"`.
         Raises InputError if there is no such tag.
         """
-        return self.translating_to(tag)  # others have no tag but languages
+        raise InputError(
+            f"A tag needs a vocabulary with tags. Received: tag={tag!r} for a "
+            "model that has no tags"
+        )
 
     def check_tags(self, tags: Iterable[str]) -> None:
         """Raises InputError unless all of the tags are pieces."""

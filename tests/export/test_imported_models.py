@@ -108,7 +108,7 @@ def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer, tmp_path):
         folder = SavedModelFolder.of_metadata(tmp_path, metadata)
         opened = SavedModelTranslator(folder, graph_signatures(functions))
         if is_refused:
-            message = "in >>deu<<.*deu, fra. Received: >>de<< in text 2"
+            message = "such as >>deu<<,.*deu, fra. Received: >>de<< in text 2"
             with pytest.raises(InputError, match=message):
                 opened(["dog", text])
             with pytest.raises(InputError, match="Received: >>de<< in text 1"):

@@ -176,6 +176,19 @@ def test_files(vocabulary, models, tmp_path, separate):
             open_vocabulary(tmp_path)
 
 
+def test_languages_are_no_tags_to_add(vocabulary):
+    assert vocabulary.languages == ["deu"]
+    for tag in ("deu", "bt", ">>deu<<"):
+        with pytest.raises(InputError, match=f"tag='{tag}' .* has no tags"):
+            vocabulary.with_tag(tag)
+
+
+def test_sides_with_the_same_table_are_shared(vocabulary, models):
+    assert vocabulary.is_shared and vocabulary.source.is_shared
+    other = {**vocabulary.table, "more": vocabulary.vocab_size}
+    assert not LookupVocabulary(models[1], other, vocabulary.source).is_shared
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -3,7 +3,7 @@
 import pytest
 import sentencepiece
 import tensorflow as tf
-from tokenizer_texts import CORPUS
+from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import open_vocabulary
@@ -118,6 +118,13 @@ def test_sources_need_one_of_several_languages(tokenizer):
     Tokenizer.train(CORPUS, 350, tags=["<bt>"]).check_languages(["a"])
 
 
+def test_learned_pieces_are_no_tags(tokenizer):
+    model = sentencepiece_model(
+        *(CORPUS, 80), user_defined_symbols=["▁<->", "▁>>--<<", "▁<b2>", "<x>"]
+    )
+    assert Tokenizer(model).tags == ["<b2>"]
+
+
 def test_tags_that_are_missing_or_invalid(tokenizer):
     for change in (
         lambda: tokenizer.translating_to("eng"),
@@ -126,11 +133,15 @@ def test_tags_that_are_missing_or_invalid(tokenizer):
     ):
         with pytest.raises(InputError, match="has <bt>, >>fra<<, >>de_AT<<. R"):
             change()
+    with pytest.raises(
+        InputError, match="not be a language. Received: tag='>>f"
+    ):
+        tokenizer.translating_to("de_AT").with_tag(">>fra<<")
     plain = Tokenizer.train(CORPUS, 330)
     with pytest.raises(InputError, match="which has none. Received: <bt>"):
         plain.with_tag("bt")
     with pytest.raises(InputError, match="one target language"):
         plain.translating_to("fra")
-    for tag in ("bt", "<b t>", "<>", ">>é<<", "", "<a>b", ">>a<< <b>"):
+    for tag in ("bt", "<b t>", "<>", ">>é<<", "", "<a>b", "<->", ">>a<< <b>"):
         with pytest.raises(InputError, match="angle brackets"):
             Tokenizer.train(CORPUS, 350, tags=[tag])

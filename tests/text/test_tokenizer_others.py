@@ -1,15 +1,16 @@
 """Vocabularies of others: the ids are those of the sentencepiece library."""
 
 import pytest
+import tensorflow as tf
 from documents import blocks
 from tokenizer_texts import CORPUS, odd_texts, write_model
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import open_tokenizer, open_vocabulary
+from keras_transformer.text.tokenizer import Tokenizer
 
 TEXTS = [*CORPUS[:6], "ｆｕｌｌ ｗｉｄｔｈ ½ …", *odd_texts(300)]
-# A LookupVocabulary reads these as languages, which no library does.
-TEXTS = [text for text in TEXTS if not text.lstrip().startswith(">>")]
+assert any(text.startswith(">>deu<<") for text in TEXTS)
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +84,48 @@ def test_two_models(pair, tmp_path):
     vocabulary.save_files(tmp_path)
     opened = open_tokenizer([tmp_path])
     assert opened.digest == vocabulary.digest
+    assert opened.tags == opened.languages == []
+    assert not opened.is_shared and not opened.normalizes_sources
     assert opened.encode_sources(TEXTS) == source.encode(TEXTS)
 
 
-def test_graphs_have_the_same_ids(models, pair):
-    import tensorflow as tf
+@pytest.fixture
+def tagged(tmp_path):
+    """A tokenizer of ours of sources, another one of targets, and both."""
+    sides = []
+    for name, tags in (
+        ("source", [">>fra<<", ">>deu<<", "<bt>"]),
+        ("target", []),
+    ):
+        sides.append(Tokenizer.train(CORPUS, 350, tags=tags))
+        sides[-1].save(tmp_path / name)
+    return *sides, open_tokenizer([tmp_path / "source", tmp_path / "target"])
 
+
+def test_two_of_ours_keep_tags_and_normalization(tagged, tmp_path):
+    source, target, both = tagged
+    assert both.tags == source.tags and both.languages == ["fra", "deu"]
+    texts = ["a\u00a0man\u200b", ">>fra<< a man", " >>deu<< <bt> a", "\u00a0"]
+    for vocabulary in (
+        both,
+        both.translating_to("fra"),
+        both.translating_to("deu").with_tag("bt"),
+    ):
+        alone = Tokenizer(source.model, vocabulary.language_token)
+        vocabulary.save_files(tmp_path)
+        opened = open_vocabulary(tmp_path)
+        assert opened.digest == vocabulary.digest
+        for one in (vocabulary, opened):
+            assert one.normalizes_sources
+            assert one.encode_sources(texts) == alone.encode_sources(texts)
+            assert one.encode_targets(texts) == target.encode_targets(texts)
+            found = one.tokenize_sources(tf.constant(texts)).to_list()
+            assert found == alone.encode_sources(texts)
+    with pytest.raises(InputError, match="has >>fra<<, >>deu<<, <bt>. Rec"):
+        both.check_tags(["<ft>"])
+
+
+def test_graphs_have_the_same_ids(models, pair):
     texts = tf.constant(TEXTS)
     for path, library in models.values():
         tokenizer = open_tokenizer([path])

@@ -144,7 +144,7 @@ def test_languages_of_validation_are_checked_first(tmp_path):
     file = folder / "valid.en"
     file.write_text(f">>nl<< {file.read_text()}")
     texts = open_corpora(entries, "en", "de")
-    written = prepare(texts, tmp_path / "p", 310, 24)
+    written = prepare(texts, tmp_path / "p", digits.recipe(vocab_size=310))
     for corpus in (texts, open_corpus(str(written.path))):
         with pytest.raises(InputError, match="Received: >>nl<< in text"):
             open_and_close(corpus, tmp_path / "run", None, vocab_size=310)

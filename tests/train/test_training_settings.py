@@ -2,8 +2,10 @@
 
 import digits
 import pytest
+from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.training_settings import choose_settings
@@ -69,6 +71,25 @@ def test_a_run_of_an_earlier_version_is_resumed(corpus, run):
     message = "augment=0.1 instead of 0.0; typing_errors=0.2 instead of 0.0$"
     with pytest.raises(InputError, match=message):
         choose(augment=0.1, typing_errors=0.2).has_steps_left(run)
+
+
+def test_embeddings_of_shared_tables_stay_tied(corpus, tmp_path):
+    """Imported vocabularies have a model for each side, and often one table."""
+    model = sentencepiece_model(CORPUS, 80)
+    table = {x: i for i, x in enumerate(["<pad>", "</s>", "<unk>", "▁a", "b"])}
+    for name, other in (("shared", table), ("own", {**table, "c": 5})):
+        source = LookupVocabulary(model, table)
+        (tmp_path / name).mkdir()
+        LookupVocabulary(model, other, source).save_files(tmp_path / name)
+
+    def tied(*paths):
+        config = choose_settings(
+            *(corpus, tmp_path / "new", "tiny"), tokenizer=paths
+        ).config
+        return config.tied_embeddings
+
+    assert tied(tmp_path / "shared") == "all"
+    assert tied(tmp_path / "own") == "target"
 
 
 def write_corpus(folder, *names):

@@ -65,7 +65,8 @@ class ParsingTask(Task):
         return Tokenizer.train(sentences, vocab_size, symbols=needed)
 
     def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        if not isinstance(vocabulary, Tokenizer):
+        is_one = vocabulary.source is vocabulary
+        if not (is_one and isinstance(vocabulary, Tokenizer)):
             raise InputError(
                 "A parser has a tokenizer.model, which has its symbols. "
                 f"Received: {', '.join(vocabulary.files())}"
