@@ -138,15 +138,10 @@ class LookupVocabulary(Vocabulary):
         return self._source
 
     @functools.cached_property
-    def languages(self) -> list[str]:
-        """The languages that a source may ask for, such as `"fra"`."""
-        pieces = self.source.table
-        return [x[2:-2] for x in pieces if re.fullmatch(">>[^<>]+<<", x)]
-
-    @property
     def tags(self) -> list[str]:
         """The language tokens that a source may begin with."""
-        return list(map(language_token, self.languages))
+        pieces = self.source.table
+        return [x for x in pieces if re.fullmatch(">>[^<>]+<<", x)]
 
     def translating_to(self, language: str) -> "LookupVocabulary":
         token = language_token(language)

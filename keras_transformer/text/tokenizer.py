@@ -114,10 +114,8 @@ class Tokenizer(Vocabulary):
             self.check_tags(language_token.split())
             self.language_token = language_token
             tags = "|".join(map(re.escape, self.tags))
-            first = f"^{re.escape(language_token)} "
-            # Not before a tag, nor before nothing.
-            spaces = r"[\t-\r ]*"
-            self.unneeded_tag = rf"{first}({spaces}({tags}))|{first}{spaces}$"
+            # A blank source stays blank.
+            self.needs_no_tag = rf"[\t-\r ]*({tags}|$)"
 
     @classmethod
     def train(
@@ -214,11 +212,6 @@ class Tokenizer(Vocabulary):
         source = self.source
         pieces = map(source._piece, range(source.vocab_size))
         return [x[1:] for x in pieces if re.fullmatch("▁" + TAG, x)]
-
-    @property
-    def languages(self) -> list[str]:
-        """Those of the `tags` that are languages, such as `"fra"`."""
-        return [tag[2:-2] for tag in self.tags if tag.startswith(">>")]
 
     def translating_to(self, language: str) -> "Tokenizer":
         if not self.languages:

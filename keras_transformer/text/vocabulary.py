@@ -36,12 +36,10 @@ class Vocabulary(abc.ABC):
             sources have no end token.
         language_token: What a source without a language token begins with,
             such as `>>deu<<`.
-        languages: What a language token may ask for, such as `"deu"`; empty
-            if there is one target language.
         tags: All texts that are one piece and may begin a source, such as
             `"<bt>"` and `">>deu<<"`.
-        unneeded_tag: A pattern of what to remove after `language_token` was
-            added to a source; None if that is added elsewhere.
+        needs_no_tag: A pattern of how sources begin that get no
+            `language_token`; None if that is added elsewhere.
         normalizes_sources: Whether spaces in sources are plain ones, invisible
             characters are left out, and targets of nothing else are empty: not
             in vocabularies of earlier versions and of other systems.
@@ -54,10 +52,14 @@ class Vocabulary(abc.ABC):
     eos_id: int
     source_eos_id: int
     language_token: str | None = None
-    languages: Sequence[str] = ()
     tags: Sequence[str] = ()
-    unneeded_tag: str | None = None
+    needs_no_tag: str | None = None
     normalizes_sources: bool = False
+
+    @property
+    def languages(self) -> list[str]:
+        """Those of the `tags` that are languages, such as `"fra"`."""
+        return [tag[2:-2] for tag in self.tags if tag.startswith(">>")]
 
     @property
     def source(self) -> "Vocabulary":
@@ -157,9 +159,9 @@ class Vocabulary(abc.ABC):
         """Encodes texts as `tokenize_sources` does, without TensorFlow."""
         if self.normalizes_sources:
             texts = list(map(normalization.normalize_source, texts))
-        if self.unneeded_tag:
-            texts = [f"{self.language_token} {text}" for text in texts]
-            texts = [re.sub(self.unneeded_tag, r"\1", text) for text in texts]
+        if self.needs_no_tag:
+            first, has_tag = self.language_token, re.compile(self.needs_no_tag)
+            texts = [x if has_tag.match(x) else f"{first} {x}" for x in texts]
         return self.source.encode(texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
@@ -269,11 +271,13 @@ class Vocabulary(abc.ABC):
             from keras_transformer.text import vocabulary_ops
 
             texts = vocabulary_ops.normalize_sources(texts)
-        if self.unneeded_tag:
+        if self.needs_no_tag:
             import tensorflow as tf
 
-            texts = tf.strings.join([f"{self.language_token} ", texts])
-            texts = tf.strings.regex_replace(texts, self.unneeded_tag, r"\1")
+            pattern = rf"({self.needs_no_tag})\C*"  # \C is a byte
+            has_tag = tf.strings.regex_full_match(texts, pattern)
+            tagged = tf.strings.join([f"{self.language_token} ", texts])
+            texts = tf.where(has_tag, texts, tagged)
         return self.source.tokenize(texts)
 
     def tokenize_targets(self, texts: "tf.Tensor") -> "tf.RaggedTensor":

@@ -251,7 +251,11 @@ def _mix(
     name = " + ".join(corpus.name for _, corpus in parts)
     splits: dict[str, Split] = {} if prepared is None else {"train": prepared}
     for split in SPLITS:
-        own = [(x, y.pairs(split)) for x, y in parts if split in y.splits]
+        own = [
+            (entry, corpus.pairs(split))
+            for entry, corpus in parts
+            if split in corpus.splits
+        ]
         if own:
             splits[split] = Mixture(f"{name}, {split}", parts=own)
     if prepared is not None:

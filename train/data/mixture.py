@@ -112,5 +112,8 @@ class Mixture(Split):
 
     def digest(self) -> str:
         # Another weight is another order.
-        parts = [(x.weight, x.tags, y.digest()) for x, y in self.parts]
+        parts = [
+            (entry.weight, entry.tags, split.digest())
+            for entry, split in self.parts
+        ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
