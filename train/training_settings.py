@@ -105,8 +105,17 @@ class TrainingSettings:
         refuse_differences(
             f"{run.path} was started with other values. Choose another output, "
             "use the same values, or remove it first.",
-            {**_OF_EARLIER_VERSIONS, **run.recipe, **run.config.to_dict()},
-            {**self.config_for(run.config).to_dict(), **values},
+            {
+                **_OF_EARLIER_VERSIONS,
+                **run.recipe,
+                **_of_corpora(run.recipe),
+                **run.config.to_dict(),
+            },
+            {
+                **self.config_for(run.config).to_dict(),
+                **values,
+                **_of_corpora(values),
+            },
             free,
         )
         if run.state_path.exists():
@@ -260,6 +269,12 @@ def refuse_differences(
     ]
     if differences:
         raise InputError(f"{message} Received: {'; '.join(differences)}")
+
+
+def _of_corpora(recipe: Mapping[str, Any]) -> dict[str, list]:
+    """Returns what stays of several corpora, whose files may move."""
+    corpora = recipe.get("corpora") or ()
+    return {f"{x}s": [entry[x] for entry in corpora] for x in ("weight", "tag")}
 
 
 def check_train_split(corpus: Corpus) -> None:

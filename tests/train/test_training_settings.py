@@ -6,7 +6,7 @@ from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.lookup_vocabulary import LookupVocabulary
-from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.training_settings import choose_settings
 
@@ -53,6 +53,24 @@ def test_values_replace_the_defaults(corpus, tmp_path):
     assert settings.config.d_ff == 7
     with pytest.raises(InputError, match="steps=0"):
         choose_settings(corpus, tmp_path, "tiny", {"steps": 0})
+
+
+def test_another_weight_or_tag_is_named(corpus, run):
+    def choose(**first):
+        entries = [{"data": corpus.name, **first}, {"data": corpus.name}]
+        mixed = open_corpora(entries, "en", "de")
+        recipe = digits.recipe(steps=20)
+        return choose_settings(mixed, run.path, "tiny", recipe, digits.TINY)
+
+    settings = choose(weight=4)
+    started = run.with_recipe(settings.recorded(run.config))
+    settings.has_steps_left(started)
+    with pytest.raises(
+        InputError, match=r"weights=\[3, 1.0\] instead of \[4, "
+    ):
+        choose(weight=3).has_steps_left(started)
+    with pytest.raises(InputError, match=r"tags=\['<bt>', None\] instead of"):
+        choose(weight=4, tag="<bt>").has_steps_left(started)
 
 
 def test_a_run_of_an_earlier_version_is_resumed(corpus, run):
