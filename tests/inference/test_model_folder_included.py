@@ -86,7 +86,8 @@ def test_size_and_origin():
     assert size <= 10e6
     metadata = json.loads((FOLDER / "keras_transformer.json").read_text())
     (run,) = metadata["runs"]
-    assert run["recipe"]["data"] == "tatoeba-en-de"
+    data = [entry["data"] for entry in run["recipe"]["corpora"]]
+    assert data == [["tatoeba-en-de"], ["everyday-variants.tsv"]]
     assert not re.search(r'"/', json.dumps(metadata))  # no path of a machine
 
 
