@@ -3,6 +3,7 @@
 The annotations of a command are its flags, and its docstring is their help.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -55,6 +56,10 @@ def read_entries(type_: Any, tokens: Sequence[Token]) -> list[Entry]:
             """must be JSON, as '{"data": "FOLDER"}'. Received: """
             + ", ".join(token.value for token in tokens)
         ) from error
+    for entry in values:
+        # In a file of --config a number is as it is written.
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            entry["weight"] = float(entry["weight"])
     return list(map(Entry.from_dict, values))
 
 
