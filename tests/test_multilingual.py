@@ -154,12 +154,13 @@ def test_other_corpora_do_not_resume(folder, tmp_path, capsys):
         return capsys.readouterr().err
 
     same = ("--output", folder / "run")
-    for change in (
-        lambda corpora: corpora[1].update(weight=3),
-        lambda corpora: corpora[1].update(tag=">>fra<<"),
-        lambda corpora: corpora.reverse(),
+    for change, message in (
+        (lambda x: x[1].update(weight=3), "weights=[1.0, 3.0] instead of [1.0"),
+        (lambda x: x[1].update(tag=">>fra<<"), "tags=['>>deu<<', '>>fra<<'] i"),
+        (lambda x: x.reverse(), "weights=[2.0, 1.0] instead of [1.0, 2.0]"),
+        (lambda x: x[0].update(data=x[1]["data"]), "started with other data"),
     ):
-        assert "started with other data" in refused(change, *same)
+        assert message in refused(change, *same)
     new = ("--output", tmp_path / "new", "--init-from", folder / "run")
     for tag, message in (
         (">>nld<<", "deu, fra. Received: >>nld<<"),

@@ -77,6 +77,7 @@ def parse(words):
     """
     from keras_transformer.cli.commands import app
 
+    app.config = None  # that of a command before
     function, bound, _ = app.parse_args(
         words, exit_on_error=False, print_error=False
     )
