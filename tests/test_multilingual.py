@@ -154,11 +154,12 @@ def test_other_corpora_do_not_resume(folder, tmp_path, capsys):
         return capsys.readouterr().err
 
     same = ("--output", folder / "run")
+    french = {"data": str(folder / "fr"), "target": "fr"}
     for change, message in (
         (lambda x: x[1].update(weight=3), "weights=[1.0, 3.0] instead of [1.0"),
         (lambda x: x[1].update(tag=">>fra<<"), "tags=['>>deu<<', '>>fra<<'] i"),
         (lambda x: x.reverse(), "weights=[2.0, 1.0] instead of [1.0, 2.0]"),
-        (lambda x: x[0].update(data=x[1]["data"]), "started with other data"),
+        (lambda x: x[0].update(**french), "started with other data"),
     ):
         assert message in refused(change, *same)
     new = ("--output", tmp_path / "new", "--init-from", folder / "run")
