@@ -159,7 +159,7 @@ def test_other_corpora_do_not_resume(folder, tmp_path, capsys):
         (lambda x: x[1].update(weight=3), "weights=[1.0, 3.0] instead of [1.0"),
         (lambda x: x[1].update(tag=">>fra<<"), "tags=['>>deu<<', '>>fra<<'] i"),
         (lambda x: x.reverse(), "weights=[2.0, 1.0] instead of [1.0, 2.0]"),
-        (lambda x: x[0].update(**french), "started with other data"),
+        (lambda x: x[0].update(**french), "target='fr' instead of None"),
     ):
         assert message in refused(change, *same)
     new = ("--output", tmp_path / "new", "--init-from", folder / "run")
