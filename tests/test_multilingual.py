@@ -164,7 +164,7 @@ def test_other_corpora_do_not_resume(folder, tmp_path, capsys):
         assert message in refused(change, *same)
     new = ("--output", tmp_path / "new", "--init-from", folder / "run")
     for tag, message in (
-        (">>nld<<", "deu, fra. Received: >>nld<<"),
+        (">>nld<<", "has >>deu<<, >>fra<<, <bt>. Received: >>nld<<"),
         (">>deu<< <ft>", "has >>deu<<, >>fra<<, <bt>. Received: <ft>"),
     ):
         assert message in refused(lambda x, tag=tag: x[0].update(tag=tag), *new)
