@@ -226,7 +226,7 @@ def test_a_text_without_its_language_is_refused(
     ):
         set_stdin(monkeypatch, Chunks([text]))
         result = run_cli("translate", imported)
-        check_refused(result, "--target-language: deu, fra.", received)
+        check_refused(result, "--target-language. It has deu, fra.", received)
     set_stdin(monkeypatch, Chunks([b">>de<< a man\n"]))
     result = run_cli("translate", imported, "--target-language", "fra")
     check_refused(result, "deu, fra.", ">>de<< in text 1")
