@@ -13,6 +13,9 @@ from keras_transformer import cli, convert
 from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 
+# It trains, prepares, exports and serves.
+pytestmark = pytest.mark.slow
+
 ENGLISH = "zero one two three four".split()
 WORDS = {
     "de": dict(zip(ENGLISH, "null eins zwei drei vier".split(), strict=True)),
