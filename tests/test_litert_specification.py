@@ -115,8 +115,8 @@ def test_the_program_of_the_page_translates_sentences():
     for beam_size in (1, 4):
         search = kt.BeamSearch(beam_size)
         translator = LiteRTTranslator.open("en-de", search, beam_size)
-        found = translator.translate(sentences)
-        for text, translation in zip(sentences, found, strict=True):
+        translations = translator.translate(sentences)
+        for text, translation in zip(sentences, translations, strict=True):
             expected = translate(text, beam_size, search.alpha, beam_size)
             scores = [score for score, _ in expected]
             assert translation.texts == [text for _, text in expected]

@@ -128,7 +128,7 @@ class Preparation:
     def name(self, digest: str) -> str:
         """Returns a name for what is written of pairs with this digest."""
         recipe = self.recipe
-        shares = recipe.augment, recipe.typing_errors
+        seed = recipe.seed if augmentation.has_variants(recipe) else 0
         content = (
             prepared.FORMAT,
             self.corpus.task.name,
@@ -136,7 +136,7 @@ class Preparation:
             self.tokenizer.digest if self.tokenizer else recipe.vocab_size,
             "normalized sources",  # unlike new tokenizers of earlier versions
             recipe.max_length,
-            (*shares, recipe.seed if any(shares) else 0),
+            (recipe.augment, recipe.typing_errors, seed),
         )
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 

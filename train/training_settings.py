@@ -108,13 +108,13 @@ class TrainingSettings:
             {
                 **_OF_EARLIER_VERSIONS,
                 **run.recipe,
-                **_of_corpora(run.recipe),
+                **_weights_and_tags(run.recipe),
                 **run.config.to_dict(),
             },
             {
                 **self.config_for(run.config).to_dict(),
                 **values,
-                **_of_corpora(values),
+                **_weights_and_tags(values),
             },
             free,
         )
@@ -271,8 +271,8 @@ def refuse_differences(
         raise InputError(f"{message} Received: {'; '.join(differences)}")
 
 
-def _of_corpora(recipe: Mapping[str, Any]) -> dict[str, list]:
-    """Returns what stays of several corpora, whose files may move."""
+def _weights_and_tags(recipe: Mapping[str, Any]) -> dict[str, list]:
+    """Returns those of all corpora, if there are several."""
     corpora = recipe.get("corpora") or ()
     return {f"{x}s": [entry[x] for entry in corpora] for x in ("weight", "tag")}
 

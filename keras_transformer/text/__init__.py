@@ -40,7 +40,7 @@ def open_vocabulary(folder: str | os.PathLike) -> Vocabulary:
 def open_tokenizer(
     paths: Sequence[str | os.PathLike], vocab_size: int | None = None
 ) -> Vocabulary:
-    """Opens a given tokenizer.
+    """Opens a tokenizer that a user names.
 
     Args:
         paths: A SentencePiece model, or the folder of a run or of a prepared

@@ -216,9 +216,9 @@ class Tokenizer(Vocabulary):
     def translating_to(self, language: str) -> "Tokenizer":
         if not self.languages:
             return super().translating_to(language)
-        return self._with_first(language_token(language))
+        return self._with_language_token(language_token(language))
 
-    def _with_first(self, tags: str) -> "Tokenizer":
+    def _with_language_token(self, tags: str) -> "Tokenizer":
         source = None if self.source is self else self.source
         return Tokenizer(self.model, tags, source)
 
@@ -230,7 +230,7 @@ class Tokenizer(Vocabulary):
                 f"tag={tag!r}. Set it as the target language."
             )
         tags = filter(None, [self.language_token, tag])
-        return self._with_first(" ".join(tags))
+        return self._with_language_token(" ".join(tags))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         # Alone it would take as many threads as the machine has cores.

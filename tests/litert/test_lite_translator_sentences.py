@@ -31,7 +31,7 @@ def translations(translator):
 
 
 def scores(translations):
-    return np.array([one.scores[0] for one in translations])
+    return np.array([x.scores[0] for x in translations])
 
 
 def assert_same_best(ours, theirs):
@@ -40,7 +40,7 @@ def assert_same_best(ours, theirs):
 
 
 def test_a_sentence_does_not_depend_on_its_batch(translator, translations):
-    lengths = {len(one.texts[0].split()) for one in translations}
+    lengths = {len(x.texts[0].split()) for x in translations}
     assert len(lengths) > 4
     alone = [translator.translate(text) for text in SENTENCES]
     assert_same_best(alone, translations)
@@ -50,26 +50,26 @@ def test_a_sentence_does_not_depend_on_its_batch(translator, translations):
 
 def test_the_best_are_those_of_a_longer_list(translations):
     n_best = LiteRTTranslator.open("en-de", num_translations=4)
-    found = n_best.translate(SENTENCES)
-    assert_same_best(found, translations)
-    for one in found:
-        assert len(one.texts) == 4 and all(one.texts)
-        assert one.scores == sorted(one.scores, reverse=True)
+    four_best = n_best.translate(SENTENCES)
+    assert_same_best(four_best, translations)
+    for translation in four_best:
+        assert len(translation.texts) == 4 and all(translation.texts)
+        assert translation.scores == sorted(translation.scores, reverse=True)
 
 
 def test_scores_are_those_of_the_search(translator, translations):
-    best = [one.texts[0] for one in translations]
-    found = translator.score(SENTENCES, best)
+    best = [x.texts[0] for x in translations]
+    scored = translator.score(SENTENCES, best)
     np.testing.assert_allclose(
-        [score.score for score in found], scores(translations), atol=1e-4
+        [x.score for x in scored], scores(translations), atol=1e-4
     )
     # None is as probable as the translation of another sentence.
     others = translator.score(SENTENCES, [*best[1:], best[0]])
-    assert all(x.score > y.score for x, y in zip(found, others, strict=True))
+    assert all(x.score > y.score for x, y in zip(scored, others, strict=True))
 
 
 @pytest.mark.parametrize("stop", ["heuristic", "finished"])
 def test_a_search_that_stops_earlier_finds_no_better(translations, stop):
     search = BeamSearch(stop=stop)
-    found = LiteRTTranslator.open("en-de", search).translate(SENTENCES)
-    assert (scores(found) <= scores(translations) + 1e-4).all()
+    sooner = LiteRTTranslator.open("en-de", search).translate(SENTENCES)
+    assert (scores(sooner) <= scores(translations) + 1e-4).all()

@@ -126,8 +126,8 @@ def test_a_target_language():
     with served(FakeTranslator(tokenizer=tokenizer)) as address:
         body = {"text": "- Yes.\n>>deu<< No.", "target_language": "fra"}
         answer = json.loads(fetch(f"{address}/translate", body)[1])
-        found = [sentence["source"] for sentence in answer["sentences"]]
-        assert found == [">>fra<< Yes.", ">>deu<< No."]
+        sources = [sentence["source"] for sentence in answer["sentences"]]
+        assert sources == [">>fra<< Yes.", ">>deu<< No."]
         assert answer["text"] == "- >>FRA<< YES.\n>>DEU<< NO."
         path = f"{address}/document?target_language"
         request = urllib.request.Request(f"{path}=deu", b"- Yes.\n")

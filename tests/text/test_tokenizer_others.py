@@ -115,12 +115,14 @@ def test_two_of_ours_keep_tags_and_normalization(tagged, tmp_path):
         vocabulary.save_files(tmp_path)
         opened = open_vocabulary(tmp_path)
         assert opened.digest == vocabulary.digest
-        for one in (vocabulary, opened):
-            assert one.normalizes_sources
-            assert one.encode_sources(texts) == alone.encode_sources(texts)
-            assert one.encode_targets(texts) == target.encode_targets(texts)
-            found = one.tokenize_sources(tf.constant(texts)).to_list()
-            assert found == alone.encode_sources(texts)
+        source_ids = alone.encode_sources(texts)
+        target_ids = target.encode_targets(texts)
+        for tokenizer in (vocabulary, opened):
+            assert tokenizer.normalizes_sources
+            assert tokenizer.encode_sources(texts) == source_ids
+            assert tokenizer.encode_targets(texts) == target_ids
+            in_graph = tokenizer.tokenize_sources(tf.constant(texts)).to_list()
+            assert in_graph == source_ids
     with pytest.raises(InputError, match="has >>fra<<, >>deu<<, <bt>. Rec"):
         both.check_tags(["<ft>"])
 
