@@ -1,180 +1,172 @@
-"""`translate`: files of lines to files of translations, with many workers."""
+"""`translate`: text files to files of translations, with many workers."""
 
-import contextlib
-import hashlib
-import json
+import codecs
 import os
-import re
-import shutil
-import time
+import uuid
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import MetricsFilter
-from apache_beam.ml.inference.base import RunInference
+from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    StandardOptions,
+)
+from apache_beam.runners.direct.direct_runner import DirectRunner
+from cyclopts import Parameter
 
-from keras_transformer import __version__
-from keras_transformer.beam import beam_files, line_shards, runners
-from keras_transformer.beam.translate_transform import METRICS
-from keras_transformer.cli import flags
-from keras_transformer.inference.opening import read_export
+from keras_transformer.beam.translate_transform import (
+    METRICS,
+    Failed,
+    Translate,
+    Translated,
+)
+from keras_transformer.cli.flags import PositiveInteger
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_creatable
-from keras_transformer.support.locks import locked
+from keras_transformer.support.files import check_free
+from keras_transformer.support.startup import available_cores
 
-_JOB_FILE = "job.json"
+_BeamOptions = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
+# The name of an output, and a line of it after the number of its input line.
+_Row = tuple[str, tuple[int, bytes]]
 
 
 def translate(
-    *beam_flags: runners.BeamFlags,
+    *beam_options: _BeamOptions,
     input: list[str],
     model: str,
     output: str,
-    lines_per_shard: flags.PositiveInteger = 10_000,
-    gzip: bool = False,
-    threads: flags.PositiveInteger = 1,
+    threads: PositiveInteger = 1,
     share_model: bool = False,
 ) -> None:
-    """Translate the lines of many files with a SavedModel or a LiteRT model.
+    """Translate the lines of text files with a SavedModel or a LiteRT model.
 
-    A job that was stopped is resumed by the same command. Options that are not
-    listed are Beam's, such as --runner.
+    All other options are those of Beam, such as --runner.
 
     Args:
-        *beam_flags: Flags of Beam, and their values.
-        input: Text files, also compressed (.gz, .bz2, .xz, .zst), or patterns:
+        *beam_options: Options of Beam.
+        input: Text files, also compressed ones, or patterns:
             `'crawl-*.txt.gz'`.
         model: Folder of the export, where every worker finds it.
-        output: New folder, or that of the same command, which is resumed.
-        lines_per_shard: Lines of an output file, which a worker translates at
-            a time.
-        gzip: Compress the output.
+        output: New or empty folder for NAME.tsv, and NAME.failed if lines of
+            the input NAME failed.
         threads: Threads of a worker process; 1 is for a process per core.
         share_model: Use one model for all processes of a machine, as for a
             single GPU.
     """
-    handler = line_shards.ShardHandler(model, threads, share_model)
-    inputs = _find_files(input)
-    output = beam_files.absolute_path(output)
-    job = {
-        "version": __version__,
-        "model": _fingerprint(handler.path),
-        "inputs": inputs,
-        "lines_per_shard": lines_per_shard,
-        "gzip": gzip,
-        "threads": threads,
-    }
-    pipeline = runners.make_pipeline(beam_flags)
-    if _is_complete(output, job):
-        print(f"{output} is complete{_describe_failed(output)}")
-        return
-    suffix = ".tsv.gz" if gzip else ".tsv"
-    _ = (
+    pipeline = _make_pipeline(beam_options)
+    transform = Translate(model, threads=threads, share_model=share_model)
+    paths = _find_files(input)
+    if FileSystems.get_scheme(output) is None:
+        check_free(output)
+    translated, failed = (
         pipeline
-        | beam.Create(list(inputs))
-        | "Spread files" >> beam.Reshuffle()
-        | beam.ParDo(line_shards.ReadShards(output, suffix, lines_per_shard))
-        | "Spread shards" >> beam.Reshuffle()
-        | RunInference(handler)
-        | beam.ParDo(line_shards.WriteShard(output, suffix))
+        | beam.Create(paths)
+        | beam.FlatMap(_read_lines)
+        | beam.Reshuffle()
+        | transform
     )
-    partial = FileSystems.join(output, line_shards.PARTIAL)
-    is_on_disk = beam_files.is_on_disk(output)
-    with locked(partial) if is_on_disk else contextlib.nullcontext():
-        _write_job(output, job)
-        start = time.monotonic()
-        result = runners.run_pipeline(pipeline)
-        seconds = time.monotonic() - start
-        _write_job(output, {**job, "complete": True})
-        # Killed workers have left files there.
-        if is_on_disk:
-            shutil.rmtree(partial)
-        else:
-            left = beam_files.match_files(FileSystems.join(partial, "*"))
-            FileSystems.delete([file.path for file in left])
+    rows = (
+        pipeline | "Name outputs" >> beam.Create(map(_first_row, paths)),
+        translated | beam.Map(_translated_row),
+        failed | beam.Map(_failed_row),
+    )
+    files = rows | beam.Flatten() | beam.GroupByKey()
+    _ = files | beam.Map(_write_file, output)
+    result = pipeline.run()
+    result.wait_until_finish()
     metrics = result.metrics().query(MetricsFilter().with_namespace(METRICS))
     counts = Counter({x.key.metric.name: x.result for x in metrics["counters"]})
-    print(
-        f"Translated {counts['lines']:,} lines in {seconds:,.0f} s. Skipped "
-        f"{counts['shards_skipped']:,} shards of an earlier start"
-        f"{_describe_failed(output)}"
+    lines, failures = counts["num_inferences"], counts["failed"]
+    print(f"{output}: {lines:,} lines, {failures:,} of them failed")
+
+
+def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
+    """Returns an empty pipeline, by default for a process per core here."""
+    defaults = (
+        f"--direct_num_workers={available_cores()}",
+        "--direct_running_mode=multi_processing",
+        "--default_sdk_harness_log_level=ERROR",
     )
+    options = PipelineOptions([*defaults, *words])
+    # Beam itself ignores options that it does not know.
+    parsers: list = []
+    options.get_all_options(add_extra_args_fn=parsers.append)
+    unknown = parsers[0].parse_known_args(words)[1]
+    if unknown:
+        raise InputError(
+            "Options must be those of the command or of Beam. Received: "
+            + " ".join(unknown)
+        )
+    runner = None
+    if options.view_as(StandardOptions).runner is None:
+        runner = DirectRunner()
+        runner.is_interactive()  # it does not download Prism, a runner in Go
+    return beam.Pipeline(runner, options)
 
 
-def _describe_failed(output: str) -> str:
-    """Returns where the lines are that failed, now or before, as text."""
-    pattern = FileSystems.join(output, f"*{line_shards.FAILED}")
-    if not beam_files.match_files(pattern):
-        return ""
-    return f"; lines that failed are in {pattern}"
-
-
-def _find_files(patterns: Sequence[str]) -> dict[str, list[float]]:
-    """Returns size and time of each file by its path, in their order."""
-    files = {
-        file.path: [file.size_in_bytes, file.last_updated_in_seconds]
-        for pattern in patterns
-        for file in beam_files.find_inputs(pattern)
-    }
-    names = Counter(FileSystems.split(path)[1] for path in files)
+def _find_files(patterns: Sequence[str]) -> list[str]:
+    """Returns the paths of all files that match; their names must differ."""
+    paths: set[str] = set()
+    for pattern in patterns:
+        (match,) = FileSystems.match([pattern])
+        if not match.metadata_list or os.path.isdir(pattern):
+            raise InputError(
+                "--input must be text files, or patterns of their names. "
+                f"Received: {pattern}"
+            )
+        paths.update(file.path for file in match.metadata_list)
+    names = Counter(FileSystems.split(path)[1] for path in paths)
     name, count = names.most_common(1)[0]
     if count > 1:
         raise InputError(
             "The files of --input must have different names, from which those "
             f"of the output are made. Received: {count} with the name {name}"
         )
-    return dict(sorted(files.items()))
+    return sorted(paths)
 
 
-def _fingerprint(model: str) -> str:
-    """Returns a SHA-256 that differs between models; weights are not read."""
-    folder = read_export(model)
-    files = [folder.path / name for name in folder.identifying_files]
-    content = b"".join(file.read_bytes() for file in files)
-    return hashlib.sha256(content).hexdigest()
+def _read_lines(path: str) -> Iterator[tuple[tuple[str, int], bytes]]:
+    """Yields the lines of a file, with its name and their numbers as keys."""
+    name = FileSystems.split(path)[1]
+    with FileSystems.open(path) as file:
+        for number, line in enumerate(iter(file.readline, b""), start=1):
+            if number == 1:  # some editors write a byte order mark
+                line = line.removeprefix(codecs.BOM_UTF8)
+            yield (name, number), line.removesuffix(b"\n").rstrip(b"\r")
 
 
-def _is_complete(output: str, job: dict[str, Any]) -> bool:
-    """Returns whether the job is complete; refuses anything but its output."""
-    if re.search(r"[*?\[]", output):
-        raise InputError(
-            "The --output must not contain *, ? or [, in which Beam sees a "
-            f"pattern. Received: {output}"
-        )
-    file = FileSystems.join(output, _JOB_FILE)
-    if FileSystems.exists(file):
-        with FileSystems.open(file) as stream:
-            earlier = json.loads(stream.read())
-        complete = earlier.pop("complete", False)
-        differing = [name for name in job if job[name] != earlier.get(name)]
-        if differing:
-            raise InputError(
-                f"{output} has the output of another job, which differs in "
-                f"{', '.join(differing)}. Choose another --output, or give "
-                "the arguments of that job to resume it."
-            )
-        return complete
-    if beam_files.is_on_disk(output):
-        check_creatable(output)
-        is_file = os.path.exists(output) and not os.path.isdir(output)
-        names = os.listdir(output) if os.path.isdir(output) else []
-        # A job that was stopped before it wrote the file leaves this folder.
-        is_taken = is_file or set(names) - {line_shards.PARTIAL}
-    else:
-        is_taken = beam_files.match_files(FileSystems.join(output, "*"))
-    if is_taken:
-        raise InputError(
-            f"{output} already exists. Choose a new folder as --output."
-        )
-    return False
+def _first_row(path: str) -> _Row:
+    """Returns a row without content, so that every input has an output."""
+    return f"{FileSystems.split(path)[1]}.tsv", (0, b"")
 
 
-def _write_job(output: str, job: dict[str, Any]) -> None:
-    text = json.dumps(job, indent=2, ensure_ascii=False) + "\n"
-    path = FileSystems.join(output, _JOB_FILE)
-    partial = FileSystems.join(output, line_shards.PARTIAL)
-    with beam_files.create_file(path, partial) as file:
-        file.write(text.encode())
+def _translated_row(record: Translated) -> _Row:
+    (name, number), source, text, score = record
+    columns = number, score, _column(text), source
+    return f"{name}.tsv", (number, b"%d\t%.4f\t%b\t%b\n" % columns)
+
+
+def _failed_row(record: Failed) -> _Row:
+    (name, number), source, error = record
+    columns = number, _column(error), source
+    return f"{name}.failed", (number, b"%d\t%b\t%b\n" % columns)
+
+
+def _column(text: str) -> bytes:
+    # A model may spell tabs and line ends.
+    text = " ".join(text.replace("\t", " ").splitlines())
+    return text.encode("utf-8", "replace")
+
+
+def _write_file(
+    file: tuple[str, Iterable[tuple[int, bytes]]], output: str
+) -> None:
+    """Writes a file, which appears under its name when it is complete."""
+    path = FileSystems.join(output, file[0])
+    partial = f"{path}.{uuid.uuid4().hex}"  # two workers may write the same
+    with FileSystems.create(partial) as stream:
+        stream.writelines(row for _, row in sorted(file[1]))
+    FileSystems.rename([partial], [path])

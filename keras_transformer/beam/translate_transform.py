@@ -1,9 +1,9 @@
 """`Translate`: a transform of Apache Beam from texts to translations."""
 
+import contextlib
 import itertools
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -25,41 +25,55 @@ _THREADS = (
 
 
 class Translated(NamedTuple):
-    """The translation of one text, or why there is none."""
+    """The translation of one text."""
 
     key: Any  # of the record; None for a text without one
     source: str | bytes  # as it was given
-    text: str | None  # the best translation; None if there is an error
-    score: float | None  # log P / length penalty; None if there is an error
-    error: str | None  # why there is no translation; None if there is one
+    text: str  # the best translation
+    score: float  # log P / length penalty
+
+
+class Failed(NamedTuple):
+    """A text without a translation."""
+
+    key: Any  # of the record; None for a text without one
+    source: str | bytes  # as it was given
+    error: str  # why there is no translation
 
 
 class Translate(beam.PTransform):
     """Translates texts, or records of key and text, with an exported model.
 
-    Every text becomes one `Translated`, in no order. A text has an `error`
-    instead of a translation if it is not valid Unicode, is longer than the
-    model reads, or makes the model fail. If the model fails on all texts of a
-    batch, or then also on one that it has translated, the pipeline fails, since
-    the reason is not in the texts.
+    It has two outputs, both in no order: `translated`, with a `Translated` for
+    each translation, and `failed`, with a `Failed` for each text that is not
+    valid UTF-8, is longer than the model reads, or makes the model raise an
+    error. If the model fails on all texts of a batch, or then also on a text
+    that it has translated, the pipeline fails, since the reason is not in the
+    texts.
 
-    Metrics, of the namespace `keras_transformer`: the counters `lines`,
-    `characters` (of the sources), `failed` and `at_length_limit`, the
-    distribution `lines_per_second` of batches, and those of Beam's
-    `RunInference`.
+    Metrics, in the namespace `keras_transformer`: the counters `failed` and
+    `at_length_limit`, and the metrics of Beam's `RunInference`.
 
     Args:
-        model: As in `TranslationHandler`.
+        model: A folder that `keras-transformer export` wrote: a SavedModel, or
+            one for LiteRT. Every worker must find it there. A process opens it
+            once, and its threads share it.
         batch_size: Texts that are sorted by length together and translated in
             batches of similar length; fewer make worse batches.
-        threads: As in `TranslationHandler`.
-        share_model: As in `TranslationHandler`.
+        threads: Threads that a process computes with: 1 where the runner starts
+            a process per core. Default: the number of cores. TensorFlow takes
+            them only if the process has not imported it yet.
+        share_model: Whether the processes of a machine share one model, as on
+            a machine with a single GPU.
+
+    Raises:
+        InputError: If the folder is not such an export.
 
     Example:
 
     ```python
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        translated = (
+        translated, failed = (
             pipeline
             | beam.Create([("a", "I am a student."), ("b", "A dog.")])
             | kt.beam.Translate("models/en-de/1")
@@ -76,43 +90,32 @@ class Translate(beam.PTransform):
         share_model: bool = False,
     ) -> None:
         super().__init__()
-        self._handler = TranslationHandler(
-            model, threads, share_model, batch_size
-        )
+        self._handler = _Handler(model, batch_size, threads, share_model)
 
-    def expand(self, texts: beam.PCollection) -> beam.PCollection:
-        return texts | beam.Map(_with_key) | RunInference(self._handler)
+    def expand(self, texts: beam.PCollection):
+        records = texts | beam.Map(_with_key) | RunInference(self._handler)
+        outputs = beam.FlatMap(_tag).with_outputs("failed", main="translated")
+        return records | "Split" >> outputs
 
 
 def _with_key(element: Any) -> tuple[Any, str | bytes]:
     return (None, element) if isinstance(element, str | bytes) else element
 
 
-class TranslationHandler(ModelHandler):
-    """Lets Beam's `RunInference` translate records of key and text.
+def _tag(record: Translated | Failed) -> Iterator[Any]:
+    is_failed = isinstance(record, Failed)
+    yield beam.pvalue.TaggedOutput("failed", record) if is_failed else record
 
-    A worker process opens the model once, and its threads share it.
 
-    Args:
-        model: A folder that `keras-transformer export` wrote: a SavedModel, or
-            one for LiteRT. Every worker must find it there.
-        threads: Threads that a process computes with: 1 where the runner starts
-            a process per core. Default: the number of cores. TensorFlow takes
-            them only if the process has not imported it yet.
-        share_model: Whether the processes of a machine share one model, as on
-            a machine with a single GPU.
-        batch_size: As in `Translate`.
-
-    Raises:
-        InputError: If the folder is not such an export.
-    """
+class _Handler(ModelHandler):
+    """Lets `RunInference` translate records of key and text."""
 
     def __init__(
         self,
         model: str | os.PathLike,
-        threads: int | None = None,
-        share_model: bool = False,
-        batch_size: int = 1024,
+        batch_size: int,
+        threads: int | None,
+        share_model: bool,
     ) -> None:
         super().__init__(
             min_batch_size=batch_size,
@@ -121,42 +124,31 @@ class TranslationHandler(ModelHandler):
             env_vars=dict.fromkeys(_THREADS, str(threads)) if threads else {},
         )
         # Workers that start later must not open a newer version.
-        self.path = str(read_export(os.path.abspath(model)).path)
+        self._path = str(read_export(os.path.abspath(model)).path)
         self._threads = threads
 
     def load_model(self) -> BaseTranslator:
-        return open_translator(self.path, threads=self._threads)
+        return open_translator(self._path, threads=self._threads)
 
     def run_inference(
         self,
         batch: Sequence[tuple[Any, str | bytes]],
         model: BaseTranslator,
         inference_args: dict[str, Any] | None = None,
-    ) -> list[Translated]:
-        start = time.monotonic()
-        sources = [source for _, source in batch]
-        results = translate_or_explain(
-            model, sources, model.recommended_workers
-        )
-        seconds = time.monotonic() - start
-        records, translations = [], []
+    ) -> list[Translated | Failed]:
+        results = _translate_or_explain(model, [source for _, source in batch])
+        records: list[Translated | Failed] = []
+        cut = 0
         for (key, source), result in zip(batch, results, strict=True):
             if isinstance(result, str):
-                records.append(Translated(key, source, None, None, result))
+                records.append(Failed(key, source, result))
             else:
-                translations.append(result)
                 best = result.texts[0], result.scores[0]
-                records.append(Translated(key, source, *best, None))
-        counts = {
-            "lines": len(records),
-            "characters": sum(map(_characters, sources)),
-            "failed": len(records) - len(translations),
-            "at_length_limit": sum(x.at_length_limit for x in translations),
-        }
-        for name, count in counts.items():
-            Metrics.counter(METRICS, name).inc(count)
-        rate = Metrics.distribution(METRICS, "lines_per_second")
-        rate.update(round(len(records) / seconds))
+                records.append(Translated(key, source, *best))
+                cut += result.at_length_limit
+        failed = sum(isinstance(record, Failed) for record in records)
+        Metrics.counter(METRICS, "failed").inc(failed)
+        Metrics.counter(METRICS, "at_length_limit").inc(cut)
         return records
 
     def get_num_bytes(self, batch: Sequence) -> int:
@@ -167,14 +159,8 @@ class TranslationHandler(ModelHandler):
         return METRICS
 
 
-def _characters(source: str | bytes) -> int:
-    if isinstance(source, bytes):
-        source = source.decode("utf-8", "replace")
-    return len(source)
-
-
-def translate_or_explain(
-    translator: BaseTranslator, sources: Sequence[str | bytes], workers: int
+def _translate_or_explain(
+    translator: BaseTranslator, sources: Sequence[str | bytes]
 ) -> list[Translation | str]:
     """Returns the translation of each source, or why it has none.
 
@@ -184,11 +170,9 @@ def translate_or_explain(
     results: list = ["The text must be valid UTF-8."] * len(sources)
     texts = {}
     for row, source in enumerate(sources):
-        try:
+        with contextlib.suppress(InputError):
             texts[row] = read_text(source, "text")
-        except InputError:
-            continue
-    attempts = _translate_halves(translator, list(texts.values()), workers)
+    attempts = _translate_halves(translator, list(texts.values()))
     translated = [isinstance(x, Translation) for x in attempts]
     if not any(translated) and len(attempts) > 1:
         raise attempts[0]
@@ -206,16 +190,18 @@ def translate_or_explain(
 
 
 def _translate_halves(
-    translator: BaseTranslator, texts: list[str], workers: int
+    translator: BaseTranslator, texts: list[str]
 ) -> list[Translation | Exception]:
     """Translates texts, and halves of them where the translator fails."""
     try:
-        return translator.translate(texts, workers=workers)
+        return translator.translate(
+            texts, workers=translator.recommended_workers
+        )
     except Exception as error:
         if len(texts) == 1:
             return [error]
     middle = len(texts) // 2
     return [
-        *_translate_halves(translator, texts[:middle], workers),
-        *_translate_halves(translator, texts[middle:], workers),
+        *_translate_halves(translator, texts[:middle]),
+        *_translate_halves(translator, texts[middle:]),
     ]
