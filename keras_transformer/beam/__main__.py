@@ -11,11 +11,10 @@ from keras_transformer.support.startup import explain_missing_packages
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; see `terminal.run`."""
-    words = sys.argv[1:] if arguments is None else arguments
-    return terminal.run(lambda: _run(words))
+    return terminal.run(lambda: _run(arguments))
 
 
-def _run(words: Sequence[str]) -> None:
+def _run(arguments: Sequence[str] | None) -> None:
     with explain_missing_packages(InputError):
         logging.disable(logging.WARNING)  # about clouds that are not used
         from cyclopts import App, CycloptsError, Parameter
@@ -23,11 +22,14 @@ def _run(words: Sequence[str]) -> None:
         from keras_transformer.beam.translate_command import translate
 
         logging.disable(logging.NOTSET)
-    lists = Parameter(negative=(), consume_multiple=True)
-    app = App(name="python -m keras_transformer.beam", default_parameter=lists)
+    app = App(
+        name="python -m keras_transformer.beam",
+        default_parameter=Parameter(negative=(), consume_multiple=True),
+        result_action="return_value",
+    )
     app.command(translate)
     try:
-        app(words, exit_on_error=False, print_error=False)
+        app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise InputError(str(error)) from error
 

@@ -5,15 +5,12 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import MetricsFilter
-from apache_beam.options.pipeline_options import (
-    PipelineOptions,
-    StandardOptions,
-)
+from apache_beam.options import pipeline_options
 from apache_beam.runners.direct.direct_runner import DirectRunner
 from cyclopts import Parameter
 
@@ -29,8 +26,6 @@ from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import available_cores
 
 _BeamOptions = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
-# The name of an output, and a line of it after the number of its input line.
-_Row = tuple[str, tuple[int, bytes]]
 
 
 def translate(
@@ -47,34 +42,34 @@ def translate(
 
     Args:
         *beam_options: Options of Beam.
-        input: Text files, also compressed ones, or patterns:
-            `'crawl-*.txt.gz'`.
+        input: Text files, also compressed ones, or patterns: `'crawl-*.gz'`.
         model: Folder of the export, where every worker finds it.
-        output: New or empty folder for NAME.tsv, and NAME.failed if lines of
-            the input NAME failed.
+        output: New or empty folder, for NAME.tsv and perhaps NAME.failed.
         threads: Threads of a worker process; 1 is for a process per core.
         share_model: Use one model for all processes of a machine, as for a
             single GPU.
     """
     pipeline = _make_pipeline(beam_options)
     transform = Translate(model, threads=threads, share_model=share_model)
-    paths = _find_files(input)
+    files = _find_files(input)
     if FileSystems.get_scheme(output) is None:
         check_free(output)
     translated, failed = (
         pipeline
-        | beam.Create(paths)
-        | beam.FlatMap(_read_lines)
+        | beam.Create(files.items())
+        | beam.FlatMapTuple(_read_lines)
         | beam.Reshuffle()
         | transform
     )
+    # Every input has an output, also without lines.
+    starts = [(f"{name}.tsv", (0, b"")) for name in files]
     rows = (
-        pipeline | "Name outputs" >> beam.Create(map(_first_row, paths)),
-        translated | beam.Map(_translated_row),
-        failed | beam.Map(_failed_row),
+        pipeline | "Outputs" >> beam.Create(starts),
+        translated | "Translations" >> beam.Map(_row),
+        failed | "Failures" >> beam.Map(_row),
     )
-    files = rows | beam.Flatten() | beam.GroupByKey()
-    _ = files | beam.Map(_write_file, output)
+    groups = rows | beam.Flatten() | beam.GroupByKey()
+    _ = groups | beam.Map(_write_file, output)
     result = pipeline.run()
     result.wait_until_finish()
     metrics = result.metrics().query(MetricsFilter().with_namespace(METRICS))
@@ -90,7 +85,7 @@ def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
         "--direct_running_mode=multi_processing",
         "--default_sdk_harness_log_level=ERROR",
     )
-    options = PipelineOptions([*defaults, *words])
+    options = pipeline_options.PipelineOptions([*defaults, *words])
     # Beam itself ignores options that it does not know.
     parsers: list = []
     options.get_all_options(add_extra_args_fn=parsers.append)
@@ -101,15 +96,15 @@ def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
             + " ".join(unknown)
         )
     runner = None
-    if options.view_as(StandardOptions).runner is None:
+    if options.view_as(pipeline_options.StandardOptions).runner is None:
         runner = DirectRunner()
         runner.is_interactive()  # it does not download Prism, a runner in Go
     return beam.Pipeline(runner, options)
 
 
-def _find_files(patterns: Sequence[str]) -> list[str]:
-    """Returns the paths of all files that match; their names must differ."""
-    paths: set[str] = set()
+def _find_files(patterns: Sequence[str]) -> dict[str, str]:
+    """Returns the paths of all files that match by their names."""
+    files: dict[str, str] = {}
     for pattern in patterns:
         (match,) = FileSystems.match([pattern])
         if not match.metadata_list or os.path.isdir(pattern):
@@ -117,20 +112,18 @@ def _find_files(patterns: Sequence[str]) -> list[str]:
                 "--input must be text files, or patterns of their names. "
                 f"Received: {pattern}"
             )
-        paths.update(file.path for file in match.metadata_list)
-    names = Counter(FileSystems.split(path)[1] for path in paths)
-    name, count = names.most_common(1)[0]
-    if count > 1:
-        raise InputError(
-            "The files of --input must have different names, from which those "
-            f"of the output are made. Received: {count} with the name {name}"
-        )
-    return sorted(paths)
+        for file in match.metadata_list:
+            name = FileSystems.split(file.path)[1]
+            if files.setdefault(name, file.path) != file.path:
+                raise InputError(
+                    "The files of --input must have different names. "
+                    f"Received: {files[name]}, {file.path}"
+                )
+    return files
 
 
-def _read_lines(path: str) -> Iterator[tuple[tuple[str, int], bytes]]:
-    """Yields the lines of a file, with its name and their numbers as keys."""
-    name = FileSystems.split(path)[1]
+def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
+    """Yields the lines of a file; their keys are its name and a number."""
     with FileSystems.open(path) as file:
         for number, line in enumerate(iter(file.readline, b""), start=1):
             if number == 1:  # some editors write a byte order mark
@@ -138,35 +131,23 @@ def _read_lines(path: str) -> Iterator[tuple[tuple[str, int], bytes]]:
             yield (name, number), line.removesuffix(b"\n").rstrip(b"\r")
 
 
-def _first_row(path: str) -> _Row:
-    """Returns a row without content, so that every input has an output."""
-    return f"{FileSystems.split(path)[1]}.tsv", (0, b"")
-
-
-def _translated_row(record: Translated) -> _Row:
-    (name, number), source, text, score = record
-    columns = number, score, _column(text), source
-    return f"{name}.tsv", (number, b"%d\t%.4f\t%b\t%b\n" % columns)
-
-
-def _failed_row(record: Failed) -> _Row:
-    (name, number), source, error = record
-    columns = number, _column(error), source
-    return f"{name}.failed", (number, b"%d\t%b\t%b\n" % columns)
-
-
-def _column(text: str) -> bytes:
+def _row(record: Translated | Failed) -> tuple[str, tuple[int, bytes]]:
+    """Returns the name of an output, and number and content of its line."""
+    name, number = record.key
+    if isinstance(record, Failed):
+        suffix, columns = "failed", [record.error]
+    else:
+        suffix, columns = "tsv", [f"{record.score:.4f}", record.text]
     # A model may spell tabs and line ends.
-    text = " ".join(text.replace("\t", " ").splitlines())
-    return text.encode("utf-8", "replace")
+    columns = (" ".join(x.replace("\t", " ").splitlines()) for x in columns)
+    line = "\t".join([str(number), *columns, ""]).encode("utf-8", "replace")
+    return f"{name}.{suffix}", (number, line + record.source + b"\n")
 
 
-def _write_file(
-    file: tuple[str, Iterable[tuple[int, bytes]]], output: str
-) -> None:
+def _write_file(group: tuple[str, Iterable], output: str) -> None:
     """Writes a file, which appears under its name when it is complete."""
-    path = FileSystems.join(output, file[0])
+    path = FileSystems.join(output, group[0])
     partial = f"{path}.{uuid.uuid4().hex}"  # two workers may write the same
-    with FileSystems.create(partial) as stream:
-        stream.writelines(row for _, row in sorted(file[1]))
+    with FileSystems.create(partial) as file:
+        file.writelines(row for _, row in sorted(group[1]))
     FileSystems.rename([partial], [path])

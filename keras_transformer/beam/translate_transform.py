@@ -1,7 +1,5 @@
 """`Translate`: a transform of Apache Beam from texts to translations."""
 
-import contextlib
-import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -47,12 +45,10 @@ class Translate(beam.PTransform):
     It has two outputs, both in no order: `translated`, with a `Translated` for
     each translation, and `failed`, with a `Failed` for each text that is not
     valid UTF-8, is longer than the model reads, or makes the model raise an
-    error. If the model fails on all texts of a batch, or then also on a text
-    that it has translated, the pipeline fails, since the reason is not in the
-    texts.
+    error. If the model fails on all texts of a batch, the pipeline fails.
 
-    Metrics, in the namespace `keras_transformer`: the counters `failed` and
-    `at_length_limit`, and the metrics of Beam's `RunInference`.
+    Metrics, in the namespace `keras_transformer`: the counter `failed`, and
+    the metrics of Beam's `RunInference`.
 
     Args:
         model: A folder that `keras-transformer export` wrote: a SavedModel, or
@@ -134,59 +130,37 @@ class _Handler(ModelHandler):
         self,
         batch: Sequence[tuple[Any, str | bytes]],
         model: BaseTranslator,
-        inference_args: dict[str, Any] | None = None,
+        inference_args: dict | None = None,
     ) -> list[Translated | Failed]:
-        results = _translate_or_explain(model, [source for _, source in batch])
         records: list[Translated | Failed] = []
-        cut = 0
-        for (key, source), result in zip(batch, results, strict=True):
-            if isinstance(result, str):
-                records.append(Failed(key, source, result))
+        readable, texts = [], []
+        for key, source in batch:
+            try:
+                texts.append(read_text(source, "text"))
+                readable.append((key, source))
+            except InputError:
+                error = "The text must be valid UTF-8."
+                records.append(Failed(key, source, error))
+        results = _translate_halves(model, texts)
+        are_errors = [isinstance(result, Exception) for result in results]
+        if len(results) > 1 and all(are_errors):
+            raise results[0]
+        for (key, source), result in zip(readable, results, strict=True):
+            if isinstance(result, Exception):
+                error = f"{type(result).__name__}: {result}"
+                records.append(Failed(key, source, error))
+            elif result.source_truncated:
+                error = "The text is longer than the model reads."
+                records.append(Failed(key, source, error))
             else:
                 best = result.texts[0], result.scores[0]
                 records.append(Translated(key, source, *best))
-                cut += result.at_length_limit
         failed = sum(isinstance(record, Failed) for record in records)
         Metrics.counter(METRICS, "failed").inc(failed)
-        Metrics.counter(METRICS, "at_length_limit").inc(cut)
         return records
-
-    def get_num_bytes(self, batch: Sequence) -> int:
-        # Beam would pickle the batch to learn it.
-        return sum(len(source) for _, source in batch)
 
     def get_metrics_namespace(self) -> str:
         return METRICS
-
-
-def _translate_or_explain(
-    translator: BaseTranslator, sources: Sequence[str | bytes]
-) -> list[Translation | str]:
-    """Returns the translation of each source, or why it has none.
-
-    Raises the translator's error if it fails on all of two or more texts, or
-    then also on a text that it has translated.
-    """
-    results: list = ["The text must be valid UTF-8."] * len(sources)
-    texts = {}
-    for row, source in enumerate(sources):
-        with contextlib.suppress(InputError):
-            texts[row] = read_text(source, "text")
-    attempts = _translate_halves(translator, list(texts.values()))
-    translated = [isinstance(x, Translation) for x in attempts]
-    if not any(translated) and len(attempts) > 1:
-        raise attempts[0]
-    if not all(translated) and any(translated):
-        # Is it the texts, or the device?
-        text = next(itertools.compress(texts.values(), translated))
-        translator.translate([text], workers=1)
-    for row, attempt in zip(texts, attempts, strict=True):
-        if isinstance(attempt, Exception):
-            attempt = f"{type(attempt).__name__}: {attempt}"
-        elif attempt.source_truncated:
-            attempt = "The text is longer than the model reads."
-        results[row] = attempt
-    return results
 
 
 def _translate_halves(
