@@ -54,6 +54,7 @@ def translate(
     files = _find_files(input)
     if FileSystems.get_scheme(output) is None:
         check_free(output)
+        os.makedirs(output, exist_ok=True)
     translated, failed = (
         pipeline
         | beam.Create(files.items())

@@ -36,7 +36,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(
-    path: str | os.PathLike, wait: bool = False, keep: str | None = None
+    path: str | os.PathLike, wait: bool = False
 ) -> Iterator[Path | None]:
     """Yields a temporary folder of the same name, and moves it to `path`.
 
@@ -46,9 +46,7 @@ def atomic_folder(
     killed, the next one with the same `path` deletes it.
 
     With `wait` it waits for another process that writes the folder, and yields
-    None if that has completed it; otherwise it is an InputError. `keep` names
-    another folder in `.partial-NAME`, which the caller may create: it stays
-    there after a failure, for the next process that keeps the same name.
+    None if that has completed it; otherwise it is an InputError.
     """
     path = Path(path).resolve()
     partial = partial_path(path)
@@ -58,12 +56,11 @@ def atomic_folder(
     with locked(partial, wait, ".lock", path):
         try:
             for file in partial.iterdir():
-                if file.is_dir() and file.name != keep:
+                if file.is_dir():
                     shutil.rmtree(file)
-                elif file.name not in (".lock", keep):
+                elif file.name != ".lock":
                     file.unlink()
             if wait and not _is_free(path):
-                keep = None
                 yield None
                 return
             check_free(path)
@@ -81,10 +78,8 @@ def atomic_folder(
                     os.replace(file, path / file.name)
             else:
                 os.replace(folder, path)
-            keep = None
         finally:
-            if keep is None:
-                shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def sync(path: str | os.PathLike) -> None:

@@ -68,7 +68,7 @@ kt.export.save(translator, "exported/1")
     "beam": """
 import apache_beam
 from keras_transformer.beam import Translate
-from keras_transformer.beam import prepare_command, translate_command
+from keras_transformer.beam import translate_command
 """,
     "litert": """
 import ai_edge_litert.interpreter, sentencepiece

@@ -165,25 +165,6 @@ def test_what_a_killed_process_has_left_of_a_folder(tmp_path, parent):
     assert names_in(tmp_path) == {"a", "e"}
 
 
-def test_a_kept_folder_is_there_until_the_other_is_complete(tmp_path):
-    def write(*, keep="mine", fails):
-        with atomic_folder(tmp_path / "a", keep=keep) as partial:
-            (partial / "b").touch()
-            kept = partial.with_name(keep)
-            before.append(kept.exists())
-            kept.mkdir(exist_ok=True)
-            if fails:
-                raise ValueError
-
-    before = []
-    for keep in ("mine", "mine", "other"):
-        with pytest.raises(ValueError):
-            write(keep=keep, fails=True)
-    write(keep="other", fails=False)
-    assert before == [False, True, False, True]
-    assert names_in(tmp_path) == {"a", "b"}
-
-
 def test_two_processes_write_a_folder(tmp_path):
     """The second of them may wait, and takes that of the first."""
     path, seen = tmp_path / "a", []

@@ -163,19 +163,21 @@ class PairEncoder:
         self._task = task or TranslationTask()
         self._limits = max_length, max_ratio
         self._on_dropped = on_dropped
-        self._dtype = ids_dtype(tokenizer)
+        size = max(tokenizer.source.vocab_size, tokenizer.target.vocab_size)
+        self._dtype = np.uint16 if size <= 2**16 else np.int32
 
     def shards(
         self, pairs: "Iterable[tuple[str, ...]] | tf.data.Dataset"
     ) -> Iterator[TokenShard]:
-        """Yields the ids of the pairs that are kept, as `make_shards` does.
+        """Yields the ids of the pairs that are kept, in their order.
 
-        Pairs may be `filters.Examined`, some of which have a reason already.
+        There is at least one shard, and only the last one is small. Pairs may
+        be `filters.Examined`, some of which have a reason already.
         """
         if hasattr(pairs, "as_numpy_iterator"):
             pairs = map(_decoded, pairs.as_numpy_iterator())
         examined = ((*pair, "")[:3] for pair in pairs)
-        return make_shards(self._encode(examined), self._dtype)
+        return _make_shards(self._encode(examined), self._dtype)
 
     def _encode(self, pairs: Iterable[Examined]) -> Iterator[Texts]:
         """Yields ids and lengths of the texts of a batch that are kept."""
@@ -185,33 +187,25 @@ class PairEncoder:
             for batches in _batched(_batched(pairs, BATCH), 4 * cores):
                 encoded = executor.map(self._tokenize, batches)
                 for batch, texts in zip(batches, encoded, strict=True):
-                    yield self._select(batch, *texts)[:2]
-
-    def encode(
-        self, pairs: Sequence[Examined]
-    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-        """Returns ids and lengths of texts that are kept, and their pairs."""
-        return self._select(pairs, *self._tokenize(pairs))
+                    yield self._select(batch, *texts)
 
     def _select(
         self,
         pairs: Sequence[Examined],
         ids: np.ndarray,
         lengths: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    ) -> Texts:
         reasons = self.statistics.count(lengths, *self._limits)
-        of_lengths, kept = iter(reasons.tolist()), []
-        for number, (source, target, reason) in enumerate(pairs):
+        of_lengths = iter(reasons.tolist())
+        for source, target, reason in pairs:
             if reason:
                 self.statistics.drop(reason)
             else:
                 reason = next(of_lengths)
-            if not reason:
-                kept.append(number)
-            elif self._on_dropped is not None:
+            if reason and self._on_dropped is not None:
                 self._on_dropped(reason, (source, target))
         keep = np.repeat(reasons == "", 2)
-        return ids[np.repeat(keep, lengths)], lengths[keep], kept
+        return ids[np.repeat(keep, lengths)], lengths[keep]
 
     def _tokenize(self, pairs: Sequence[Examined]) -> Texts:
         passing = list(keep_passing(pairs))
@@ -230,17 +224,7 @@ def _decoded(pair: tuple[bytes, bytes]) -> tuple[str, str]:
     return tuple(map(replace_invalid, texts))
 
 
-def ids_dtype(tokenizer: Vocabulary) -> type:
-    """Returns the type of the ids in a shard."""
-    size = max(tokenizer.source.vocab_size, tokenizer.target.vocab_size)
-    return np.uint16 if size <= 2**16 else np.int32
-
-
-def make_shards(batches: Iterable[Texts], dtype: type) -> Iterator[TokenShard]:
-    """Yields shards of the ids and lengths of batches, in their order.
-
-    There is at least one shard, and only the last one is small.
-    """
+def _make_shards(batches: Iterable[Texts], dtype: type) -> Iterator[TokenShard]:
     ids, lengths, size, is_first = [], [], 0, True
     for new_ids, new_lengths in batches:
         ids.append(new_ids)

@@ -1,4 +1,4 @@
-"""Filters: which pairs of a corpus `prepare` drops, here and on Beam.
+"""Filters: which pairs of a corpus `prepare` drops.
 
 A pair is dropped for the first of these reasons: language, identical, letters,
 duplicate, empty, long, ratio. Each of the first three depends on the texts of
@@ -47,7 +47,7 @@ Examined = tuple[str, str, str]
 class PairFilters:
     """Which pairs are dropped that training could use.
 
-    The flags of both `prepare` are derived from the fields.
+    The flags of `prepare` are derived from the fields.
     """
 
     max_ratio: float | None = described(
@@ -146,16 +146,11 @@ def mark_duplicates(examined: Iterable[Examined]) -> Iterator[Examined]:
     hashes = set()
     for source, target, reason in examined:
         if not reason:
-            key = hash_pair(source, target)
+            content = f"{source}\0{target}".encode()  # no text has a NUL
+            key = hashlib.blake2b(content, digest_size=16).digest()
             reason = "duplicate" if key in hashes else ""
             hashes.add(key)
         yield source, target, reason
-
-
-def hash_pair(source: str, target: str) -> bytes:
-    """Returns a hash of 16 bytes."""
-    content = f"{source}\0{target}".encode()  # no text has a NUL
-    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 @contextlib.contextmanager

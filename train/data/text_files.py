@@ -1,7 +1,6 @@
 """Corpora in text files: a folder, two files, or one .tsv file."""
 
 import codecs
-import contextlib
 import dataclasses
 import itertools
 import os
@@ -12,40 +11,12 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.reading import SPLITS, Split, open_text
 
 
-@dataclasses.dataclass
 class TextFiles(Split):
-    """Text files with a pair per line, or what they have from a line on."""
-
-    first_line: int = 1
-    offsets: Sequence[int] = (0, 0)  # bytes before that line, of each file
-
-    def parts(self, size: int) -> Iterator[tuple["TextFiles", int]]:
-        """Yields what to read each `size` lines with, and their number.
-
-        It reads the bytes alone: only their lines, and whether both sides have
-        as many, are checked. A part of a compressed file cannot be read.
-        """
-        number, offsets = self.first_line, list(self.offsets)
-        with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(open_text(x)) for x in self.paths]
-            readers = list(map(_raw_lines, files))
-            while True:
-                sides = [list(itertools.islice(x, size)) for x in readers]
-                count = len(sides[0])
-                if any(len(lines) != count for lines in sides):
-                    raise self._unequal()
-                if not count:
-                    return
-                place = {"first_line": number, "offsets": tuple(offsets)}
-                yield dataclasses.replace(self, **place), count
-                number += count
-                for side, lines in enumerate(sides):
-                    offsets[side] += sum(map(len, lines))
+    """Text files with a pair per line."""
 
     def _lines(self) -> Iterator[Iterator[str]]:
         """Yields the lines of each file."""
-        for path, offset in zip(self.paths, self.offsets, strict=False):
-            yield _read_lines(path, self.first_line, offset)
+        return map(_read_lines, self.paths)
 
     def _unequal(self) -> InputError:
         sides = []
@@ -79,7 +50,7 @@ class Tsv(TextFiles):
 
     def read(self) -> Iterator[tuple[str, ...]]:
         (path,), (lines,), count = self.paths, self._lines(), self.columns
-        for number, line in enumerate(lines, start=self.first_line):
+        for number, line in enumerate(lines, start=1):
             columns = line.split("\t", count)[:count]
             if len(columns) < count:
                 raise InputError(
@@ -138,14 +109,10 @@ def _raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _read_lines(
-    path: str, first_line: int = 1, offset: int = 0
-) -> Iterator[str]:
+def _read_lines(path: str) -> Iterator[str]:
     """Yields the lines without their ends and a leading byte order mark."""
     with open_text(path) as file:
-        if offset:
-            file.seek(offset)
-        for number, line in enumerate(_raw_lines(file), start=first_line):
+        for number, line in enumerate(_raw_lines(file), start=1):
             text = line.rstrip(b"\r\n")
             if number == 1:
                 text = text.removeprefix(codecs.BOM_UTF8)

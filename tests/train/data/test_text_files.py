@@ -1,6 +1,5 @@
 """Corpora in text files: folders, two files and .tsv, and their faults."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -140,26 +139,6 @@ def test_utf16(tmp_path):
         read(corpus)
 
 
-@pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.tsv"]])
-def test_parts_start_where_the_previous_one_ends(tmp_path, names):
-    lines = ["\ufeffé", "", "c", "dd", "e"]
-    for name in names:
-        rows = [f"{line}\t{line}" for line in lines]
-        rows[2] += "\r"
-        text = "\n".join(rows if name == "a.tsv" else lines) + "\n\r"
-        (tmp_path / name).write_bytes(text.encode())
-    corpus = open_corpus([str(tmp_path / name) for name in names])
-    parts = list(corpus.pairs("train").parts(2))
-    assert [size for _, size in parts] == [2, 2, 1]
-    texts = ["é", "", "c", "dd", "e"]
-    for number, (part, _) in enumerate(parts):
-        rest = texts[2 * number :]
-        if names == ["a.tsv"] and number == 0:
-            assert next(part.read()) == ("é", "\ufeffé")  # no mark of a file
-        else:
-            assert list(part.read()) == [(text, text) for text in rest]
-
-
 # === Faults ===
 
 
@@ -194,17 +173,6 @@ def test_sides_of_different_length(tmp_path, shorter):
     )
     with pytest.raises(InputError, match=message):
         read(open_corpus(files))
-    with pytest.raises(InputError, match=message):
-        list(open_corpus(files).pairs("train").parts(2))
-
-
-def test_a_fault_of_a_part_has_the_line_of_the_file(tmp_path):
-    path = write_lines(tmp_path / "a.tsv", ["a\tb", "c\td", "e\tf", "no tab"])
-    _, (part, _) = open_corpus(path).pairs("train").parts(2)
-    with pytest.raises(InputError, match=r"a\.tsv, line 4, without a tab"):
-        list(part.read())
-    with pytest.raises(InputError, match=r"line 3, with too few columns"):
-        list(dataclasses.replace(part, columns=4).read())
 
 
 def test_bytes_that_are_not_utf8(tmp_path):
