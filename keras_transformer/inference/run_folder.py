@@ -365,7 +365,7 @@ def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:
     if len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1:
         raise InputError(
             "Runs that translate together must have the same task and "
-            "tokenizer: train the second with --init-from. Received: "
+            "tokenizer. Received: "
             f"{', '.join(str(run.path) for run in runs) or 'no run'}"
         )
 

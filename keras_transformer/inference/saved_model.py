@@ -13,7 +13,6 @@ from keras_transformer.inference.model_folder import ExportFolder
 from keras_transformer.inference.records import EncodedTexts
 from keras_transformer.inference.served_signatures import SignatureTranslator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import integer_from
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.tags import check_languages
@@ -60,9 +59,7 @@ class SavedModelFolder(ExportFolder):
         check_types(folder / _METADATA_FILE, metadata, _TYPES)
         return cls.of_metadata(folder, metadata)
 
-    def check_settings(
-        self, search: Search | None, num_translations: int | None
-    ) -> None:
+    def check_settings(self, search: Search | None, count: int | None) -> None:
         if search is not None:
             raise InputError(
                 "A SavedModel translates with the search that it was exported "
@@ -70,11 +67,11 @@ class SavedModelFolder(ExportFolder):
                 "again."
             )
         exported = self.num_translations
-        if not integer_from(1, exported).accepts(num_translations or exported):
+        if not 1 <= (exported if count is None else count) <= exported:
             raise InputError(
                 f"{self.path} was exported with {exported} translations per "
-                f"text. Received: num_translations={num_translations}. Choose "
-                "as many or fewer, or export the run again."
+                f"text. Received: num_translations={count}. Choose as many or "
+                "fewer, or export the run again."
             )
 
 
