@@ -9,7 +9,6 @@ import functools
 import itertools
 import random
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -17,11 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.inference.served_signatures import (
-    Arrays,
-    Signature,
     SignatureTranslator,
-    TensorSpec,
-    describe_default,
+    default_count,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
@@ -33,7 +29,6 @@ from keras_transformer.support.fields import (
     integer_from,
 )
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.tasks import Task
 
 with explain_missing_packages(InputError):
     from tensorflow_serving.apis import get_model_metadata_pb2
@@ -141,18 +136,13 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         return f"the model {self.model!r} at {self.address}"
 
     @property
-    def task(self) -> Task:
-        """The task that the outputs of the served model have."""
-        return describe_default(self.description, self.own_signatures)[0]
-
-    @property
     def num_translations(self) -> int:
         """Translations returned per text, as the model was exported."""
-        return describe_default(self.description, self.own_signatures)[1]
+        return default_count(self.description, self.own_signatures)
 
     @functools.cached_property
-    def own_signatures(self) -> dict[str, Signature]:
-        """The signatures by name, as the server describes them."""
+    def own_signatures(self) -> dict[str, dict[str, tf.TensorShape]]:
+        """The shapes of outputs by signature, as the server describes them."""
         request = get_model_metadata_pb2.GetModelMetadataRequest()
         self._set_model(request, "serving_default")
         request.metadata_field.append("signature_def")
@@ -160,16 +150,12 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         signatures = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(signatures)
         return {
-            name: Signature(
-                _specs(signature.inputs),
-                functools.partial(_specs, signature.outputs),
-                functools.partial(self._call, name),
-            )
+            name: {
+                output: tf.TensorShape(tensor.tensor_shape)
+                for output, tensor in signature.outputs.items()
+            }
             for name, signature in signatures.signature_def.items()
         }
-
-    def _call(self, signature: str, arrays: Arrays) -> Arrays:
-        return self.predict(signature, **arrays)
 
     def predict(
         self, signature: str, /, **inputs: Any
@@ -244,16 +230,6 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         return ServingError(
             f"{expected} Received: {code.name}, {details}", code
         )
-
-
-def _specs(tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    """Returns the types and shapes of `TensorInfo` messages."""
-    specs = {}
-    for name, tensor in tensors.items():
-        shape = tf.TensorShape(tensor.tensor_shape)
-        known = None if shape.rank is None else tuple(shape.as_list())
-        specs[name] = TensorSpec(tf.dtypes.as_dtype(tensor.dtype).name, known)
-    return specs
 
 
 # By status code: what was expected, and what to do.
