@@ -9,19 +9,18 @@ import shutil
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
-from translation_fixtures import EXPORTED
+from random_models import random_translator
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 
 import keras_transformer as kt
 from keras_transformer.export import save
-from keras_transformer.export.saved_model import to_saved_model
 from keras_transformer.export.saved_model.exported_signatures import Signatures
-from keras_transformer.export.saved_model.serving_operations import (
-    read_meta_graph,
-)
 from keras_transformer.inference.records import Translation
 
 TEXTS = [
@@ -41,10 +40,12 @@ def loaded(exported):
 @pytest.fixture(scope="module")
 def graph(exported):
     """Nodes of the exported graph and of its functions."""
-    meta_graph = read_meta_graph(exported)
-    functions = meta_graph.graph_def.library.function
-    nodes = [*meta_graph.graph_def.node]
-    return nodes + [node for f in functions for node in f.node_def], functions
+    content = (exported / "saved_model.pb").read_bytes()
+    saved = saved_model_pb2.SavedModel.FromString(content)
+    graph = saved.meta_graphs[0].graph_def
+    functions = graph.library.function
+    nodes = [node for f in functions for node in f.node_def]
+    return [*graph.node, *nodes], functions
 
 
 def translations(outputs):
@@ -59,6 +60,11 @@ def translations(outputs):
             strict=True,
         )
     ]
+
+
+def read_metadata(folder):
+    file = folder / "assets.extra" / "keras_transformer.json"
+    return json.loads(file.read_text())
 
 
 def assert_same(found, expected):
@@ -76,7 +82,8 @@ def assert_same(found, expected):
 
 
 def test_signature(loaded):
-    assert set(loaded.signatures) == set(EXPORTED)
+    names = {"serving_default", "score", "translate_prefix"}
+    assert set(loaded.signatures) == names
     signature = loaded.signatures["serving_default"]
     (_, inputs) = signature.structured_input_signature
     assert inputs == {"text": tf.TensorSpec([None], tf.string, "text")}
@@ -122,9 +129,7 @@ def test_another_length_penalty(model, tokenizer):
     search = kt.BeamSearch(3, 1.5, extra_length=12, length_penalty="power")
     translator = kt.Translator(model, tokenizer, search)
     # As they are saved; test_imported_models.py has the others.
-    signatures = Signatures(translator).make(
-        ["serving_default", "translate_with_options"]
-    )
+    signatures = Signatures(translator).make(["translate_with_options"])
     text = tf.constant(["The good house sleeps.", "dog", ""])
     options = dict(beam_size=2, alpha=0.5, extra_length=12, length_factor=1.0)
     values = map(tf.constant, options.values())
@@ -136,10 +141,9 @@ def test_another_length_penalty(model, tokenizer):
 
 
 def test_metadata(exported, translator):
-    found = json.loads((exported / to_saved_model.METADATA_FILE).read_text())
+    found = read_metadata(exported)
     assert found["keras_transformer"] == kt.__version__
     assert found["tensorflow"] == tf.__version__
-    assert found["oldest_tensorflow_serving"] == "2.12"
     assert found["languages"] == []
     assert found["dtype"] == "float32"
     model = translator.tokenizer.model
@@ -147,7 +151,8 @@ def test_metadata(exported, translator):
     search = dataclasses.asdict(translator.search)
     assert (found["search"], found["num_translations"]) == (search, 3)
     assert search["extra_length"] == 12
-    assert found["signatures"] == sorted(EXPORTED)
+    names = ["score", "serving_default", "translate_prefix"]
+    assert found["signatures"] == names
     assert found["runs"] == []  # the translator was not opened from a run
 
 
@@ -157,14 +162,36 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     for ours, theirs in zip(converted.weights, model.weights, strict=True):
         ours.assign(tf.cast(theirs.value, "bfloat16"))
     translator = kt.Translator(converted, tokenizer)
-    # In 16 bits the scores of a batch differ from those of its texts alone,
-    # which `save` compares.
-    path = save(
-        translator, tmp_path / "1", list(pairs), include=["serving_default"]
-    )
+    path = save(translator, tmp_path / "1", [])
     assert translator(list(pairs)) == list(pairs.values())
     size = sum(f.stat().st_size for f in path.glob("variables/*"))
     assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
+
+
+@pytest.mark.slow
+def test_a_quantized_model(tokenizer, tmp_path):
+    model = random_translator(tokenizer).model
+    model.quantize("int8")
+    translator = kt.Translator(model, tokenizer)
+    assert {w.dtype for w in model.weights} == {"float32", "int8"}
+    path = save(translator, tmp_path / "1", [])
+    weights = tf.train.load_checkpoint(str(path / "variables/variables"))
+    types = weights.get_variable_to_dtype_map().values()
+    count = sum(weight.dtype == "int8" for weight in model.weights)
+    assert list(types).count(tf.int8) == count > 0
+
+    # What docs/layers.md says of Keras' own files.
+    model.save(tmp_path / "a.keras")
+    with pytest.raises(ValueError, match="objects could not be loaded"):
+        keras.models.load_model(tmp_path / "a.keras")
+    model.save_weights(tmp_path / "a.weights.h5")
+    other = kt.Transformer(model.config)
+    other.quantize("int8")
+    other.load_weights(tmp_path / "a.weights.h5")
+    for ours, theirs in zip(
+        other.get_weights(), model.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.slow
@@ -176,10 +203,25 @@ def test_a_model_with_a_window(model, tokenizer, pairs):
     texts = list(pairs)[:4]
     expected = translator.translate(texts)
     assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
-    signatures = Signatures(translator).make(["serving_default"])
+    signatures = Signatures(translator).make([])
     outputs = signatures["serving_default"](tf.constant(texts))
     outputs = {name: value.numpy() for name, value in outputs.items()}
     assert_same(translations(outputs), expected)
+
+
+def test_warm_up_requests(exported, loaded):
+    file = exported / "assets.extra" / "tf_serving_warmup_requests"
+    sizes = []
+    for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
+        log = prediction_log_pb2.PredictionLog.FromString(record)
+        request = log.predict_log.request
+        assert request.model_spec.name == "en-de"
+        assert request.model_spec.signature_name == "serving_default"
+        text = tf.make_ndarray(request.inputs["text"])
+        outputs = loaded.signatures["serving_default"](text=tf.constant(text))
+        assert all(len(value) == len(text) for value in outputs.values())
+        sizes.append(text.shape)
+    assert sizes == [(1,), (8,)] * 4
 
 
 # === The same translations, whoever loads it ===
