@@ -47,7 +47,7 @@ class LiteRTFolder(ExportFolder):
             metadata = read_json(file)
         except OSError as error:
             raise _incomplete(error) from error
-        if isinstance(metadata, dict) and "model_sha256" not in metadata:
+        if isinstance(metadata, dict) and "largest_beam_size" not in metadata:
             received = "another export"
             for name, system in _OTHER_SYSTEMS.items():
                 if (path / name).exists():

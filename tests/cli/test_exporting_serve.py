@@ -57,7 +57,6 @@ def test_a_run_has_the_signatures_of_its_export(run_cli, served, trained):
     assert translator.example == "the cat number 0 sleeps"
     run, checkpoint = translator.checkpoints[0]
     assert run.metadata(checkpoint)["example"] == translator.example
-    assert "sample" in signatures and "tokenize" in signatures
     assert list(signatures["score"].inputs) == ["text", "translation"]
 
 

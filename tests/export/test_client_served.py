@@ -14,7 +14,6 @@ from tokenizer_texts import odd_texts
 
 from keras_transformer.export.client import Client, ServingError
 from keras_transformer.inference.opening import open_translator
-from keras_transformer.support.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -90,46 +89,41 @@ def test_several_threads_share_a_client(client, translator, pairs):
 
 
 def test_any_signature(client):
-    text = ["dog", "", "The good tree sleeps."]
-    expected = client.translate(text)
-    outputs = client.predict("greedy", text=text)
+    text = np.array(["dog", "", "The good tree sleeps."])
+    outputs = client.predict("serving_default", text=text)
     assert outputs["translations"].dtype == object
-    assert outputs["translations"][0].decode() == expected[0].texts[0]
     assert outputs["scores"].dtype == np.float32
-    found = client.predict("detokenize", pieces=[])
-    assert found["text"].tolist() == []
+    expected = client.translate(text.tolist())
+    assert [row[0].decode() for row in outputs["translations"]] == [
+        translation.texts[0] for translation in expected
+    ]
 
 
-def test_what_the_server_refuses(client, address):
-    with pytest.raises(ServingError) as error:
-        client.predict("greedy", text="dog")
-    assert error.value.code is grpc.StatusCode.INVALID_ARGUMENT
-    message = str(error.value)
-    assert "those of the signature 'greedy'" in message
-    assert "Received: INVALID_ARGUMENT, Shape of tensor" in message
-    assert "expected shape" in message
-    with pytest.raises(ServingError, match="have the signature 'score'"):
-        client.predict("score", text=["dog"], translation=["Hund"])
-    with pytest.raises(InputError, match="of an export the signature score"):
-        client.score("dog", "Hund")
-    assert set(client.own_signatures) == {
-        "serving_default",
-        "greedy",
-        "detokenize",
-    }
-    for version, name in ((None, "version: latest"), (7, "version: 7")):
-        with Client("de-en", address, version=version) as other:
-            with pytest.raises(ServingError, match=name) as error:
-                other.translate("dog")
-        assert error.value.code is grpc.StatusCode.NOT_FOUND
-        assert "serve the model 'de-en'" in str(error.value)
+@pytest.mark.parametrize(
+    ("options", "signature", "code"),
+    [
+        ({}, "no-signature", "FAILED_PRECONDITION"),
+        ({}, "translate_prefix", "INVALID_ARGUMENT"),  # without a prefix
+        ({"version": 7}, "serving_default", "NOT_FOUND"),
+        ({"model": "de-en"}, "serving_default", "NOT_FOUND"),
+    ],
+)
+def test_what_the_server_refuses(address, options, signature, code):
+    options = {"model": "en-de", "address": address, **options}
+    with Client(**options) as client:
+        with pytest.raises(ServingError, match=address) as error:
+            client.predict(signature, text=["dog"])
+    assert error.value.code is grpc.StatusCode[code]
+
+
+def test_a_version(client, address):
     with Client("en-de", address, version=1) as first:
         assert first.translate("dog") == client.translate("dog")
 
 
 def test_check_of_a_server(client, exported):
     lines = list(serving_check.check(client, exported))
-    for name in ("serving_default", "greedy", "detokenize"):
+    for name in ("serving_default", "score", "translate_prefix"):
         assert sum(line.startswith(f"{name}: ") for line in lines) == 6
     assert len(lines) == 3 * 6 + 3
 

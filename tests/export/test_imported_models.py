@@ -63,16 +63,12 @@ def test_litert(translator, tmp_path):
 
 def test_signatures(translator):
     """As they are saved; the slow tests load them."""
-    signatures = Signatures(translator).make(
-        ["serving_default", "score", "tokenize"]
-    )
+    signatures = Signatures(translator).make([])
     outputs = signatures["serving_default"](tf.constant(TEXTS))
     found = [text.decode() for text in outputs["translations"].numpy()[:, 0]]
     assert found == translator(TEXTS)
     scored = signatures["score"](tf.constant(TEXTS[:3]), tf.constant(SCORED))
     check(translator, translator.translate(TEXTS), scored["scores"].numpy())
-    pieces = signatures["tokenize"](tf.constant(["dog"]))["pieces"]
-    assert pieces.numpy()[0].decode().startswith(">>deu<< ")
 
 
 def test_invisible_sources_are_empty_and_others_stay_as_they_are(tokenizer):
@@ -97,7 +93,7 @@ def test_a_prefix_of_unknown_characters_is_refused(tokenizer):
 
 def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer, tmp_path):
     translator = imported(tokenizer)
-    functions = Signatures(translator).make(["serving_default"])
+    functions = Signatures(translator).make([])
     for languages, text, is_refused in (
         (["deu", "fra"], ">>de<< dog", True),
         (["deu", "fra"], ">>fra<< dog", False),
@@ -144,4 +140,4 @@ def loaded(tokenizer, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_an_imported_model_answers_any_text(loaded, name):
-    fuzz.check_any_text(loaded, name, 20, 400, L=1, H=2)
+    fuzz.check_any_text(loaded, name, 20, 400)

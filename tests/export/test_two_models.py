@@ -52,9 +52,7 @@ def translators(translator):
 @pytest.fixture(scope="module")
 def folders(translators, exported, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "fr-it" / "1"
-    other = kt.export.save(
-        translators["fr-it"], path, ["gare"], include=["serving_default"]
-    )
+    other = kt.export.save(translators["fr-it"], path, [])
     return {"en-de": exported, "fr-it": other}
 
 

@@ -9,12 +9,10 @@ import pytest
 
 import keras_transformer as kt
 from keras_transformer.cli import main
-from keras_transformer.export.saved_model.exported_signatures import Signatures
 from keras_transformer.inference.saved_model import (
     SavedModelFolder,
     SavedModelTranslator,
 )
-from keras_transformer.inference.served_signatures import graph_signatures
 
 TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat 🙂 sleeps.", "dog"]
 
@@ -35,9 +33,9 @@ def test_fewer_translations_than_exported(opened, exported):
 
 
 def test_signatures_and_versions(opened):
-    names = {"serving_default", "greedy", "detokenize"}
+    names = {"serving_default", "score", "translate_prefix"}
     assert set(opened.own_signatures) == names
-    assert opened.version == 1 and "greedy" in opened.description
+    assert opened.version == 1 and "score" in opened.description
 
 
 def test_the_command_line_translates_with_it(
@@ -61,21 +59,20 @@ def test_the_newest_version_is_opened(exported, tmp_path):
     assert (found.path.name, found.version) == ("10", 10)
 
 
-def test_a_signature_that_lacks_is_named(opened):
-    message = "signature score. Received: .*with the signatures .*greedy"
-    with pytest.raises(kt.InputError, match=message):
-        opened.score("dog", "Hund")
-    assert not opened.can("perplexity") and not opened.can("attention")
-    with pytest.raises(kt.InputError, match="signature translate_prefix. "):
-        opened.translate("dog", prefixes="H")
-
-
-def test_scores_are_those_of_the_translator(exported, translator):
-    """The signature that an export would have; exporting it takes long."""
-    graphs = graph_signatures(
-        Signatures(translator).make(["serving_default", "score"])
+def test_a_signature_that_lacks_is_named(opened, exported):
+    signature = opened.own_signatures["serving_default"]
+    other = SavedModelTranslator(
+        SavedModelFolder.read(exported), {"serving_default": signature}
     )
-    found = SavedModelTranslator(SavedModelFolder.read(exported), graphs)
+    with pytest.raises(kt.InputError, match="signature score"):
+        other.score("dog", "Hund")
+    assert not other.can("perplexity") and not other.can("attention")
+    with pytest.raises(kt.InputError, match="signature translate_prefix"):
+        other.translate("dog", prefixes="H")
+
+
+def test_scores_are_those_of_the_translator(opened, translator):
+    found = opened
     targets = ["das Haus", "Hund", "", "x y z", "Katze"]
     np.testing.assert_allclose(
         found.score(TEXTS, targets),
@@ -114,7 +111,7 @@ def test_the_tokenizer_of_another_tensorflow(exported, tmp_path, monkeypatch):
 def test_folders_that_are_no_export(tmp_path, opened, exported):
     with pytest.raises(kt.InputError, match="folder with saved_model.pb"):
         SavedModelTranslator.open(tmp_path)
-    signatures = {"other": opened.own_signatures["greedy"]}
+    signatures = {"other": opened.own_signatures["score"]}
     with pytest.raises(kt.InputError, match="must have the signature serving"):
         SavedModelTranslator(SavedModelFolder.read(exported), signatures)
     folder = shutil.copytree(exported, tmp_path / "1")

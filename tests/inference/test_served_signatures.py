@@ -22,7 +22,7 @@ def strings(*texts):
 
 
 def test_a_translator_answers_as_the_signature_of_its_export(translator):
-    function = Signatures(translator).make(["serving_default"])
+    function = Signatures(translator).make([])
     graph = graph_signatures(function)["serving_default"]
     ours = translator_signatures(translator)["serving_default"]
     assert (
