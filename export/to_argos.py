@@ -56,8 +56,8 @@ def save_argos(
         The file.
 
     Raises:
-        InputError: If `path` exists or has another suffix, the languages are
-            unknown, sources need a language token, learned positions are
+        InputError: If `path` exists or has a different suffix, the languages
+            are unknown, sources need a language token, learned positions are
             fewer than 1,024, or as in `save_ctranslate2`.
         RuntimeError: If the package computes something else.
     """

@@ -28,7 +28,6 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.model import Transformer
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.text import Vocabulary
 from keras_transformer.weights import named_weights
 
 # CTranslate2 reads as many tokens of a source unless it is told otherwise.
@@ -65,10 +64,9 @@ def save_ctranslate2(
         The folder.
 
     Raises:
-        InputError: If `path` exists, weights are not finite, `dtype` or names
-            of metadata are invalid, or CTranslate2 cannot compute what the
-            model does: several models (an ensemble), restricted attention,
-            and d_v other than d_k.
+        InputError: If `path` exists, weights are not finite, `dtype` is
+            invalid, or CTranslate2 cannot compute what the model does: several
+            models (an ensemble), restricted attention, and d_v other than d_k.
         RuntimeError: If CTranslate2 computes something else.
     """
     check_problems("ctranslate2", problems(translator))
@@ -78,13 +76,17 @@ def save_ctranslate2(
         tokenizer.save_files(folder)
         return write_model(translator, dtype, folder)
 
+    def split(texts: Sequence[str]) -> list[list[str]]:
+        ids = tokenizer.encode_sources(texts)
+        return [tokenizer.source.pieces(row) for row in ids]
+
     return write_export(
         translator,
         path,
         "ctranslate2",
         dtype,
         write,
-        lambda folder: open_written(folder, translator, _split(tokenizer)),
+        lambda folder: open_written(folder, translator, split),
         metadata,
     )
 
@@ -97,23 +99,14 @@ def problems(translator: Translator) -> Iterator[str]:
         yield f"d_k={config.d_k}, d_v={config.d_v}"
 
 
-# === Verification ===
-
-SplitTexts = Callable[[Sequence[str]], list[list[str]]]  # texts to pieces
-
-
-def _split(vocabulary: Vocabulary) -> SplitTexts:
-    """Returns the function that splits sources as a vocabulary does."""
-    pieces, encode = vocabulary.source.pieces, vocabulary.encode_sources
-    return lambda texts: list(map(pieces, encode(texts)))
-
-
 def open_written(
-    folder: Path, translator: Translator, split_sources: SplitTexts
+    folder: Path,
+    translator: Translator,
+    split: Callable[[Sequence[str]], list[list[str]]],
 ) -> ScoreTexts:
     """Returns the function that scores texts with CTranslate2.
 
-    It adds end tokens to what `split_sources` returns.
+    It adds end tokens to the pieces that `split` returns.
     """
     import ctranslate2
 
@@ -123,7 +116,7 @@ def open_written(
 
     def score(sources: list[str], targets: list[str]) -> list[Score]:
         target_pieces = list(map(target.pieces, target.encode(targets)))
-        results = loaded.score_batch(split_sources(sources), target_pieces)
+        results = loaded.score_batch(split(sources), target_pieces)
         log_probs = [result.log_probs for result in results]
         return [
             Score(sum(x), sum(x), math.exp(-sum(x) / len(x)), len(x))

@@ -36,6 +36,12 @@ _EPSILON = 1e-5  # of every Marian model there
 # So many, or what the model takes if that is more: beyond them there is an
 # error, and `pipeline` does not cut texts.
 _POSITIONS = 512
+_REQUIRED = dict(
+    norm_first=False,
+    positional_encoding="sinusoidal",
+    position_endpoint=False,
+    position_offset=0,
+)
 _MODEL = ("output", "outer", "norm")  # parts that give the model's dimension
 
 
@@ -67,14 +73,9 @@ def save_huggingface(
         The folder.
 
     Raises:
-        InputError: If `path` exists, weights are not finite, `dtype` or names
-            of metadata are invalid, or Marian cannot compute what the model
-            does: several models (an ensemble), restricted attention,
-            pre-norm, learned positions, `position_endpoint`,
-            `position_offset`, d_k or d_v other than d_model / num_heads, an
-            odd d_model, an epsilon above 1e-5, a factor of its own on
-            embeddings that are tied to the output, and sources without an end
-            token.
+        InputError: If `path` exists, weights are not finite, `dtype` is
+            invalid, or Marian cannot compute what the model does;
+            `docs/huggingface.md` lists that.
         RuntimeError: If the folder is another model.
     """
     check_problems("huggingface", _problems(translator))
@@ -108,14 +109,9 @@ def _problems(translator: Translator) -> Iterator[str]:
     """Yields what Marian cannot express."""
     config, vocabulary = translator.model.config, translator.tokenizer
     yield from single_model_problems(translator)
-    if config.norm_first:
-        yield "norm_first=True"
-    if config.positional_encoding != "sinusoidal":
-        yield f"positional_encoding={config.positional_encoding!r}"
-    if config.position_endpoint:
-        yield "position_endpoint=True"
-    if config.position_offset:
-        yield f"position_offset={config.position_offset}"
+    for name, value in _REQUIRED.items():
+        if getattr(config, name) != value:
+            yield f"{name}={getattr(config, name)!r}"
     widths = {config.num_heads * config.d_k, config.num_heads * config.d_v}
     if config.d_model % 2 or widths != {config.d_model}:
         yield (

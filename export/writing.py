@@ -55,7 +55,7 @@ def write_export(
             metadata.
         open_written: Opens what was written, and returns its counterpart of
             `Translator.score`.
-        metadata: What the caller adds to the metadata.
+        metadata: What the caller adds to the metadata, under other names.
     """
     check_values(one_of(*DTYPES[format]), dtype=dtype)
     translator.tokenizer.check_languages()
@@ -66,13 +66,14 @@ def write_export(
     ):
         progress.set_description("writing")
         described = {**_describe(translator), **write(folder)}
+        described = dict(**described, **(metadata or {}))
         file = folder / METADATA_FILE
         if format == "saved-model":
             file = folder / "assets.extra" / METADATA_FILE
             file.parent.mkdir(exist_ok=True)
         else:
             (folder / "README.md").write_text(_readme(format), "utf-8")
-        write_json(file, _with_names(described, metadata or {}))
+        write_json(file, described)
         progress.update()
         progress.set_description("verifying")
         check_scores(open_written(folder), translator, format, dtype)
@@ -124,19 +125,6 @@ def _describe(translator: Translator) -> dict[str, Any]:
         "max_length": translator.max_length,
         "runs": [run.metadata(file) for run, file in translator.checkpoints],
     }
-
-
-def _with_names(
-    described: Mapping[str, Any], added: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns metadata with those that the caller adds, under other names."""
-    taken = sorted(set(added) & set(described))
-    if taken:
-        raise InputError(
-            "Additional metadata must not have the name of a built-in one. "
-            f"Received: {', '.join(taken)}"
-        )
-    return {**described, **added}
 
 
 def _readme(format: str) -> str:

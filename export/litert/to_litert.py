@@ -56,8 +56,7 @@ def save_litert(
 
     Raises:
         InputError: If `path` exists, weights are not finite or not float32,
-            models of an ensemble differ in their attention window, or names
-            of metadata are taken.
+            or models of an ensemble differ in their attention window.
         RuntimeError: If the results of the folder differ.
     """
     check_problems("litert", _problems(translator))

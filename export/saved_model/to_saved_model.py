@@ -61,7 +61,7 @@ def save(
 
     Raises:
         InputError: If `path` exists, the model has weights that are not
-            finite, or names of signatures or metadata are unknown or taken.
+            finite, or a signature is unknown.
         RuntimeError: If the results of the SavedModel differ.
     """
     module = Signatures(translator)

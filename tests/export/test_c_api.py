@@ -124,36 +124,21 @@ def test_translates_an_empty_batch(run, exported):
     assert (process.returncode, process.stdout) == (0, b""), process.stderr
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_a_compiled_graph_fails(run, tmp_path, jit_compile):
-    """XLA is disabled in the program: the test above could fail."""
+def test_a_compiled_graph_fails(run, tmp_path):
+    """XLA is disabled in the program: the tests above could fail."""
 
-    @tf.function(jit_compile=jit_compile)
+    @tf.function(jit_compile=True)
     def halve(x):
         return x / 2.0
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def translate(text):
-        lengths = tf.cast(tf.strings.length(text), tf.float32)
-        return {
-            "translations": text[:, None],
-            "scores": halve(lengths)[:, None],
-        }
+        scores = halve(tf.cast(tf.strings.length(text), tf.float32))
+        return {"translations": text[:, None], "scores": scores[:, None]}
 
     module = tf.Module()
     module.translate = translate
     tf.saved_model.save(module, tmp_path, {"serving_default": translate})
     process = run(tmp_path, ["one", "three"])
-    if jit_compile:
-        assert process.returncode == 1
-        assert b"XLA" in process.stderr
-        # TensorFlow starts with XLA in Python.
-        loaded = tf.saved_model.load(tmp_path).signatures["serving_default"]
-        outputs = loaded(text=tf.constant(["one"]))
-        assert outputs["scores"].numpy().tolist() == [[1.5]]
-    else:
-        assert process.returncode == 0, process.stderr
-        assert translations(process.stdout) == [
-            [("one", 1.5)],
-            [("three", 2.5)],
-        ]
+    assert process.returncode == 1
+    assert b"XLA" in process.stderr

@@ -17,7 +17,6 @@ from tensorflow_serving.apis import (
 )
 
 from keras_transformer.export.client import Client, ServingError
-from keras_transformer.inference.records import Score
 from keras_transformer.support.errors import InputError
 
 
@@ -41,24 +40,13 @@ class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
         time.sleep(self.seconds)
         inputs = {k: tf.make_ndarray(x) for k, x in request.inputs.items()}
         texts = inputs["text"]
-        rows = [[text.upper(), b"\xff"] for text in texts]
         lengths = np.array([len(text) for text in texts], np.int32)
         outputs = {
-            "translations": np.array(rows, object).reshape(-1, 2),
-            "scores": np.stack([-lengths, -2.0 * lengths], 1),
+            "translations": np.array([[x.upper()] for x in texts], object),
+            "scores": -lengths[:, None].astype("float32"),
             "source_truncated": lengths > 20,
             "at_length_limit": lengths > 10,
         }
-        if "translation" in inputs:
-            outputs |= {
-                "scores": -0.5 * lengths,
-                "log_probs": -1.0 * lengths,
-                "perplexities": 2.0 * lengths,
-                "lengths": lengths + 1,
-                "translation_truncated": [
-                    len(text) > 20 for text in inputs["translation"]
-                ],
-            }
         response = predict_pb2.PredictResponse()
         for name, value in outputs.items():
             response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
@@ -73,7 +61,7 @@ class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
             signature.inputs["text"].dtype = string
             output = signature.outputs["translations"]
             output.dtype = string
-            for size in (-1, 2):
+            for size in (-1, 1):
                 output.tensor_shape.dim.add().size = size
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         response.metadata["signature_def"].Pack(signatures)
@@ -116,9 +104,7 @@ def test_batches_of_similar_length(fake, service):
     texts = ["x" * (i % 10) for i in range(40)]
     found = fake(batch_size=4).translate(texts)
     assert [t.texts[0] for t in found] == [text.upper() for text in texts]
-    assert [t.scores for t in found] == [
-        [-(i % 10), -2 * (i % 10)] for i in range(40)
-    ]
+    assert [t.scores for t in found] == [[-(i % 10)] for i in range(40)]
     batches = [
         [len(text) for text in tf.make_ndarray(request.inputs["text"])]
         for request in service.requests
@@ -132,54 +118,6 @@ def test_batches_of_similar_length(fake, service):
     fake(batch_size=32, workers=2).translate(["a", "b", "c"])
     sizes = [len(r.inputs["text"].string_val) for r in service.requests]
     assert sorted(sizes) == [1, 2]
-
-
-def test_texts_are_sent_and_read_exactly(fake):
-    text = "ab\0 c\0"
-    found = fake().translate([text, "x" * 11, "x" * 21])
-    assert found[0].texts == ["AB\0 C\0", "\ufffd"]
-    assert [t[2:] for t in found] == [
-        (False, False, False),
-        (False, True, False),
-        (True, True, False),
-    ]
-    assert found[1].source_truncated is False
-
-
-def test_prefixes(fake, service):
-    found = fake(workers=1).translate(["a", "bbb"], prefixes=["A", ""])
-    assert [t.texts[0] for t in found] == ["A", "BBB"]
-    (request,) = service.requests
-    assert request.model_spec.signature_name == "translate_prefix"
-    assert tf.make_ndarray(request.inputs["text"]).tolist() == [b"bbb", b"a"]
-    assert tf.make_ndarray(request.inputs["prefix"]).tolist() == [b"", b"A"]
-
-
-def test_scores(fake):
-    found = fake().score(["a", "bb"], ["A", "B"])
-    assert found == [Score(-0.5, -1.0, 2.0, 2), Score(-1.0, -2.0, 4.0, 3)]
-    assert fake().score("a", "A") == found[0]
-    with pytest.raises(InputError, match="index 1"):
-        fake().score(["a", "b"], ["A", "x" * 21])
-
-
-def test_a_document(fake):
-    document = fake().translate_document("来了。你？ 好！\n1.")
-    assert document.text == "来了。你？ 好！\n1."
-    assert list(document.translations) == ["来了。", "你？", "好！"]
-
-
-def test_what_the_server_says_of_the_model(fake):
-    client = fake()
-    assert client.task.name == "translation"
-    assert client.num_translations == 2
-    assert client.languages == (None, None) and not client.can("attention")
-    assert client.capabilities == {"prefixes", "score", "perplexity"}
-    outputs = client.own_signatures["serving_default"].outputs()
-    assert outputs == {"translations": ("string", (None, 2))}
-    arrays = {"text": np.array([b"a"], object)}
-    found = client.own_signatures["serving_default"].call(arrays)
-    assert found["translations"].tolist() == [[b"A", b"\xff"]]
 
 
 def test_what_the_served_model_cannot(fake, service):

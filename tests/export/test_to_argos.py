@@ -14,7 +14,7 @@ from random_models import random_translator, table_vocabulary
 from translation_fixtures import PAIRS
 
 import keras_transformer as kt
-from keras_transformer.export import save_argos, to_argos, to_ctranslate2
+from keras_transformer.export import save_argos, to_argos
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
@@ -93,16 +93,6 @@ def test_translations(folder):
     assert sum(theirs != ours for theirs, ours in pairs) <= 2
 
 
-def test_int8(translator, tmp_path):
-    path = save_argos(translator, tmp_path / "a.argosmodel", "int8")
-    with zipfile.ZipFile(path) as package:
-        package.extractall(tmp_path)
-    folder = tmp_path / FOLDER
-    described = json.loads((folder / "keras_transformer.json").read_text())
-    assert described["dtype"] == "int8"
-    assert translate(folder, PAIRS, beam_size=1) == list(PAIRS.values())
-
-
 def test_two_sentencepiece_models(tmp_path):
     """Pieces of targets are none of the sources' model, and are joined."""
     readers = [
@@ -174,16 +164,6 @@ def test_models_that_need_more_than_sentences(tokenizer, tmp_path):
     refused(learned, path, "30 learned positions")
     window = random_translator(tokenizer, attention_window=3)
     refused(window, path, "attention_window=3")
-
-
-def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
-    def write_another(translator, dtype, folder):
-        return write(random_translator(translator.tokenizer), dtype, folder)
-
-    write = to_ctranslate2.write_model
-    monkeypatch.setattr(to_ctranslate2, "write_model", write_another)
-    path = tmp_path / "a.argosmodel"
-    refused(translator, path, "LoRA", RuntimeError)
 
 
 def test_another_tokenizer_is_not_written(translator, tmp_path, monkeypatch):

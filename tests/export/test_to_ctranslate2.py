@@ -1,6 +1,5 @@
 """The folder for CTranslate2: what it computes there, and what is refused."""
 
-import dataclasses
 import json
 import sys
 
@@ -14,7 +13,6 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import save_ctranslate2
-from keras_transformer.export import to_ctranslate2 as writer
 from keras_transformer.support.errors import InputError
 
 TEXTS = [
@@ -169,59 +167,6 @@ def test_a_trained_model(translator, folder, pairs):
     assert_greedy(translator, load(folder), [*pairs, *TEXTS])
 
 
-def test_beam_search_ranked_as_here(translator, folder, pairs):
-    """By the formula of Wu et al.
-
-    With a patience of 1 it would stop at the first four hypotheses that end,
-    however unlikely they are. It would distribute the probability of tokens
-    that it suppresses among the others.
-    """
-    texts = [*pairs, *TEXTS]
-    alpha, penalty = translator.search.alpha, 0.4
-    results = load(folder).translate_batch(
-        pieces(translator, texts),
-        beam_size=4,
-        num_hypotheses=4,
-        patience=4,
-        length_penalty=penalty,
-        **options(translator) | dict(suppress_sequences=None),
-    )
-    for ours, result in zip(translator.translate(texts), results, strict=True):
-        found = []
-        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
-            length = len(tokens) + 1  # with the end token
-            log_prob = score * length**penalty
-            divisor = ((5 + length) / 6) ** alpha
-            ids = [translator.tokenizer._processor.PieceToId(x) for x in tokens]
-            (text,) = translator.tokenizer.detokenize(
-                tf.constant([ids])
-            ).numpy()
-            found.append((log_prob / divisor, text.decode()))
-        score, text = max(found)
-        assert text == ours.texts[0]
-        assert score == pytest.approx(ours.scores[0], rel=1e-4)
-
-
-def test_the_power_of_the_length_is_its_own_penalty(translator, folder, pairs):
-    search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty="power")
-    powers = kt.Translator(translator.model, translator.tokenizer, search)
-    results = load(folder).translate_batch(
-        pieces(powers, list(pairs)),
-        beam_size=4,
-        length_penalty=1.5,
-        **options(powers) | dict(patience=4, suppress_sequences=None),
-    )
-    for ours, result in zip(
-        powers.translate(list(pairs)), results, strict=True
-    ):
-        assert result.scores[0] == pytest.approx(ours.scores[0], rel=1e-4)
-
-
-def test_no_tokens(folder):
-    (result,) = load(folder).translate_batch([[]], return_scores=True)
-    assert (result.hypotheses, result.scores) == ([[]], [0])
-
-
 def test_lengths_that_it_takes_by_default(folder, translator):
     """Sources of 1,024 tokens, translations of 256."""
     (row,) = pieces(translator, ["dog " * 600])
@@ -244,22 +189,6 @@ def test_the_program_of_the_document(folder, translator):
     printed = []
     exec(code, {"print": printed.append})
     assert printed == translator(["I am a student.", "Good night!"])
-
-
-def test_metadata(folder, translator):
-    found = json.loads((folder / "keras_transformer.json").read_text())
-    assert found == {
-        "keras_transformer": kt.__version__,
-        "tokenizer_sha256": translator.tokenizer.digest,
-        "models": 1,
-        "dtype": "float32",  # of the weights
-        "search": dataclasses.asdict(translator.search),
-        "num_translations": 3,
-        "max_length": 24,
-        "runs": [],
-        "ctranslate2": ctranslate2.__version__,
-        "by": "me",
-    }
 
 
 @pytest.mark.parametrize(
@@ -299,14 +228,6 @@ def test_ensembles_and_windows(tokenizer, tmp_path):
     model = random_translator(tokenizer, attention_window=3).model
     translator = kt.Translator([model] * 2, tokenizer)
     refused(translator, tmp_path, "2 models.*attention_window=3")
-
-
-def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
-    array = writer._array
-    monkeypatch.setattr(writer, "_array", lambda x: array(x)[..., ::-1])
-    with pytest.raises(RuntimeError, match="LoRA"):
-        save_ctranslate2(translator, tmp_path / "model")
-    assert not list(tmp_path.iterdir())
 
 
 def test_without_the_package(translator, tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 What transformers makes of it is in tests/export/reference.
 """
 
-import dataclasses
 import json
 
 import numpy as np
@@ -151,26 +150,6 @@ def test_other_searches(model, tokenizer):
     assert found["no_repeat_ngram_size"] == 5
 
 
-def test_metadata(folder, translator):
-    assert content(folder, "keras_transformer.json") == {
-        "keras_transformer": kt.__version__,
-        "tokenizer_sha256": translator.tokenizer.digest,
-        "models": 1,
-        "dtype": "float32",
-        "search": dataclasses.asdict(translator.search),
-        "num_translations": 3,
-        "max_length": 24,
-        "runs": [],
-        "by": "me",
-    }
-
-
-def test_powers_of_the_length():
-    assert writer._power_of_length(kt.BeamSearch(alpha=0.6)) == 0.4
-    search = kt.BeamSearch(alpha=0.6, length_penalty="power")
-    assert writer._power_of_length(search) == 0.6
-
-
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("float16", 0.03), ("bfloat16", 0.2)]
 )
@@ -224,16 +203,6 @@ def test_sources_without_an_end_token(tokenizer, tmp_path):
     vocabulary = table_vocabulary(tokenizer, source_eos_token="<pad>")
     message = "sources without an end token"
     refused(random_translator(vocabulary), tmp_path, message)
-
-
-def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
-    tensors = writer._tensors
-
-    def changed(model):
-        return {name: value[::-1] for name, value in tensors(model).items()}
-
-    monkeypatch.setattr(writer, "_tensors", changed)
-    refused(translator, tmp_path, "LoRA", RuntimeError)
 
 
 def test_another_vocabulary_is_not_written(translator, tmp_path, monkeypatch):

@@ -89,23 +89,6 @@ _DEFAULTS = {
     "extra_length": 12,
     "length_factor": 1.0,
 }
-_NUMBERS = {
-    **dict.fromkeys((0.0, 1e-45, 0.5, 5.0), True),
-    **dict.fromkeys((-1e-30, -1.0, np.inf, -np.inf, np.nan), False),
-}
-# Values of the options of `translate_with_options`: whether they are valid.
-OPTIONS = {
-    "beam_size": {
-        **dict.fromkeys((1, 2, 3, 256), True),
-        **dict.fromkeys((-(2**31), -1, 0, 257, 2**31 - 1), False),
-    },
-    "alpha": {**_NUMBERS, 5.1: False},
-    "extra_length": {
-        **dict.fromkeys((0, 1, 7, 2**31 - 1), True),
-        **dict.fromkeys((-(2**31), -1), False),
-    },
-    "length_factor": _NUMBERS,
-}
 
 
 def call(signatures, name, *strings, **options):

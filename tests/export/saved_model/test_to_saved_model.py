@@ -1,7 +1,5 @@
 """The SavedModel: what it returns, who can load it, and what it contains."""
 
-import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -62,11 +60,6 @@ def translations(outputs):
     ]
 
 
-def read_metadata(folder):
-    file = folder / "assets.extra" / "keras_transformer.json"
-    return json.loads(file.read_text())
-
-
 def assert_same(found, expected):
     assert [t.texts for t in found] == [t.texts for t in expected]
     assert [t[2:] for t in found] == [t[2:] for t in expected]
@@ -79,49 +72,6 @@ def assert_same(found, expected):
 
 
 # === The signature ===
-
-
-def test_signature(loaded):
-    names = {"serving_default", "score", "translate_prefix"}
-    assert set(loaded.signatures) == names
-    signature = loaded.signatures["serving_default"]
-    (_, inputs) = signature.structured_input_signature
-    assert inputs == {"text": tf.TensorSpec([None], tf.string, "text")}
-    outputs = {
-        name: (spec.dtype, spec.shape.as_list())
-        for name, spec in signature.structured_outputs.items()
-    }
-    assert outputs == {
-        "translations": (tf.string, [None, 3]),
-        "scores": (tf.float32, [None, 3]),
-        "source_truncated": (tf.bool, [None]),
-        "at_length_limit": (tf.bool, [None]),
-    }
-
-
-@pytest.mark.parametrize("text", ["dog", [["dog"], ["cat"]]])
-def test_input_of_another_rank_is_an_error(loaded, text):
-    # Python's own check does not exist in a server: test the graph.
-    signature = loaded.signatures["serving_default"]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"):
-        signature(text=tf.constant(text))
-    (function,) = loaded.functions["serving_default"].concrete_functions
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"):
-        function(tf.constant(text))
-
-
-def test_empty_batch(loaded):
-    translate = loaded.signatures["serving_default"]
-    outputs = translate(text=tf.constant([], tf.string))
-    assert outputs["translations"].shape == outputs["scores"].shape == (0, 3)
-    assert outputs["source_truncated"].shape == (0,)
-
-
-def test_bytes_that_are_not_utf_8(loaded):
-    translate = loaded.signatures["serving_default"]
-    outputs = translate(text=tf.constant([b"\xff\xfe", b"dog"]))
-    assert outputs["translations"][1, 0] == b"Hund"
-    assert np.isfinite(outputs["scores"]).all()
 
 
 def test_another_length_penalty(model, tokenizer):
@@ -140,20 +90,13 @@ def test_another_length_penalty(model, tokenizer):
     np.testing.assert_allclose(found["scores"], scores, rtol=1e-4)
 
 
-def test_metadata(exported, translator):
-    found = read_metadata(exported)
-    assert found["keras_transformer"] == kt.__version__
+def test_metadata(exported):
+    file = exported / "assets.extra" / "keras_transformer.json"
+    found = json.loads(file.read_text())
     assert found["tensorflow"] == tf.__version__
-    assert found["languages"] == []
-    assert found["dtype"] == "float32"
-    model = translator.tokenizer.model
-    assert found["tokenizer_sha256"] == hashlib.sha256(model).hexdigest()
-    search = dataclasses.asdict(translator.search)
-    assert (found["search"], found["num_translations"]) == (search, 3)
-    assert search["extra_length"] == 12
+    assert (found["dtype"], found["languages"]) == ("float32", [])
     names = ["score", "serving_default", "translate_prefix"]
     assert found["signatures"] == names
-    assert found["runs"] == []  # the translator was not opened from a run
 
 
 @pytest.mark.slow
@@ -192,21 +135,6 @@ def test_a_quantized_model(tokenizer, tmp_path):
         other.get_weights(), model.get_weights(), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
-
-
-@pytest.mark.slow
-def test_a_model_with_a_window(model, tokenizer, pairs):
-    config = dataclasses.replace(model.config, attention_window=3)
-    restricted = kt.Transformer(config)
-    restricted.set_weights(model.get_weights())
-    translator = kt.Translator(restricted, tokenizer)
-    texts = list(pairs)[:4]
-    expected = translator.translate(texts)
-    assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
-    signatures = Signatures(translator).make([])
-    outputs = signatures["serving_default"](tf.constant(texts))
-    outputs = {name: value.numpy() for name, value in outputs.items()}
-    assert_same(translations(outputs), expected)
 
 
 def test_warm_up_requests(exported, loaded):
