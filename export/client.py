@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.inference.served_signatures import (
-    Arrays,
     Signature,
     SignatureTranslator,
     TensorSpec,
@@ -56,15 +55,12 @@ _OPTIONS = (  # of a channel
 
 
 class ServingError(Exception):
-    """Raised when TensorFlow Serving does not answer a request.
+    """Raised when TensorFlow Serving does not answer a request."""
 
-    Attributes:
-        code: The `grpc.StatusCode` that says why.
-    """
-
-    def __init__(self, message: str, code: grpc.StatusCode) -> None:
-        super().__init__(message, code)  # what pickle restores it from
-        self.code = code
+    @property
+    def code(self) -> grpc.StatusCode:
+        """The status that gRPC reports."""
+        return self.args[1]
 
     def __str__(self) -> str:
         return self.args[0]
@@ -157,13 +153,10 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
             name: Signature(
                 _specs(signature.inputs),
                 functools.partial(_specs, signature.outputs),
-                functools.partial(self._call, name),
+                lambda arrays, name=name: self.predict(name, **arrays),
             )
             for name, signature in signatures.signature_def.items()
         }
-
-    def _call(self, signature: str, arrays: Arrays) -> Arrays:
-        return self.predict(signature, **arrays)
 
     def predict(
         self, signature: str, /, **inputs: Any
@@ -176,9 +169,6 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
 
         Returns:
             Its outputs by name. Strings are `bytes` in arrays of objects.
-
-        Raises:
-            ServingError: If the server does not answer.
         """
         request = messages.PredictRequest()
         self._set_model(request, signature)

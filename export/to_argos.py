@@ -34,32 +34,23 @@ def save_argos(
 ) -> Path:
     """Writes a package for Argos Translate and LibreTranslate.
 
-    They translate text, HTML, documents and subtitles with it. It has the
-    model for CTranslate2, the SentencePiece model that splits its sources,
-    `metadata.json` for Argos Translate, `keras_transformer.json` with
-    metadata, and a README. The package ctranslate2 is needed: the extra
-    `[ctranslate2]`.
-
-    Before the file is moved to `path`, the model is verified as by
-    `save_ctranslate2`, with texts that the package's SentencePiece model has
-    split.
+    They translate text, HTML, documents and subtitles with it. The model is
+    that of `save_ctranslate2`, which has the other arguments and errors too.
 
     Args:
         translator: What to save. It must know its languages, which are those
             of a run. Argos Translate has a search of its own.
         path: File to create. Its name ends in `.argosmodel`.
         dtype: As in `save_ctranslate2`.
-        metadata: What to add to `keras_transformer.json`: values that JSON
-            can hold.
+        metadata: As in `save_ctranslate2`.
 
     Returns:
         The file.
 
     Raises:
         InputError: If `path` exists or has a different suffix, the languages
-            are unknown, sources need a language token, learned positions are
-            fewer than 1,024, or as in `save_ctranslate2`.
-        RuntimeError: If the package computes something else.
+            are unknown, sources need a language token, or learned positions
+            are fewer than 1,024.
     """
     path = Path(path)
     source, target = translator.languages

@@ -47,10 +47,8 @@ def save_ctranslate2(
     `[ctranslate2]`.
 
     Before the folder is moved to `path`, CTranslate2 loads it: its
-    log-probabilities of given texts must be those of the model, to 0.001 per
-    token with float32, 0.02 with float16, 0.2 with bfloat16, 0.05 with int16
-    and 0.3 with int8. If the model computes in another dtype, the wider one
-    counts.
+    log-probabilities of given texts must be those of the model, within the
+    precision of `dtype`.
 
     Args:
         translator: What to save. Its search is part of the metadata only.

@@ -58,9 +58,8 @@ def save_huggingface(
     transformers nor PyTorch is needed.
 
     Before the folder is moved to `path`, `keras_transformer.convert` reads it:
-    its log-probabilities of given texts must be those of the model, to 0.001
-    per token with float32, 0.02 with float16 and 0.2 with bfloat16. If the
-    model computes in another dtype, the wider one counts.
+    its log-probabilities of given texts must be those of the model, within
+    the precision of `dtype`.
 
     Args:
         translator: What to save. Its search becomes that of `generate`, whose
@@ -114,10 +113,8 @@ def _problems(translator: Translator) -> Iterator[str]:
             yield f"{name}={getattr(config, name)!r}"
     widths = {config.num_heads * config.d_k, config.num_heads * config.d_v}
     if config.d_model % 2 or widths != {config.d_model}:
-        yield (
-            f"d_model={config.d_model}, num_heads={config.num_heads}, "
-            f"d_k={config.d_k}, d_v={config.d_v}"
-        )
+        for name in ("d_model", "num_heads", "d_k", "d_v"):
+            yield f"{name}={getattr(config, name)}"
     if config.layer_norm_epsilon > _EPSILON:
         yield f"layer_norm_epsilon={config.layer_norm_epsilon}"
     is_tied = config.tied_embeddings in ("all", "target")

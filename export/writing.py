@@ -46,16 +46,9 @@ def write_export(
 ) -> Path:
     """Writes a translator into a new folder, if it is the same model there.
 
-    Args:
-        translator: What to write.
-        path: The folder.
-        format: A key of `DTYPES`.
-        dtype: What weights are stored in.
-        write: Writes the files of the format into a folder, and returns its
-            metadata.
-        open_written: Opens what was written, and returns its counterpart of
-            `Translator.score`.
-        metadata: What the caller adds to the metadata, under other names.
+    `write` writes the files of a format into a folder, and returns metadata,
+    to which those of the caller are added. `open_written` opens the folder,
+    and returns its counterpart of `Translator.score`.
     """
     check_values(one_of(*DTYPES[format]), dtype=dtype)
     translator.tokenizer.check_languages()

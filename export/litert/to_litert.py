@@ -36,9 +36,9 @@ def save_litert(
     `docs/litert-format.md` says what a program in another language must do.
 
     Before the folder is moved to `path`, LiteRT opens it: its
-    log-probabilities of given texts must be those of the model, to 1e-4 per
-    token with float32, 0.02 with float16 and 0.5 with int8. The package
-    ai-edge-litert is needed: the extra `[litert]`.
+    log-probabilities of given texts must be those of the model, within the
+    precision of `dtype`. The package ai-edge-litert is needed: the extra
+    `[litert]`.
 
     Args:
         translator: What to save: one model or several, in float32. Its search

@@ -41,8 +41,7 @@ def save(
     up TensorFlow Serving.
 
     Before the model is moved to `path`, it is loaded: its log-probabilities of
-    given texts must be those of `translator`, to 1e-4 per token in float32,
-    0.02 in float16 and 0.2 in bfloat16.
+    given texts must be those of `translator`.
 
     Args:
         translator: What to save, with its search and number of translations.
