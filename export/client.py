@@ -7,7 +7,6 @@ tensorflow-serving-api is installed.
 import contextlib
 import functools
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -15,10 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.inference.served_signatures import (
-    Signature,
     SignatureTranslator,
-    TensorSpec,
-    describe_default,
+    default_count,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
@@ -27,7 +24,6 @@ from keras_transformer.support.fields import (
     check_values,
 )
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.tasks import Task
 
 with explain_missing_packages(InputError):
     from tensorflow_serving.apis import get_model_metadata_pb2
@@ -131,18 +127,13 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         return f"the model {self.model!r} at {self.address}"
 
     @property
-    def task(self) -> Task:
-        """The task that the outputs of the served model have."""
-        return describe_default(self.description, self.own_signatures)[0]
-
-    @property
     def num_translations(self) -> int:
         """Translations returned per text, as the model was exported."""
-        return describe_default(self.description, self.own_signatures)[1]
+        return default_count(self.description, self.own_signatures)
 
     @functools.cached_property
-    def own_signatures(self) -> dict[str, Signature]:
-        """The signatures by name, as the server describes them."""
+    def own_signatures(self) -> dict[str, dict[str, tf.TensorShape]]:
+        """The shapes of outputs by signature, as the server describes them."""
         request = get_model_metadata_pb2.GetModelMetadataRequest()
         self._set_model(request, "serving_default")
         request.metadata_field.append("signature_def")
@@ -150,11 +141,10 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         signatures = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(signatures)
         return {
-            name: Signature(
-                _specs(signature.inputs),
-                functools.partial(_specs, signature.outputs),
-                lambda arrays, name=name: self.predict(name, **arrays),
-            )
+            name: {
+                output: tf.TensorShape(tensor.tensor_shape)
+                for output, tensor in signature.outputs.items()
+            }
             for name, signature in signatures.signature_def.items()
         }
 
@@ -196,13 +186,3 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
                 f"{details:.500}",
                 code,
             ) from error
-
-
-def _specs(tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    """Returns the types and shapes of `TensorInfo` messages."""
-    specs = {}
-    for name, tensor in tensors.items():
-        shape = tf.TensorShape(tensor.tensor_shape)
-        known = None if shape.rank is None else tuple(shape.as_list())
-        specs[name] = TensorSpec(tf.dtypes.as_dtype(tensor.dtype).name, known)
-    return specs

@@ -1,10 +1,9 @@
 """The commands that export and serve."""
 
 import dataclasses
-import re
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -66,53 +65,30 @@ def export(
         )
 
 
-def _check_hosts(_: Any, names: list[str] | None) -> None:
-    for name in names or ():
-        if not re.fullmatch(r"[\w.-]+", name, re.A):
-            raise ValueError(
-                "It must be a name such as pc.example.org, without scheme and "
-                "port."
-            )
-
-
 def serve(
     runs: flags.ModelsFlag,
     *,
     host: str = "127.0.0.1",
     port: flags.Integer = 8000,
-    allowed_host: Annotated[
-        list[str] | None, Parameter(validator=_check_hosts)
-    ] = None,
+    allowed_host: list[str] | None = None,
     n_best: flags.PositiveInteger = 1,
-    max_characters: flags.PositiveInteger = 2_000,
+    max_characters: flags.PositiveInteger = 100_000,
     model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
-    """Start a web page to try a model, and TensorFlow Serving's REST API.
+    """Start a web page to try a model.
 
     Args:
         host: Address to listen on; the default is this computer alone.
         port: Port to listen on, 0 for any.
-        allowed_host: A name that browsers may use for this computer, beside
-            its own and IP addresses; can be repeated.
+        allowed_host: A name or address under which browsers may open the page,
+            besides localhost and the name of this computer; can be repeated.
         n_best: Outputs shown per text.
         max_characters: Length of the longest text.
     """
-    kt.serving.check_installed()
-    # It is part of addresses.
-    name = re.sub(r"[^\w.-]", "-", read_folder(runs[0]).name)
+    name = read_folder(runs[0]).name
     with kt.serving.listen(host, port) as listening:
         translator = model.open(runs, n_best)
-        more = {}
-        if translator.checkpoints:  # what an export of the run would have
-            from keras_transformer.export.saved_model import exported_signatures
-            from keras_transformer.inference import served_signatures
-
-            module = exported_signatures.Signatures(translator)
-            signatures = module.make()
-            more = served_signatures.graph_signatures(signatures)
-        hosts = [*(allowed_host or ()), host]
         # Python would wait for threads that compute answers.
         terminal.end_on_signals()
-        kt.serving.serve(
-            translator, name, listening, max_characters, more, hosts
-        )
+        hosts = [host, *(allowed_host or ())]
+        kt.serving.serve(translator, name, listening, max_characters, hosts)

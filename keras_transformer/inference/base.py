@@ -13,7 +13,7 @@ from keras_transformer.inference.model_folder import first_run
 from keras_transformer.inference.records import EncodedTexts, Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
-from keras_transformer.tasks import Task
+from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts, split_sentences
 
 # Capabilities that only some translators have, and their requirements.
@@ -44,16 +44,14 @@ class BaseTranslator(abc.ABC):
     scores -inf. Several threads may use one translator.
     """
 
-    task: Task  # what the model is trained for
+    task: Task = TranslationTask()  # what the model is trained for
     tokenizer: Vocabulary | None = None  # None: in the graph of an export
     num_translations: int  # n, returned per text
     search: Search | None = None  # None: unknown
     max_length: int | None = None  # tokens that the model takes; None: unknown
     dtype: str | None = None  # of the weights; None: unknown
     metadata: Mapping[str, Any] = {}  # what is recorded of the model
-    version: int = 1  # of an exported model
     checkpoints: Sequence[tuple[Any, Any]] = ()  # each run, and its file
-    own_signatures: Mapping[str, Any] = {}  # of a SavedModel, by name
     batch_tokens: int = 2048  # default of the argument
     workers: int = 1  # default of the argument
     max_batch_size: int = 128  # each text needs K rows of V log-probabilities

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.support.errors import InputError
@@ -22,13 +22,8 @@ def find_folder(model: str | os.PathLike) -> Path:
     A folder of the working directory that has the name comes first.
     """
     path = Path(model)
-    is_name = not path.exists() and is_included(path)
+    is_name = not path.exists() and str(path) in os.listdir(_INCLUDED)
     return _INCLUDED / path if is_name else path
-
-
-def is_included(model: str | os.PathLike) -> bool:
-    """Returns whether an included model has this name."""
-    return str(model) in os.listdir(_INCLUDED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,8 +47,8 @@ class ModelFolder:
         return self.search
 
     @property
-    def num_translations(self) -> int | None:
-        """Translations returned per text by default, if it is known."""
+    def num_translations(self) -> int:
+        """Translations returned per text by default."""
         return 1
 
     @property
@@ -87,35 +82,24 @@ class ExportFolder(ModelFolder, abc.ABC):
     """A folder that `keras-transformer export` wrote."""
 
     metadata: Mapping[str, Any]  # of its `keras_transformer.json`
-    # The files that differ between any two exports.
-    identifying_files: ClassVar[tuple[str, ...]]
 
     @classmethod
     def of_metadata(cls, path: Path, metadata: Mapping) -> "ExportFolder":
-        """Returns the description of a folder with some metadata, checked."""
-        runs, search = metadata.get("runs", []), metadata.get("search")
-        is_list = isinstance(runs, list)
-        if not is_list or not all(isinstance(run, dict) for run in runs):
-            raise InputError(
-                f"The metadata of {path} must have runs that are objects. "
-                f"Received: {runs!r:.100}"
-            )
-        run = first_run(metadata)
-        recipe = run.get("recipe")
-        beam_search = None
-        if search and "temperature" not in search:
-            beam_search = BeamSearch.from_dict(search, str(path))
+        """Returns the description of a folder with some metadata."""
+        run, search = first_run(metadata), None
+        if "temperature" not in metadata["search"]:  # of sampling
+            search = BeamSearch.from_dict(metadata["search"], str(path))
         return cls(
             path=path,
             metadata=metadata,
-            task=find_task(str(run.get("task", "translation"))),
-            recipe=recipe if isinstance(recipe, dict) else {},
-            search=beam_search,
+            task=find_task(run.get("task", "translation")),
+            recipe=run.get("recipe", {}),
+            search=search,
         )
 
     @property
-    def num_translations(self) -> int | None:
-        return self.metadata.get("num_translations")
+    def num_translations(self) -> int:
+        return self.metadata["num_translations"]
 
     @abc.abstractmethod
     def check_settings(self, search: Search | None, count: int | None) -> None:

@@ -1,14 +1,10 @@
-"""Opens folders with models: runs, SavedModels, exports for LiteRT.
-
-Mistakes that can be found without TensorFlow are found before it is imported.
-"""
+"""Opens folders with models: runs, SavedModels, exports for LiteRT."""
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from keras_transformer.decoding.settings import Search
-from keras_transformer.inference import run_folder, saved_model
+from keras_transformer.inference import saved_model
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.model_folder import (
     ExportFolder,
@@ -20,7 +16,6 @@ from keras_transformer.inference.saved_model import SavedModelFolder
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.litert.lite_folder import LiteRTFolder
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import Task
 
@@ -64,40 +59,6 @@ def _export_class(model: str | os.PathLike) -> type[ExportFolder] | None:
     return None
 
 
-def check_folders(
-    folders: Sequence[ModelFolder],
-    *,
-    search: Search | None = None,
-    num_translations: int | None = None,
-    **of_runs: Any,
-) -> None:
-    """Checks the arguments of `open_translator`, without TensorFlow."""
-    if of_runs.get("dtype") is not None:
-        types = one_of("float32", "bfloat16", "float16")
-        check_values(types, dtype=of_runs["dtype"])
-    if not folders:
-        raise InputError("A translator needs a model. Received: no folder")
-    exports = [x for x in folders if isinstance(x, ExportFolder)]
-    if not exports:
-        run_folder.check_same_tokenizer(folders)
-        for folder in folders:
-            folder.find_checkpoint(of_runs.get("checkpoint"))
-        search = search or folders[0].default_search
-        count = 1 if num_translations is None else num_translations
-        search.with_num_translations(count)
-        return
-    changed = [f"{x}={y}" for x, y in of_runs.items() if y is not None]
-    if changed or len(folders) > 1:
-        paths = [str(folder.path) for folder in folders]
-        raise InputError(
-            "An export is used alone, as it was exported: with its checkpoint, "
-            "language, type and kind of search. Leave out other options, or "
-            "use the run; `export RUN1 RUN2` makes one of several. Received: "
-            + ", ".join([*paths, *changed])
-        )
-    exports[0].check_settings(search, num_translations)
-
-
 def open_translator(
     paths: str | os.PathLike | Sequence[str | os.PathLike],
     *,
@@ -137,16 +98,22 @@ def open_translator(
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     folders = [read_folder(path) for path in paths]
-    check_folders(
-        folders,
-        search=search,
-        num_translations=num_translations,
+    for_runs = dict(
         checkpoint=checkpoint,
         dtype=dtype,
         target_language=target_language,
         tag=tag,
         task=task,
     )
+    options = [f"{x}={y}" for x, y in for_runs.items() if y is not None]
+    has_export = any(isinstance(folder, ExportFolder) for folder in folders)
+    if has_export and (options or len(folders) > 1):
+        raise InputError(
+            "An export is used alone, as it was exported: with its checkpoint, "
+            "language, type and kind of search. Leave out other options, or "
+            "use the run; `export RUN1 RUN2` makes one of several. Received: "
+            + ", ".join([*(str(folder.path) for folder in folders), *options])
+        )
     first = folders[0]
     if isinstance(first, LiteRTFolder):
         from keras_transformer.litert import LiteRTTranslator
@@ -154,11 +121,10 @@ def open_translator(
         return LiteRTTranslator.open(
             first.path, search, num_translations, threads
         )
-    is_saved_model = isinstance(first, SavedModelFolder)
-    import_tensorflow_quietly(needs_keras=not is_saved_model)
-    if is_saved_model:
+    import_tensorflow_quietly()
+    if isinstance(first, SavedModelFolder):
         return saved_model.SavedModelTranslator.open(
-            first.path, num_translations
+            first.path, search, num_translations
         )
     from keras_transformer.inference.translator import Translator
 

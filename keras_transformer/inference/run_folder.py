@@ -26,7 +26,6 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.model_folder import (
     ModelFolder,
     find_folder,
-    is_included,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_types, read_json
@@ -79,9 +78,6 @@ class RunFolder(ModelFolder):
                 problem = "is an export, which `kt.open_translator` opens"
             elif not file.exists():
                 problem = "has none"
-                if is_included(path):
-                    problem += f". It is {path.absolute()}, which hides the "
-                    problem += "included model: rename it, or work elsewhere"
             raise InputError(
                 "A run folder, which `keras-transformer train`, `average` and "
                 "`import` write, has a config.json, a SavedModel a "
@@ -369,7 +365,7 @@ def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:
     if len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1:
         raise InputError(
             "Runs that translate together must have the same task and "
-            "tokenizer: train the second with --init-from. Received: "
+            "tokenizer. Received: "
             f"{', '.join(str(run.path) for run in runs) or 'no run'}"
         )
 

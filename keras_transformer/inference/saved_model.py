@@ -2,28 +2,24 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.model_folder import ExportFolder
 from keras_transformer.inference.records import EncodedTexts
-from keras_transformer.inference.served_signatures import (
-    Signature,
-    SignatureTranslator,
-    describe_default,
-)
+from keras_transformer.inference.served_signatures import SignatureTranslator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import integer_from
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.tags import check_languages
 
 _FILE = "saved_model.pb"
 _METADATA_FILE = "assets.extra/keras_transformer.json"
-# Types of the metadata that are read; any may be missing.
+# Types of the metadata that are read.
 _TYPES = {
     "runs": list,
     "search": dict,
@@ -48,47 +44,35 @@ def newest_version(path: Path) -> Path | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SavedModelFolder(ExportFolder):
-    """A SavedModel, by its metadata, of which any may be missing."""
-
-    identifying_files = (_FILE, "variables/variables.index")
+    """A SavedModel, by its metadata."""
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "SavedModelFolder":
         """Reads the metadata of a SavedModel, or of a folder's newest one."""
         folder = newest_version(Path(path))
-        if folder is None:
+        if folder is None or not (folder / _METADATA_FILE).is_file():
             raise InputError(
-                f"A SavedModel is a folder with {_FILE}, which "
-                f"`keras-transformer export` writes. Received: {path}"
+                f"A SavedModel is a folder with {_FILE} and {_METADATA_FILE}, "
+                f"which `keras-transformer export` writes. Received: {path}"
             )
-        file = folder / _METADATA_FILE
-        metadata = read_json(file) if file.exists() else {}
-        types = _TYPES
-        if isinstance(metadata, dict):
-            types = {x: y for x, y in _TYPES.items() if x in metadata}
-        check_types(file, metadata, types)
+        metadata = read_json(folder / _METADATA_FILE)
+        check_types(folder / _METADATA_FILE, metadata, _TYPES)
         return cls.of_metadata(folder, metadata)
 
-    def check_settings(
-        self, search: Search | None, num_translations: int | None
-    ) -> None:
+    def check_settings(self, search: Search | None, count: int | None) -> None:
         if search is not None:
             raise InputError(
                 "A SavedModel translates with the search that it was exported "
                 f"with. Received: search={search}. Use the run, or export it "
                 "again."
             )
-        if None not in (num_translations, self.num_translations):
-            _check_count(self.path, num_translations, self.num_translations)
-
-
-def _check_count(path: Path, count: int, exported: int) -> None:
-    if not integer_from(1, exported).accepts(count):
-        raise InputError(
-            f"{path} was exported with {exported} translations per text. "
-            f"Received: num_translations={count}. Choose as many or fewer, or "
-            "export the run again."
-        )
+        exported = self.num_translations
+        if not 1 <= (exported if count is None else count) <= exported:
+            raise InputError(
+                f"{self.path} was exported with {exported} translations per "
+                f"text. Received: num_translations={count}. Choose as many or "
+                "fewer, or export the run again."
+            )
 
 
 class SavedModelTranslator(SignatureTranslator):
@@ -96,49 +80,59 @@ class SavedModelTranslator(SignatureTranslator):
 
     It needs TensorFlow and tensorflow-text, as TensorFlow Serving has them. n
     is at most, and by default, that of the export.
+
+    Args:
+        folder: Its folder.
+        signatures: Functions of string tensors by name, as
+            `tf.saved_model.load` returns them.
+        num_translations: n.
     """
 
     def __init__(
         self,
         folder: SavedModelFolder,
-        signatures: dict[str, Signature],
+        signatures: Mapping[str, Any],
         num_translations: int | None = None,
     ) -> None:
-        path = self.path = folder.path
+        self.path = folder.path
+        self.task = folder.task
         self.search = folder.search
         self.metadata = folder.metadata
-        self.dtype = folder.metadata.get("dtype")
-        self.max_length = folder.metadata.get("max_length")
-        self.version = int(path.name) if path.name.isdecimal() else 1
+        self.dtype = folder.metadata["dtype"]
+        self.max_length = folder.metadata["max_length"]
         self.own_signatures = signatures
-        self.task, exported = describe_default(str(path), signatures)
         if num_translations is None:
-            num_translations = exported
-        _check_count(path, num_translations, exported)
+            num_translations = folder.num_translations
         self.num_translations = self._kept = num_translations
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike, num_translations: int | None = None
+        cls,
+        path: str | os.PathLike,
+        search: Search | None = None,
+        num_translations: int | None = None,
     ) -> "SavedModelTranslator":
-        """Returns the translator of what `SavedModelFolder.read` reads."""
+        """Returns the translator of what `SavedModelFolder.read` reads.
+
+        Raises:
+            InputError: If it is not an export, or was exported with a
+                different search or fewer translations.
+        """
         folder = SavedModelFolder.read(path)
+        folder.check_settings(search, num_translations)
         with explain_missing_packages(InputError):
             import tensorflow as tf
-            from google.protobuf.message import DecodeError
-
-            from keras_transformer.inference import saved_graph
-
-            saved_graph.load_tokenizer()
-            wrong = OSError, ValueError, IndexError, DecodeError
-            try:
-                graph = saved_graph.SavedGraph(folder.path)
-            except (*wrong, tf.errors.OpError) as error:
-                raise InputError(
-                    f"{folder.path} must be a SavedModel. Received: "
-                    f"{error!s:.200}. Export the run again."
-                ) from error
-        return cls(folder, graph.signatures(), num_translations)
+            import tensorflow_text  # noqa: F401  registers its operations
+        try:
+            model = tf.saved_model.load(folder.path)
+        except (OSError, tf.errors.OpError) as error:
+            raise InputError(
+                f"{folder.path} must be a SavedModel. Received: "
+                f"{error!s:.200}. Export the run again."
+            ) from error
+        translator = cls(folder, model.signatures, num_translations)
+        translator._model = model  # signatures do not keep its variables
+        return translator
 
     @property
     def description(self) -> str:
@@ -147,8 +141,7 @@ class SavedModelTranslator(SignatureTranslator):
 
     @property
     def target_languages(self) -> Sequence[str]:
-        # Exports of earlier versions do not say which languages they have.
-        return self.metadata.get("languages", ())
+        return self.metadata["languages"]
 
     def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
         check_languages(self.target_languages, False, texts, first)
@@ -160,9 +153,8 @@ class SavedModelTranslator(SignatureTranslator):
     def predict(
         self, signature: str, /, **inputs: list[str]
     ) -> dict[str, np.ndarray]:
-        return self.own_signatures[signature].call(
-            {
-                name: np.array([text.encode() for text in texts], object)
-                for name, texts in inputs.items()
-            }
-        )
+        import tensorflow as tf
+
+        tensors = {name: tf.constant(texts) for name, texts in inputs.items()}
+        outputs = self.own_signatures[signature](**tensors)
+        return {name: values.numpy() for name, values in outputs.items()}

@@ -36,8 +36,6 @@ _OTHER_SYSTEMS = {
 class LiteRTFolder(ExportFolder):
     """An export for LiteRT, by its metadata."""
 
-    identifying_files = (METADATA_FILE,)  # it has the digest of the model
-
     @classmethod
     def read(cls, path: str | os.PathLike) -> "LiteRTFolder":
         """Reads the metadata of a folder, and checks them."""

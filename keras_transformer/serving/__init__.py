@@ -1,10 +1,5 @@
-"""The web page of a model, and TensorFlow Serving's REST API."""
+"""The web page of a model."""
 
-from keras_transformer.serving.server import (
-    check_installed,
-    listen,
-    make_app,
-    serve,
-)
+from keras_transformer.serving.server import listen, make_app, serve
 
-__all__ = ["check_installed", "listen", "make_app", "serve"]
+__all__ = ["listen", "make_app", "serve"]

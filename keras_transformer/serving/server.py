@@ -1,20 +1,12 @@
-"""The server that `serve` starts. It is not made for production.
+"""The server that `serve` starts. It is not made for production."""
 
-It has a page to try a model with, and TensorFlow Serving's REST API, so that
-a program that was tried here can be pointed at a real server.
-"""
-
-import asyncio
 import ipaddress
 import logging
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from keras_transformer.inference import served_signatures
-from keras_transformer.inference.served_signatures import Signature
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import explain_missing_packages
 
 if TYPE_CHECKING:
@@ -24,66 +16,55 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 _SECONDS_TO_FINISH = 5  # that requests have when the server is stopped
-
-
-def check_installed() -> None:
-    """Raises an InputError unless FastAPI and Uvicorn are installed."""
-    with explain_missing_packages(InputError):
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
 
 
 def make_app(
     translator: "BaseTranslator",
     name: str,
     max_characters: int,
-    hosts: Collection[str] = ("localhost",),
-    signatures: Mapping[str, Signature] | None = None,
+    allowed_hosts: Collection[str] = (),
 ) -> "FastAPI":
     """Returns the web application of a translator.
 
     It answers `GET /`, the page; `POST /translate`, a text of sentences and
-    lines; `POST /document`, a text file, which is returned translated;
-    `GET /trace` and `GET /attention`, the pages of a sentence and one of its
-    outputs, which exports do not have; and what TensorFlow Serving answers to
-    `GET /v1/models/NAME` and `POST /v1/models/NAME:predict`. Requests are
-    answered in threads.
+    lines; `GET /trace` and `GET /attention`, the pages of a sentence and one
+    of its outputs, which exports do not have. Requests are answered in
+    threads.
 
-    A browser's requests from pages of other sites are refused, so that these
-    cannot use the model through the browser of their readers.
+    It answers under the names of this computer and the allowed ones alone, and
+    no page of a site with a different name, so that other sites cannot use the
+    model through the browser of their readers.
 
     Args:
         translator: The translator. Its `num_translations` are shown.
-        name: Name of the model, in addresses.
-        max_characters: Length of the longest text that is accepted; that of a
-            document is a hundred times as long.
-        hosts: Names that requests may use for this computer, in lower case,
-            beside IP addresses. Other sites may have any other name.
-        signatures: Further ones, such as those that an export of a run would
-            have.
+        name: Name of the model, which the page shows.
+        max_characters: Length of the longest text.
+        allowed_hosts: Names and addresses under which browsers may open the
+            page, besides `localhost` and the name of this computer.
 
     Raises:
-        InputError: If `max_characters` is not a positive integer, or FastAPI
-            or Uvicorn is not installed.
+        InputError: If FastAPI or Uvicorn is not installed.
     """
-    check_installed()
-    from fastapi import FastAPI
+    with explain_missing_packages(InputError):
+        import uvicorn  # noqa: F401
+        from fastapi import FastAPI
+        from fastapi.middleware.trustedhost import TrustedHostMiddleware
 
-    from keras_transformer.serving import page_routes, refusals, rest_routes
+        from keras_transformer.serving import page_routes
 
-    check_values(POSITIVE_INTEGER, max_characters=max_characters)
-    handlers = refusals.EXCEPTION_HANDLERS
-    app = FastAPI(title=name, openapi_url=None, exception_handlers=handlers)
+    app = FastAPI(title=name, openapi_url=None)
     app.state.translator = translator
     app.state.name = name
-    own = served_signatures.translator_signatures(translator)
-    app.state.signatures = {**(signatures or {}), **own}
     app.state.max_characters = max_characters
-    app.state.hosts = hosts
-    app.middleware("http")(refusals.refuse_other_sites)
+    hostname = socket.gethostname()
+    hosts = [*_OWN_NAMES, hostname, f"{hostname}.local", *allowed_hosts]
+    hosts += [f"[{host}]" for host in hosts if ":" in host]  # of version 6
+    app.state.hosts = [host.lower() for host in hosts]
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=app.state.hosts)
+    app.add_exception_handler(InputError, page_routes.explain)
     app.include_router(page_routes.router)
-    app.include_router(rest_routes.router, prefix=f"/v1/models/{name}")
     return app
 
 
@@ -97,15 +78,11 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         InputError: If there is no such address, or the port is in use.
     """
-    if not 0 <= port < 2**16:
-        raise InputError(
-            f"A port is a number from 0 to {2**16 - 1}. Received: {port}"
-        )
     try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         family, *_, address = addresses[0]
-        return socket.create_server(address[:2], family=family)
-    except (OSError, UnicodeError) as error:  # a name that DNS cannot have
+        return socket.create_server((address[0], port), family=family)
+    except (OSError, OverflowError) as error:  # of a port above 65535
         raise InputError(
             f"Cannot listen on {host}, port {port}. Choose another --port or "
             f"--host. Received: {error}"
@@ -117,56 +94,39 @@ def serve(
     name: str,
     listening: socket.socket,
     max_characters: int,
-    signatures: Mapping[str, Signature] | None = None,
     allowed_hosts: Collection[str] = (),
 ) -> None:
-    """Warms up, says the address, and answers until it is interrupted.
+    """Warms up, logs the address, and answers until it is interrupted.
 
     Requests then have some seconds to end.
 
     Args:
-        translator: As of `make_app`.
-        name: As of `make_app`.
+        translator: As in `make_app`.
+        name: As in `make_app`.
         listening: The socket, from `listen`.
-        max_characters: As of `make_app`.
-        signatures: As of `make_app`.
-        allowed_hosts: Names of this computer beside its own.
+        max_characters: As in `make_app`.
+        allowed_hosts: As in `make_app`.
     """
-    host, port = listening.getsockname()[:2]
-    names = [*_own_names(), *allowed_hosts]
-    if not ipaddress.ip_address(host).is_loopback:
-        names.append(socket.getfqdn())  # it may ask DNS, for seconds
-        logger.info("The page has no password: the whole network can use it.")
-    if ipaddress.ip_address(host).is_unspecified:  # nobody can open 0.0.0.0
-        host = names[-1]
-    hosts = tuple(dict.fromkeys(name.lower() for name in names if name))
-    app = make_app(translator, name, max_characters, hosts, signatures)
+    app = make_app(translator, name, max_characters, allowed_hosts)
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.
     languages = translator.target_languages
     start = f">>{languages[0]}<< " if languages else ""
     translator.translate([f"{start}A1?", f"{start}A1? A1?"])
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    logger.info("%s is at http://%s (Ctrl-C stops it)", name, address)
+    host, port = listening.getsockname()[:2]
+    address = ipaddress.ip_address(host)
+    if not address.is_loopback:
+        logger.info("The page has no password: the whole network can use it.")
+    if address.is_unspecified:  # nobody can open 0.0.0.0
+        host = socket.gethostname()
+    elif address.version == 6:
+        host = f"[{host}]"
+    logger.info("%s is at http://%s:%d (Ctrl-C stops it)", name, host, port)
     config = uvicorn.Config(
         app,
         log_level="warning",
         lifespan="off",
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
     uvicorn.Server(config).run(sockets=[listening])
-
-
-def _own_names() -> list[str]:
-    """Returns the names that this computer is known to have."""
-    name = socket.gethostname()
-    short = name.partition(".")[0]
-    return ["localhost", name, short, f"{short}.local"]
-
-
-def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    """Whether a message is not that a request was ended at the end."""
-    error = record.exc_info and record.exc_info[1]
-    return not isinstance(error, asyncio.CancelledError)

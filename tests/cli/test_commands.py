@@ -222,7 +222,7 @@ MISTAKES = {
     "export x --output y --format litert --signatures a": "is for a SavedModel",
     "import missing --output y": "missing",
     "import x --output y": "which is a run already",
-    "serve x --port 70000": "A port is a number",
+    "serve x --port 70000": "port 70000",
     "evaluate x --data data --split train": "train.de with 2 lines",
     "prepare embedded --output y --vocab-size 3": "vocab_size must be at least",
     "train embedded --output x --preset tiny": "was started with other values",

@@ -129,7 +129,7 @@ def test_what_the_served_model_cannot(fake, service):
     assert fake().translate("a").texts[0] == "A" and not service.requests[1:]
     service.signatures = ["other"]
     with pytest.raises(InputError, match="'en-de' at"):
-        fake().task  # noqa: B018
+        fake().num_translations  # noqa: B018
 
 
 @pytest.mark.slow  # waits a few seconds

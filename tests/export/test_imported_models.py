@@ -16,7 +16,6 @@ from keras_transformer.inference.saved_model import (
     SavedModelFolder,
     SavedModelTranslator,
 )
-from keras_transformer.inference.served_signatures import graph_signatures
 from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
@@ -77,9 +76,12 @@ def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer, tmp_path):
         (["deu", "fra"], ">>fra<< dog", False),
         (["deu", "fra"], "dog", False),
     ):
-        metadata = {"languages": languages}
+        metadata = {
+            **dict(languages=languages, num_translations=1),
+            **dict(search={"beam_size": 1}, dtype=None, max_length=None),
+        }
         folder = SavedModelFolder.of_metadata(tmp_path, metadata)
-        opened = SavedModelTranslator(folder, graph_signatures(functions))
+        opened = SavedModelTranslator(folder, functions)
         if is_refused:
             message = "such as >>deu<<,.*deu, fra. Received: >>de<< in text 2"
             with pytest.raises(InputError, match=message):

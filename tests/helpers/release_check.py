@@ -75,10 +75,7 @@ import ai_edge_litert.interpreter, sentencepiece
 from keras_transformer.litert import LiteRTTranslator
 assert LiteRTTranslator.open("en-de")("Good morning.") == "Guten Morgen!"
 """,
-    "web": """
-import keras_transformer as kt
-kt.serving.check_installed()
-""",
+    "web": "import keras_transformer.serving.page_routes, uvicorn",
     "ctranslate2": "import ctranslate2",
     "convert": "from huggingface_hub import errors, snapshot_download, utils",
     "docs": "import material, mkdocs, mkdocstrings, nbconvert",

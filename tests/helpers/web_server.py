@@ -7,19 +7,15 @@ import time
 import urllib.error
 import urllib.request
 
-import pytest
-
 from keras_transformer.serving import make_app
-
-PREDICT = "/v1/models/demo:predict"
 
 
 @contextlib.contextmanager
-def served(translator, signatures=None):
+def served(translator):
     """Yields the address of a server in a thread."""
     import uvicorn
 
-    app = make_app(translator, "demo", 100, signatures=signatures)
+    app = make_app(translator, "demo", 100, ["My.example"])
     config = uvicorn.Config(app, port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
@@ -34,9 +30,9 @@ def served(translator, signatures=None):
         thread.join()
 
 
-def fetch(url, body=None):
+def fetch(url, body=None, **headers):
     """Returns the status and the text of an answer."""
-    headers = {"Content-Type": "application/json"}
+    headers["Content-Type"] = "application/json"
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, headers)
     try:
@@ -44,14 +40,3 @@ def fetch(url, body=None):
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
-
-
-def predict(address, body):
-    status, text = fetch(address + PREDICT, body)
-    return status, json.loads(text)
-
-
-def error_of(request):
-    with pytest.raises(urllib.error.HTTPError) as error:
-        urllib.request.urlopen(request)
-    return error.value.code, json.load(error.value)["error"]

@@ -61,12 +61,8 @@ def test_opened_by_name():
 def test_folder_of_that_name_comes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "en-de").mkdir()
-    message = f"which has none. It is {tmp_path}/en-de, which hides the incl"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="en-de, which has none"):
         read_folder("en-de")
-    (tmp_path / "data").mkdir()
-    with pytest.raises(InputError, match="which has none$"):
-        read_folder("data")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "x/en-de", "de-en"])

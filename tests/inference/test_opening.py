@@ -1,4 +1,4 @@
-"""Folders with models: what they say of themselves, and what is refused."""
+"""Folders with models: what they describe, and how they are opened."""
 
 import dataclasses
 import json
@@ -9,7 +9,6 @@ from run_fixtures import model, run, tokenizer  # noqa: F401
 from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.inference import opening
 from keras_transformer.inference.opening import (
-    check_folders,
     open_translator,
     read_export,
     read_folder,
@@ -25,6 +24,7 @@ METADATA = {
     "search": dataclasses.asdict(BeamSearch(2, extra_length=7)),
     "num_translations": 2,
     "max_length": 24,
+    "languages": [],
     "dtype": "float32",
     "runs": [
         {
@@ -85,14 +85,6 @@ def test_exports_describe_themselves(saved_model, litert):
     assert read_folder(saved_model).path == saved_model / "10"
 
 
-def test_a_saved_model_without_metadata(saved_model):
-    (saved_model / "10/assets.extra/keras_transformer.json").unlink()
-    folder = read_folder(saved_model)
-    assert folder.default_search is folder.num_translations is None
-    with pytest.raises(InputError, match="does not say what it was trained"):
-        folder.training_data()
-
-
 def test_what_has_no_model_is_refused(run, tmp_path):
     (tmp_path / "file").touch()
     for path, problem in (
@@ -136,59 +128,67 @@ def test_the_data_of_a_training(run, tmp_path):
         of("gone")
 
 
-EXPORTS_REFUSE = [
-    (dict(checkpoint="best"), "used alone.*checkpoint=best"),
-    (dict(dtype="bfloat16"), "used alone.*dtype=bfloat16"),
-    (dict(target_language="fr"), "used alone.*target_language=fr"),
-    (dict(task=ParsingTask()), "used alone.*task="),
-]
+def test_data_that_are_not_recorded(run):
+    folder = dataclasses.replace(read_folder(run.path), recipe={})
+    with pytest.raises(InputError, match="does not say what it was trained"):
+        folder.training_data()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(checkpoint="best"),
+        dict(dtype="bfloat16"),
+        dict(target_language="fr"),
+        dict(task=ParsingTask()),
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_needs_a_run(saved_model, litert, options):
+    for path in (saved_model, litert):
+        with pytest.raises(InputError, match=f"{next(iter(options))}="):
+            open_translator(path, **options)
+
+
+def test_exports_are_used_alone(run, litert):
+    with pytest.raises(InputError, match=f"{run.path}, {litert}"):
+        open_translator([run.path, litert])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        *EXPORTS_REFUSE,
-        (dict(search=BeamSearch()), "A SavedModel translates with the search"),
-        (dict(num_translations=3), "was exported with 2 translations"),
+        (dict(search=BeamSearch()), "search="),
+        (dict(num_translations=3), "num_translations=3"),
+        (dict(num_translations=0), "num_translations=0"),
     ],
 )
 def test_what_a_saved_model_cannot_do(saved_model, options, message):
     with pytest.raises(InputError, match=message):
-        check_folders([read_folder(saved_model)], **options)
+        open_translator(saved_model, **options)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        *EXPORTS_REFUSE,
-        (dict(search=Sampling()), "has beam search only"),
-        (dict(search=BeamSearch(5)), "beam size of at most 4.*beam_size=5"),
-        (dict(num_translations=3), "from 1 to beam_size"),
+        (dict(search=Sampling()), "beam search only"),
+        (dict(search=BeamSearch(5)), "beam_size=5"),
+        (dict(num_translations=3), "num_translations=3"),
     ],
 )
 def test_what_an_export_for_litert_cannot_do(litert, options, message):
     with pytest.raises(InputError, match=message):
-        check_folders([read_folder(litert)], **options)
-    check_folders([read_folder(litert)], search=BeamSearch(3))
+        open_translator(litert, **options)
 
 
-def test_what_runs_cannot_do(run, model, litert, tmp_path):
-    folder = read_folder(run.path)
+def test_what_runs_cannot_do(run, model):
     with pytest.raises(InputError, match="no checkpoint yet"):
-        check_folders([folder])
+        open_translator(run.path)
     run.save_checkpoint(model, 7, max_to_keep=5)
-    check_folders([folder, folder], checkpoint=7, dtype="bfloat16")
-    with pytest.raises(InputError, match="7, last. .*=best. It is .* valid"):
-        check_folders([folder], checkpoint="best")
-    with pytest.raises(InputError, match="from 1 to beam_size"):
-        check_folders([folder], num_translations=5)
-    other = dataclasses.replace(folder, tokenizer_digest="0")
-    with pytest.raises(InputError, match="same task and tokenizer"):
-        check_folders([folder, other])
-    with pytest.raises(InputError, match="used alone"):
-        check_folders([folder, read_folder(litert)])
-    with pytest.raises(InputError, match="no folder"):
-        check_folders([])
+    with pytest.raises(InputError, match="=best"):
+        open_translator(run.path, checkpoint="best")
+    with pytest.raises(InputError, match="num_translations=5"):
+        open_translator(run.path, num_translations=5)
 
 
 def test_each_folder_has_its_translator(
@@ -204,6 +204,7 @@ def test_each_folder_has_its_translator(
     assert open_translator(saved_model, num_translations=2) == (
         SavedModelTranslator,
         saved_model / "10",
+        None,
         2,
     )
     assert open_translator(litert, search=search) == (

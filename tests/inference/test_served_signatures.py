@@ -1,85 +1,15 @@
-"""Signatures as arrays by name: of translators and of graphs."""
+"""Translators that call signatures, on one without a model."""
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-import keras_transformer as kt
-from keras_transformer.export.saved_model.exported_signatures import Signatures
 from keras_transformer.inference.records import Score
 from keras_transformer.inference.served_signatures import (
     SignatureTranslator,
-    TensorSpec,
-    graph_signatures,
-    translator_signatures,
+    default_count,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, TranslationTask
-
-
-def strings(*texts):
-    return np.array([text.encode() for text in texts], object)
-
-
-def test_a_translator_answers_as_the_signature_of_its_export(translator):
-    function = Signatures(translator).make([])
-    graph = graph_signatures(function)["serving_default"]
-    ours = translator_signatures(translator)["serving_default"]
-    assert (
-        ours.inputs == graph.inputs == {"text": TensorSpec("string", (None,))}
-    )
-    assert dict(ours.outputs()) == {
-        "translations": TensorSpec("string", (None, 3)),
-        "scores": TensorSpec("float32", (None, 3)),
-        "source_truncated": TensorSpec("bool", (None,)),
-        "at_length_limit": TensorSpec("bool", (None,)),
-    }
-    assert set(ours.outputs()) == set(graph.outputs())
-    for texts in ((), ("dog", "The red cat sleeps.", "")):
-        assert_same_answer(ours, graph, strings(*texts))
-    # Bytes that are not UTF-8: alone, the start of a character, a surrogate.
-    texts = [b"d\xffog \x80", b"dog \xe2\x82", b"\xed\xa0\x80 cat", b"\xf0\x9f"]
-    assert_same_answer(ours, graph, np.array(texts, object))
-
-
-def assert_same_answer(ours, graph, texts):
-    found, expected = (x.call({"text": texts}) for x in (ours, graph))
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        assert found[name].shape == array.shape
-        if array.dtype == object:
-            encoded = [x.encode() for x in found[name].ravel()]
-            assert encoded == array.ravel().tolist()
-        else:
-            assert found[name].dtype == array.dtype
-            np.testing.assert_allclose(found[name], array, atol=1e-4)
-
-
-def test_prefixes(translator):
-    signature = translator_signatures(translator)["translate_prefix"]
-    assert list(signature.inputs) == ["text", "prefix"]
-    arrays = {"text": strings("dog", "cat"), "prefix": strings("Katze", "")}
-    found = signature.call(arrays)["translations"]
-    assert found[0, 0].startswith("Katze") and found[1, 0] == "Katze"
-
-
-def test_what_a_graph_refuses():
-    spec = tf.TensorSpec([], tf.int32, "beam_size")
-
-    @tf.function(input_signature=[spec])
-    def function(beam_size):
-        tf.debugging.assert_positive(beam_size, "beam_size must be positive.")
-        return {"double": 2 * beam_size}
-
-    signature = graph_signatures({"x": function})["x"]
-    assert signature.inputs == {"beam_size": TensorSpec("int32", ())}
-    assert signature.outputs() == {"double": TensorSpec("int32", ())}
-    assert signature.call({"beam_size": np.array(3)}) == {"double": 6}
-    with pytest.raises(kt.InputError, match="beam_size must be positive"):
-        signature.call({"beam_size": np.array(-1)})
-
-
-# === Translators that call signatures ===
 
 
 class Calls(SignatureTranslator):
@@ -142,29 +72,12 @@ def test_records(fake):
     assert fake.translate("a")[:2] == (["A"], [-1.0])
 
 
-@pytest.mark.parametrize(
-    ("outputs", "message"),
-    [
-        ({}, "return translations of rank 2, .* Received: nothing, from calls"),
-        ({"translations": [b"a"]}, "Received: translations object .1., from"),
-        ({"translations": [[1.0]]}, "translations float64 .1, 1.,"),
-        ({"translations": [[b"a"]] * 2}, "For 1 texts, .*, 1., from"),
-        ({"translations": [[b"a"]]}, "must return scores of rank 2"),
-        (
-            {"translations": [[b"a"]], "scores": [[0.0]]},
-            "must return source_truncated of rank 1, .* Export the model again",
-        ),
-    ],
-)
-def test_outputs_of_another_model(fake, outputs, message):
-    def array(values):
-        return np.array(values, object if b"a" in np.ravel(values) else None)
-
-    fake.predict = lambda *_, **__: {x: array(y) for x, y in outputs.items()}
-    with pytest.raises(InputError, match=message):
-        fake.translate("a")
-    with pytest.raises(InputError, match="must return scores of rank 1"):
-        fake.score("a", "b")
+def test_the_default_count():
+    signatures = {"serving_default": {"translations": (None, 3)}}
+    assert default_count("it", signatures) == 3
+    for others in ({}, {"serving_default": {"scores": (None, 3)}}):
+        with pytest.raises(InputError, match="^it must .*serving_default"):
+            default_count("it", others)
 
 
 def test_capabilities_are_signatures(fake):

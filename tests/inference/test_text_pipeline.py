@@ -187,17 +187,6 @@ def test_an_ensemble_averages_probabilities(translator, model, tokenizer):
     assert both("dog") == "Hund"
 
 
-@pytest.mark.slow
-def test_twice_the_same_model_is_that_model(model, tokenizer):
-    search = kt.BeamSearch(extra_length=12)
-    twice = kt.Translator([model, model], tokenizer, search)
-    once = kt.Translator(model, tokenizer, search)
-    expected = once.translate("old")
-    found = twice.translate("old")
-    assert found.texts == expected.texts
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
-
-
 def test_models_of_an_ensemble_share_the_vocabulary(model, tokenizer):
     config = dataclasses.replace(model.config, vocab_size=331)
     with pytest.raises(InputError, match="same vocab_size, pad_id"):

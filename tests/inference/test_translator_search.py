@@ -25,15 +25,6 @@ def test_a_prefix_per_text(translator):
     np.testing.assert_allclose(alone.scores, found[1].scores, atol=1e-5)
 
 
-def test_a_prefix_of_any_length(translator):
-    (translation,) = translator.translate(["dog"], prefixes=["Hund " * 100])
-    assert translation.at_length_limit and translation.source_truncated
-    assert translation.texts[0].startswith("Hund Hund")
-    limit = translator.model.config.max_length
-    ids = translator.tokenizer.tokenize(translation.texts[:1])
-    assert ids.row_lengths()[0] < limit
-
-
 def test_samples_depend_on_text_and_seed_alone(model, tokenizer, pairs):
     def sampler(**settings):
         search = kt.Sampling(2.0, top_p=0.95, extra_length=12, **settings)
@@ -115,9 +106,7 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
     found = [(run.path, path.name) for run, path in both.checkpoints]
     assert found == [(run, "step-00000001.weights.h5") for run in runs]
     other = create("c", kt.Tokenizer.train(list(pairs), vocab_size=300))
-    with pytest.raises(
-        InputError, match="same task and tokenizer: .*--init-from"
-    ):
+    with pytest.raises(InputError, match=f"{other}"):
         kt.Translator.open([runs[0], other])
 
 

@@ -21,14 +21,10 @@ def address(several):
 
 
 @pytest.fixture(scope="session")
-def exported_translator():
-    """A translator with as little as an export for LiteRT has."""
-    return FakeTranslator(
+def address_of_export():
+    """Of a translator with as little as an export for LiteRT has."""
+    translator = FakeTranslator(
         num_translations=3, max_length=4, capabilities=frozenset({"prefixes"})
     )
-
-
-@pytest.fixture(scope="session")
-def address_of_export(exported_translator):
-    with served(exported_translator) as address:
+    with served(translator) as address:
         yield address

@@ -175,6 +175,9 @@ def test_progress_and_cancel(tmp_path):
         page.locator("#file").set_input_files(file)
         page.wait_for_selector("#download a")
         assert page.locator("#whole").text_content() == LONG.upper() * 10
+        (tmp_path / "latin1.txt").write_bytes(b"\xff")
+        page.locator("#file").set_input_files(tmp_path / "latin1.txt")
+        page.wait_for_function("find('error').textContent.includes('UTF-8')")
 
 
 def test_a_stopped_server_says_so():
@@ -190,16 +193,6 @@ def test_a_stopped_server_says_so():
             message = page.inner_text("#error")
             assert message.startswith("The server does not answer: it was st")
             assert page.get_by_role("button", name="Run").is_enabled()
-
-
-@pytest.mark.parametrize("path", ["trace", "attention"])
-def test_an_error_is_a_page(address, path):
-    text = "x" * 101
-    with pytest.raises(AssertionError, match="400"):  # its console
-        with open_address(f"{address}/{path}?text={text}", width=380) as page:
-            assert "Received: 101" in page.inner_text("#error")
-            width = "document.documentElement.scrollWidth"
-            assert page.evaluate(width) == 380
 
 
 def test_errors_in_a_browser(address):
