@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from serving_check import IMAGE
 
-FOLDER = Path(__file__).parents[2] / "docs" / "serving"
+FOLDER = Path(__file__).parents[3] / "docs" / "serving"
 
 
 def test_the_image_starts_as_compose_does():
