@@ -138,7 +138,6 @@ setup(
     packages=find_packages(include=["keras_transformer*"]),
     package_data={
         "keras_transformer": ["py.typed", "models/*/*"],
-        "keras_transformer.export": ["templates/*"],
         "keras_transformer.plotting": ["templates/*"],
         "keras_transformer.serving": ["templates/*"],
         "keras_transformer.train.data": ["demo/*"],

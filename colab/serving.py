@@ -14,7 +14,7 @@
 # # From a run to a served model
 #
 # A run is trained, exported as one SavedModel that takes text and returns
-# translations, and asked for translations over REST; then it is exported again,
+# translations, and asked for translations over HTTP; then it is exported again,
 # to be used without TensorFlow. A few minutes on two CPU cores, no downloads.
 
 # %% [markdown]
@@ -72,13 +72,12 @@ sources[:3]
 # ## Export
 #
 # `export` writes a SavedModel that contains the tokenizer and the beam search,
-# and needs no code of this project. It is loaded in a new process and compared
-# with the run before it appears in its place. The folder `1` is its version.
-# `--serving-kit` adds what TensorFlow Serving needs in production.
+# and needs no code of this project. It is loaded and compared with the run
+# before it appears in its place. The folder `1` is its version.
 
 # %% language="bash"
 # keras-transformer export runs/en-de --output runs/models/en-de/1 \
-#     --n-best 2 --serving-kit
+#     --n-best 2
 # cd runs/models && find . -type f | sort
 
 # %% [markdown]
@@ -117,16 +116,12 @@ scored["perplexities"].numpy()
 # %% [markdown]
 # ## Serve
 #
-# In production the server is TensorFlow Serving; `runs/models/en-de` has a
-# `compose.yaml` that starts it in Docker. A machine without Docker can install
-# [its package](https://www.tensorflow.org/tfx/serving/setup), which has the
-# program `tensorflow_model_server`. Where that is found, this cell starts it.
-# Otherwise it starts `keras-transformer serve`, which answers in the same
-# format and is made for trying.
+# In production the server is TensorFlow Serving: `docs/serving` has the files
+# that start it in Docker and on Kubernetes. For trying a model there is
+# `keras-transformer serve`, a page that also answers programs.
 
 # %%
 import json
-import shutil
 import socket
 import subprocess
 import time
@@ -135,51 +130,36 @@ import urllib.request
 with socket.create_server(("127.0.0.1", 0)) as free:
     PORT = free.getsockname()[1]
 
-if shutil.which("tensorflow_model_server"):
-    command = [
-        "tensorflow_model_server",
-        f"--rest_api_port={PORT}",
-        "--model_name=en-de",
-        f"--model_base_path={os.path.abspath('runs/models/en-de')}",
-    ]
-else:
-    command = [
-        *["keras-transformer", "serve", "runs/en-de", "--n-best", "2"],
-        *["--port", str(PORT)],
-    ]
+command = ["keras-transformer", "serve", "runs/models/en-de"]
 with open("runs/server.log", "w") as log:
-    server = subprocess.Popen(command, stdout=log, stderr=log)
-print(" ".join(command[:2]))
-
-# %% [markdown]
-# ## Requests
-#
-# The model's state first: the server answers when it has loaded the model.
-
-# %%
-URL = f"http://127.0.0.1:{PORT}/v1/models/en-de"
+    server = subprocess.Popen(
+        [*command, "--port", str(PORT)], stdout=log, stderr=log
+    )
+URL = f"http://127.0.0.1:{PORT}"
 
 for _ in range(120):
     try:
-        with urllib.request.urlopen(URL) as response:
-            print(json.load(response)["model_version_status"][0]["state"])
+        urllib.request.urlopen(URL).close()
         break
     except OSError:
         time.sleep(1)
 
+# %% [markdown]
+# ## Requests
+
 
 # %%
-def predict(body):
+def translate(text):
     request = urllib.request.Request(
-        f"{URL}:predict",
-        json.dumps(body).encode(),
+        f"{URL}/translate",
+        json.dumps({"text": text}).encode(),
         {"Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request) as response:
         return json.load(response)
 
 
-predict({"instances": ["I am a student.", "Where is the book?"]})
+translate("I am a student. Where is the book?")
 
 # %% [markdown]
 # Many requests at the same time:
@@ -192,21 +172,11 @@ with open("runs/en-de/translations-test.txt") as file:
 
 start = time.perf_counter()
 with ThreadPoolExecutor(8) as pool:
-    answers = list(pool.map(predict, [{"instances": [s]} for s in sources]))
+    served = [answer["text"] for answer in pool.map(translate, sources)]
 seconds = time.perf_counter() - start
-served = [answer["predictions"][0]["translations"][0] for answer in answers]
 same = sum(map(str.__eq__, served, expected))
 print(f"{len(sources) / seconds:.0f} sentences/s")
 print(f"{same} of {len(sources)} translations are those of `evaluate`")
-
-# %% [markdown]
-# A request that is wrong gets a message:
-
-# %%
-try:
-    predict({"instances": [{"text": 3}]})
-except urllib.error.HTTPError as error:
-    print(error.code, error.read().decode())
 
 # %%
 server.terminate()

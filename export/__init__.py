@@ -12,14 +12,10 @@ from keras_transformer.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from keras_transformer.export import client as client
-    from keras_transformer.export.litert import save_litert as save_litert
-    from keras_transformer.export.saved_model.serving_kit import (
-        write_kit as write_kit,
+    from keras_transformer.export.litert.to_litert import (
+        save_litert as save_litert,
     )
     from keras_transformer.export.saved_model.to_saved_model import save as save
-    from keras_transformer.export.saved_model.to_saved_model import (
-        translate_in_subprocess as translate_in_subprocess,
-    )
     from keras_transformer.export.to_argos import save_argos as save_argos
     from keras_transformer.export.to_ctranslate2 import (
         save_ctranslate2 as save_ctranslate2,
@@ -29,9 +25,8 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "litert": "save_litert",
-    "saved_model.serving_kit": "write_kit",
-    "saved_model.to_saved_model": "save translate_in_subprocess",
+    "litert.to_litert": "save_litert",
+    "saved_model.to_saved_model": "save",
     "to_argos": "save_argos",
     "to_ctranslate2": "save_ctranslate2",
     "to_hugging_face": "save_huggingface",

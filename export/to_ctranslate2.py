@@ -6,10 +6,9 @@ values of cross-attention.
 """
 
 import collections
-import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,17 @@ import tensorflow as tf
 from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
-from keras_transformer.decoding.settings import BeamSearch, converted
-from keras_transformer.export import writing
-from keras_transformer.export.dtypes import check_dtype
-from keras_transformer.export.expressible import check_expressible
-from keras_transformer.export.verification import check_scores
+from keras_transformer.export.verification import ScoreTexts
+from keras_transformer.export.writing import (
+    check_problems,
+    single_model_problems,
+    write_export,
+)
 from keras_transformer.inference.records import Score
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.model import Transformer
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.text import Vocabulary
 from keras_transformer.weights import named_weights
 
 # CTranslate2 reads as many tokens of a source unless it is told otherwise.
@@ -44,17 +43,15 @@ def save_ctranslate2(
     """Writes a folder that `ctranslate2.Translator` loads.
 
     It has the model, the files of the tokenizer, `keras_transformer.json`
-    with metadata, and a README with the lines of Python that translate. The
-    package ctranslate2 is needed: the extra `[ctranslate2]`.
+    with metadata, and a README. The package ctranslate2 is needed: the extra
+    `[ctranslate2]`.
 
     Before the folder is moved to `path`, CTranslate2 loads it: its
-    log-probabilities of given texts must be those of the model, to 0.001 per
-    token with float32, 0.02 with float16, 0.2 with bfloat16, 0.05 with int16
-    and 0.3 with int8. If the model computes in another dtype, the wider one
-    counts.
+    log-probabilities of given texts must be those of the model, within the
+    precision of `dtype`.
 
     Args:
-        translator: What to save. Its search is what the README proposes.
+        translator: What to save. Its search is part of the metadata only.
         path: Folder to create.
         dtype: What weights are stored in: float32, float16, bfloat16, int16
             or int8. What CTranslate2 computes in is chosen when it loads the
@@ -65,102 +62,49 @@ def save_ctranslate2(
         The folder.
 
     Raises:
-        InputError: If `path` exists, weights are not finite, `dtype` or names
-            of metadata are invalid, or CTranslate2 cannot compute what the
-            model does: several models (an ensemble), parsing, restricted
-            attention, d_v other than d_k, and layers that are subclasses,
-            quantized or have LoRA.
+        InputError: If `path` exists, weights are not finite, `dtype` is
+            invalid, or CTranslate2 cannot compute what the model does: several
+            models (an ensemble), restricted attention, and d_v other than d_k.
         RuntimeError: If CTranslate2 computes something else.
     """
-    with explain_missing_packages():
-        import ctranslate2
-    check_dtype("ctranslate2", dtype)
-    check_supported(translator)
+    check_problems("ctranslate2", problems(translator))
     tokenizer = translator.tokenizer
 
     def write(folder: Path) -> dict[str, Any]:
-        write_model(translator, dtype, folder)
         tokenizer.save_files(folder)
-        return {}
+        return write_model(translator, dtype, folder)
 
-    def verify(folder: Path) -> None:
-        check_model(folder, translator, dtype, split(tokenizer))
+    def split(texts: Sequence[str]) -> list[list[str]]:
+        ids = tokenizer.encode_sources(texts)
+        return [tokenizer.source.pieces(row) for row in ids]
 
-    described = {"ctranslate2": ctranslate2.__version__, "dtype": dtype}
-    readme = "ctranslate2.md", _readme_values(translator)
-    return writing.write_export(
-        translator, path, write, verify, described, metadata, readme
+    return write_export(
+        translator,
+        path,
+        "ctranslate2",
+        dtype,
+        write,
+        lambda folder: open_written(folder, translator, split),
+        metadata,
     )
 
 
-def check_supported(translator: Translator) -> None:
-    """Raises InputError unless CTranslate2 computes what the model does."""
+def problems(translator: Translator) -> Iterator[str]:
+    """Yields what CTranslate2 lacks for a model."""
     config = translator.model.config
-    problems = []
+    yield from single_model_problems(translator)
     if config.d_k != config.d_v:
-        problems = [f"d_k={config.d_k}, d_v={config.d_v}"]
-    check_expressible(translator, "CTranslate2", "with d_k = d_v", problems)
+        yield f"d_k={config.d_k}, d_v={config.d_v}"
 
 
-def _readme_values(translator: Translator) -> dict[str, Any]:
-    search = converted(translator.search, BeamSearch)
-    tokenizer, pipeline = translator.tokenizer, translator.pipeline
-    banned = tokenizer.target.pieces(pipeline.special_ids.banned_ids)
-    has_table = "source.spm" in tokenizer.files()
-    has_end = tokenizer.source_eos_id == tokenizer.eos_id
-    return dict(
-        source="source.spm" if has_table else "tokenizer.model",
-        target="target.spm" if has_table else "tokenizer.model",
-        add_language=_add_language(tokenizer),
-        end="gets its end token from CTranslate2"
-        if has_end
-        else "has no end token",
-        beam_size=search.beam_size,
-        no_repeat_ngram=search.no_repeat_ngram,
-        # A search stops when so many times K hypotheses are finished.
-        patience=1 if search.stop == "finished" else 2,
-        formula=search.formula,
-        length_penalty=writing.power_of_length(search),
-        banned=[[piece] for piece in banned],
-        max_length=pipeline.max_length,
-        max_input_length=pipeline.max_length - (not has_end),
-        num_ends=int(has_end),
-        length_factor=f"{search.length_factor:g}",
-        extra_length=min(search.extra_length, pipeline.max_length),
-    )
+def open_written(
+    folder: Path,
+    translator: Translator,
+    split: Callable[[Sequence[str]], list[list[str]]],
+) -> ScoreTexts:
+    """Returns the function that scores texts with CTranslate2.
 
-
-def _add_language(vocabulary: Vocabulary) -> str:
-    """Returns the line of the README's program that adds a language token."""
-    tokens = writing.language_tokens(vocabulary)
-    token = vocabulary.language_token or "".join(tokens[:1])
-    if not token:
-        return ""
-    first = vocabulary.source.pieces(vocabulary.source.encode([token])[0])
-    first = json.dumps(first, ensure_ascii=False)[1:-1]
-    others = f"  # one of {len(tokens)} languages" if len(tokens) > 1 else ""
-    # An empty text stays empty.
-    rows = f"[[{first}, *row] if row else [] for row in pieces]"
-    return f"\npieces = {rows}{others}"
-
-
-# === Verification ===
-
-SplitTexts = Callable[[Sequence[str]], list[list[str]]]  # texts to pieces
-
-
-def split(vocabulary: Vocabulary) -> SplitTexts:
-    """Returns the function that splits sources as a vocabulary does."""
-    pieces, encode = vocabulary.source.pieces, vocabulary.encode_sources
-    return lambda texts: list(map(pieces, encode(texts)))
-
-
-def check_model(
-    folder: Path, translator: Translator, dtype: str, split_sources: SplitTexts
-) -> None:
-    """Raises RuntimeError unless CTranslate2 loads the translator's model.
-
-    It adds end tokens to what `split_sources` returns.
+    It adds end tokens to the pieces that `split` returns.
     """
     import ctranslate2
 
@@ -170,27 +114,33 @@ def check_model(
 
     def score(sources: list[str], targets: list[str]) -> list[Score]:
         target_pieces = list(map(target.pieces, target.encode(targets)))
-        results = loaded.score_batch(split_sources(sources), target_pieces)
+        results = loaded.score_batch(split(sources), target_pieces)
         log_probs = [result.log_probs for result in results]
         return [
             Score(sum(x), sum(x), math.exp(-sum(x) / len(x)), len(x))
             for x in log_probs
         ]
 
-    check_scores(score, translator, "ctranslate2", dtype)
+    return score
 
 
 # === The model ===
 
 
-def write_model(translator: Translator, dtype: str, folder: Path) -> None:
-    """Writes the files that CTranslate2 loads."""
+def write_model(
+    translator: Translator, dtype: str, folder: Path
+) -> dict[str, Any]:
+    """Writes the files that CTranslate2 loads, and returns their metadata."""
+    with explain_missing_packages():
+        import ctranslate2
+
     specification = _specification(translator)
     if dtype == "bfloat16":
         _store_in_bfloat16(specification)
     specification.validate()
     specification.optimize(dtype)
     specification.save(str(folder))
+    return {"ctranslate2": ctranslate2.__version__, "dtype": dtype}
 
 
 def _specification(translator: Translator) -> Any:
@@ -258,7 +208,7 @@ def _set_weights(specification: Any, model: Transformer) -> None:
 
 def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
     # Beyond the table CTranslate2 raises an error. Sinusoids cover its default
-    # limits too, for callers who do not pass those of the README.
+    # limits too.
     rows = max_length
     if type(layer) is SinusoidalPositionalEncoding:
         rows = max(rows, POSITIONS)

@@ -20,24 +20,28 @@ from keras_transformer import convert
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
-from keras_transformer.export import writing
-from keras_transformer.export.dtypes import check_dtype
-from keras_transformer.export.expressible import check_expressible
-from keras_transformer.export.verification import check_scores
+from keras_transformer.export.verification import ScoreTexts
+from keras_transformer.export.writing import (
+    check_problems,
+    single_model_problems,
+    write_export,
+)
 from keras_transformer.inference.records import Score
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
 from keras_transformer.support.files import write_json
-from keras_transformer.text import Vocabulary
 from keras_transformer.weights import named_weights
 
 _EPSILON = 1e-5  # of every Marian model there
 # So many, or what the model takes if that is more: beyond them there is an
 # error, and `pipeline` does not cut texts.
 _POSITIONS = 512
-_LANGUAGES = """A source begins with the language of its translation:
-{}.
-"""
+_REQUIRED = dict(
+    norm_first=False,
+    positional_encoding="sinusoidal",
+    position_endpoint=False,
+    position_offset=0,
+)
 _MODEL = ("output", "outer", "norm")  # parts that give the model's dimension
 
 
@@ -54,9 +58,8 @@ def save_huggingface(
     transformers nor PyTorch is needed.
 
     Before the folder is moved to `path`, `keras_transformer.convert` reads it:
-    its log-probabilities of given texts must be those of the model, to 0.001
-    per token with float32, 0.02 with float16 and 0.2 with bfloat16. If the
-    model computes in another dtype, the wider one counts.
+    its log-probabilities of given texts must be those of the model, within
+    the precision of `dtype`.
 
     Args:
         translator: What to save. Its search becomes that of `generate`, whose
@@ -69,24 +72,13 @@ def save_huggingface(
         The folder.
 
     Raises:
-        InputError: If `path` exists, weights are not finite, `dtype` or names
-            of metadata are invalid, or Marian cannot compute what the model
-            does: several models (an ensemble), parsing, restricted attention,
-            pre-norm, learned positions, `position_endpoint`,
-            `position_offset`, d_k or d_v other than d_model / num_heads, an
-            odd d_model, an epsilon above 1e-5, a factor of its own on
-            embeddings that are tied to the output, sources without an end
-            token, and layers that are subclasses, quantized or have LoRA.
+        InputError: If `path` exists, weights are not finite, `dtype` is
+            invalid, or Marian cannot compute what the model does;
+            `docs/huggingface.md` lists that.
         RuntimeError: If the folder is another model.
     """
-    check_dtype("huggingface", dtype)
+    check_problems("huggingface", _problems(translator))
     model, vocabulary = translator.model, translator.tokenizer
-    check_expressible(
-        translator,
-        "Marian of Hugging Face",
-        "in an architecture like the paper's",
-        _problems(model.config, vocabulary),
-    )
 
     def write(folder: Path) -> dict[str, Any]:
         files = {
@@ -99,37 +91,30 @@ def save_huggingface(
         (folder / "source.spm").write_bytes(vocabulary.source.model)
         (folder / "target.spm").write_bytes(vocabulary.target.model)
         _write_tensors(folder / "model.safetensors", _tensors(model), dtype)
-        return {}
+        return {"dtype": dtype}
 
-    return writing.write_export(
+    return write_export(
         translator,
         path,
+        "huggingface",
+        dtype,
         write,
-        lambda folder: _verify(folder, translator, dtype),
-        {"dtype": dtype},
+        lambda folder: _open_written(folder, translator),
         metadata,
-        ("huggingface.md", _readme_values(translator)),
     )
 
 
-def _problems(
-    config: TransformerConfig, vocabulary: Vocabulary
-) -> Iterator[str]:
+def _problems(translator: Translator) -> Iterator[str]:
     """Yields what Marian cannot express."""
-    if config.norm_first:
-        yield "norm_first=True"
-    if config.positional_encoding != "sinusoidal":
-        yield f"positional_encoding={config.positional_encoding!r}"
-    if config.position_endpoint:
-        yield "position_endpoint=True"
-    if config.position_offset:
-        yield f"position_offset={config.position_offset}"
+    config, vocabulary = translator.model.config, translator.tokenizer
+    yield from single_model_problems(translator)
+    for name, value in _REQUIRED.items():
+        if getattr(config, name) != value:
+            yield f"{name}={getattr(config, name)!r}"
     widths = {config.num_heads * config.d_k, config.num_heads * config.d_v}
     if config.d_model % 2 or widths != {config.d_model}:
-        yield (
-            f"d_model={config.d_model}, num_heads={config.num_heads}, "
-            f"d_k={config.d_k}, d_v={config.d_v}"
-        )
+        for name in ("d_model", "num_heads", "d_k", "d_v"):
+            yield f"{name}={getattr(config, name)}"
     if config.layer_norm_epsilon > _EPSILON:
         yield f"layer_norm_epsilon={config.layer_norm_epsilon}"
     is_tied = config.tied_embeddings in ("all", "target")
@@ -213,13 +198,23 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "no_repeat_ngram_size": search.no_repeat_ngram,
-        "length_penalty": writing.power_of_length(search),
+        "length_penalty": _power_of_length(search),
         # With the power of the length that stands for Wu et al.'s penalty, the
         # exact bound is so loose that searches end at the maximum length.
         "early_stopping": "never"
         if search.stop == "exact" and search.length_penalty != "wu"
         else search.stop == "finished",
     }
+
+
+def _power_of_length(search: BeamSearch) -> float:
+    """Returns the exponent n of `generate`, which divides by length^n.
+
+    Two thirds of the exponent of Wu et al. ranks alike at usual lengths.
+    """
+    if search.length_penalty == "wu":
+        return round(search.alpha * 2 / 3, 2)
+    return search.alpha
 
 
 def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
@@ -257,19 +252,6 @@ def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
     files["special_tokens_map.json"] = special
     files["tokenizer_config.json"] = special | settings
     return files
-
-
-def _readme_values(translator: Translator) -> dict[str, Any]:
-    search = converted(translator.search, BeamSearch)
-    tokens = writing.language_tokens(translator.tokenizer)
-    token = translator.tokenizer.language_token or "".join(tokens[:1])
-    return dict(
-        max_length=translator.max_length,
-        formula=search.formula,
-        length_penalty=writing.power_of_length(search),
-        text=f"{token} I am a student.".lstrip(),
-        languages=_LANGUAGES.format(", ".join(tokens)) if tokens else "",
-    )
 
 
 # === The weights ===
@@ -319,8 +301,8 @@ def _write_tensors(file: Path, tensors: dict, dtype: str) -> None:
     save_file(stored, file, {"format": "pt"})
 
 
-def _verify(folder: Path, translator: Translator, dtype: str) -> None:
-    """Raises RuntimeError unless the folder is read as the same model."""
+def _open_written(folder: Path, translator: Translator) -> ScoreTexts:
+    """Reads the folder, and returns the function that scores texts."""
     written = convert.load(folder, "huggingface")
     first = translator.tokenizer.language_token
 
@@ -335,4 +317,4 @@ def _verify(folder: Path, translator: Translator, dtype: str) -> None:
     values = ops.convert_to_numpy(bias).copy()
     values[banned] = 0 if own is None else ops.convert_to_numpy(own)[banned]
     bias.assign(values)
-    check_scores(score, translator, "huggingface", dtype)
+    return score

@@ -1,69 +1,96 @@
-"""One way to write every format: check, write, describe, verify, move."""
+"""One way to write every format: write, open what was written, compare."""
 
 import dataclasses
-import json
 import os
-from collections.abc import Callable, Collection, Mapping
-from importlib import metadata as installed
-from importlib.resources import files
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from keras_transformer import __version__
-from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.export.dtypes import DTYPES, SYSTEMS
+from keras_transformer.export.verification import ScoreTexts, check_scores
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_folder, check_new, write_json
+from keras_transformer.support.fields import check_values, one_of
+from keras_transformer.support.files import atomic_folder, write_json
 from keras_transformer.support.progress import progress_bar
-from keras_transformer.text import Vocabulary
-from keras_transformer.text.tags import language_token
 from keras_transformer.weights import not_finite
+
+_README = """# {system}
+
+A model for {system}, exported by keras-transformer {version}. The page
+`docs/{format}.md` of keras-transformer describes how to use it;
+`keras_transformer.json` contains the settings of its search, and what it was
+made from.
+"""
+_MODEL_CARD = """---
+library_name: transformers
+pipeline_tag: translation
+tags:
+- marian
+- keras-transformer
+---
+
+"""
 
 
 def write_export(
     translator: Translator,
     path: str | os.PathLike,
+    format: str,
+    dtype: str,
     write: Callable[[Path], Mapping[str, Any]],
-    verify: Callable[[Path], None],
-    described: Mapping[str, Any],
+    open_written: Callable[[Path], ScoreTexts],
     metadata: Mapping[str, Any] | None,
-    readme: tuple[str, Mapping[str, Any]] | None = None,
-    metadata_file: str = METADATA_FILE,
 ) -> Path:
     """Writes a translator into a new folder, if it is the same model there.
 
-    `write` writes the files of a format and returns metadata that are known
-    only then; the others are `described`. The `metadata` of the caller are
-    added. `verify` raises RuntimeError unless it was the same model. The readme
-    is a file of `templates/`, and what its names stand for, besides the `name`
-    of the folder and the `origin` of the model.
+    `write` writes the files of a format into a folder, and returns metadata,
+    to which those of the caller are added. `open_written` opens the folder,
+    and returns its counterpart of `Translator.score`.
     """
-    path = Path(path)
-    check_new(path)
+    check_values(one_of(*DTYPES[format]), dtype=dtype)
     translator.tokenizer.check_languages()
     _check_weights(translator)
-    described = {**_describe(translator), **described}
-    check_names("metadata", metadata, described)
     with (
         atomic_folder(path) as folder,
         progress_bar(total=2, unit="stage") as progress,
     ):
         progress.set_description("writing")
-        described |= {**write(folder), **(metadata or {})}
-        (folder / metadata_file).parent.mkdir(exist_ok=True)
-        write_json(folder / metadata_file, described)
-        if readme:
-            file, values = readme
-            origin = _origin(described)
-            text = fill_template(file, name=path.name, origin=origin, **values)
-            (folder / "README.md").write_text(text, "utf-8")
+        described = {**_describe(translator), **write(folder)}
+        described = dict(**described, **(metadata or {}))
+        file = folder / METADATA_FILE
+        if format == "saved-model":
+            file = folder / "assets.extra" / METADATA_FILE
+            file.parent.mkdir(exist_ok=True)
+        else:
+            (folder / "README.md").write_text(_readme(format), "utf-8")
+        write_json(file, described)
         progress.update()
         progress.set_description("verifying")
-        verify(folder)
+        check_scores(open_written(folder), translator, format, dtype)
         progress.update()
-    return path
+    return Path(path)
+
+
+def single_model_problems(translator: Translator) -> Iterator[str]:
+    """Yields what a system lacks that runs one model of the paper."""
+    config = translator.model.config
+    if len(translator.models) > 1:
+        yield f"{len(translator.models)} models, an ensemble"
+    if config.attention_window is not None:
+        yield f"attention_window={config.attention_window}"
+
+
+def check_problems(format: str, problems: Iterable[str]) -> None:
+    """Raises InputError if a format cannot express a model."""
+    received = ", ".join(problems)
+    if received:
+        raise InputError(
+            f"{SYSTEMS[format]} cannot compute this model. Received: "
+            f"{received}. Export a SavedModel instead."
+        )
 
 
 def _check_weights(translator: Translator) -> None:
@@ -76,18 +103,6 @@ def _check_weights(translator: Translator) -> None:
             f"or infinity in {len(invalid)} of {len(weights)} weights, the "
             f"first of them {invalid[0]}. Training may have diverged: export "
             "an earlier checkpoint."
-        )
-
-
-def check_names(
-    names_of: str, added: Mapping[str, Any] | None, existing: Collection[str]
-) -> None:
-    """Raises InputError if a name that the caller adds is a built-in one."""
-    taken = sorted(set(added or ()) & set(existing))
-    if taken:
-        raise InputError(
-            f"Additional {names_of} must not have the name of a built-in one. "
-            f"Received: {', '.join(taken)}"
         )
 
 
@@ -105,44 +120,8 @@ def _describe(translator: Translator) -> dict[str, Any]:
     }
 
 
-# === READMEs ===
-
-
-def fill_template(template: str, **values: Any) -> str:
-    """Returns a file of `templates/` with values instead of its names."""
-    file = files("keras_transformer.export") / "templates" / template
-    return Template(file.read_text("utf-8")).substitute(values)
-
-
-def _origin(metadata: Mapping[str, Any]) -> str:
-    """Returns the sentence that says what an export was made from."""
-    runs = [f"{run['run']} ({run['checkpoint']})" for run in metadata["runs"]]
-    from_runs = f" from {', '.join(runs)}" if runs else ""
-    return f"Exported by keras-transformer {__version__}{from_runs}."
-
-
-def installed_from() -> str:
-    """Returns the address of the sources that this package is from."""
-    try:
-        package = installed.distribution("keras-transformer-nmt")
-        origin = package.read_text("direct_url.json")
-    except installed.PackageNotFoundError:  # a folder on Python's path
-        origin = None
-    if origin is not None:
-        return json.loads(origin)["url"]
-    return Path(__file__).resolve().parents[1].as_uri()
-
-
-def power_of_length(search: BeamSearch) -> float:
-    """Returns the exponent for systems that divide by a power of the length.
-
-    Two thirds of the exponent of Wu et al. ranks alike at usual lengths.
-    """
-    if search.length_penalty == "wu":
-        return round(search.alpha * 2 / 3, 2)
-    return search.alpha
-
-
-def language_tokens(vocabulary: Vocabulary) -> list[str]:
-    """Returns the pieces that name the language to translate to."""
-    return [language_token(language) for language in vocabulary.languages]
+def _readme(format: str) -> str:
+    front_matter = _MODEL_CARD if format == "huggingface" else ""
+    return front_matter + _README.format(
+        system=SYSTEMS[format], version=__version__, format=format
+    )

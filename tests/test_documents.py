@@ -330,7 +330,7 @@ def test_every_program_is_run():
     }
     tested |= {"docs/own-data.md", *not_run}
     # By test_parse, test_litert_specification, test_to_ctranslate2,
-    # test_translating and test_model_folder_included.
+    # test_huggingface, test_translating and test_model_folder_included.
     tested |= {
         "docs/bulk.md",
         "docs/en-de.md",
@@ -338,6 +338,7 @@ def test_every_program_is_run():
         "docs/litert-format.md",
         "docs/litert.md",
         "docs/ctranslate2.md",
+        "docs/huggingface.md",
     }
     assert {d for d, count in counts.items() if count} == tested
 

@@ -7,10 +7,12 @@ output projection twice, and gives the embedding one scale for all rows.
 from typing import Any
 
 import numpy as np
-from tensorflow.lite.python import schema_py_generated as schema
-from tensorflow.lite.tools import flatbuffer_utils
 
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import explain_missing_packages
+
+with explain_missing_packages():
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
 
 _PRODUCT = schema.BuiltinOperator.FULLY_CONNECTED
 # The first versions of the operators that take int8 rows with a scale each.
@@ -24,20 +26,13 @@ def finalize_model(content: bytes, int8: bool) -> bytes:
     With `int8` the matrices of products, embeddings and positions get a scale
     per row (of an output, or of a token).
     """
-    model = flatbuffer_utils.read_model_from_bytearray(bytearray(content))
-    names = [code.customCode for code in model.operatorCodes]
-    foreign = [name.decode() for name in names if name]
-    if foreign:
-        raise InputError(
-            "A LiteRT model must have LiteRT's own operators only: no Python "
-            "package runs others. Received: the operators "
-            f"{', '.join(foreign)}, of a layer of another class. Export a "
-            "SavedModel instead."
-        )
+    model = schema.ModelT.InitFromPackedBuf(content)
     if int8:
         _quantize(model)
     _share_buffers(model)
-    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output())
 
 
 def _quantize(model: Any) -> None:

@@ -17,9 +17,7 @@ import tensorflow as tf
 
 from keras_transformer.decoding import StepDecoder, parts
 from keras_transformer.decoding.top_k import block_size, top_k
-from keras_transformer.layers import Encoder, EncoderLayer
 from keras_transformer.layers.attention import MASKED
-from keras_transformer.layers.positional_encoding import PositionalEncoding
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 
@@ -70,9 +68,7 @@ class LiteRTGraphs(tf.Module):
         ]
 
     def signatures(self) -> dict[str, Any]:
-        """Returns concrete functions by name; refuses classes of their own."""
-        for model in self._models:
-            _check_not_overridden(model)
+        """Returns concrete functions by name."""
         encode = tf.function(self._encode, autograph=False)
         step = tf.function(self._decode_step, autograph=False)
         step_inputs = self._decode_step_inputs()
@@ -173,7 +169,6 @@ def _memory(
             parts.MemoryProjection(attention, memory_rows, "float32")
             for attention in _attentions(model)
         ]
-    _check_plain(layers)
     x = embed(inputs["ids"], inputs["positions"])
     for layer in layers:
         x, _ = _call(layer, x, [], [inputs["mask"]])
@@ -192,7 +187,6 @@ def _next_logits(
     rows = _rows(model.config.decoder.num_heads, inputs)
     with tf.init_scope():
         decoder = StepDecoder(model, max_length, None, rows=rows)
-    _check_plain(decoder.layers)
     x, new = decoder.embed(inputs["ids"], inputs["position"]), []
     for layer, n in zip(decoder.layers, numbers, strict=True):
         past, memory = (
@@ -214,6 +208,11 @@ def _call(
     *memory: Any,
 ) -> tuple[tf.Tensor, parts.Pair]:
     """Returns the output of a layer, and its new keys and values."""
+    if not layer.is_plain:
+        raise InputError(
+            "LiteRT computes the attention of this library only, without LoRA "
+            "and quantization. Export a SavedModel instead."
+        )
     new: list[tf.Tensor] = []  # of the last call of the sub-layer
 
     def attend_to_self(x: tf.Tensor) -> tf.Tensor:
@@ -242,36 +241,3 @@ def _named(prefix: str, pairs: Sequence[parts.Pair]) -> Tensors:
         tensors[f"{prefix}keys_{n}"] = keys
         tensors[f"{prefix}values_{n}"] = values
     return tensors
-
-
-def _check_plain(layers: Sequence[parts.LayerStep]) -> None:
-    """Raises InputError if an attention would be called."""
-    if not all(layer.is_plain for layer in layers):
-        raise InputError(
-            "A model to export to LiteRT must have the attention of this "
-            "library, without LoRA and quantization. Received: another "
-            "class of attention, or changed layers. Export a SavedModel "
-            "instead."
-        )
-
-
-def _check_not_overridden(model: Transformer) -> None:
-    """Raises InputError if a class overrides what the graphs leave out."""
-    methods = [
-        (model, Transformer.encode),
-        (model.encoder, Encoder.call),
-        (model.source_positions, PositionalEncoding.call),
-        *((layer, EncoderLayer.call) for layer in model.encoder.layers),
-    ]
-    for part, method in methods:
-        if getattr(type(part), method.__name__) is not method:
-            raise InputError(
-                "A model to export to LiteRT must not override "
-                f"`{method.__qualname__}`. Received: another "
-                f"`{method.__name__}` of {type(part).__name__}. Export a "
-                "SavedModel instead."
-            )
-    try:
-        model.check_step_by_step()
-    except ValueError as error:
-        raise InputError(str(error)) from error

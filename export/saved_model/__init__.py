@@ -1,1 +1,1 @@
-"""A SavedModel, what TensorFlow Serving needs with it, and its verification."""
+"""A SavedModel, and its signatures."""

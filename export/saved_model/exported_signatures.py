@@ -5,24 +5,19 @@ samples.
 
 A parser returns `trees` instead of `translations`; where there are
 `source_truncated` and `at_length_limit`, except `translate_nbest`, `repaired`
-too. It has no `translate_prefix`, `score` and `detokenize`.
+too.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from keras_transformer.decoding import sequence_scores
-from keras_transformer.decoding.settings import (
-    BeamSearch,
-    Sampling,
-    Search,
-    converted,
-)
-from keras_transformer.export.saved_model import saved_model_options
+from keras_transformer.decoding.settings import BeamSearch, Search, converted
 from keras_transformer.inference.translator import Translator
+from keras_transformer.support.fields import check_values, one_of
 
 # A larger batch is decoded in slices, so that the float32 values over the
 # vocabulary, of which there are a few copies, take this much memory each.
@@ -31,13 +26,23 @@ _LARGEST = 2**24  # values: 64 MiB
 Tensors = dict[str, tf.Tensor]  # by name
 
 
+_TEXT = tf.TensorSpec([None], tf.string, "text")
+# The inputs of each signature.
 SIGNATURES = {
-    name: [
-        tf.TensorSpec([None] if dtype == "string" else [], dtype, input_name)
-        for input_name, dtype in inputs.items()
-    ]
-    for name, inputs in saved_model_options.SIGNATURE_INPUTS.items()
+    "serving_default": [_TEXT],  # n translations
+    "score": [_TEXT, tf.TensorSpec([None], tf.string, "translation")],
+    "translate_nbest": [_TEXT],  # all K, with lengths and pieces
+    # Translations that begin with the prefix.
+    "translate_prefix": [_TEXT, tf.TensorSpec([None], tf.string, "prefix")],
+    "translate_with_options": [  # K translations
+        _TEXT,
+        tf.TensorSpec([], tf.int32, "beam_size"),
+        tf.TensorSpec([], tf.float32, "alpha"),
+        tf.TensorSpec([], tf.int32, "extra_length"),
+        tf.TensorSpec([], tf.float32, "length_factor"),
+    ],
 }
+_REQUIRED = ("serving_default", "score")
 
 
 def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
@@ -69,14 +74,11 @@ class Signatures(tf.Module):
         vocabulary = self._vocabulary
         self.vocabulary_ops = [vocabulary.source.ops, vocabulary.target.ops]
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the signatures that the task has."""
-        return saved_model_options.signature_names(self._task)
-
-    def make(self, names: Collection[str]) -> dict[str, Any]:
-        """Returns functions by name."""
-        saved_model_options.check_signatures(names, self._task)
+    def make(self, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """Returns functions by name: all, or some besides the required ones."""
+        names = SIGNATURES if names is None else [*_REQUIRED, *names]
+        for name in names:
+            check_values(one_of(*SIGNATURES), signatures=name)
         return {
             name: tf.function(
                 getattr(self, f"_{name}"), SIGNATURES[name], autograph=False
@@ -89,31 +91,15 @@ class Signatures(tf.Module):
 
     _translate_prefix = _serving_default
 
-    def _greedy(self, text: tf.Tensor) -> Tensors:
-        search = converted(self._search, BeamSearch)
-        settings = dataclasses.replace(search, beam_size=1)
-        outputs = self._translate(settings, 1, text)
-        for name in (self._task.output, "scores"):
-            outputs[name] = outputs[name][:, 0]
-        return outputs
-
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
     ) -> Tensors:
-        name = "translate_with_options"
-        settings = self._with_options(name, BeamSearch, options)
+        names = [spec.name for spec in SIGNATURES["translate_with_options"][1:]]
+        settings = dataclasses.replace(
+            converted(self._search, BeamSearch),
+            **dict(zip(names, options, strict=True)),
+        )
         return self._translate(settings, settings.beam_size, text)
-
-    def _sample(self, text: tf.Tensor, *options: tf.Tensor) -> Tensors:
-        settings = self._with_options("sample", Sampling, options)
-        return self._translate(settings, settings.num_samples, text)
-
-    def _with_options(
-        self, signature: str, of_class: type, options: tuple
-    ) -> Search:
-        names = (spec.name for spec in SIGNATURES[signature][1:])
-        values = dict(zip(names, options, strict=True))
-        return dataclasses.replace(converted(self._search, of_class), **values)
 
     def _translate(
         self, settings: Search, count: int | tf.Tensor, *strings: tf.Tensor
@@ -168,34 +154,6 @@ class Signatures(tf.Module):
             "source_truncated": source_cut,
             "translation_truncated": cut,
         }
-
-    def _attention(self, text: tf.Tensor) -> Tensors:
-        pipeline = self._pipeline
-        source, _, _ = pipeline.with_end(pipeline.source_ids(text))
-        result = pipeline.search(source, 1, self._search)
-        # The search may take more steps than its best hypothesis has tokens.
-        longest = tf.reduce_max(result.lengths)
-        best = result.ids[:, 0, : tf.maximum(longest, 0)]
-        target = pipeline.decoder_input(best)
-        scores = pipeline.models[0].attention_scores(source, target)
-        return {
-            "source_pieces": self._vocabulary.source.joined_pieces(source),
-            "target_pieces": self._vocabulary.target.joined_pieces(best),
-            "attention": tf.stack(scores.cross, axis=1),
-        }
-
-    def _tokenize(self, text: tf.Tensor) -> Tensors:
-        ragged = self._pipeline.source_ids(text)
-        ids = ragged.to_tensor(self._vocabulary.pad_id)
-        return {
-            "ids": ids,
-            "lengths": tf.cast(ragged.row_lengths(), tf.int32),
-            "pieces": self._vocabulary.source.joined_pieces(ids),
-        }
-
-    def _detokenize(self, pieces: tf.Tensor) -> Tensors:
-        ids = self._vocabulary.target.ids_of_pieces(pieces)
-        return {"text": self._vocabulary.target.detokenize(ids)}
 
     def _rows(self, count: int | tf.Tensor) -> tf.Tensor:
         """Returns how many sentences to decode at once, each of `count`."""

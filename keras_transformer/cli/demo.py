@@ -32,10 +32,10 @@ def demo(*, output: Path | None = None) -> None:
     print("\n== 3/4 export a SavedModel and check it")
     exporting.export([run.path], output=exported)
 
-    print("\n== 4/4 translate with the SavedModel in a new process")
+    print("\n== 4/4 translate with the SavedModel")
     pairs = [(_SENTENCE, ""), *itertools.islice(corpus.pairs("test"), 2)]
     sources = [source for source, _ in pairs]
-    outputs = kt.export.translate_in_subprocess(exported, sources)
+    outputs = kt.open_translator(exported).translate(sources)
     for (source, reference), translation in zip(pairs, outputs, strict=True):
         print(f"  {source}\n    -> {translation.texts[0]}")
         if reference:

@@ -9,21 +9,8 @@ from cyclopts import Parameter
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
-from keras_transformer.export.argos_package import check_package
-from keras_transformer.export.dtypes import DTYPES, check_dtype
-from keras_transformer.export.saved_model import saved_model_options
+from keras_transformer.export.dtypes import DTYPES, SYSTEMS
 from keras_transformer.inference.opening import read_folder, read_run
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_creatable, check_new
-from keras_transformer.support.startup import available_cores
-
-_SYSTEMS = {
-    "saved-model": "TensorFlow",
-    "litert": "LiteRT",
-    "ctranslate2": "CTranslate2",
-    "argos": "Argos Translate",
-    "huggingface": "Hugging Face",
-}
 
 
 def export(
@@ -42,7 +29,6 @@ def export(
     ] = "saved-model",
     n_best: flags.PositiveInteger = 1,
     signatures: list[str] | None = None,
-    serving_kit: bool = False,
     model: flags.ModelFlags = flags.ModelFlags(),
 ) -> None:
     """Write a SavedModel, or a model for another system.
@@ -51,58 +37,32 @@ def export(
         output: New folder, for a SavedModel with a number as its name:
             exported/1. For Argos Translate a file: en-de.argosmodel.
         n_best: Translations returned per text.
-        signatures: Signatures of a SavedModel; serving_default is needed
-            (default: all).
-        serving_kit: Beside a SavedModel, write warm-up requests, settings and
-            instructions for TensorFlow Serving.
+        signatures: Signatures of a SavedModel, besides serving_default and
+            score (default: all).
     """
     is_saved_model = format == "saved-model"
-    if not is_saved_model:
-        flags.refuse(
-            "a SavedModel", signatures=signatures, serving_kit=serving_kit
-        )
     dtype = model.dtype or "float32"
-    check_dtype(format, dtype)
-    if len(runs) > 1 and format not in ("saved-model", "litert"):
-        raise InputError(
-            f"{_SYSTEMS[format]} has no ensembles. Use the format litert or "
-            "saved-model, or give one run. Received: "
-            f"{', '.join(map(str, runs))}"
-        )
-    check_new(output)
-    check_creatable(output)
-    folders = [read_run(path) for path in runs]
-    if signatures is not None:
-        saved_model_options.check_signatures(signatures, folders[0].task)
-    if serving_kit:
-        saved_model_options.check_kit(output)
-    if format == "argos":
-        check_package(output, *folders[0].languages)
     if not is_saved_model:  # converts the weights itself
+        flags.refuse("a SavedModel", signatures=signatures)
         model = dataclasses.replace(model, dtype=None)
+    for path in runs:
+        read_run(path)
     translator = model.open(runs, n_best)
+    print(f"exporting {', '.join(map(str, runs))}")
+    if not is_saved_model:
+        save = getattr(kt.export, f"save_{format}")
+        save(translator, output, dtype=dtype)
+    else:
+        kt.export.save(translator, output, signatures)
+    use = f"docs/{format}.md describes how to use it"
+    if format in ("saved-model", "litert"):
+        use = f"Next: keras-transformer translate {shlex.quote(str(output))}"
+    print(f"{output} holds a model for {SYSTEMS[format]}. {use}")
     if is_saved_model and not output.name.isdecimal():
         terminal.report(
             "warning: TensorFlow Serving only loads models from folders that "
             f"are named by a version number, such as {output / '1'}"
         )
-    print(f"exporting {', '.join(map(str, runs))}")
-    if is_saved_model:
-        path = kt.export.save(translator, output, include=signatures)
-        print(
-            f"{path} holds a SavedModel, which was loaded in a new process and "
-            "translates as the run does"
-        )
-        if serving_kit:
-            for file in kt.export.write_kit(path, available_cores()):
-                print(f"wrote {file}")
-        return
-    save = getattr(kt.export, f"save_{format}")
-    path = save(translator, output, dtype=dtype)
-    use = "The README.md in it says how to use it"
-    if format == "litert":
-        use = f"Next: keras-transformer translate {shlex.quote(str(output))}"
-    print(f"{path} holds a model for {_SYSTEMS[format]}. {use}")
 
 
 def serve(

@@ -11,7 +11,6 @@ from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import check_types, read_json, sha256_of
 from keras_transformer.text import Vocabulary, open_vocabulary
 
-FORMAT = 2
 # The metadata that are read, and their types.
 _TYPES = {
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
@@ -46,23 +45,15 @@ class LiteRTFolder(ExportFolder):
             metadata = read_json(file)
         except OSError as error:
             raise _incomplete(error) from error
-        version = metadata.get("format") if isinstance(metadata, dict) else None
-        if version is None:
+        if isinstance(metadata, dict) and "largest_beam_size" not in metadata:
             received = "another export"
             for name, system in _OTHER_SYSTEMS.items():
                 if (path / name).exists():
-                    received = f"an export for {system}: its README.md says "
-                    received += "how to use it"
+                    received = f"an export for {system}"
             raise InputError(
                 f"{path} must be an export for LiteRT, which "
                 "`keras-transformer export --format litert` writes. Received: "
                 f"{received}"
-            )
-        if version != FORMAT:
-            raise InputError(
-                f"{path} must be a LiteRT model of format {FORMAT}. Received: "
-                f"format={version!r}. It was written by another version: use "
-                "that version, or export the model again."
             )
         check_types(file, metadata, _TYPES)
         with name_file(file):

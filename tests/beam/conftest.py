@@ -8,11 +8,9 @@ import pytest
 from keras_transformer.beam import translate_transform
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.records import Translation
-from keras_transformer.litert.lite_folder import FORMAT
 
 # What the folder of an export says of itself.
 METADATA = {
-    "format": FORMAT,
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), ""),
     **dict.fromkeys(("pad_id", "bos_id", "eos_id"), 0),
     **dict(largest_beam_size=4, num_translations=1, max_length=10),

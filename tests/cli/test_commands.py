@@ -216,19 +216,10 @@ MISTAKES = {
     "train embedded --output y --pad-id 1": "There is no flag --pad-id.",
     "average x --output x": "x already contains a run",
     "average lite --output y": EXPORTED,
-    "export x --output x": "x already exists",
     "export x --output y --alpha 9": "alpha must be",
-    "export x --output y --signatures gready": "Received: gready",
-    "export x --output y --serving-kit": "named by a version number",
     "export lite --output y": EXPORTED,
     "export x --output y --dtype int8": "float32, bfloat16, float16. Received:",
-    "export x --output y --format litert --dtype int16": "float32, float16, in",
-    "export x --output y --format litert --serving-kit": "is for a SavedModel",
     "export x --output y --format litert --signatures a": "is for a SavedModel",
-    "export x x --output y --format ctranslate2": "CTranslate2 has no ensemble",
-    "export x x --output y --format argos": "Translate has no ensembles",
-    "export x --output y --format argos": "name ends in .argosmodel. Received",
-    "export x x --output y --format huggingface": "Face has no ensembles",
     "import missing --output y": "missing",
     "import x --output y": "which is a run already",
     "serve x --port 70000": "port 70000",
@@ -259,7 +250,6 @@ def answers(tmp_path_factory):
     (folder / "lite" / METADATA_FILE).write_text(
         json.dumps(
             {
-                "format": 2,
                 **dict.fromkeys(("tokenizer_sha256", "model_sha256"), "0"),
                 **dict.fromkeys(("dtype",), "float32"),
                 **dict.fromkeys(("largest_beam_size", "num_translations"), 4),

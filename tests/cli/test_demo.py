@@ -25,18 +25,24 @@ def calls(trained, monkeypatch):
     def export(runs, *, output):
         calls.append(("export", runs, output))
 
-    def translate(path, texts):
-        calls.append(("translate", path, texts))
-        return [
-            Translation([text.upper()], [0.0], False, False) for text in texts
-        ]
+    class Exported:
+        def translate(self, texts):
+            calls.append(("translate", texts))
+            return [
+                Translation([text.upper()], [0.0], False, False)
+                for text in texts
+            ]
+
+    def open_translator(path):
+        calls.append(("open", path))
+        return Exported()
 
     monkeypatch.setattr(kt.train, "train", train)
     monkeypatch.setattr(
         demo.translating, "evaluate", lambda *x: calls.append(("evaluate", *x))
     )
     monkeypatch.setattr(demo.exporting, "export", export)
-    monkeypatch.setattr(kt.export, "translate_in_subprocess", translate)
+    monkeypatch.setattr(kt, "open_translator", open_translator)
     return calls
 
 
@@ -55,7 +61,8 @@ def test_the_steps_of_the_demo(calls, trained, run_cli):
         ("train", "embedded", "runs/mine", "tiny", recipe),
         ("evaluate", [trained.run]),
         ("export", [trained.run], exported),
-        ("translate", exported, sentences),
+        ("open", exported),
+        ("translate", sentences),
     ]
     headings = [line for line in out.splitlines() if line.startswith("==")]
     assert [line[:6] for line in headings] == [f"== {i}/4" for i in range(1, 5)]

@@ -5,7 +5,6 @@ from commands import write_run
 
 import keras_transformer as kt
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.support.startup import available_cores
 
 
 @pytest.fixture
@@ -15,9 +14,8 @@ def saves(monkeypatch):
     names = ("litert", "ctranslate2", "argos", "huggingface")
     for name in ("save", *(f"save_{name}" for name in names)):
 
-        def save(translator, path, name=name, **options):
-            calls.append((name, translator, path, options))
-            return path
+        def save(translator, path, *values, name=name, **options):
+            calls.append((name, translator, path, *values, *options.values()))
 
         monkeypatch.setattr(kt.export, name, save)
     return calls
@@ -26,7 +24,7 @@ def saves(monkeypatch):
 def test_export_passes_its_flags_on(run_cli, saves, opened, folder, tmp_path):
     other = write_run(tmp_path / "other")
     flags = "--beam-size 3 --n-best 2 --checkpoint 1 --dtype float16"
-    flags += " --signatures serving_default greedy"
+    flags += " --signatures translate_prefix translate_nbest"
     output = tmp_path / "exported" / "1"
     code, out, err = run_cli(
         "export", folder, other, "--output", output, *flags.split()
@@ -43,29 +41,18 @@ def test_export_passes_its_flags_on(run_cli, saves, opened, folder, tmp_path):
         tag=None,
         task=None,
     )
-    include = dict(include=["serving_default", "greedy"])
-    assert saves == [("save", translator, output, include)]
-    start = f"exporting {folder}, {other}\n{output} holds a SavedModel"
+    names = ["translate_prefix", "translate_nbest"]
+    assert saves == [("save", translator, output, names)]
+    start = f"exporting {folder}, {other}\n{output} holds a model for Tensor"
     assert out.startswith(start)
 
 
-def test_export_writes_all_signatures_and_no_kit_by_default(
-    run_cli, saves, opened, folder, monkeypatch, tmp_path
+def test_export_writes_all_signatures_by_default(
+    run_cli, saves, opened, folder, tmp_path
 ):
-    kits = []
-
-    def write_kit(path, cores):
-        kits.append((path, cores))
-        return ["a", "b"]
-
-    monkeypatch.setattr(kt.export, "write_kit", write_kit)
     output = tmp_path / "exported" / "1"
     assert run_cli("export", folder, "--output", output).code == 0
-    assert saves[0][3] == {"include": None}  # all
-    assert kits == []
-    result = run_cli("export", folder, "--output", output, "--serving-kit")
-    assert kits == [(output, available_cores())]
-    assert result.out.endswith("wrote a\nwrote b\n")
+    assert saves[0][3] is None
 
 
 def test_export_warns_of_a_folder_that_is_not_a_version(
@@ -82,9 +69,9 @@ def test_export_warns_of_a_folder_that_is_not_a_version(
     ("name", "dtype", "use"),
     [
         ("litert", "int8", "LiteRT. Next: keras-transformer translate OUTPUT"),
-        ("ctranslate2", "int8", "CTranslate2. The README.md in it says how"),
-        ("argos", "int8", "Argos Translate. The README.md in it says how"),
-        ("huggingface", "float16", "Hugging Face. The README.md in it says"),
+        ("ctranslate2", "int8", "CTranslate2. docs/ctranslate2.md describes"),
+        ("argos", "int8", "Argos Translate. docs/argos.md describes"),
+        ("huggingface", "float16", "Hugging Face. docs/huggingface.md desc"),
     ],
 )
 def test_other_formats(
@@ -98,8 +85,8 @@ def test_other_formats(
     assert out.startswith(start.replace("OUTPUT", str(output)))
     assert run_cli(*command, "--dtype", dtype).code == 0
     assert [(call[0], call[2:]) for call in saves] == [
-        (f"save_{name}", (output, {"dtype": "float32"})),
-        (f"save_{name}", (output, {"dtype": dtype})),
+        (f"save_{name}", (output, "float32")),
+        (f"save_{name}", (output, dtype)),
     ]
     # Whatever is written, the model is opened in float32.
     assert [call.options["dtype"] for call in opened] == [None, None]

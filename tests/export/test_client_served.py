@@ -2,19 +2,16 @@
 
 import concurrent.futures
 import random
-import types
 
 import grpc
 import model_server
 import numpy as np
 import pytest
 import serving_check
-import tensorflow as tf
 from tokenizer_texts import odd_texts
 
 from keras_transformer.export.client import Client, ServingError
 from keras_transformer.inference.opening import open_translator
-from keras_transformer.support.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +62,17 @@ def test_all_translators_give_equal_records(runtime, translator, pairs):
     assert runtime.task.name == "translation"
     for name in ("search", "max_length", "dtype"):
         # A server does not say them.
-        known = getattr(translator, name) if runtime.version else None
+        is_client = isinstance(runtime, Client)
+        known = None if is_client else getattr(translator, name)
         assert getattr(runtime, name) == known
+    ours = runtime.score(list(pairs), list(pairs.values()))
+    theirs = translator.score(list(pairs), list(pairs.values()))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    sides = ["dog", "dog", "The red cat sleeps."], ["", "Katze", "H"]
+    assert_same(
+        runtime.translate(sides[0], prefixes=sides[1]),
+        translator.translate(sides[0], prefixes=sides[1]),
+    )
     text = "  The red dog sleeps. The old cat sleeps!\n\n\t- tree\n1.\n"
     ours = runtime.translate_document(text)
     theirs = translator.translate_document(text)
@@ -90,82 +96,40 @@ def test_several_threads_share_a_client(client, translator, pairs):
 
 
 def test_any_signature(client):
-    text = ["dog", "", "The good tree sleeps."]
-    expected = client.translate(text)
-    outputs = client.predict("greedy", text=text)
+    text = np.array(["dog", "", "The good tree sleeps."])
+    outputs = client.predict("serving_default", text=text)
     assert outputs["translations"].dtype == object
-    assert outputs["translations"][0].decode() == expected[0].texts[0]
     assert outputs["scores"].dtype == np.float32
-    found = client.predict("detokenize", pieces=[])
-    assert found["text"].tolist() == []
+    expected = client.translate(text.tolist())
+    assert [row[0].decode() for row in outputs["translations"]] == [
+        translation.texts[0] for translation in expected
+    ]
 
 
-def test_what_the_server_refuses(client, address):
-    with pytest.raises(ServingError) as error:
-        client.predict("greedy", text="dog")
-    assert error.value.code is grpc.StatusCode.INVALID_ARGUMENT
-    message = str(error.value)
-    assert "those of the signature 'greedy'" in message
-    assert "Received: INVALID_ARGUMENT, Shape of tensor" in message
-    assert "expected shape" in message
-    with pytest.raises(ServingError, match="have the signature 'score'"):
-        client.predict("score", text=["dog"], translation=["Hund"])
-    with pytest.raises(InputError, match="of an export the signature score"):
-        client.score("dog", "Hund")
-    assert set(client.own_signatures) == {
-        "serving_default",
-        "greedy",
-        "detokenize",
-    }
-    for version, name in ((None, "version: latest"), (7, "version: 7")):
-        with Client("de-en", address, version=version) as other:
-            with pytest.raises(ServingError, match=name) as error:
-                other.translate("dog")
-        assert error.value.code is grpc.StatusCode.NOT_FOUND
-        assert "serve the model 'de-en'" in str(error.value)
+@pytest.mark.parametrize(
+    ("options", "signature", "code"),
+    [
+        ({}, "no-signature", "FAILED_PRECONDITION"),
+        ({}, "translate_prefix", "INVALID_ARGUMENT"),  # without a prefix
+        ({"version": 7}, "serving_default", "NOT_FOUND"),
+        ({"model": "de-en"}, "serving_default", "NOT_FOUND"),
+    ],
+)
+def test_what_the_server_refuses(address, options, signature, code):
+    options = {"model": "en-de", "address": address, **options}
+    with Client(**options) as client:
+        with pytest.raises(ServingError, match=address) as error:
+            client.predict(signature, text=["dog"])
+    assert error.value.code is grpc.StatusCode[code]
+
+
+def test_a_version(client, address):
     with Client("en-de", address, version=1) as first:
         assert first.translate("dog") == client.translate("dog")
 
 
 def test_check_of_a_server(client, exported):
     lines = list(serving_check.check(client, exported))
-    for name in ("serving_default", "greedy", "detokenize"):
+    for name in ("serving_default", "score", "translate_prefix"):
         assert sum(line.startswith(f"{name}: ") for line in lines) == 6
     assert len(lines) == 3 * 6 + 3
-
-
-@pytest.mark.slow
-def test_check_finds_a_difference(client, exported):
-    def predict(name, **inputs):
-        outputs = client.predict(name, **inputs)
-        if "scores" in outputs:
-            outputs["scores"] = outputs["scores"] * 1.01 + 0.01
-        return outputs
-
-    broken = types.SimpleNamespace(predict=predict)
-    with pytest.raises(AssertionError, match="scores"):
-        list(serving_check.check(broken, exported))
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        {"text": [b"Hund", b""]},
-        {"text": [b"Hunde", b""], "lengths": [1, 0]},
-        {"text": [b"Hund", b""], "lengths": [1, 1]},
-        {"text": [b"Hund", b""], "lengths": [[1, 0]]},
-        {"text": [b"Hund", b""], "lengths": [1.0, 0.0]},
-        {"text": [b"Hund", b""], "lengths": [1, 0], "more": [0, 0]},
-    ],
-)
-def test_what_is_the_same(found):
-    text = np.array([b"Hund", b""], object)
-    outputs = {"text": text, "lengths": np.array([1, 0])}
-    expected = {name: tf.constant(value) for name, value in outputs.items()}
-    serving_check.assert_same(outputs, expected)
-    found = {
-        name: np.array(value, object if name == "text" else None)
-        for name, value in found.items()
-    }
-    with pytest.raises(AssertionError):
-        serving_check.assert_same(found, expected)

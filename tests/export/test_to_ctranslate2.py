@@ -1,8 +1,6 @@
 """The folder for CTranslate2: what it computes there, and what is refused."""
 
-import dataclasses
 import json
-import re
 import sys
 
 import ctranslate2
@@ -15,10 +13,7 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import save_ctranslate2
-from keras_transformer.export import to_ctranslate2 as writer
-from keras_transformer.export.writing import fill_template
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
 TEXTS = [
     "The good house sleeps.",
@@ -65,7 +60,7 @@ def load(folder):
 
 
 def options(translator):
-    """What the README passes, so that the outputs are those of Keras."""
+    """Those with which the outputs are those of Keras."""
     pipeline, target = translator.pipeline, translator.tokenizer.target
     banned = target.pieces(pipeline.special_ids.banned_ids)
     has_end = target.source_eos_id == target.eos_id
@@ -159,36 +154,6 @@ def test_separate_vocabularies(tokenizer, tmp_path):
         *("source_vocabulary.json", "target_vocabulary.json"),
         *vocabulary.files(),
     }
-    run_readme(folder, translator, ">>deu<< I am a student.")
-    for empty in ("", "  "):
-        run_readme(folder, translator, text=empty)
-    text = (folder / "README.md").read_text("utf-8")
-    assert "source gets its end token from" in text
-    line = (
-        '[[">>deu<<", *row] if row else [] for row in pieces]  # one of 2 lan'
-    )
-    assert line in text
-
-
-def test_bytes_in_a_table_are_joined_by_the_readme(tokenizer, tmp_path):
-    pieces = tokenizer.pieces(range(4, 4 + 256 + 9))  # mostly bytes
-    names = ["<pad>", "</s>", "<unk>", *pieces]
-    table = {piece: i for i, piece in enumerate(names)}
-    vocabulary = LookupVocabulary(tokenizer.model, table)
-    translator = random_translator(vocabulary)
-    assert "\ufffd" in translator("I am a student.")
-    folder = save_ctranslate2(translator, tmp_path / "model")
-    run_readme(folder, translator)
-
-
-def test_the_readme_adds_a_language(tokenizer):
-    several = table_vocabulary(tokenizer, language_token=None)
-    line = (
-        '\npieces = [[">>deu<<", *row] if row else [] for row in pieces]'
-        "  # one of 2 languages"
-    )
-    assert writer._add_language(several) == line
-    assert writer._add_language(tokenizer) == ""
 
 
 def test_sources_without_an_end_token(tokenizer, tmp_path):
@@ -196,67 +161,10 @@ def test_sources_without_an_end_token(tokenizer, tmp_path):
     translator = random_translator(vocabulary)
     folder = save_ctranslate2(translator, tmp_path / "model")
     assert_greedy(translator, load(folder), TEXTS)
-    run_readme(folder, translator)
-    text = (folder / "README.md").read_text("utf-8")
-    assert "source has no end token." in text
-    assert "max_input_length=29," in text
 
 
 def test_a_trained_model(translator, folder, pairs):
     assert_greedy(translator, load(folder), [*pairs, *TEXTS])
-
-
-def test_beam_search_ranked_as_here(translator, folder, pairs):
-    """By the formula of Wu et al.
-
-    With a patience of 1 it would stop at the first four hypotheses that end,
-    however unlikely they are. It would distribute the probability of tokens
-    that it suppresses among the others.
-    """
-    texts = [*pairs, *TEXTS]
-    alpha, penalty = translator.search.alpha, 0.4
-    results = load(folder).translate_batch(
-        pieces(translator, texts),
-        beam_size=4,
-        num_hypotheses=4,
-        patience=4,
-        length_penalty=penalty,
-        **options(translator) | dict(suppress_sequences=None),
-    )
-    for ours, result in zip(translator.translate(texts), results, strict=True):
-        found = []
-        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
-            length = len(tokens) + 1  # with the end token
-            log_prob = score * length**penalty
-            divisor = ((5 + length) / 6) ** alpha
-            ids = [translator.tokenizer._processor.PieceToId(x) for x in tokens]
-            (text,) = translator.tokenizer.detokenize(
-                tf.constant([ids])
-            ).numpy()
-            found.append((log_prob / divisor, text.decode()))
-        score, text = max(found)
-        assert text == ours.texts[0]
-        assert score == pytest.approx(ours.scores[0], rel=1e-4)
-
-
-def test_the_power_of_the_length_is_its_own_penalty(translator, folder, pairs):
-    search = kt.BeamSearch(4, 1.5, extra_length=12, length_penalty="power")
-    powers = kt.Translator(translator.model, translator.tokenizer, search)
-    results = load(folder).translate_batch(
-        pieces(powers, list(pairs)),
-        beam_size=4,
-        length_penalty=writer._readme_values(powers)["length_penalty"],
-        **options(powers) | dict(patience=4, suppress_sequences=None),
-    )
-    for ours, result in zip(
-        powers.translate(list(pairs)), results, strict=True
-    ):
-        assert result.scores[0] == pytest.approx(ours.scores[0], rel=1e-4)
-
-
-def test_no_tokens(folder):
-    (result,) = load(folder).translate_batch([[]], return_scores=True)
-    assert (result.hypotheses, result.scores) == ([[]], [0])
 
 
 def test_lengths_that_it_takes_by_default(folder, translator):
@@ -271,53 +179,6 @@ def test_lengths_that_it_takes_by_default(folder, translator):
 # === What is in the folder ===
 
 
-@pytest.mark.parametrize(
-    ("search", "limit"),
-    [
-        (kt.BeamSearch(extra_length=9, length_factor=0.0), "8"),
-        (kt.BeamSearch(extra_length=10**9, length_factor=0.0), "23"),
-        (kt.BeamSearch(extra_length=0, length_factor=0.0), "1"),
-        (kt.BeamSearch(extra_length=5), "6"),
-        (kt.BeamSearch(extra_length=0, length_factor=2.5), "4"),
-        (kt.BeamSearch(extra_length=1, length_factor=0.1), "1"),
-        (kt.BeamSearch(extra_length=100), "23"),
-    ],
-)
-def test_the_limit_is_that_of_the_run(translator, search, limit):
-    """The longer of two sources has a token, and an end token."""
-    translator = kt.Translator(translator.model, translator.tokenizer, search)
-    values = writer._readme_values(translator)
-    readme = fill_template("ctranslate2.md", name="", origin="", **values)
-    lines = re.findall("^longest = .*|^limit = .*", readme, re.M)
-    (length,) = re.findall("max_decoding_length=(.*),", readme)
-    names = {"pieces": [["a"], []]}
-    exec("\n".join(lines), names)
-    assert eval(length, names) == int(limit)
-
-
-def run_readme(folder, translator, source=None, text="I am a student."):
-    """The Python of the README, in the folder, translates the source."""
-    readme = (folder / "README.md").read_text("utf-8")
-    assert "$" not in readme
-    (code,) = re.findall("```python\n(.*?)```", readme, re.DOTALL)
-    code = code.replace("I am a student.", text)
-    printed = []
-    code = code.replace('"."', repr(str(folder)))
-    code = re.sub('model_file="', f'model_file="{folder}/', code)
-    exec(code, {"print": printed.append})
-    ((found,),) = printed
-    assert (
-        found.strip() == translator(text if source is None else source).strip()
-    )
-
-
-def test_readme(folder, translator):
-    run_readme(folder, translator)
-    text = (folder / "README.md").read_text("utf-8")
-    assert text.startswith("# en-de, for CTranslate2\n")
-    assert "at most 24 tokens" in text and ">>" not in text
-
-
 def test_the_program_of_the_document(folder, translator):
     (code,) = blocks("docs/ctranslate2.md", "python")
     assert code.count('"en-de') == 2
@@ -328,22 +189,6 @@ def test_the_program_of_the_document(folder, translator):
     printed = []
     exec(code, {"print": printed.append})
     assert printed == translator(["I am a student.", "Good night!"])
-
-
-def test_metadata(folder, translator):
-    found = json.loads((folder / "keras_transformer.json").read_text())
-    assert found == {
-        "keras_transformer": kt.__version__,
-        "tokenizer_sha256": translator.tokenizer.digest,
-        "models": 1,
-        "dtype": "float32",  # of the weights
-        "search": dataclasses.asdict(translator.search),
-        "num_translations": 3,
-        "max_length": 24,
-        "runs": [],
-        "ctranslate2": ctranslate2.__version__,
-        "by": "me",
-    }
 
 
 @pytest.mark.parametrize(
@@ -376,21 +221,13 @@ def refused(translator, tmp_path, message, **arguments):
 
 def test_heads_of_two_widths(tokenizer, tmp_path):
     translator = random_translator(tokenizer, d_k=4, d_v=2)
-    refused(translator, tmp_path, "with d_k = d_v.*Received: d_k=4, d_v=2")
+    refused(translator, tmp_path, "d_k=4, d_v=2")
 
 
-def test_arguments(translator, tmp_path):
-    refused(translator, tmp_path, "dtype.*Received: dtype='int4'", dtype="int4")
-    taken = dict(metadata={"dtype": "mine"})
-    refused(translator, tmp_path, "built-in one. Received: dtype", **taken)
-
-
-def test_another_model_is_not_written(translator, tmp_path, monkeypatch):
-    array = writer._array
-    monkeypatch.setattr(writer, "_array", lambda x: array(x)[..., ::-1])
-    with pytest.raises(RuntimeError, match="probabilities of the model"):
-        save_ctranslate2(translator, tmp_path / "model")
-    assert not list(tmp_path.iterdir())
+def test_ensembles_and_windows(tokenizer, tmp_path):
+    model = random_translator(tokenizer, attention_window=3).model
+    translator = kt.Translator([model] * 2, tokenizer)
+    refused(translator, tmp_path, "2 models.*attention_window=3")
 
 
 def test_without_the_package(translator, tmp_path, monkeypatch):

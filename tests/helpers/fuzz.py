@@ -66,8 +66,7 @@ batches = st.lists(_texts, min_size=32, max_size=32, unique=True)
 # A text of 50,000 bytes of every kind, cut within a character.
 LONG = [(b"".join(parts) * 50_000)[:50_000] for parts in KINDS.values()]
 
-# What a signature returns: B = batch, n, K = hypotheses, T = target length,
-# S = source length, L = layers, H = heads.
+# What a signature returns: B = batch, n, K = hypotheses, T = target length.
 _FLAGS = {"source_truncated": "B", "at_length_limit": "B"}
 SHAPES = {
     "serving_default": {"translations": "Bn", "scores": "Bn", **_FLAGS},
@@ -76,70 +75,19 @@ SHAPES = {
         **dict.fromkeys(("translations", "scores", "lengths", "pieces"), "BK"),
         **_FLAGS,
     },
-    "greedy": {"translations": "B", "scores": "B", **_FLAGS},
     "translate_with_options": {"translations": "BK", "scores": "BK", **_FLAGS},
-    "sample": {"translations": "BK", "scores": "BK", **_FLAGS},
     "score": {
         **dict.fromkeys(("scores", "log_probs", "perplexities"), "B"),
         **dict.fromkeys(("lengths", "pieces"), "B"),
         **dict.fromkeys(("source_truncated", "translation_truncated"), "B"),
         "token_log_probs": "BT",
     },
-    "attention": {
-        "source_pieces": "B",
-        "target_pieces": "B",
-        "attention": "BLHTS",
-    },
-    "tokenize": {"pieces": "B", "lengths": "B", "ids": "BT"},
-    "detokenize": {"text": "B"},
 }
 _DEFAULTS = {
     "beam_size": 4,
     "alpha": 0.6,
     "extra_length": 12,
     "length_factor": 1.0,
-    "temperature": 1.0,
-    "top_k": 0,
-    "top_p": 1.0,
-    "seed": 0,
-    "num_samples": 4,
-}
-# Values of the options of each signature, and whether they are valid.
-_NUMBERS = {
-    **dict.fromkeys((0.0, 1e-45, 0.5, 5.0), True),
-    **dict.fromkeys((-1e-30, -1.0, np.inf, -np.inf, np.nan), False),
-}
-_COUNTS = {
-    **dict.fromkeys((1, 2, 3, 256), True),
-    **dict.fromkeys((-(2**31), -1, 0, 257, 2**31 - 1), False),
-}
-_LENGTHS = {
-    **dict.fromkeys((0, 1, 7, 2**31 - 1), True),
-    **dict.fromkeys((-(2**31), -1), False),
-}
-OPTIONS = {
-    "translate_with_options": {
-        "beam_size": _COUNTS,
-        "alpha": {**_NUMBERS, 5.1: False},
-        "extra_length": _LENGTHS,
-        "length_factor": _NUMBERS,
-    },
-    "sample": {
-        "temperature": {
-            **dict.fromkeys((1e-3, 0.5, 50.0, 100.0), True),
-            **dict.fromkeys((-1.0, 0.0, 101.0, np.inf, np.nan), False),
-        },
-        "top_k": _LENGTHS,
-        "top_p": {
-            **dict.fromkeys((1e-37, 0.5, 1.0), True),
-            **dict.fromkeys((0.0, -0.5, 1.1, np.inf, np.nan), False),
-        },
-        "seed": {
-            **dict.fromkeys((0, 7, 2**32 - 1), True),
-            **dict.fromkeys((-1, 2**32, -(2**63)), False),
-        },
-        "num_samples": _COUNTS,
-    },
 }
 
 
@@ -186,9 +134,6 @@ def check_answer(name, outputs, **sizes):
         assert (outputs.get(output, np.zeros(0)) <= 0).all(), output
     assert (outputs.get("lengths", np.zeros(0)) >= 0).all()
     assert (outputs.get("perplexities", np.ones(1)) >= 1).all()
-    if "attention" in outputs:
-        total = outputs["attention"].sum(axis=-1)
-        np.testing.assert_allclose(total, 1.0, rtol=1e-4)
 
 
 def check_last_row(name, outputs, alone):
@@ -214,7 +159,7 @@ fixed = settings(
 )
 
 
-def check_any_text(loaded, name, examples, distinct, **sizes):
+def check_any_text(loaded, name, examples, distinct):
     """Calls a signature with many batches; at least so many texts differ."""
     count = num_strings(name)
     alone = call(loaded.signatures, name, *[["dog"]] * count)
@@ -227,7 +172,7 @@ def check_any_text(loaded, name, examples, distinct, **sizes):
         strings = [*texts, "dog"], [*reversed(texts), "dog"]
         outputs = call(loaded.signatures, name, *strings[:count])
         size = len(texts) + 1
-        check_answer(name, outputs, B=size, n=3, K=4, **sizes)
+        check_answer(name, outputs, B=size, n=3, K=4)
         check_last_row(name, outputs, alone)
         tested.update(texts)
 

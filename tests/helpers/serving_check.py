@@ -3,7 +3,7 @@
 Usage: python tests/helpers/serving_check.py NAME/VERSION [--address HOST:PORT]
 
 Starts TensorFlow Serving: `tensorflow_model_server` if it is installed, else
-the Docker image of the serving kit. With --address a server that runs already
+its Docker image. With --address a server that runs already
 is checked. In both cases it must not batch requests (`--enable_batching`),
 which refuses scalars. Prints a line for each check, and fails at the first
 difference.
@@ -33,8 +33,8 @@ from tensorflow_serving.apis import (
 )
 
 from keras_transformer.export.client import Client, ServingError
-from keras_transformer.export.saved_model.serving_kit import IMAGE
 
+IMAGE = "tensorflow/serving:2.20.0"  # as in docs/serving
 TEXTS = (
     "The red dog sleeps.",
     "dog",

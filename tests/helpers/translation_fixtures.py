@@ -3,7 +3,6 @@
 `tests/conftest.py` imports them, so that all test files share one training.
 """
 
-import contextlib
 import os
 
 import keras
@@ -12,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.export.saved_model import to_saved_model
 from keras_transformer.support.locks import locked
 from keras_transformer.train.data.reading import without_tuning
 
@@ -27,9 +25,6 @@ PAIRS = {
     **NOUNS,
     **ADJECTIVES,
 }
-
-
-EXPORTED = ("serving_default", "greedy", "detokenize")
 
 
 @pytest.fixture(scope="session")
@@ -116,32 +111,16 @@ def translator(model, tokenizer):
     return kt.Translator(model, tokenizer, search, num_translations=3)
 
 
-def save_unverified(translator, path, **options):
-    """Saves without the new process that verifies: it takes 7 seconds.
-
-    For tests that compare the model with the translator themselves.
-    """
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            to_saved_model,
-            "process_that_translates",
-            lambda: contextlib.nullcontext(
-                lambda _, texts: [translator.translate(text) for text in texts]
-            ),
-        )
-        return kt.export.save(translator, path, **options)
-
-
 @pytest.fixture(scope="session")
 def exported(translator, tmp_path_factory):
     """The folder of the translator's SavedModel. Tests must not change it.
 
-    Three of the signatures: all of them take 20 seconds.
+    Three of the signatures: the others take seconds.
     """
     return made_once(
         tmp_path_factory,
         "saved-model/en-de/1",
-        lambda path: kt.export.save(translator, path, include=EXPORTED),
+        lambda path: kt.export.save(translator, path, ["translate_prefix"]),
     )
 
 

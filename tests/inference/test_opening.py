@@ -34,7 +34,7 @@ METADATA = {
     ],
 }
 OF_LITERT = {
-    **dict(format=2, tokenizer_sha256="", model_sha256="", banned_ids=[1]),
+    **dict(tokenizer_sha256="", model_sha256="", banned_ids=[1]),
     **dict(largest_beam_size=4, pad_id=0, bos_id=2, eos_id=3),
     "attention_window": None,
 }

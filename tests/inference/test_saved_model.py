@@ -7,7 +7,6 @@ import pytest
 
 import keras_transformer as kt
 from keras_transformer.cli import main
-from keras_transformer.export.saved_model.exported_signatures import Signatures
 from keras_transformer.inference.saved_model import (
     SavedModelFolder,
     SavedModelTranslator,
@@ -31,6 +30,11 @@ def test_fewer_translations_than_exported(opened, exported):
             SavedModelTranslator.open(exported, None, n)
     with pytest.raises(kt.InputError, match="search="):
         SavedModelTranslator.open(exported, kt.BeamSearch())
+
+
+def test_signatures(opened):
+    names = {"serving_default", "score", "translate_prefix"}
+    assert set(opened.own_signatures) == names
 
 
 def test_it_translates_as_the_run_does(opened, translator):
@@ -60,19 +64,20 @@ def test_the_newest_version_is_opened(exported, tmp_path):
     assert SavedModelFolder.read(tmp_path).path.name == "10"
 
 
-def test_a_signature_that_lacks_is_named(opened):
-    message = "signature score. Received: .*serving_default"
-    with pytest.raises(kt.InputError, match=message):
-        opened.score("dog", "Hund")
-    assert not opened.can("perplexity") and not opened.can("attention")
-    with pytest.raises(kt.InputError, match="signature translate_prefix. "):
-        opened.translate("dog", prefixes="H")
+def test_a_signature_that_lacks_is_named(opened, exported):
+    signature = opened.own_signatures["serving_default"]
+    other = SavedModelTranslator(
+        SavedModelFolder.read(exported), {"serving_default": signature}
+    )
+    with pytest.raises(kt.InputError, match="signature score"):
+        other.score("dog", "Hund")
+    assert not other.can("perplexity") and not other.can("attention")
+    with pytest.raises(kt.InputError, match="signature translate_prefix"):
+        other.translate("dog", prefixes="H")
 
 
-def test_scores_are_those_of_the_translator(exported, translator):
-    """The signature that an export would have; exporting it takes long."""
-    functions = Signatures(translator).make(["serving_default", "score"])
-    found = SavedModelTranslator(SavedModelFolder.read(exported), functions)
+def test_scores_are_those_of_the_translator(opened, translator):
+    found = opened
     targets = ["das Haus", "Hund", "", "x y z", "Katze"]
     np.testing.assert_allclose(
         found.score(TEXTS, targets),

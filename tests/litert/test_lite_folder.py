@@ -99,12 +99,6 @@ def test_what_is_no_folder(tmp_path, folder):
     refused(folder / "model.tflite", "Not a directory")
 
 
-@pytest.mark.parametrize("version", [1, 0, "1.0"])
-def test_a_folder_of_another_version(copy, version):
-    change_metadata(copy, format=version)
-    refused(copy, f"of format 2. Received: format={version!r}.*another version")
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -119,7 +113,7 @@ def test_a_folder_of_another_version(copy, version):
 )
 def test_damaged_metadata(copy, content):
     (copy / "keras_transformer.json").write_bytes(content)
-    refused(copy, "not valid JSON|another export")
+    refused(copy, "JSON")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +123,7 @@ def test_damaged_metadata(copy, content):
 def test_an_export_for_another_system(tmp_path, file, system):
     (tmp_path / "keras_transformer.json").write_text("{}")
     (tmp_path / file).touch()
-    refused(tmp_path, f"an export for {system}: its README.md says how to use")
+    refused(tmp_path, f"an export for {system}")
 
 
 @pytest.mark.parametrize("name", ["search", "model_sha256", "max_length"])

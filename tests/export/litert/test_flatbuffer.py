@@ -4,8 +4,7 @@ import collections
 
 import numpy as np
 import pytest
-from tensorflow.lite.python.schema_py_generated import TensorType
-from tensorflow.lite.tools import flatbuffer_utils
+from ai_edge_litert.schema_py_generated import ModelT, TensorType
 
 from keras_transformer.export import save_litert
 from keras_transformer.litert import LiteRTTranslator
@@ -15,7 +14,7 @@ GRAPHS = 70_000
 
 
 def read_model(folder):
-    return flatbuffer_utils.read_model(str(folder / "model.tflite"))
+    return ModelT.InitFromPackedBuf((folder / "model.tflite").read_bytes())
 
 
 def check_weights_are_stored_once(model):

@@ -47,11 +47,11 @@ def argos(translator, tmp_path_factory):
 
 def test_the_package(argos):
     (package,) = argos.package.get_installed_packages()
-    assert str(package) == "English → German"
+    assert str(package) == "en → de"
     assert package.type == "translate"
-    assert "# en-de.argosmodel, for Argos Translate" in package.get_readme()
+    assert "docs/argos.md" in package.get_readme()
     names = [x.name for x in argos.translate.get_installed_languages()]
-    assert names == ["English", "German"]
+    assert names == ["en", "de"]
 
 
 def test_translations(argos):

@@ -6,6 +6,7 @@ Needs PyTorch and transformers.
 import numpy as np
 import pytest
 import tensorflow as tf
+from documents import blocks
 from random_models import random_translator, table_vocabulary
 from tokenizer_texts import odd_texts
 
@@ -110,11 +111,10 @@ def test_search(translator, folder):
     assert tokenizer.batch_decode(ids, skip_special_tokens=True) == ours(texts)
 
 
-def test_readme(translator, folder, monkeypatch):
-    text = (folder / "README.md").read_text("utf-8")
-    code = text.split("```python\n")[1].partition("```")[0]
+def test_the_program_of_the_document(translator, folder, monkeypatch):
+    (code,) = blocks("docs/huggingface.md", "python")
     printed = []
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(folder.parent)
     exec(code, {"print": printed.append})
     assert printed == [[translator("I am a student.")]]
 

@@ -1,7 +1,5 @@
 """The SavedModel: what it returns, who can load it, and what it contains."""
 
-import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -9,19 +7,18 @@ import shutil
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
-from translation_fixtures import EXPORTED
+from random_models import random_translator
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 
 import keras_transformer as kt
 from keras_transformer.export import save
-from keras_transformer.export.saved_model import to_saved_model
 from keras_transformer.export.saved_model.exported_signatures import Signatures
-from keras_transformer.export.saved_model.serving_operations import (
-    read_meta_graph,
-)
 from keras_transformer.inference.records import Translation
 
 TEXTS = [
@@ -41,10 +38,12 @@ def loaded(exported):
 @pytest.fixture(scope="module")
 def graph(exported):
     """Nodes of the exported graph and of its functions."""
-    meta_graph = read_meta_graph(exported)
-    functions = meta_graph.graph_def.library.function
-    nodes = [*meta_graph.graph_def.node]
-    return nodes + [node for f in functions for node in f.node_def], functions
+    content = (exported / "saved_model.pb").read_bytes()
+    saved = saved_model_pb2.SavedModel.FromString(content)
+    graph = saved.meta_graphs[0].graph_def
+    functions = graph.library.function
+    nodes = [node for f in functions for node in f.node_def]
+    return [*graph.node, *nodes], functions
 
 
 def translations(outputs):
@@ -75,56 +74,12 @@ def assert_same(found, expected):
 # === The signature ===
 
 
-def test_signature(loaded):
-    assert set(loaded.signatures) == set(EXPORTED)
-    signature = loaded.signatures["serving_default"]
-    (_, inputs) = signature.structured_input_signature
-    assert inputs == {"text": tf.TensorSpec([None], tf.string, "text")}
-    outputs = {
-        name: (spec.dtype, spec.shape.as_list())
-        for name, spec in signature.structured_outputs.items()
-    }
-    assert outputs == {
-        "translations": (tf.string, [None, 3]),
-        "scores": (tf.float32, [None, 3]),
-        "source_truncated": (tf.bool, [None]),
-        "at_length_limit": (tf.bool, [None]),
-    }
-
-
-@pytest.mark.parametrize("text", ["dog", [["dog"], ["cat"]]])
-def test_input_of_another_rank_is_an_error(loaded, text):
-    # Python's own check does not exist in a server: test the graph.
-    signature = loaded.signatures["serving_default"]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"):
-        signature(text=tf.constant(text))
-    (function,) = loaded.functions["serving_default"].concrete_functions
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"):
-        function(tf.constant(text))
-
-
-def test_empty_batch(loaded):
-    translate = loaded.signatures["serving_default"]
-    outputs = translate(text=tf.constant([], tf.string))
-    assert outputs["translations"].shape == outputs["scores"].shape == (0, 3)
-    assert outputs["source_truncated"].shape == (0,)
-
-
-def test_bytes_that_are_not_utf_8(loaded):
-    translate = loaded.signatures["serving_default"]
-    outputs = translate(text=tf.constant([b"\xff\xfe", b"dog"]))
-    assert outputs["translations"][1, 0] == b"Hund"
-    assert np.isfinite(outputs["scores"]).all()
-
-
 def test_another_length_penalty(model, tokenizer):
     """It is that of the search; alpha is an input of a request."""
     search = kt.BeamSearch(3, 1.5, extra_length=12, length_penalty="power")
     translator = kt.Translator(model, tokenizer, search)
     # As they are saved; test_imported_models.py has the others.
-    signatures = Signatures(translator).make(
-        ["serving_default", "translate_with_options"]
-    )
+    signatures = Signatures(translator).make(["translate_with_options"])
     text = tf.constant(["The good house sleeps.", "dog", ""])
     options = dict(beam_size=2, alpha=0.5, extra_length=12, length_factor=1.0)
     values = map(tf.constant, options.values())
@@ -135,20 +90,13 @@ def test_another_length_penalty(model, tokenizer):
     np.testing.assert_allclose(found["scores"], scores, rtol=1e-4)
 
 
-def test_metadata(exported, translator):
-    found = json.loads((exported / to_saved_model.METADATA_FILE).read_text())
-    assert found["keras_transformer"] == kt.__version__
+def test_metadata(exported):
+    file = exported / "assets.extra" / "keras_transformer.json"
+    found = json.loads(file.read_text())
     assert found["tensorflow"] == tf.__version__
-    assert found["oldest_tensorflow_serving"] == "2.12"
-    assert found["languages"] == []
-    assert found["dtype"] == "float32"
-    model = translator.tokenizer.model
-    assert found["tokenizer_sha256"] == hashlib.sha256(model).hexdigest()
-    search = dataclasses.asdict(translator.search)
-    assert (found["search"], found["num_translations"]) == (search, 3)
-    assert search["extra_length"] == 12
-    assert found["signatures"] == sorted(EXPORTED)
-    assert found["runs"] == []  # the translator was not opened from a run
+    assert (found["dtype"], found["languages"]) == ("float32", [])
+    names = ["score", "serving_default", "translate_prefix"]
+    assert found["signatures"] == names
 
 
 @pytest.mark.slow
@@ -157,29 +105,51 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     for ours, theirs in zip(converted.weights, model.weights, strict=True):
         ours.assign(tf.cast(theirs.value, "bfloat16"))
     translator = kt.Translator(converted, tokenizer)
-    # In 16 bits the scores of a batch differ from those of its texts alone,
-    # which `save` compares.
-    path = save(
-        translator, tmp_path / "1", list(pairs), include=["serving_default"]
-    )
+    path = save(translator, tmp_path / "1", [])
     assert translator(list(pairs)) == list(pairs.values())
     size = sum(f.stat().st_size for f in path.glob("variables/*"))
     assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
 
 
 @pytest.mark.slow
-def test_a_model_with_a_window(model, tokenizer, pairs):
-    config = dataclasses.replace(model.config, attention_window=3)
-    restricted = kt.Transformer(config)
-    restricted.set_weights(model.get_weights())
-    translator = kt.Translator(restricted, tokenizer)
-    texts = list(pairs)[:4]
-    expected = translator.translate(texts)
-    assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
-    signatures = Signatures(translator).make(["serving_default"])
-    outputs = signatures["serving_default"](tf.constant(texts))
-    outputs = {name: value.numpy() for name, value in outputs.items()}
-    assert_same(translations(outputs), expected)
+def test_a_quantized_model(tokenizer, tmp_path):
+    model = random_translator(tokenizer).model
+    model.quantize("int8")
+    translator = kt.Translator(model, tokenizer)
+    assert {w.dtype for w in model.weights} == {"float32", "int8"}
+    path = save(translator, tmp_path / "1", [])
+    weights = tf.train.load_checkpoint(str(path / "variables/variables"))
+    types = weights.get_variable_to_dtype_map().values()
+    count = sum(weight.dtype == "int8" for weight in model.weights)
+    assert list(types).count(tf.int8) == count > 0
+
+    # What docs/layers.md says of Keras' own files.
+    model.save(tmp_path / "a.keras")
+    with pytest.raises(ValueError, match="objects could not be loaded"):
+        keras.models.load_model(tmp_path / "a.keras")
+    model.save_weights(tmp_path / "a.weights.h5")
+    other = kt.Transformer(model.config)
+    other.quantize("int8")
+    other.load_weights(tmp_path / "a.weights.h5")
+    for ours, theirs in zip(
+        other.get_weights(), model.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_warm_up_requests(exported, loaded):
+    file = exported / "assets.extra" / "tf_serving_warmup_requests"
+    sizes = []
+    for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
+        log = prediction_log_pb2.PredictionLog.FromString(record)
+        request = log.predict_log.request
+        assert request.model_spec.name == "en-de"
+        assert request.model_spec.signature_name == "serving_default"
+        text = tf.make_ndarray(request.inputs["text"])
+        outputs = loaded.signatures["serving_default"](text=tf.constant(text))
+        assert all(len(value) == len(text) for value in outputs.values())
+        sizes.append(text.shape)
+    assert sizes == [(1,), (8,)] * 4
 
 
 # === The same translations, whoever loads it ===
