@@ -21,7 +21,7 @@ from keras_transformer.inference.served_signatures import (
     Signature,
     SignatureTranslator,
     TensorSpec,
-    describe_default,
+    default_count,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
@@ -33,7 +33,6 @@ from keras_transformer.support.fields import (
     integer_from,
 )
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.tasks import Task
 
 with explain_missing_packages(InputError):
     from tensorflow_serving.apis import get_model_metadata_pb2
@@ -141,14 +140,9 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         return f"the model {self.model!r} at {self.address}"
 
     @property
-    def task(self) -> Task:
-        """The task that the outputs of the served model have."""
-        return describe_default(self.description, self.own_signatures)[0]
-
-    @property
     def num_translations(self) -> int:
         """Translations returned per text, as the model was exported."""
-        return describe_default(self.description, self.own_signatures)[1]
+        return default_count(self.description, self.own_signatures)
 
     @functools.cached_property
     def own_signatures(self) -> dict[str, Signature]:

@@ -25,8 +25,6 @@ def check_expressible(
     config, problems = translator.model.config, list(problems)
     if config.attention_window is not None:
         problems.insert(0, f"attention_window={config.attention_window}")
-    if not translator.task.targets_are_text:
-        problems.insert(0, f"a model for {translator.task.name}")
     if len(translator.models) > 1:
         count = len(translator.models)
         problems.insert(0, f"{count} models: LiteRT has ensembles too")

@@ -41,6 +41,11 @@ def write_export(
     of the folder and the `origin` of the model.
     """
     path = Path(path)
+    if not translator.task.targets_are_text:
+        raise InputError(
+            "A model to export must translate: parsers run from run folders. "
+            f"Received: a model for {translator.task.name}"
+        )
     check_new(path)
     translator.tokenizer.check_languages()
     _check_weights(translator)

@@ -60,8 +60,8 @@ def save_litert(
 
     Raises:
         InputError: If `path` exists, weights are not finite or not float32,
-            the models are parsers or have an attention of their own or an
-            operation that LiteRT lacks, or names of metadata are taken.
+            the models have an attention of their own or an operation that
+            LiteRT lacks, or names of metadata are taken.
         RuntimeError: If the results of the folder differ.
     """
     check_dtype("litert", dtype)
@@ -105,11 +105,6 @@ def save_litert(
 
 
 def _check_supported(translator: Translator) -> None:
-    if not translator.task.targets_are_text:
-        raise InputError(
-            "A model to export to LiteRT must translate. Received: a model for "
-            f"{translator.task.name}. Export a SavedModel instead."
-        )
     dtypes = {model.dtype_policy.name for model in translator.models}
     windows = {model.config.attention_window for model in translator.models}
     if dtypes != {"float32"}:

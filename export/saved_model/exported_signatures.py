@@ -2,10 +2,6 @@
 
 Letters: B = batch, n = translations returned, K = beam size or number of
 samples.
-
-A parser returns `trees` instead of `translations`; where there are
-`source_truncated` and `at_length_limit`, except `translate_nbest`, `repaired`
-too. It has no `translate_prefix`, `score` and `detokenize`.
 """
 
 import dataclasses
@@ -69,14 +65,9 @@ class Signatures(tf.Module):
         vocabulary = self._vocabulary
         self.vocabulary_ops = [vocabulary.source.ops, vocabulary.target.ops]
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the signatures that the task has."""
-        return saved_model_options.signature_names(self._task)
-
     def make(self, names: Collection[str]) -> dict[str, Any]:
         """Returns functions by name."""
-        saved_model_options.check_signatures(names, self._task)
+        saved_model_options.check_signatures(names)
         return {
             name: tf.function(
                 getattr(self, f"_{name}"), SIGNATURES[name], autograph=False
@@ -125,7 +116,7 @@ class Signatures(tf.Module):
                 prefix = self._pipeline.target_ids(prefix)
             source = self._pipeline.source_ids(text)
             translation, _ = self._pipeline.translate(
-                text, count, settings, source, prefix
+                count, settings, source, prefix
             )
             return self._task.columns(translation)
 
@@ -139,10 +130,9 @@ class Signatures(tf.Module):
         def translate(text: tf.Tensor) -> Tensors:
             source = self._pipeline.source_ids(text)
             translation, result = self._pipeline.translate(
-                text, count, self._search, source
+                count, self._search, source
             )
             columns = self._task.columns(translation)
-            columns.pop("repaired", None)
             pieces = self._vocabulary.target.joined_pieces(result.ids)
             return {**columns, "lengths": result.lengths, "pieces": pieces}
 

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import Task
 
 # The inputs of each signature, and what it returns. Strings are tensors `[B]`,
 # numbers are scalars. Pieces are joined by spaces.
@@ -37,25 +36,14 @@ SIGNATURE_INPUTS = {
     "tokenize": {"text": "string"},  # pieces and ids
     "detokenize": {"pieces": "string"},  # texts
 }
-_OF_TEXT_TARGETS = ("translate_prefix", "score", "detokenize")
 
 
-def signature_names(task: Task) -> list[str]:
-    """Returns the names of the signatures that a task has."""
-    return [
-        name
-        for name in SIGNATURE_INPUTS
-        if task.targets_are_text or name not in _OF_TEXT_TARGETS
-    ]
-
-
-def check_signatures(names: Collection[str], task: Task) -> None:
+def check_signatures(names: Collection[str]) -> None:
     """Raises InputError unless a SavedModel can have some signatures."""
-    known = signature_names(task)
-    if not {"serving_default"} <= set(names) <= set(known):
+    if not {"serving_default"} <= set(names) <= set(SIGNATURE_INPUTS):
         raise InputError(
             "The signatures must contain serving_default, and may contain "
-            f"any of {', '.join(known)}. Received: "
+            f"any of {', '.join(SIGNATURE_INPUTS)}. Received: "
             f"{', '.join(names) or 'none'}"
         )
 

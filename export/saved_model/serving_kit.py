@@ -56,7 +56,6 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
         for key, signature in graph.signature_def.items()
         if not key.startswith("__")
     }
-    outputs = signatures["serving_default"].outputs
     values = {
         "name": name,
         "version": path.name,
@@ -64,7 +63,6 @@ def write_kit(path: str | Path, cores: int) -> list[Path]:
         "image": IMAGE,
         "cores": cores,
         "signatures": ", ".join(sorted(signatures)),
-        "output": "trees" if "trees" in outputs else "translations",
     }
     inputs = {key: list(x.inputs) for key, x in signatures.items()}
     of_texts = sorted(key for key in inputs if inputs[key] == ["text"])

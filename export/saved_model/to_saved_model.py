@@ -52,8 +52,7 @@ def save(
             version number, as in `models/en-de/1`.
         probes: Texts to verify the model with.
         include: Names of the signatures to write; `serving_default` is
-            needed. Fewer make the model faster to load. Default: all that
-            the task has.
+            needed. Fewer make the model faster to load. Default: all.
         signatures: Further signatures by name: instances of `tf.function`
             with an input signature.
         metadata: What to add to `assets.extra/keras_transformer.json`, which
@@ -75,7 +74,8 @@ def save(
     check_names("signatures", signatures, exported_signatures.SIGNATURES)
     texts, _ = read_texts(probes, "probes")
     module = exported_signatures.Signatures(translator)
-    functions = module.make(include or module.names) | dict(signatures or {})
+    names = include or exported_signatures.SIGNATURES
+    functions = module.make(names) | dict(signatures or {})
     # The attributes of the module are bare variables and operations: the
     # Keras model itself would be written twice.
     module.functions = functions

@@ -34,10 +34,9 @@ def main() -> None:
     rows = []
     for text in request["texts"]:
         outputs = translate(text=tf.constant([text]))
-        # The fields of the program's `Translation`. Only trees may be repaired.
-        names = ["trees" if "trees" in outputs else "translations", "scores"]
-        names += ["source_truncated", "at_length_limit"]
-        names += ["repaired"] if "repaired" in outputs else []
+        # The fields of the program's `Translation`.
+        names = ["translations", "scores", "source_truncated"]
+        names += ["at_length_limit"]
         rows.append([outputs[name].numpy().tolist()[0] for name in names])
     # Fail if packages were imported that TensorFlow Serving does not have.
     for name in ("keras_transformer", "sentencepiece"):

@@ -74,7 +74,7 @@ def export(
     check_creatable(output)
     folders = [read_run(path) for path in runs]
     if signatures is not None:
-        saved_model_options.check_signatures(signatures, folders[0].task)
+        saved_model_options.check_signatures(signatures)
     if serving_kit:
         saved_model_options.check_kit(output)
     if format == "argos":
@@ -148,7 +148,7 @@ def serve(
             from keras_transformer.inference import served_signatures
 
             module = exported_signatures.Signatures(translator)
-            signatures = module.make(module.names)
+            signatures = module.make(exported_signatures.SIGNATURES)
             more = served_signatures.graph_signatures(signatures)
         hosts = [*(allowed_host or ()), host]
         # Python would wait for threads that compute answers.

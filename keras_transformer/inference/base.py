@@ -1,6 +1,7 @@
 """Base class of translators, without TensorFlow."""
 
 import abc
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from keras_transformer.inference.model_folder import first_run
 from keras_transformer.inference.records import EncodedTexts, Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
-from keras_transformer.tasks import Task
+from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts, split_sentences
 
 # Capabilities that only some translators have, and their requirements.
@@ -26,8 +27,6 @@ CAPABILITIES = {
     "text, and of an export the signature score.",
     "perplexity": "The perplexity of a corpus needs a run, or of an export the "
     "signature score.",
-    "split words": "Sentences that are split into words, as in a treebank, "
-    "need a run: an export that parses splits them itself.",
 }
 
 Progress = Callable[[int], Any] | None
@@ -44,7 +43,7 @@ class BaseTranslator(abc.ABC):
     scores -inf. Several threads may use one translator.
     """
 
-    task: Task  # what the model is trained for
+    task: Task = TranslationTask()  # what the model is trained for
     tokenizer: Vocabulary | None = None  # None: in the graph of an export
     num_translations: int  # n, returned per text
     search: Search | None = None  # None: unknown
@@ -114,17 +113,16 @@ class BaseTranslator(abc.ABC):
                 words already.
 
         Raises:
-            InputError: If the model is for another task, or splits sentences
-                into words itself.
+            InputError: If the model is for another task.
         """
         if self.task.name != task.name:
             raise InputError(
                 f"A model for {self.task.name} must be evaluated on a corpus "
                 f"for it. Received: a corpus for {task.name}"
             )
-        if not task.targets_are_text:
-            self.check_can("split words")
-        return self
+        translator = copy.copy(self)
+        translator.task = task
+        return translator
 
     # === The same for all translators ===
 

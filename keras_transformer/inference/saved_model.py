@@ -13,7 +13,7 @@ from keras_transformer.inference.records import EncodedTexts
 from keras_transformer.inference.served_signatures import (
     Signature,
     SignatureTranslator,
-    describe_default,
+    default_count,
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import integer_from
@@ -111,7 +111,7 @@ class SavedModelTranslator(SignatureTranslator):
         self.max_length = folder.metadata.get("max_length")
         self.version = int(path.name) if path.name.isdecimal() else 1
         self.own_signatures = signatures
-        self.task, exported = describe_default(str(path), signatures)
+        exported = default_count(str(path), signatures)
         if num_translations is None:
             num_translations = exported
         _check_count(path, num_translations, exported)

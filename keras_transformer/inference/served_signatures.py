@@ -18,7 +18,6 @@ from keras_transformer.inference.records import (
     translations_of_columns,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import TASKS, Task
 from keras_transformer.text.normalization import replace_invalid
 
 _CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
@@ -157,10 +156,8 @@ _NEEDED = {
 }
 
 
-def describe_default(
-    model: str, signatures: Mapping[str, Signature]
-) -> tuple[Task, int]:
-    """Returns a model's task, and its translations per text.
+def default_count(model: str, signatures: Mapping[str, Signature]) -> int:
+    """Returns a model's translations per text.
 
     Args:
         model: What messages call it.
@@ -171,16 +168,14 @@ def describe_default(
     """
     default = signatures.get("serving_default")
     outputs = default.outputs() if default else {}
-    tasks = [task for task in TASKS.values() if task.output in outputs]
-    shape = outputs[tasks[0].output].shape if tasks else None
+    shape = outputs["translations"].shape if "translations" in outputs else None
     if not shape or len(shape) != 2 or list(default.inputs) != ["text"]:
-        names = " or ".join(task.output for task in TASKS.values())
         raise InputError(
             f"{model} must have the signature serving_default with the input "
-            f"text and the output {names} of rank 2, as `export` writes it. "
-            f"Received: {', '.join(outputs) or 'none'}"
+            "text and the output translations of rank 2, as `export` writes "
+            f"it. Received: {', '.join(outputs) or 'none'}"
         )
-    return tasks[0], shape[1]
+    return shape[1]
 
 
 class SignatureTranslator(BaseTranslator):
@@ -227,11 +222,9 @@ class SignatureTranslator(BaseTranslator):
             signature = "translate_prefix"
             inputs["prefix"] = [prefixes.texts[row] for row in rows]
         outputs = self.predict(signature, **inputs)
-        texts = [x.output for x in TASKS.values() if x.output in outputs]
-        ranks = dict.fromkeys(texts or ["translations"], 2) | {"scores": 2}
-        # Only parsers return `repaired`.
-        flags = Translation._fields[2 : 5 if "repaired" in outputs else 4]
-        columns = self._columns(outputs, ranks | dict.fromkeys(flags, 1), rows)
+        ranks = {"translations": 2, "scores": 2}
+        ranks |= {"source_truncated": 1, "at_length_limit": 1}
+        columns = self._columns(outputs, ranks, rows)
         best = [column[:, : self._kept] for column in columns[:2]]
         return translations_of_columns([*best, *columns[2:]])
 
@@ -271,12 +264,11 @@ class SignatureTranslator(BaseTranslator):
             InputError: If they are not as `export` makes them: one value for
                 each row, and strings for texts alone.
         """
-        texts = [task.output for task in TASKS.values()]
         for name, rank in ranks.items():
             values = outputs.get(name)
             if values is None or (
                 (values.ndim, len(values), values.dtype == object)
-                != (rank, len(rows), name in texts)
+                != (rank, len(rows), name == "translations")
             ):
                 described = ", ".join(
                     f"{x} {y.dtype.name} {list(y.shape)}"

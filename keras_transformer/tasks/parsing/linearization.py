@@ -9,11 +9,8 @@ writes tell which words its tags stand for.
 As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
 of the paper refers to, except that tags and words are kept. A model that only
 writes symbols has to count how many words it has passed.
-
-`tree_ops.py` has the TensorFlow operations, which an exported parser contains.
 """
 
-import re
 from collections.abc import Iterable
 
 from keras_transformer.support.errors import InputError
@@ -55,9 +52,3 @@ def linearize(tree: Tree) -> list[str]:
         elif node is not tree:
             parts.append(f"{'(' if event == 'open' else ')'}{node.label}")
     return parts
-
-
-def join_words(text: str) -> str:
-    """Does what `tree_ops.join_words` does with a text of valid Unicode."""
-    text = text.replace("(", "-LRB-").replace(")", "-RRB-")
-    return re.sub("[\t-\r ]+", " ", text).strip(" ")
