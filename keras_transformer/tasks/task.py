@@ -46,19 +46,12 @@ class Task(abc.ABC):
             InputError: As `Tokenizer.train`.
         """
 
-    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """Raises InputError if the vocabulary cannot be of this task."""
-        del vocabulary  # any has texts
-
     def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
         """Raises InputError if the vocabulary cannot encode the pairs."""
         del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
-        """Returns the task for the sources of a corpus.
-
-        Those that a user writes may need more work.
-        """
+        """Returns the task for the sources of a corpus, not of a user."""
         return self
 
     def encode_sources(
@@ -76,9 +69,9 @@ class Task(abc.ABC):
     def decode(
         self, vocabulary: Vocabulary, ids: Sequence[int], source: str
     ) -> tuple[str, bool]:
-        """Returns the output that ids are, and whether it was repaired.
+        """Returns the output that ids spell, and whether it was repaired.
 
-        The ids may have an end token, and padding after it.
+        There may be an end token, and padding after it.
         """
         del source
         return vocabulary.target.decode(ids), False
@@ -130,8 +123,4 @@ class Task(abc.ABC):
 
         Returns:
             Plain values, ready for JSON, by the name of the metric.
-
-        Raises:
-            InputError: If there is nothing to score, or the numbers of
-                outputs and references differ.
         """

@@ -11,7 +11,7 @@ from keras_transformer.tasks.parsing.linearization import WORD, linearize
 from keras_transformer.tasks.parsing.repair import restore_tree
 from keras_transformer.tasks.parsing.words import read_words, split_words
 from keras_transformer.tasks.task import Pairs, Task
-from keras_transformer.text import Tokenizer, Vocabulary
+from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import normalize_source
 
 
@@ -59,14 +59,6 @@ class ParsingTask(Task):
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
         sentences = (sentence for sentence, _ in pairs)
         return Tokenizer.train(sentences, vocab_size, symbols=needed)
-
-    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        is_one = vocabulary.source is vocabulary
-        if not (is_one and isinstance(vocabulary, Tokenizer)):
-            raise InputError(
-                "A parser has a tokenizer.model, which has its symbols. "
-                f"Received: {', '.join(vocabulary.files())}"
-            )
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)

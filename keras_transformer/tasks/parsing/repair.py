@@ -1,7 +1,4 @@
-"""The tree of a sequence that a model has written, whatever it is.
-
-`docs/parsing.md` has the five rules, `linearization.py` the sequences.
-"""
+"""Makes a tree of any sequence of symbols, by the rules in docs/parsing.md."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
