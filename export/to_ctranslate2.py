@@ -67,7 +67,7 @@ def save_ctranslate2(
     Raises:
         InputError: If `path` exists, weights are not finite, `dtype` or names
             of metadata are invalid, or CTranslate2 cannot compute what the
-            model does: several models (an ensemble), parsing, restricted
+            model does: several models (an ensemble), restricted
             attention, d_v other than d_k, and layers that are subclasses,
             quantized or have LoRA.
         RuntimeError: If CTranslate2 computes something else.

@@ -71,7 +71,7 @@ def save_huggingface(
     Raises:
         InputError: If `path` exists, weights are not finite, `dtype` or names
             of metadata are invalid, or Marian cannot compute what the model
-            does: several models (an ensemble), parsing, restricted attention,
+            does: several models (an ensemble), restricted attention,
             pre-norm, learned positions, `position_endpoint`,
             `position_offset`, d_k or d_v other than d_model / num_heads, an
             odd d_model, an epsilon above 1e-5, a factor of its own on

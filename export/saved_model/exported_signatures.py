@@ -116,7 +116,7 @@ class Signatures(tf.Module):
                 prefix = self._pipeline.target_ids(prefix)
             source = self._pipeline.source_ids(text)
             translation, _ = self._pipeline.translate(
-                count, settings, source, prefix
+                source, count, settings, prefix
             )
             return self._task.columns(translation)
 
@@ -130,7 +130,7 @@ class Signatures(tf.Module):
         def translate(text: tf.Tensor) -> Tensors:
             source = self._pipeline.source_ids(text)
             translation, result = self._pipeline.translate(
-                count, self._search, source
+                source, count, self._search
             )
             columns = self._task.columns(translation)
             pieces = self._vocabulary.target.joined_pieces(result.ids)

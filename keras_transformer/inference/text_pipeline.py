@@ -224,9 +224,9 @@ class TextPipeline:
 
     def translate(
         self,
+        source: tf.RaggedTensor,
         count: int | tf.Tensor,
         settings: Search,
-        source: tf.RaggedTensor,
         prefix: tf.RaggedTensor | None = None,
     ) -> tuple[Translation, SearchResult]:
         """Translates a batch of ids `[B, (S)]`; returns `count` of each.

@@ -310,7 +310,7 @@ class Translator(BaseTranslator):
         return self.compiled(
             ("translate", *settings),
             lambda source, prefix: self.pipeline.translate(
-                *settings, source, prefix
+                source, *settings, prefix
             ),
             [_IDS, _IDS],
         )

@@ -6,7 +6,6 @@ from random_models import SMALL, random_translator
 import keras_transformer as kt
 from keras_transformer.export import save_ctranslate2, save_huggingface
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing.parsing_task import ParsingTask
 
 
 def refused(translator, tmp_path, *messages):
@@ -21,16 +20,13 @@ def refused(translator, tmp_path, *messages):
     assert not list(tmp_path.iterdir())
 
 
-def test_everything_is_named_at_once(tokenizer, tmp_path, monkeypatch):
+def test_everything_is_named_at_once(tokenizer, tmp_path):
     model = random_translator(tokenizer, attention_window=3).model
-    translator = kt.Translator([model] * 2, tokenizer)
-    monkeypatch.setattr(translator, "task", ParsingTask())
     refused(
-        translator,
+        kt.Translator([model] * 2, tokenizer),
         tmp_path,
         "runs one model that translates, without restricted attention and ",
-        "Received: 2 models: LiteRT has ensembles too, a model for parsing, "
-        "attention_window=3",
+        "Received: 2 models: LiteRT has ensembles too, attention_window=3",
     )
 
 

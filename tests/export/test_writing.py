@@ -15,6 +15,7 @@ from keras_transformer.export.writing import (
     write_export,
 )
 from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import ParsingTask
 
 
 def write(translator, path, verify=lambda folder: None, metadata=None):
@@ -70,6 +71,13 @@ def test_a_complete_folder(random, tmp_path):
     version = kt.__version__
     assert "\n# en-de\n" in text and "$" not in text
     assert f"Exported by keras-transformer {version} from a (step-7)." in text
+
+
+def test_parsers_are_not_exported(random, tmp_path):
+    parser = random.for_corpus(random.task)
+    parser.task = ParsingTask()
+    with pytest.raises(InputError, match="for parsing"):
+        write(parser, tmp_path / "new")
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])

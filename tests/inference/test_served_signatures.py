@@ -14,7 +14,6 @@ from keras_transformer.inference.served_signatures import (
     translator_signatures,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import ParsingTask, TranslationTask
 
 
 def strings(*texts):
@@ -87,8 +86,7 @@ class Calls(SignatureTranslator):
 
     description = "calls"
 
-    def __init__(self, task):
-        self.task = task
+    def __init__(self):
         self.own_signatures = {"translate_prefix": None, "score": None}
         self.calls = []
 
@@ -112,11 +110,9 @@ class Calls(SignatureTranslator):
                 ),
                 **flags,
             }
-        if self.task.repairs:
-            flags["repaired"] = lengths > 1
         best = [[text.upper().encode(), b"\xff"] for text in texts]
         return {
-            self.task.output: np.array(best, object),
+            "translations": np.array(best, object),
             "scores": np.stack([-lengths, -2 * lengths], axis=1),
             **flags,
         }
@@ -124,7 +120,7 @@ class Calls(SignatureTranslator):
 
 @pytest.fixture
 def fake():
-    return Calls(TranslationTask())
+    return Calls()
 
 
 def test_records(fake):
@@ -175,12 +171,6 @@ def test_capabilities_are_signatures(fake):
     ):
         fake.own_signatures = dict.fromkeys(names)
         assert fake.capabilities == capabilities
-
-
-def test_records_of_a_parser():
-    ab, a = Calls(ParsingTask()).translate(["ab", "a"])
-    assert (ab.texts[0], ab.repaired) == ("AB", True)
-    assert (a.texts[0], a.repaired) == ("A", False)
 
 
 def test_prefixes(fake):

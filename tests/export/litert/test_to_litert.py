@@ -15,7 +15,6 @@ from keras_transformer.export import save_litert
 from keras_transformer.export.litert import to_litert as writer
 from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing.parsing_task import ParsingTask
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +119,6 @@ def test_arguments(translator, tmp_path):
     for name in ("format", "search", "model_sha256"):
         message = f"built-in one. Received: {name}"
         refused(translator, tmp_path, message, metadata={name: 1})
-
-
-def test_parsers(tokenizer, tmp_path):
-    parser = kt.Translator(
-        small_model(tokenizer), tokenizer, task=ParsingTask()
-    )
-    refused(parser, tmp_path, "must translate. Received: a model for parsing")
 
 
 @pytest.mark.parametrize("policy", ["bfloat16", "mixed_float16"])
