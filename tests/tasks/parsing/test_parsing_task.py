@@ -5,7 +5,6 @@ import pytest
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, find_task
-from keras_transformer.tasks.parsing import Tree
 
 SENTENCE = "the dog barks ."
 TREE = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
@@ -27,9 +26,8 @@ def target_pieces(tokenizer, tree):
 
 
 def test_the_search_is_that_of_section_6_3():
-    assert ParsingTask.search == BeamSearch(
-        beam_size=21, alpha=0.3, extra_length=300
-    )
+    expected = BeamSearch(beam_size=21, alpha=0.3, extra_length=300)
+    assert ParsingTask.search == expected
 
 
 def test_targets_are_symbols_with_ids_of_their_own(tokenizer):
@@ -129,8 +127,3 @@ def test_the_watched_metric_has_a_label(name):
     assert task.name == name
     assert task.metrics[task.watched_metric] == task.watched_label
     assert set(task.default_metrics) <= set(task.metrics)
-
-
-def test_trees_of_the_pairs_are_valid():
-    for sentence, tree in PAIRS:
-        assert " ".join(Tree.from_string(tree).words) == sentence
