@@ -109,35 +109,24 @@ print(kt.parsing.pretty(kt.parsing.Tree.from_string(trees[0])))
 # after it.
 
 # %%
-import tensorflow as tf
-
-from keras_transformer.tasks.parsing import linearization, tree_ops
+from keras_transformer.tasks.parsing import linearization, repair
 
 tree = kt.parsing.Tree.from_string(
     "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ knows)) (. .)))"
 )
-sequence = " ".join(linearization.linearize(tree))
-print(sequence)
+sequence = linearization.linearize(tree)
+print(*sequence)
 
 # %% [markdown]
-# What a model writes need not be a tree. The graph makes one of it in any case,
-# by the rule in `docs/parsing.md`, and says whether it had to repair. Here the
-# bracket that closes the subject is missing.
-
+# What a model writes need not be a tree. It is repaired in any case, by the
+# rule in `docs/parsing.md`. Here the bracket that closes the subject is
+# missing.
 
 # %%
-def restore(sequence, words):
-    """Returns the tree of symbols over words, and whether it was repaired."""
-    pieces = tf.constant([sequence])
-    is_symbol = tf.strings.regex_full_match(pieces, r"[(/)].+")
-    spelled = tf.ragged.constant([[f"▁{word}" for word in words]])
-    words = tf.ragged.constant([words])
-    texts, repaired = tree_ops.restore_texts(pieces, is_symbol, words, spelled)
-    return texts[0].numpy().decode(), bool(repaired[0])
-
-
-broken = sequence.replace(" )NP", "")
-repaired, had_to = restore(broken.split(), tree.words)
+broken = [part for part in sequence if part != ")NP"]
+are_symbols = [not part.startswith("▁") for part in broken]
+spelled = [f"▁{word}" for word in tree.words]
+repaired, had_to = repair.restore_tree(broken, are_symbols, tree.words, spelled)
 print(repaired, had_to)
 
 # %% [markdown]
@@ -174,18 +163,3 @@ for text in (
     parsed = parser.translate(text.lower())
     print(f"{text}  score {parsed.scores[0]:.3f}, repaired {parsed.repaired}")
     print(kt.parsing.pretty(kt.parsing.Tree.from_string(parsed.texts[0])), "\n")
-
-# %% [markdown]
-# ## Export
-#
-# The SavedModel takes a sentence and returns its tree. It splits the words
-# itself.
-
-# %%
-import tempfile
-
-exported = kt.export.save(parser, f"{tempfile.mkdtemp()}/1")
-parse = tf.saved_model.load(exported).signatures["serving_default"]
-outputs = parse(text=tf.constant(["he hears a small cat ."]))
-print(outputs["trees"][0, 0].numpy().decode())
-print(f"score {outputs['scores'][0, 0]:.3f}")

@@ -51,6 +51,11 @@ def write_export(
     and returns its counterpart of `Translator.score`.
     """
     check_values(one_of(*DTYPES[format]), dtype=dtype)
+    if not translator.task.targets_are_text:
+        raise InputError(
+            "A model to export must translate: parsers run from run folders. "
+            f"Received: a model for {translator.task.name}"
+        )
     translator.tokenizer.check_languages()
     _check_weights(translator)
     with (

@@ -72,11 +72,9 @@ SHORT_RUNS = {
             "trees[200:]": "trees[20:]",
         },
         """
-        text = outputs["trees"][0, 0].numpy().decode()
-        tree = kt.parsing.Tree.from_string(text)
-        assert tree.words == "he hears a small cat .".split()
-        repaired = kt.parsing.Tree.from_string(repaired)
         assert had_to and repaired.words == ["the", "dog", "knows", "."]
+        tree = kt.parsing.Tree.from_string(parsed.texts[0])
+        assert tree.words == "the man sees the dog of a child .".split()
         """,
     ),
     "reuse": ShortRun(

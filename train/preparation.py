@@ -86,7 +86,7 @@ def prepare(
     if tokenizer is None:
         encoding.check_new_vocabulary(recipe.vocab_size)
     else:
-        vocabulary = own_tokenizer(corpus, tokenizer)
+        vocabulary = own_tokenizer(tokenizer)
     check_free(output)
     writer = contextlib.nullcontext()
     if dropped is not None:
@@ -276,12 +276,9 @@ class Preparation:
         return ((entry.tagged(source), *others) for source, *others in examined)
 
 
-def own_tokenizer(
-    corpus: Corpus, paths: Sequence[str | os.PathLike]
-) -> Vocabulary:
-    """Opens, checks and reports the tokenizer that a corpus is to have."""
+def own_tokenizer(paths: Sequence[str | os.PathLike]) -> Vocabulary:
+    """Opens and reports the tokenizer that a corpus is to have."""
     tokenizer = open_tokenizer(paths)
-    corpus.task.check_vocabulary(tokenizer)
     report_tokenizer(tokenizer, " and ".join(map(str, paths)))
     return tokenizer
 

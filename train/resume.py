@@ -157,7 +157,7 @@ class RunOpener:
             tokenizer = past.tokenizer
             preparation.report_tokenizer(tokenizer, past.path)
         elif settings.tokenizer is not None:
-            tokenizer = preparation.own_tokenizer(corpus, settings.tokenizer)
+            tokenizer = preparation.own_tokenizer(settings.tokenizer)
         # A damaged text is found before the hours that train may take.
         valid_texts = self._read_valid()
         train = self._prepare(tokenizer)

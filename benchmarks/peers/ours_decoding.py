@@ -36,7 +36,6 @@ def main() -> None:
 
     import keras_transformer as kt
     from keras_transformer.inference.text_pipeline import TextPipeline
-    from keras_transformer.tasks import TranslationTask
 
     shape = options.shape
     model = build_model(shape, options.dtype)
@@ -46,7 +45,6 @@ def main() -> None:
         vocab_size=shape.vocab_size, source_eos_id=3, **ids
     )
     vocabulary.source = vocabulary
-    task = TranslationTask()
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
     def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -57,7 +55,7 @@ def main() -> None:
             length_factor=0,
             extra_length=length,
         )
-        pipeline = TextPipeline([model], vocabulary, task)
+        pipeline = TextPipeline([model], vocabulary)
         find = tf.function(
             lambda source: pipeline.search(source, 1, search),
             input_signature=[tf.TensorSpec([None, None], tf.int32)],

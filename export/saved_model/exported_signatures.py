@@ -2,10 +2,6 @@
 
 Letters: B = batch, n = translations returned, K = beam size or number of
 samples.
-
-A parser returns `trees` instead of `translations`; where there are
-`source_truncated` and `at_length_limit`, except `translate_nbest`, `repaired`
-too.
 """
 
 import dataclasses
@@ -111,7 +107,7 @@ class Signatures(tf.Module):
                 prefix = self._pipeline.target_ids(prefix)
             source = self._pipeline.source_ids(text)
             translation, _ = self._pipeline.translate(
-                text, count, settings, source, prefix
+                source, count, settings, prefix
             )
             return self._task.columns(translation)
 
@@ -125,10 +121,9 @@ class Signatures(tf.Module):
         def translate(text: tf.Tensor) -> Tensors:
             source = self._pipeline.source_ids(text)
             translation, result = self._pipeline.translate(
-                text, count, self._search, source
+                source, count, self._search
             )
             columns = self._task.columns(translation)
-            columns.pop("repaired", None)
             pieces = self._vocabulary.target.joined_pieces(result.ids)
             return {**columns, "lengths": result.lengths, "pieces": pieces}
 

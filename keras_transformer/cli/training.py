@@ -148,10 +148,9 @@ def train(
     split = "test" if "test" in corpus.splits else corpus.splits[-1]
     if corpus.prepared is None or split != "train":  # there it has no texts
         print(f"  keras-transformer evaluate {name} --split {split}")
-    print(
-        f"  keras-transformer translate {name}\n"
-        f"  keras-transformer export {name} --output exported/1"
-    )
+    print(f"  keras-transformer translate {name}")
+    if run.task.targets_are_text:
+        print(f"  keras-transformer export {name} --output exported/1")
 
 
 def _open_data(

@@ -65,12 +65,13 @@ def translate(
     """
     terminal.check_streams(input, output)
     folder = _read_first(runs)
-    if folder.task.targets_are_text:
+    parses = not folder.task.targets_are_text
+    if parses:
+        flags.refuse("a run that translates", split_sentences=split_sentences)
+    else:
         flags.refuse(
             "a run that parses", tokenized=tokenized, one_line=one_line
         )
-    else:
-        flags.refuse("a run that translates", split_sentences=split_sentences)
     if split_sentences:
         options = dict(n_best=n_best, prefix=prefix, jsonl=jsonl)
         flags.refuse("lines of text", **options)
@@ -80,8 +81,9 @@ def translate(
     workers = translator.recommended_workers
     if translator.target_languages:  # now, not after hours
         terminal.count_lines(input, translator.check_languages)
-    as_text = functools.partial(_as_text, n_best=n_best, one_line=one_line)
-    as_text = _as_json if jsonl else as_text
+    as_text = functools.partial(_as_text, n_best, parses, one_line)
+    if jsonl:
+        as_text = functools.partial(_as_json, translator.task)
     unit = "sentence" if split_sentences else "line"
     cut = "source or prefix " if prefix else ""
     problems = _Problems(translator, unit, cut)
@@ -112,7 +114,7 @@ def translate(
                 problems.note(numbers, translations)
                 names = lines if jsonl else numbers
                 texts = [
-                    as_text(*pair, translator.task)
+                    as_text(*pair)
                     for pair in zip(names, translations, strict=True)
                 ]
             bar.clear()
@@ -143,14 +145,12 @@ class _Problems:
         self, translator: "BaseTranslator", unit: str, side: str = ""
     ) -> None:
         self.unit = unit
-        limit, tokens = translator.max_length, "tokens"
+        limit = translator.max_length
         options = "--extra-length, --length-factor"
-        if not translator.task.targets_are_text:
-            tokens, options = "symbols", "--extra-length"
         place, length = ", to", "as long as it may be"
         if limit is not None:
             place = f" at {limit - 1} tokens, which is"
-            length = f"with as many {tokens} as there may be, {limit} or fewer"
+            length = f"with as many tokens as there may be, {limit} or fewer"
         self._truncated = f"{side}truncated{place} all that the model reads"
         self._incomplete = f"perhaps incomplete, {length} ({options})"
         self._names: dict[str, list[str]] = {}  # of inputs, by problem
@@ -193,15 +193,15 @@ def _shorten(text: str) -> str:
 
 
 def _as_text(
+    n_best: int | None,
+    parses: bool,
+    one_line: bool,
     number: int,
     translation: "Translation",
-    task: Task,
-    n_best: int | None,
-    one_line: bool,
 ) -> str:
     """Returns what is printed of the outputs for a line."""
     texts = translation.texts
-    if task.targets_are_text:  # a model may spell line ends
+    if not parses:  # a model may spell line ends
         texts = [" ".join(text.splitlines()) for text in texts]
     if n_best is not None:
         return "".join(
@@ -209,12 +209,13 @@ def _as_text(
             for score, text in zip(translation.scores, texts, strict=True)
         )
     # An empty line has no tree.
-    if task.targets_are_text or one_line or not texts[0]:
-        return f"{texts[0]}\n"
-    return f"{kt.parsing.pretty(kt.parsing.Tree.from_string(texts[0]))}\n\n"
+    if parses and texts[0] and not one_line:
+        tree = kt.parsing.Tree.from_string(texts[0])
+        return f"{kt.parsing.pretty(tree)}\n\n"
+    return f"{texts[0]}\n"
 
 
-def _as_json(text: str, translation: "Translation", task: Task) -> str:
+def _as_json(task: Task, text: str, translation: "Translation") -> str:
     """Returns a line of `--jsonl`, with the names that signatures have."""
     columns = {"text": text, **task.columns(translation)}
     return json.dumps(columns, ensure_ascii=False) + "\n"

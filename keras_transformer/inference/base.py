@@ -1,6 +1,7 @@
 """Base class of translators, without TensorFlow."""
 
 import abc
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +27,6 @@ CAPABILITIES = {
     "text, and of an export the signature score.",
     "perplexity": "The perplexity of a corpus needs a run, or of an export the "
     "signature score.",
-    "split words": "Sentences that are split into words, as in a treebank, "
-    "need a run: an export that parses splits them itself.",
 }
 
 Progress = Callable[[int], Any] | None
@@ -112,17 +111,16 @@ class BaseTranslator(abc.ABC):
                 words already.
 
         Raises:
-            InputError: If the model is for another task, or splits sentences
-                into words itself.
+            InputError: If the model is for another task.
         """
         if self.task.name != task.name:
             raise InputError(
                 f"A model for {self.task.name} must be evaluated on a corpus "
                 f"for it. Received: a corpus for {task.name}"
             )
-        if not task.targets_are_text:
-            self.check_can("split words")
-        return self
+        translator = copy.copy(self)
+        translator.task = task
+        return translator
 
     # === The same for all translators ===
 

@@ -230,7 +230,6 @@ class Run(RunFolder):
                 f"{digest[:12]}. Received: {tokenizer.digest[:12]}. Restore "
                 "the right file."
             )
-        values["task"].check_vocabulary(tokenizer)
         if target_language is not None:
             tokenizer = tokenizer.translating_to(target_language)
             target = {"target": target_language.strip("<>")}

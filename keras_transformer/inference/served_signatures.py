@@ -16,7 +16,6 @@ from keras_transformer.inference.records import (
     translations_of_columns,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import TASKS
 
 _CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
 
@@ -95,11 +94,12 @@ class SignatureTranslator(BaseTranslator):
             signature = "translate_prefix"
             inputs["prefix"] = [prefixes.texts[row] for row in rows]
         outputs = self.predict(signature, **inputs)
-        texts = next(x.output for x in TASKS.values() if x.output in outputs)
-        # Only parsers return `repaired`.
-        flags = Translation._fields[2 : 5 if "repaired" in outputs else 4]
-        best = [outputs[name][:, : self._kept] for name in (texts, "scores")]
-        return translations_of_columns([*best, *(outputs[x] for x in flags)])
+        best = [
+            outputs[name][:, : self._kept]
+            for name in ("translations", "scores")
+        ]
+        flags = outputs["source_truncated"], outputs["at_length_limit"]
+        return translations_of_columns([*best, *flags])
 
     def _score_batch(
         self,

@@ -1,4 +1,4 @@
-"""Translates tensors of texts: text, ids, search, ids, text.
+"""Translates tensors: text, ids, search, ids, text.
 
 `Translator` calls it with batches; the signatures of an exported model consist
 of its methods.
@@ -22,7 +22,6 @@ from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.records import Translation
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import Task
 from keras_transformer.text import Vocabulary, vocabulary_ops
 
 # Fields that models and vocabularies must share to work together.
@@ -39,7 +38,6 @@ class TextPipeline:
 
     models: Sequence[Transformer]
     vocabulary: Vocabulary
-    task: Task
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -195,11 +193,11 @@ class TextPipeline:
         """Returns the ids of sources `[B, (S)]`, without the end token."""
         # A source of spaces alone is empty, whatever the vocabulary.
         text = vocabulary_ops.without_blank(text)
-        return self.task.source_ids(self.vocabulary, text)
+        return self.vocabulary.tokenize_sources(text)
 
     def target_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of targets `[B, (T)]`, without the end token."""
-        return self.task.target_ids(self.vocabulary, text)
+        return self.vocabulary.tokenize_targets(text)
 
     def with_end(
         self, ids: tf.RaggedTensor, eos_id: int | None = None
@@ -224,21 +222,14 @@ class TextPipeline:
         """Does for targets what `with_end` does for sources."""
         return self.with_end(ids, self.config.eos_id)
 
-    def output_text(self, ids: tf.Tensor, text: str) -> str:
-        """Returns the output that ids `[T]` are for a source, eagerly."""
-        batch = (ids[None, None], tf.constant([text]))
-        outputs = self.task.output_texts(self.vocabulary, *batch)
-        return outputs.texts[0, 0].numpy().decode("utf-8", "replace")
-
     def translate(
         self,
-        text: tf.Tensor,
+        source: tf.RaggedTensor,
         count: int | tf.Tensor,
         settings: Search,
-        source: tf.RaggedTensor,
         prefix: tf.RaggedTensor | None = None,
     ) -> tuple[Translation, SearchResult]:
-        """Translates a batch of texts `[B]`; returns `count` of each.
+        """Translates a batch of ids `[B, (S)]`; returns `count` of each.
 
         Source and prefix are from `source_ids` and `target_ids`. The
         hypotheses of a source without tokens have no tokens and score 0.
@@ -258,10 +249,8 @@ class TextPipeline:
             tf.where(is_empty, 0.0, result.scores),
             tf.where(is_empty, 0, result.lengths),
         )
-        outputs = self.task.output_texts(self.vocabulary, result.ids, text)
-        texts, repaired = outputs
-        flags = (cut, at_limit, repaired[:, 0])
-        return Translation(texts, result.scores, *flags), result
+        texts = self.vocabulary.target.detokenize(result.ids)
+        return Translation(texts, result.scores, cut, at_limit), result
 
 
 def _shared_fields(

@@ -24,6 +24,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import check_backend, decoding_workers
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary, read_texts
+from keras_transformer.text.normalization import without_blank
 
 _IDS = tf.RaggedTensorSpec([None, None], tf.int32)
 
@@ -97,7 +98,7 @@ class Translator(BaseTranslator):
         task = task or TranslationTask()
         search = (search or task.search).with_num_translations(num_translations)
         models = [model] if isinstance(model, Transformer) else list(model)
-        self.pipeline = TextPipeline(models, tokenizer, task)
+        self.pipeline = TextPipeline(models, tokenizer)
         self.model = models[0]
         self.models = models
         self.tokenizer = tokenizer
@@ -165,7 +166,7 @@ class Translator(BaseTranslator):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        names = {"attention", "perplexity", "split words"}
+        names = {"attention", "perplexity"}
         if isinstance(self.search, BeamSearch):
             names.add("trace")
         if self.task.targets_are_text:
@@ -176,18 +177,25 @@ class Translator(BaseTranslator):
     def recommended_workers(self) -> int:
         return decoding_workers()
 
-    def for_corpus(self, task: Task) -> "Translator":
-        super().for_corpus(task)
-        if task.targets_are_text:
-            return self
-        return Translator(self.models, self.tokenizer, self.search, task=task)
-
     def _encode_sources(self, texts: list[str]) -> EncodedTexts:
         self.check_languages(texts)
-        return _encoded(texts, self.pipeline.source_ids)
+        tokenize, encode = self.pipeline.source_ids, self.task.encode_sources
+        return self._encode(texts, tokenize, encode)
 
     def _encode_targets(self, texts: list[str]) -> EncodedTexts:
-        return _encoded(texts, self.pipeline.target_ids)
+        tokenize, encode = self.pipeline.target_ids, self.task.encode_targets
+        return self._encode(texts, tokenize, encode)
+
+    def _encode(
+        self, texts: list[str], tokenize: Callable, encode: Callable
+    ) -> EncodedTexts:
+        """Calls `tokenize` with a tensor, or `encode` with a list of texts."""
+        if self.task.targets_are_text:
+            ids = tokenize(tf.constant(texts, tf.string))
+        else:
+            rows = encode(self.tokenizer, without_blank(texts))
+            ids = tf.ragged.constant(rows, tf.int32, ragged_rank=1)
+        return EncodedTexts(texts, ids.row_lengths().numpy().tolist(), ids)
 
     def _translate_batch(
         self,
@@ -196,12 +204,25 @@ class Translator(BaseTranslator):
         sources: EncodedTexts,
         prefixes: EncodedTexts | None,
     ) -> list[Translation]:
-        texts, ids = (tf.gather(x, rows) for x in (sources.texts, sources.ids))
-        starts = _no_ids(len(rows))
+        ids, starts = tf.gather(sources.ids, rows), _no_ids(len(rows))
         if prefixes is not None:
             starts = tf.gather(prefixes.ids, rows)
-        translation, _ = self._translate_graph()(texts, ids, starts)
-        return records.translations_of_columns(x.numpy() for x in translation)
+        batch, result = self._translate_graph()(ids, starts)
+        columns = [x.numpy() for x in batch[:4]]  # all but `repaired`
+        translations = records.translations_of_columns(columns)
+        if not self.task.repairs:
+            return translations
+        texts = [sources.texts[row] for row in rows]
+        triples = zip(translations, result.ids.numpy(), texts, strict=True)
+        return [self._repaired(*triple) for triple in triples]
+
+    def _repaired(
+        self, translation: Translation, ids: np.ndarray, source: str
+    ) -> Translation:
+        """Returns a translation with the outputs that its ids `[n, T]` are."""
+        outputs = [self.task.decode(self.tokenizer, x, source) for x in ids]
+        texts, repaired = zip(*outputs, strict=True)
+        return translation._replace(texts=list(texts), repaired=repaired[0])
 
     def _score_batch(
         self,
@@ -236,19 +257,18 @@ class Translator(BaseTranslator):
         """
         ids, text = self.encode_one_source(text, "Attention is computed")
         # Compiled, as in `translate`: another program rounds differently.
-        inputs = (tf.constant([text]), ids, _no_ids(1))
-        translation, result = self._translate_graph()(*inputs)
+        _, result = self._translate_graph()(ids, _no_ids(1))
         lengths = result.lengths[0].numpy()
         check_hypothesis(hypothesis, np.count_nonzero(lengths))
         source, _, _ = self.pipeline.with_end(ids)
         labels = result.ids[:, hypothesis, : lengths[hypothesis]]
         target = self.pipeline.decoder_input(labels)
         scores = self.model.attention_scores(source, target)
-        output = translation.texts[0, hypothesis].numpy()
+        output, _ = self.task.decode(self.tokenizer, labels[0].numpy(), text)
         source_ids, target_ids = source[0].numpy(), target[0].numpy()
         return TranslationAttention(
             text,
-            output.decode("utf-8", "replace"),
+            output,
             self.tokenizer.source.pieces(source_ids),
             self.tokenizer.target.pieces(target_ids),
             self.tokenizer.source.words(source_ids),
@@ -289,10 +309,10 @@ class Translator(BaseTranslator):
         settings = (self.num_translations, self.search)
         return self.compiled(
             ("translate", *settings),
-            lambda text, source, prefix: self.pipeline.translate(
-                text, *settings, source, prefix
+            lambda source, prefix: self.pipeline.translate(
+                source, *settings, prefix
             ),
-            [tf.TensorSpec([None], tf.string), _IDS, _IDS],
+            [_IDS, _IDS],
         )
 
     def compiled(
@@ -316,12 +336,6 @@ class Translator(BaseTranslator):
             # AutoGraph, which nothing here needs, takes longer than tracing.
             graphs[key] = tf.function(function, signature, autograph=False)
         return graphs[key]
-
-
-def _encoded(texts: list[str], encode: Callable) -> EncodedTexts:
-    strings = tf.constant(texts, tf.string)
-    ids = encode(strings)
-    return EncodedTexts(strings, ids.row_lengths().numpy().tolist(), ids)
 
 
 def _no_ids(count: int) -> tf.RaggedTensor:

@@ -59,13 +59,7 @@ class LiteRTFolder(ExportFolder):
         with name_file(file):
             sizes = {x: metadata[x] for x in _SIZES if metadata[x] is not None}
             check_values(integer_from(1, 2**20), **sizes)
-            folder = cls.of_metadata(path, metadata)
-            if not folder.task.targets_are_text:
-                raise InputError(
-                    "A model for LiteRT translates. Received: "
-                    f"task={folder.task.name!r}"
-                )
-        return folder
+            return cls.of_metadata(path, metadata)
 
     def check_settings(self, search: Search | None, count: int | None) -> None:
         search = search or self.search

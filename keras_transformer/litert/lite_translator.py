@@ -68,7 +68,6 @@ class LiteRTTranslator(BaseTranslator):
     ) -> None:
         metadata = self.metadata = folder.metadata
         self.path = folder.path
-        self.task = folder.task
         self.max_length = metadata["max_length"]
         self.dtype = metadata["dtype"]
         self.tokenizer = tokenizer

@@ -300,8 +300,9 @@ class _StepRecorder:
         finished = []
         for slot in np.flatnonzero(np.isfinite(state.finished_scores)):
             ids = state.finished_ids[0, slot, : state.finished_lengths[0, slot]]
-            pieces, pipeline = self._pieces(ids), self.translator.pipeline
-            text = pipeline.output_text(tf.constant(ids), self.text)
+            pieces, translator = self._pieces(ids), self.translator
+            args = translator.tokenizer, ids, self.text
+            text, _ = translator.task.decode(*args)
             penalty = self._penalty(len(ids))
             score = float(state.finished_scores[0, slot])
             scores = score * penalty, penalty, score

@@ -5,10 +5,10 @@ The same training program, search and export serve every task.
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing.parsing_task import ParsingTask
-from keras_transformer.tasks.task import Outputs, Task
+from keras_transformer.tasks.task import Task
 from keras_transformer.tasks.translation import TranslationTask
 
-__all__ = ["Outputs", "ParsingTask", "Task", "TranslationTask", "find_task"]
+__all__ = ["ParsingTask", "Task", "TranslationTask", "find_task"]
 
 TASKS: dict[str, Task] = {x.name: x for x in (TranslationTask(), ParsingTask())}
 

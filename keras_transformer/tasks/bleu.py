@@ -31,7 +31,7 @@ def corpus_scores(
     target: str,
     metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """Scores the translations of a corpus, as `Task.scores` says.
+    """Scores the translations of a corpus, as `Task.scores` does.
 
     BLEU, chrF and TER come from sacreBLEU, with the signature that makes
     them comparable between systems and papers: it fixes the tokenization. It
@@ -44,12 +44,6 @@ def corpus_scores(
     has none, BLEU is of characters.
     """
     language = resolve_language(target)
-    if len(hypotheses) != len(references) or not hypotheses:
-        raise InputError(
-            "There must be translations to score, each with one reference. "
-            f"Received: {len(hypotheses)} translations and "
-            f"{len(references)} references"
-        )
     tokenizer = _TOKENIZERS.get(language)
     if tokenizer == "char":
         _warn_of_characters(language)

@@ -1,42 +1,23 @@
-"""The interface of a task.
-
-Letters: B = batch, n = outputs per source, S = source length, T = target
-length.
-"""
+"""The interface of a task."""
 
 import abc
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer, Vocabulary
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-
 Pairs = Iterable[tuple[str, str]]  # of source and target
-
-
-class Outputs(NamedTuple):
-    """The texts that a model has produced, as tensors."""
-
-    texts: "tf.Tensor"  # [B, n] string
-    repaired: "tf.Tensor"  # [B, n] boolean, True where ids had no valid text
 
 
 class Task(abc.ABC):
     """A task that a `Transformer` can be trained for.
 
-    Source and target of every pair are texts. A task says how a target
+    Source and target of every pair are texts. A task defines how a target
     becomes ids and ids become an output again, and how outputs are scored
-    against references.
-
-    Ids have no start and end tokens. Pairs of a corpus become ids without
-    TensorFlow. `source_ids`, `target_ids` and `output_texts` work in a graph
-    and eagerly, with string tensors `[B]` and int32 ids.
+    against references. Ids have no start and end tokens.
     """
 
     name: ClassVar[str]  # in the files of a run
@@ -65,25 +46,18 @@ class Task(abc.ABC):
             InputError: As `Tokenizer.train`.
         """
 
-    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """Raises InputError if the vocabulary cannot be of this task."""
-        del vocabulary  # any has texts
-
     def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
         """Raises InputError if the vocabulary cannot encode the pairs."""
         del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
-        """Returns the task for the sources of a corpus.
-
-        Those that a user writes may need more work.
-        """
+        """Returns the task for the sources of a corpus, not of a user."""
         return self
 
     def encode_sources(
         self, vocabulary: Vocabulary, sources: Sequence[str]
     ) -> list[list[int]]:
-        """Returns the ids of a corpus' sources, as `source_ids` does."""
+        """Returns the ids that the model reads."""
         return vocabulary.encode_sources(sources)
 
     def encode_targets(
@@ -92,26 +66,15 @@ class Task(abc.ABC):
         """Returns the ids that the model is trained to write."""
         return vocabulary.encode_targets(targets)
 
-    def source_ids(
-        self, vocabulary: Vocabulary, sources: "tf.Tensor"
-    ) -> "tf.RaggedTensor":
-        """Returns the ids that the model reads, `[B, (S)]`."""
-        return vocabulary.tokenize_sources(sources)
+    def decode(
+        self, vocabulary: Vocabulary, ids: Sequence[int], source: str
+    ) -> tuple[str, bool]:
+        """Returns the output that ids spell, and whether it was repaired.
 
-    def target_ids(
-        self, vocabulary: Vocabulary, targets: "tf.Tensor"
-    ) -> "tf.RaggedTensor":
-        """Returns the ids of targets that are text, `[B, (T)]`."""
-        return vocabulary.tokenize_targets(targets)
-
-    @abc.abstractmethod
-    def output_texts(
-        self, vocabulary: Vocabulary, ids: "tf.Tensor", sources: "tf.Tensor"
-    ) -> Outputs:
-        """Returns the texts of ids: the inverse of `encode_targets`.
-
-        The ids `[B, n, T]` may have an end token, and padding after it.
+        There may be an end token, and padding after it.
         """
+        del source
+        return vocabulary.target.decode(ids), False
 
     def columns(self, translation: Any) -> dict[str, Any]:
         """Returns the fields of a `Translation` as signatures name them.
@@ -160,8 +123,4 @@ class Task(abc.ABC):
 
         Returns:
             Plain values, ready for JSON, by the name of the metric.
-
-        Raises:
-            InputError: If there is nothing to score, or the numbers of
-                outputs and references differ.
         """

@@ -2,15 +2,12 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.tasks.task import Outputs, Pairs, Task
+from keras_transformer.tasks.task import Pairs, Task
 from keras_transformer.text import Tokenizer, Vocabulary
 from keras_transformer.text.normalization import normalize_source
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 
 class TranslationTask(Task):
@@ -39,14 +36,6 @@ class TranslationTask(Task):
 
     def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
         vocabulary.check_languages(source for source, _ in pairs)
-
-    def output_texts(
-        self, vocabulary: Vocabulary, ids: "tf.Tensor", sources: "tf.Tensor"
-    ) -> Outputs:
-        import tensorflow as tf
-
-        texts = vocabulary.target.detokenize(ids)
-        return Outputs(texts, tf.zeros_like(texts, tf.bool))
 
     def check_metrics(
         self, language: str | None, metrics: Sequence[str]

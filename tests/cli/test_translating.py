@@ -137,7 +137,7 @@ def test_translate_as_json(run_cli, opened, folder, monkeypatch):
 def test_json_has_the_outputs_that_there_are():
     texts, scores = ["(S a)", "", ""], [-0.5, -math.inf, -math.inf]
     translation = Translation(texts, scores, False, True, repaired=True)
-    assert json.loads(_as_json("a", translation, ParsingTask())) == dict(
+    assert json.loads(_as_json(ParsingTask(), "a", translation)) == dict(
         text="a",
         trees=["(S a)"],
         scores=[-0.5],

@@ -11,6 +11,7 @@ from random_models import random_translator
 import keras_transformer as kt
 from keras_transformer.export.writing import write_export
 from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import ParsingTask
 
 
 def write(translator, path, format="ctranslate2", open_written=None, **options):
@@ -92,6 +93,13 @@ def test_dtypes_of_a_format(random, tmp_path):
     with pytest.raises(InputError, match="dtype='int8'"):
         write(random, tmp_path / "model", "huggingface", dtype="int8")
     assert not list(tmp_path.iterdir())
+
+
+def test_parsers_are_not_exported(random, tmp_path):
+    parser = random.for_corpus(random.task)
+    parser.task = ParsingTask()
+    with pytest.raises(InputError, match="for parsing"):
+        write(parser, tmp_path / "new")
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])

@@ -39,8 +39,8 @@ class TableTranslator:
             beam_search_steps=beam_search_steps,
             special_ids=special,
             with_end=lambda ids: (ids, None, None),
-            output_text=self._output_text,
         )
+        self.task = types.SimpleNamespace(decode=self._decode)
 
     def check_can(self, capability):
         assert capability == "trace"
@@ -51,6 +51,6 @@ class TableTranslator:
     def encode_one_source(self, text, purpose):
         return tf.constant([[4, EOS]]), text
 
-    def _output_text(self, ids, source):
-        pieces = self.tokenizer.pieces(ids.numpy())
-        return "".join(piece for piece in pieces if piece != "</s>")
+    def _decode(self, vocabulary, ids, source):
+        pieces = vocabulary.pieces(ids)
+        return "".join(piece for piece in pieces if piece != "</s>"), False

@@ -167,19 +167,6 @@ def test_an_invalid_search_is_refused(run, search, message):
         Run.open(run.path)
 
 
-def test_a_parser_without_symbols_is_refused(run):
-    pieces = run.tokenizer.pieces(range(run.tokenizer.vocab_size))
-    table = {piece: i for i, piece in enumerate(pieces)}
-    vocabulary = LookupVocabulary(run.tokenizer.model, table)
-    vocabulary.save_files(run.path)
-    path = run.path / "config.json"
-    values = json.loads(path.read_text())
-    changed = {"task": "parsing", "tokenizer": vocabulary.digest}
-    path.write_text(json.dumps(values | changed))
-    with pytest.raises(InputError, match="tokenizer.model.*Received: source"):
-        Run.open(run.path)
-
-
 def test_an_unknown_setting_is_refused(run):
     path = run.path / "config.json"
     values = json.loads(path.read_text())

@@ -9,7 +9,6 @@ from keras_transformer.inference.served_signatures import (
     default_count,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import ParsingTask, TranslationTask
 
 
 class Calls(SignatureTranslator):
@@ -17,8 +16,7 @@ class Calls(SignatureTranslator):
 
     description = "calls"
 
-    def __init__(self, task):
-        self.task = task
+    def __init__(self):
         self.own_signatures = {"translate_prefix": None, "score": None}
         self.calls = []
 
@@ -42,11 +40,9 @@ class Calls(SignatureTranslator):
                 ),
                 **flags,
             }
-        if self.task.repairs:
-            flags["repaired"] = lengths > 1
         best = [[text.upper().encode(), b"\xff"] for text in texts]
         return {
-            self.task.output: np.array(best, object),
+            "translations": np.array(best, object),
             "scores": np.stack([-lengths, -2 * lengths], axis=1),
             **flags,
         }
@@ -54,7 +50,7 @@ class Calls(SignatureTranslator):
 
 @pytest.fixture
 def fake():
-    return Calls(TranslationTask())
+    return Calls()
 
 
 def test_records(fake):
@@ -88,12 +84,6 @@ def test_capabilities_are_signatures(fake):
     ):
         fake.own_signatures = dict.fromkeys(names)
         assert fake.capabilities == capabilities
-
-
-def test_records_of_a_parser():
-    ab, a = Calls(ParsingTask()).translate(["ab", "a"])
-    assert (ab.texts[0], ab.repaired) == ("AB", True)
-    assert (a.texts[0], a.repaired) == ("A", False)
 
 
 def test_prefixes(fake):

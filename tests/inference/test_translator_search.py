@@ -222,13 +222,13 @@ def test_other_values_of_weights_need_no_new_graph(model, tokenizer):
 
 def test_texts_are_tokenized_once(translator, pairs, monkeypatch):
     texts = []
-    source_ids = translator.task.source_ids
+    source_ids = translator.pipeline.source_ids
 
-    def watch(vocabulary, sources):
+    def watch(sources):
         texts.extend(sources.numpy().tolist())
-        return source_ids(vocabulary, sources)
+        return source_ids(sources)
 
-    monkeypatch.setattr(translator.task, "source_ids", watch)
+    monkeypatch.setattr(translator.pipeline, "source_ids", watch)
     translator.translate(list(pairs), batch_tokens=24)
     assert len(texts) == len(pairs)
 

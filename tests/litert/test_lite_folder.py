@@ -144,11 +144,6 @@ def test_sizes_that_no_model_has(copy, name, value):
     )
 
 
-def test_a_parser(copy):
-    change_metadata(copy, runs=[{"task": "parsing"}])
-    refused(copy, "A model for LiteRT translates. Received: task='parsing'")
-
-
 @pytest.mark.parametrize("factor", [10**400, -(10**400), 1e999])
 def test_a_factor_that_is_no_float(copy, factor):
     change_metadata(copy, search={"length_factor": factor})

@@ -1,8 +1,10 @@
+"""Scores of translations."""
+
 import json
 import math
-from collections import Counter
 
 import pytest
+from sacrebleu.metrics import BLEU
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TranslationTask
@@ -13,50 +15,23 @@ from keras_transformer.tasks.bleu import (
 )
 
 
-def corpus_scores(
-    hypotheses,
-    references,
-    target="de",
-    metrics=TranslationTask.default_metrics,
-):
-    TranslationTask().check_metrics(target, metrics)
-    return TranslationTask().scores(hypotheses, references, target, metrics)
-
-
-def plain_bleu(hypotheses, references):
-    """Corpus BLEU of lists of tokens, without smoothing, from its formula."""
-    log_precision = 0.0
-    for order in range(1, 5):
-        right = total = 0
-        for hypothesis, reference in zip(hypotheses, references, strict=True):
-            found, wanted = (
-                Counter(zip(*(side[i:] for i in range(order)), strict=False))
-                for side in (hypothesis, reference)
-            )
-            right += sum((found & wanted).values())
-            total += sum(found.values())
-        if right == 0:
-            return 0.0
-        log_precision += math.log(right / total) / 4
-    lengths = [sum(map(len, side)) for side in (hypotheses, references)]
-    brevity = min(0.0, 1 - lengths[1] / lengths[0])
-    return 100 * math.exp(brevity + log_precision)
+def corpus_scores(hypotheses, references, target="de", metrics=None):
+    task = TranslationTask()
+    metrics = task.default_metrics if metrics is None else metrics
+    task.check_metrics(target, metrics)
+    return task.scores(hypotheses, references, target, metrics)
 
 
 # Sentences, and their tokens as Moses and the split of compounds leave them.
 HYPOTHESES = {
-    "Der Hund schläft im Garten, z.B. am 3. Mai.": (
-        "Der Hund schläft im Garten , z.B. am 3. Mai ."
-    ),
+    "Der Hund schläft, z.B. am 3. Mai.": "Der Hund schläft , z.B. am 3. Mai .",
     "Ein well-known Wort steht hier.": (
         "Ein well ##AT##-##AT## known Wort steht hier ."
     ),
     "Er sagt das": "Er sagt das",
 }
 REFERENCES = {
-    "Der Hund schläft im Garten, z.B. im Mai.": (
-        "Der Hund schläft im Garten , z.B. im Mai ."
-    ),
+    "Der Hund schläft, z.B. im Mai.": "Der Hund schläft , z.B. im Mai .",
     "Ein well-known Satz steht hier.": (
         "Ein well ##AT##-##AT## known Satz steht hier ."
     ),
@@ -64,15 +39,13 @@ REFERENCES = {
 }
 
 
-def test_tokenized_bleu_is_the_formula_on_moses_tokens():
-    expected = plain_bleu(
-        [tokens.split() for tokens in HYPOTHESES.values()],
-        [tokens.split() for tokens in REFERENCES.values()],
-    )
+def test_tokenized_bleu_is_bleu_of_moses_tokens():
+    bleu = BLEU(tokenize="none", smooth_method="none", force=True)
+    tokens = list(HYPOTHESES.values()), [list(REFERENCES.values())]
+    expected = bleu.corpus_score(*tokens).score
     assert 20 < expected < 80
-    assert tokenized_bleu(list(HYPOTHESES), list(REFERENCES)) == pytest.approx(
-        expected, abs=1e-9
-    )
+    found = tokenized_bleu(list(HYPOTHESES), list(REFERENCES))
+    assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_language_chooses_the_abbreviations_of_moses():
@@ -99,25 +72,17 @@ def test_compounds_are_split_at_hyphens_inside_words(sentence, expected):
     assert split_compounds(sentence) == expected
 
 
-def test_equal_sides_score_100():
-    scores = corpus_scores(list(REFERENCES), list(REFERENCES))
-    for name in ("bleu", "chrf", "tokenized_bleu"):
-        assert scores[name] == pytest.approx(100), name
-
-
 def test_two_kinds_of_bleu_differ_where_words_are_compounds():
     hypotheses = ["Ein gut-bekannter Satz steht heute hier."]
     references = ["Ein gut-gemeinter Satz steht heute hier."]
     scores = corpus_scores(hypotheses, references)
     # sacreBLEU sees gut-bekannter as one word: 6 of 7 are right, and of the
     # pairs, triples and quadruples 4 of 6, 3 of 5 and 2 of 4.
-    assert scores["bleu"] == pytest.approx(
-        100 * (6 / 7 * 4 / 6 * 3 / 5 * 2 / 4) ** 0.25
-    )
+    one_word = 100 * (6 / 7 * 4 / 6 * 3 / 5 * 2 / 4) ** 0.25
+    assert scores["bleu"] == pytest.approx(one_word)
     # With the compound split: 8 of 9, 6 of 8, 4 of 7, 2 of 6.
-    assert scores["tokenized_bleu"] == pytest.approx(
-        100 * (8 / 9 * 6 / 8 * 4 / 7 * 2 / 6) ** 0.25
-    )
+    split = 100 * (8 / 9 * 6 / 8 * 4 / 7 * 2 / 6) ** 0.25
+    assert scores["tokenized_bleu"] == pytest.approx(split)
 
 
 def test_no_four_words_in_a_row_score_zero_without_smoothing():
@@ -138,14 +103,9 @@ def test_an_empty_translation_counts_as_missing_words():
 def test_scores_are_plain_values_with_signatures():
     scores = corpus_scores(list(HYPOTHESES), list(REFERENCES))
     assert json.loads(json.dumps(scores)) == scores
-    assert list(scores) == [
-        "bleu",
-        "bleu_signature",
-        "chrf",
-        "chrf_signature",
-        "tokenized_bleu",
-        "tokenized_bleu_signature",
-    ]
+    names = ("bleu", "chrf", "tokenized_bleu")
+    expected = [y for x in names for y in (x, f"{x}_signature")]
+    assert list(scores) == expected
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in scores["bleu_signature"]
     assert "smooth:exp|version:" in scores["bleu_signature"]
     assert "nc:6|nw:0" in scores["chrf_signature"]
@@ -161,17 +121,10 @@ def test_metrics_are_chosen():
     assert list(scores) == ["ter", "ter_signature"]
     # One shift of 6 words, the full stop being part of the last.
     assert scores["ter"] == pytest.approx(100 / 6)
-    with pytest.raises(InputError, match="ter. Received: meteor$"):
+    with pytest.raises(InputError, match="meteor"):
         corpus_scores(["a"], ["a"], metrics=["bleu", "meteor"])
-    with pytest.raises(InputError, match="Received: none$"):
+    with pytest.raises(InputError, match="none"):
         corpus_scores(["a"], ["a"], metrics=[])
-
-
-def test_sides_must_match():
-    with pytest.raises(InputError, match="2 translations and 1 references"):
-        corpus_scores(["a", "b"], ["a"])
-    with pytest.raises(InputError, match="0 translations"):
-        corpus_scores([], [])
 
 
 def test_a_missing_package_is_named(monkeypatch):
@@ -183,31 +136,14 @@ def test_a_missing_package_is_named(monkeypatch):
         corpus_scores(["a"], ["a"], target="ja")
 
 
-# === Languages ===
+def test_codes_of_languages():
+    codes = "DE deu ger en-US pt_BR zh-CN zh_hant cmn chi yue jpn tha german"
+    languages = "de de de en pt zh zh zh zh yue ja th german"
+    found = map(resolve_language, codes.split())
+    assert list(found) == languages.split()
 
 
-@pytest.mark.parametrize(
-    ("code", "language"),
-    {
-        "de": "de",
-        "DE": "de",
-        "deu": "de",
-        "ger": "de",
-        "en-US": "en",
-        "pt_BR": "pt",
-        **dict.fromkeys(("zh-CN", "zh_hant", "cmn", "zho", "chi"), "zh"),
-        "yue": "yue",
-        "jpn": "ja",
-        "kor": "ko",
-        "tha": "th",
-        "german": "german",
-    }.items(),
-)
-def test_codes_of_languages(code, language):
-    assert resolve_language(code) == language
-
-
-@pytest.mark.parametrize("target", ["zh", "zh-CN", "cmn", "yue", "th", "tha"])
+@pytest.mark.parametrize("target", ["zh-CN", "yue", "tha"])
 def test_words_without_spaces(target):
     """Equal texts have 100; a sentence is not one word."""
     texts = ["我是学生。", "ฉันเป็นนักเรียน"]
@@ -223,10 +159,3 @@ def test_a_language_without_words_is_warned_of_once(capsys):
     for _ in range(2):
         corpus_scores(["ສະບາຍດີ"], ["ສະບາຍດີ"], "lao")
     assert capsys.readouterr().err.count("does not know the words of lo") == 1
-
-
-@pytest.mark.parametrize("target", ["jpn", "ko", "kor"])
-def test_the_package_that_a_language_needs_is_named(target):
-    language = {"j": "ja", "k": "ko"}[target[0]]
-    with pytest.raises(InputError, match=rf"sacrebleu\[{language}\]"):
-        corpus_scores(["a"], ["a"], target)

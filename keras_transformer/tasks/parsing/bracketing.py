@@ -50,7 +50,7 @@ def bracketing_scores(
 
     Raises:
         InputError: If the numbers of trees or the words of two trees differ,
-            or a text is not a tree. The message names the sentence.
+            or a text is not a tree.
     """
     if len(hypotheses) != len(references):
         raise InputError(
@@ -59,14 +59,7 @@ def bracketing_scores(
         )
     total: Counter[str] = Counter()
     for number, pair in enumerate(zip(hypotheses, references, strict=True), 1):
-        trees = []
-        for text, name in zip(pair, ("hypotheses", "references"), strict=True):
-            try:
-                trees.append(Tree.from_string(text))
-            except InputError as error:
-                raise InputError(
-                    f"sentence {number} of the {name}: {error}"
-                ) from error
+        trees = [Tree.from_string(text) for text in pair]
         words, expected = (tree.words for tree in trees)
         if words != expected:
             raise InputError(

@@ -9,15 +9,11 @@ writes tell which words its tags stand for.
 As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
 of the paper refers to, except that tags and words are kept. A model that only
 writes symbols has to count how many words it has passed.
-
-`tree_ops.py` has the TensorFlow operations, which an exported parser contains.
 """
 
-import re
 from collections.abc import Iterable
 
-from keras_transformer.support.errors import InputError
-from keras_transformer.tasks.parsing.trees import ROOT, Tree
+from keras_transformer.tasks.parsing.trees import Tree
 
 # The first character of a word, as in SentencePiece.
 WORD = "▁"
@@ -26,24 +22,9 @@ UNKNOWN_TAG = "XX"
 
 
 def symbols(trees: Iterable[Tree]) -> list[str]:
-    """Returns the distinct symbols of several trees, sorted.
-
-    Raises:
-        InputError: If a tree does not have the root `TOP` over its words.
-    """
-    symbols = set()
-    for tree in trees:
-        if tree.label != ROOT or isinstance(tree.children, str):
-            raise InputError(
-                f"A tree must have the root {ROOT} over its words. Received: a "
-                f"tree with the root {tree.label}. `read_trees` adds it."
-            )
-        for event, node in tree.walk():
-            if event == "word":
-                symbols.add(f"/{node.label}")
-            elif node is not tree:
-                symbols.update([f"({node.label}", f"){node.label}"])
-    return sorted(symbols)
+    """Returns the distinct symbols of several trees, sorted."""
+    parts = {part for tree in trees for part in linearize(tree)}
+    return sorted(part for part in parts if not part.startswith(WORD))
 
 
 def linearize(tree: Tree) -> list[str]:
@@ -55,9 +36,3 @@ def linearize(tree: Tree) -> list[str]:
         elif node is not tree:
             parts.append(f"{'(' if event == 'open' else ')'}{node.label}")
     return parts
-
-
-def join_words(text: str) -> str:
-    """Does what `tree_ops.join_words` does with a text of valid Unicode."""
-    text = text.replace("(", "-LRB-").replace(")", "-RRB-")
-    return re.sub("[\t-\r ]+", " ", text).strip(" ")

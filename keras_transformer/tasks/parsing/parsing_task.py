@@ -2,21 +2,17 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, bracketing_scores, symbols
-from keras_transformer.tasks.parsing.linearization import (
-    WORD,
-    join_words,
-    linearize,
-)
-from keras_transformer.tasks.task import Outputs, Pairs, Task
-from keras_transformer.text import Tokenizer, Vocabulary
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from keras_transformer.tasks.parsing.linearization import WORD, linearize
+from keras_transformer.tasks.parsing.repair import restore_tree
+from keras_transformer.tasks.parsing.words import read_words, split_words
+from keras_transformer.tasks.task import Pairs, Task
+from keras_transformer.text import Tokenizer
+from keras_transformer.text.normalization import normalize_source
 
 
 class ParsingTask(Task):
@@ -24,8 +20,8 @@ class ParsingTask(Task):
 
     A source is a sentence, a target its tree in brackets. The model reads the
     words and writes symbols (`linearization.py`), which have ids of their own
-    in the vocabulary. Its output is repaired (`tree_ops.restore_texts`), so
-    that every output is a tree over exactly the words of the sentence.
+    in the vocabulary. Its output is repaired (`repair.py`), so that every
+    output is a tree over exactly the words of the sentence.
 
     Args:
         split_words: Whether sources are text, which is split into words as in
@@ -64,14 +60,6 @@ class ParsingTask(Task):
         sentences = (sentence for sentence, _ in pairs)
         return Tokenizer.train(sentences, vocab_size, symbols=needed)
 
-    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        is_one = vocabulary.source is vocabulary
-        if not (is_one and isinstance(vocabulary, Tokenizer)):
-            raise InputError(
-                "A parser has a tokenizer.model, which has its symbols. "
-                f"Received: {', '.join(vocabulary.files())}"
-            )
-
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
         missing = sorted(set(needed) - set(vocabulary.symbols))
@@ -82,33 +70,15 @@ class ParsingTask(Task):
                 f"{' '.join(missing)}"
             )
 
-    def source_ids(
-        self, vocabulary: Tokenizer, sources: "tf.Tensor"
-    ) -> "tf.RaggedTensor":
-        return vocabulary.tokenize(self._words(vocabulary, sources))
-
-    def _words(
-        self, vocabulary: Tokenizer, sources: "tf.Tensor"
-    ) -> "tf.Tensor":
-        """Returns the words of sentences `[B]`, separated by spaces."""
-        from keras_transformer.tasks.parsing import tree_ops
-        from keras_transformer.text import vocabulary_ops
-
+    def _words(self, source: str) -> list[str]:
         if self.split_words:  # the words of a treebank stay as they are
-            sources = vocabulary_ops.without_blank(sources)
-            if vocabulary.normalizes_sources:
-                sources = vocabulary_ops.normalize_sources(sources)
-            return tree_ops.split_words(sources)
-        return tree_ops.join_words(sources)
+            return split_words(normalize_source(source))
+        return read_words(source)
 
     def encode_sources(
         self, vocabulary: Tokenizer, sources: Sequence[str]
     ) -> list[list[int]]:
-        if not self.split_words:
-            return vocabulary.encode(list(map(join_words, sources)))
-        import tensorflow as tf
-
-        return self.source_ids(vocabulary, tf.constant(sources)).to_list()
+        return vocabulary.encode([" ".join(self._words(x)) for x in sources])
 
     def encode_targets(
         self, vocabulary: Tokenizer, targets: Sequence[str]
@@ -123,32 +93,20 @@ class ParsingTask(Task):
 
         return [[*chain.from_iterable(map(ids_of, row))] for row in rows]
 
-    def output_texts(
-        self, vocabulary: Tokenizer, ids: "tf.Tensor", sources: "tf.Tensor"
-    ) -> Outputs:
-        import tensorflow as tf
-
-        from keras_transformer.tasks.parsing import tree_ops
-
-        shape = tf.shape(ids)  # B, n, T
-        rows = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
-        special = (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id)
-        is_special = tf.reduce_any(rows[..., None] == special, axis=-1)
-
-        words = self._words(vocabulary, sources)
-        words = tf.strings.split(tf.repeat(words, shape[1]))
-        id_to_string = vocabulary.ops.id_to_string
-        spelled = vocabulary.tokenize(words.values)
-        spelled = spelled.with_values(id_to_string(spelled.values))
-        texts, repaired = tree_ops.restore_texts(
-            tf.where(is_special, "", id_to_string(rows)),
-            tf.gather(vocabulary.are_symbols, rows),
-            words,
-            words.with_values(tf.strings.reduce_join(spelled, axis=1)),
+    def decode(
+        self, vocabulary: Tokenizer, ids: Sequence[int], source: str
+    ) -> tuple[str, bool]:
+        words = self._words(source)
+        if not words:
+            return "", False
+        special = vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id
+        ids = [x for x in map(int, ids) if x not in special]
+        are_symbols = [vocabulary.are_symbols[x] for x in ids]
+        spelled = map(vocabulary.pieces, vocabulary.encode(words))
+        tree, is_repaired = restore_tree(
+            vocabulary.pieces(ids), are_symbols, words, map("".join, spelled)
         )
-        has_words = words.row_lengths() > 0
-        outputs = tf.where(has_words, texts, ""), repaired & has_words
-        return Outputs(*(tf.reshape(x, shape[:2]) for x in outputs))
+        return str(tree), is_repaired
 
     def scores(
         self,

@@ -46,12 +46,7 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
     """
     left_out = 0
     lines = _read_lines(path)
-    for number, tree in read_bracketed(lines, str(path), allow_empty=True):
-        if isinstance(tree.children, str) and tree.label in ROOTS:
-            raise InputError(
-                f"{path}, line {number}: Expected a tree in the root. "
-                f"Received: {tree}"
-            )
+    for number, tree in read_bracketed(lines, str(path)):
         events = (node for event, node in tree.walk() if event == "open")
         if any(node.label in ROOTS for node in events if node is not tree):
             raise InputError(
@@ -68,12 +63,11 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
 
 
 def _read_lines(path: str | os.PathLike) -> Iterator[str]:
-    """Yields the lines of a file, which may have a byte order mark."""
+    """Yields the lines of a file; a byte order mark is left out."""
     with Path(path).open("rb") as file, decompressed(file, path) as text:
         for number, line in enumerate(text, 1):
             try:
-                decoded = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield decoded.replace("\0", "")
+                yield line.decode("utf-8-sig")
             except UnicodeDecodeError as error:
                 raise InputError(
                     f"{path}, line {number}: Expected UTF-8. Received: "

@@ -30,7 +30,7 @@ class Tree:
 
     Raises:
         InputError: If the label or the word is empty or contains a bracket or
-            whitespace, or a child has no children.
+            whitespace.
 
     Example:
 
@@ -53,12 +53,6 @@ class Tree:
                     f"whitespace. Received: {name}={text!r}. Write the "
                     "brackets of words as -LRB- and -RRB-: "
                     "`escape_brackets(word)`."
-                )
-        for child in self.children if word is None else ():
-            if not child.children:
-                raise InputError(
-                    "A constituent must have children. Received: "
-                    f"({child.label}) inside ({self.label} ...)"
                 )
 
     @classmethod
@@ -134,66 +128,48 @@ class Tree:
 
 
 def read_bracketed(
-    lines: Iterable[str], name: str = "text", allow_empty: bool = False
+    lines: Iterable[str], name: str = "text"
 ) -> Iterator[tuple[int, Tree]]:
     """Yields each tree of a text, and the number of the line it begins in.
 
-    A tree may take several lines, and a line may have several trees. Lines
-    that begin with `*x*` between trees are comments, as in the Switchboard
-    part of the Penn Treebank. An InputError names the text and the line.
-    With `allow_empty`, brackets without words or labels are no error in a tree
-    that has no words at all: it is then a root without children.
+    A tree may take several lines, and a line may have several trees. An
+    InputError names the text and the line.
     """
     # The label and the children, until now, of each open bracket.
     stack: list[list[str | Tree]] = []
     start = 0
-    empty: InputError | None = None  # what is empty in the tree that is open
 
     def error(text):
         begin = f", in the tree that begins in line {start}" if stack else ""
         return InputError(f"{name}, line {number}: {text}{begin}.")
 
     for number, line in enumerate(lines, 1):
-        if not stack and line.startswith("*x*"):
-            continue
         for token in _TOKEN.findall(line):
             if token == "(":
                 if stack and not stack[-1]:
                     if len(stack) > 1:
-                        empty = empty or error("A bracket has no label")
-                        if not allow_empty:
-                            raise empty
+                        raise error("A bracket has no label")
                     stack[-1].append(ROOT)
                 if stack and isinstance(stack[-1][-1], str) and stack[-1][1:]:
                     raise error(f"A bracket after word {stack[-1][1]!r}")
                 start = start if stack else number
                 stack.append([])
             elif not stack:
-                label = "a closing bracket" if token == ")" else "text"
-                raise error(f"There is {label} outside of a tree: {token!r}")
+                raise error(f"There is no tree around {token!r}")
             elif token != ")":
                 if stack[-1][1:]:
                     raise error(f"There is text after a child: {token!r}")
                 stack[-1].append(token)
             elif not stack[-1] or (len(stack) > 1 and not stack[-1][1:]):
-                empty = empty or error("A bracket is empty")
-                if not allow_empty:
-                    raise empty
-                stack.pop()
-                if not stack:
-                    yield start, Tree(ROOT, ())
-                    empty = None
+                raise error("A bracket is empty")
             else:
                 label, *children = stack.pop()
                 is_word = children and isinstance(children[0], str)
                 tree = Tree(label, children[0] if is_word else tuple(children))
                 if stack:
                     stack[-1].append(tree)
-                    continue
-                if empty and tree.children:
-                    raise empty
-                yield start, tree
-                empty = None
+                else:
+                    yield start, tree
     if stack:
         raise InputError(
             f"{name}: The tree that begins in line {start} lacks closing "

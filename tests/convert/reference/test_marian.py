@@ -18,7 +18,6 @@ from marian_npz import (
 from keras_transformer import convert
 from keras_transformer.decoding.scoring import token_log_probs
 from keras_transformer.inference.text_pipeline import TextPipeline
-from keras_transformer.tasks import TranslationTask
 
 pymarian = pytest.importorskip("pymarian")
 
@@ -241,7 +240,7 @@ def test_searches(case, size):
     often.
     """
     search = dataclasses.replace(case.search, beam_size=size)
-    pipeline = TextPipeline([case.model], case.vocabulary, TranslationTask())
+    pipeline = TextPipeline([case.model], case.vocabulary)
     found = pipeline.search(case.source, search.beam_size, search)
     scores = found.scores.numpy()[:, 0]
     ours = [

@@ -15,7 +15,6 @@ from marian_npz import DEMO
 
 from keras_transformer import convert
 from keras_transformer.inference.text_pipeline import TextPipeline
-from keras_transformer.tasks import TranslationTask
 
 FOLDER = os.environ.get("OPENNMT_MODELS")
 if not FOLDER:
@@ -85,7 +84,7 @@ def test_searches(case, name):
     settings = case.search
     if name == "greedy":
         settings = dataclasses.replace(settings, beam_size=1)
-    pipeline = TextPipeline([case.model], case.vocabulary, TranslationTask())
+    pipeline = TextPipeline([case.model], case.vocabulary)
     found = pipeline.search(case.source, settings.beam_size, settings)
     scores = found.scores.numpy()[:, 0]
     ours = [

@@ -6,24 +6,13 @@ from hypothesis import given
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, escape_brackets, pretty
-from keras_transformer.tasks.parsing.trees import (
-    read_bracketed,
-)
+from keras_transformer.tasks.parsing.trees import read_bracketed
 
 TEXT = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
-TREE = Tree(
-    "TOP",
-    (
-        Tree(
-            "S",
-            (
-                Tree("NP", (Tree("DT", "the"), Tree("NN", "dog"))),
-                Tree("VP", (Tree("VBZ", "barks"),)),
-                Tree(".", "."),
-            ),
-        ),
-    ),
-)
+NOUN_PHRASE = Tree("NP", (Tree("DT", "the"), Tree("NN", "dog")))
+VERB_PHRASE = Tree("VP", (Tree("VBZ", "barks"),))
+TREE = Tree("TOP", (Tree("S", (NOUN_PHRASE, VERB_PHRASE, Tree(".", "."))),))
+EMPTY = Tree("TOP", ())
 DEPTH = 10_000  # Python's recursion limit is 1,000
 
 
@@ -31,16 +20,14 @@ def chain(depth):
     return f"{'(X ' * depth}(NN dog){')' * depth}"
 
 
-def test_parse_and_str():
-    tree = Tree.from_string(TEXT)
-    assert tree.label == "TOP"
-    (sentence,) = tree.children
-    assert [child.label for child in sentence.children] == ["NP", "VP", "."]
-    assert sentence.children[0].children[1].children == "dog"
+def test_text():
     assert str(TREE) == TEXT
-    assert tree == TREE
-    assert hash(tree) == hash(TREE)
-    assert eval(repr(tree)) == TREE
+    assert Tree.from_string(TEXT) == TREE == eval(repr(TREE))
+    assert hash(Tree.from_string(TEXT)) == hash(TREE)
+    assert TREE.words == ["the", "dog", "barks", "."]
+    assert TREE.tags == ["DT", "NN", "VBZ", "."]
+    found = [f"{kind} {tree.label}" for kind, tree in NOUN_PHRASE.walk()]
+    assert found == ["open NP", "word DT", "word NN", "close NP"]
 
 
 @pytest.mark.parametrize(
@@ -56,73 +43,32 @@ def test_spaces_do_not_matter(text):
     assert str(Tree.from_string(text)) == TEXT
 
 
-def test_trees_differ():
-    assert Tree("NN", "dog") != Tree("NN", "dogs")
-    assert Tree("NN", "dog") != Tree("NP", "dog")
-    assert Tree("NP", (Tree("NN", "dog"),)) != Tree("NN", "dog")
-    assert Tree("NN", "dog") != "(NN dog)"
-    nested = "(A (A (A (B b)) (B b)) (B b))"
-    assert Tree.from_string(nested) != Tree.from_string(
-        "(A (A (A (B b)) (B b) (B b)))"
-    )
-
-
-def test_words_and_tags():
-    assert TREE.words == ["the", "dog", "barks", "."]
-    assert TREE.tags == ["DT", "NN", "VBZ", "."]
-
-
-def test_walk():
-    assert [(kind, tree.label) for kind, tree in TREE.walk()] == [
-        ("open", "TOP"),
-        ("open", "S"),
-        ("open", "NP"),
-        ("word", "DT"),
-        ("word", "NN"),
-        ("close", "NP"),
-        ("open", "VP"),
-        ("word", "VBZ"),
-        ("close", "VP"),
-        ("word", "."),
-        ("close", "S"),
-        ("close", "TOP"),
-    ]
-
-
 def test_one_word():
     tree = Tree.from_string("(NN dog)")
-    assert (tree.label, tree.children) == ("NN", "dog")
+    assert tree == Tree("NN", "dog") != "(NN dog)"
     assert (tree.words, tree.tags) == (["dog"], ["NN"])
     assert str(tree) == pretty(tree) == "(NN dog)"
 
 
 def test_no_words():
-    tree = Tree("TOP", ())
-    assert str(tree) == pretty(tree) == pretty(tree, width=1) == "(TOP)"
-    assert Tree.from_string("(TOP )") == Tree.from_string("(TOP)") == tree
-    assert tree.words == tree.tags == []
+    assert str(EMPTY) == pretty(EMPTY) == pretty(EMPTY, width=1) == "(TOP)"
+    assert Tree.from_string("(TOP )") == Tree.from_string("(TOP)") == EMPTY
+    assert EMPTY.words == EMPTY.tags == []
 
 
 def test_only_spaces_of_ascii_separate():
-    text = "(NP (CD 5\u00a0000) (NN \u2009\u3000\ufeff\x85x))"
-    assert Tree.from_string(text).words == [
-        "5\u00a0000",
-        "\u2009\u3000\ufeff\x85x",
-    ]
-    assert str(Tree.from_string(text)) == text
+    words = ["5\u00a0000", "\u2009\u3000\ufeff\x85x"]
+    text = f"(NP (CD {words[0]}) (NN {words[1]}))"
+    assert Tree.from_string(text).words == words
 
 
 def test_deep_trees():
     text = chain(DEPTH)
     tree = Tree.from_string(text)
     assert str(tree) == text
-    assert repr(tree) == f"Tree.from_string({text!r})"
-    assert tree == Tree.from_string(text)
-    assert tree != Tree.from_string(chain(DEPTH - 1))
-    assert hash(tree) == hash(Tree.from_string(text))
+    assert tree == Tree.from_string(text) != Tree.from_string(chain(DEPTH - 1))
     assert (tree.words, tree.tags) == (["dog"], ["NN"])
-    tree = Tree.from_string(chain(2_000))  # pretty's text is quadratic
-    lines = pretty(tree).split("\n")
+    lines = pretty(Tree.from_string(chain(2_000))).split("\n")
     assert lines[1] == "  (X" and len(lines) == 2_000 + 1
 
 
@@ -135,25 +81,23 @@ def test_random_trees(tree):
     assert len(tree.words) == len(tree.tags)
 
 
-# === What is no tree ===
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must have one tree. Received: 0 trees in ''"),
-        ("(NN a) (NN b)", "must have one tree. Received: 2 trees"),
-        ("(NP (NN dog)", "begins in line 1 lacks .* 1 open brackets"),
-        ("\n(NP\n(NN dog", "begins in line 2 lacks .* 2 open brackets"),
-        ("(NP (NN dog)))", r"text, line 1: There is a closing .*: '\)'\.$"),
-        ("\n\ndog", "text, line 3: There is text outside of a tree: 'dog'"),
-        ("(NP\n(NN dog) cat)", "line 2: .* after a child: 'cat', .* line 1"),
-        ("(NP (NN dog cat))", "line 1: .* after a child: 'cat'"),
-        ("(NP dog (NN cat))", "line 1: A bracket after word 'dog'"),
-        ("(NP (NN))", "line 1: A bracket is empty, in the tree .* line 1"),
-        ("(NP ())", "line 1: A bracket is empty"),
-        ("()", "line 1: A bracket is empty"),
-        ("(NP ((NN dog)))", "line 1: A bracket has no label"),
+        ("", "0 trees"),
+        ("(NN a) (NN b)", "2 trees"),
+        (TEXT * 100, r"100 trees in .{,70}$"),
+        ("(NP (NN dog)", "line 1 .* 1 open"),
+        ("\n(NP\n(NN dog", "line 2 .* 2 open"),
+        ("(NP (NN dog)))", r"text, line 1: .*'\)'"),
+        ("\n\ndog", "text, line 3: .*'dog'"),
+        ("(NP\n(NN dog) cat)", "line 2: .*'cat', .* line 1"),
+        ("(NP (NN dog cat))", "line 1: .*'cat'"),
+        ("(NP dog (NN cat))", "line 1: .*'dog'"),
+        ("(NP (NN))", "line 1: .* line 1"),
+        ("(NP ())", "line 1"),
+        ("()", "line 1"),
+        ("(NP ((NN dog)))", "line 1"),
     ],
 )
 def test_text_is_no_tree(text, message):
@@ -163,54 +107,23 @@ def test_text_is_no_tree(text, message):
 
 @pytest.mark.parametrize("text", ["", "a b", "(", "f(x)", "a\n", "\t", "a\x0b"])
 def test_label_and_word_have_no_brackets_and_spaces(text):
-    with pytest.raises(InputError, match="A label .*Received: label="):
-        Tree(text, "dog")
-    with pytest.raises(InputError, match="A label .*Received: label="):
-        Tree(text, (Tree("NN", "dog"),))
-    with pytest.raises(InputError, match="Received: word=.* -LRB-"):
-        Tree("NN", text)
+    for name, arguments in (
+        ("label", (text, "dog")),
+        ("label", (text, (Tree("NN", "dog"),))),
+        ("word", ("NN", text)),
+    ):
+        with pytest.raises(InputError, match=f"{name}="):
+            Tree(*arguments)
 
 
-def test_only_the_root_may_be_empty():
-    with pytest.raises(InputError, match=r"Received: \(NP\) inside \(S ..."):
-        Tree("S", (Tree("NN", "dog"), Tree("NP", ())))
-
-
-def test_errors_shorten_the_text():
-    with pytest.raises(InputError) as error:
-        Tree.from_string(TEXT * 100)
-    assert len(str(error.value)) < 150
-
-
-# === Several trees ===
-
-
-def test_read_bracketed():
-    lines = "(NN a)\n\n(NN\nb) (NN c)\n (NN\n\nd)".split("\n")
-    assert [(n, str(tree)) for n, tree in read_bracketed(lines)] == [
-        (1, "(NN a)"),
-        (3, "(NN b)"),
-        (4, "(NN c)"),
-        (5, "(NN d)"),
-    ]
-
-
-def test_comments():
-    lines = ["*x* by (someone)", "*x*x*", "(NP", "*x*", "(NN a)", ")", "*x*"]
-    with pytest.raises(InputError, match="line 5: A bracket after word"):
-        list(read_bracketed(lines))
-    del lines[3]
-    assert [str(tree) for _, tree in read_bracketed(lines)] == ["(NP (NN a))"]
-
-
-def test_reading_streams():
-    trees = read_bracketed(["(NN a)", ")"], "some.mrg")
-    assert next(trees) == (1, Tree("NN", "a"))
-    with pytest.raises(InputError, match="^some.mrg, line 2: There is"):
+def test_several_trees():
+    lines = "(NN a)\n\n(NN\nb) (NN c)\n (NN\n\nd)\n)".split("\n")
+    trees = read_bracketed(lines, "some.mrg")
+    for expected in ((1, "a"), (3, "b"), (4, "c"), (5, "d")):
+        number, tree = next(trees)
+        assert (number, tree.children) == expected
+    with pytest.raises(InputError, match="some.mrg, line 8"):
         next(trees)
-
-
-# === Other forms ===
 
 
 def test_pretty():
@@ -228,9 +141,4 @@ def test_pretty():
 
 
 def test_brackets_of_words():
-    for word, escaped in (
-        ("f(x)[y]", "f-LRB-x-RRB-[y]"),
-        ("((x))", "-LRB--LRB-x-RRB--RRB-"),
-        ("dog", "dog"),
-    ):
-        assert escape_brackets(word) == escaped
+    assert escape_brackets("(f(x)[y]") == "-LRB-f-LRB-x-RRB-[y]"

@@ -1,0 +1,108 @@
+"""Makes a tree of any sequence of symbols, by the rules in docs/parsing.md."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from keras_transformer.tasks.parsing.linearization import (
+    UNKNOWN_TAG,
+    WORD,
+    linearize,
+)
+from keras_transformer.tasks.parsing.trees import ROOT, Tree
+
+
+def restore_tree(
+    pieces: Iterable[str],
+    are_symbols: Iterable[bool],
+    words: Sequence[str],
+    spelled: Iterable[str],
+) -> tuple[Tree, bool]:
+    """Returns the tree over a sentence that a sequence stands for.
+
+    Args:
+        pieces: The sequence: symbols and pieces of words.
+        are_symbols: Whether each of the pieces is a symbol.
+        words: The words of the sentence, without round brackets.
+        spelled: The joined pieces of each word.
+
+    Returns:
+        The tree, and whether its symbols differ from those of the sequence.
+    """
+    symbols, written, word = [], [], ""
+    for piece, is_symbol in zip(pieces, are_symbols, strict=True):
+        if not is_symbol:  # rule 1
+            word += piece
+            continue
+        symbols.append(piece)
+        if piece.startswith("/"):
+            written.append(word)
+        word = ""
+    tree = _build(symbols, iter(align(written, list(spelled))), words)
+    restored = [part for part in linearize(tree) if not part.startswith(WORD)]
+    return tree, restored != symbols
+
+
+def _build(
+    symbols: Sequence[str], places: Iterator[int | None], words: Sequence[str]
+) -> Tree:
+    """Returns the tree of symbols, the tags of which have places of words."""
+    # The label and the children, until now, of what is open.
+    stack: list[tuple[str, list[Tree]]] = [(ROOT, [])]
+    used = 0
+
+    def close(depth: int) -> None:
+        while len(stack) > depth:
+            label, children = stack.pop()
+            if children:  # rule 5
+                stack[-1][1].append(Tree(label, tuple(children)))
+
+    def add_missing(end: int) -> None:  # rule 2
+        missing = (Tree(UNKNOWN_TAG, word) for word in words[used:end])
+        stack[-1][1].extend(missing)
+
+    for symbol in symbols:
+        kind, label = symbol[0], symbol[1:]
+        if kind == "(":
+            stack.append((label, []))
+        elif kind == ")":  # rule 3
+            depths = reversed(range(1, len(stack)))
+            close(next((x for x in depths if stack[x][0] == label), len(stack)))
+        elif (place := next(places)) is not None:
+            add_missing(place)
+            stack[-1][1].append(Tree(label, words[place]))
+            used = place + 1
+    add_missing(len(words))
+    close(1)  # rule 4
+    return Tree(ROOT, tuple(stack[0][1]))
+
+
+def align(written: Sequence[str], words: Sequence[str]) -> list[int | None]:
+    """Returns the place of each written word in a sentence, None if surplus.
+
+    Rule 2 chooses among the alignments with the fewest edits.
+    """
+    if written == words:  # as in most outputs
+        return list(range(len(words)))
+    n = len(words)
+    # distances[i][j] is the distance between written[i:] and words[j:].
+    distances = [[n - j for j in range(n + 1)]]
+    for word in reversed(written):
+        below = distances[0]
+        row = [*below[:n], below[n] + 1]
+        for j in reversed(range(n)):
+            paired = below[j + 1] + (word != words[j])
+            row[j] = min(paired, below[j] + 1, row[j + 1] + 1)
+        distances.insert(0, row)
+    places: list[int | None] = []
+    j = 0
+    for i, word in enumerate(written):
+        row, below = distances[i], distances[i + 1]
+        while True:
+            if j < n and row[j] == below[j + 1] + (word != words[j]):
+                places.append(j)
+                j += 1
+                break
+            if row[j] == below[j] + 1:
+                places.append(None)
+                break
+            j += 1  # this word is missing
+    return places

@@ -1,0 +1,43 @@
+"""The words of English sentences, as in the Penn Treebank."""
+
+import re
+
+from keras_transformer.tasks.parsing.trees import escape_brackets
+
+# Quotes become `` and '', brackets -LRB- and the like; punctuation and clitics
+# are words. Patterns and replacements, in the order in which they are applied.
+_RULES = (
+    ("[‘’]", "'"),
+    ("“", " `` "),
+    ("”", " '' "),
+    (r"^\s*\"", "`` "),
+    (r"([\s(\[{<])\"", r"\1 `` "),
+    (r"\.\.\.", " ... "),
+    (r"([:,])([^\d])", r" \1 \2"),
+    (r"([:,])\s*$", r" \1 "),
+    (r"([;@#$%&?!])", r" \1 "),
+    (r"([^.\s])(\.)([\])}>\"']*)\s*$", r"\1 \2\3 "),
+    (r"\(", " -LRB- "),
+    (r"\)", " -RRB- "),
+    (r"\[", " -LSB- "),
+    (r"\]", " -RSB- "),
+    (r"\{", " -LCB- "),
+    (r"\}", " -RCB- "),
+    (r"--+", " -- "),
+    (r"\"", " '' "),
+    (r"([^'\s])('[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(\s|$)", r"\1 \2\3"),
+    (r"([^'\s])'(\s|$)", r"\1 '\2"),
+    (r"\b([Cc]an)(not)\b", r"\1 \2"),
+)
+
+
+def split_words(text: str) -> list[str]:
+    """Returns the words of a sentence, whose only spaces are plain ones."""
+    for pattern, replacement in _RULES:
+        text = re.sub(pattern, replacement, text, flags=re.ASCII)
+    return read_words(text)
+
+
+def read_words(text: str) -> list[str]:
+    """Returns words that spaces separate, without round brackets."""
+    return re.findall(r"[^\t-\r ]+", escape_brackets(text))
