@@ -26,7 +26,6 @@ from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Vocabulary, open_tokenizer
 from keras_transformer.train import training_settings
-from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data import (
     augmentation,
     encoding,
@@ -78,7 +77,6 @@ def prepare(
             f"{corpus.name} is prepared already. Give it to `train`, or "
             "prepare the corpus that it was prepared from."
         )
-    check_one_worker("prepare")
     training_settings.check_train_split(corpus)
     encoding.check_max_length(recipe.max_length)
     augmentation.check_variants(recipe, corpus.task)

@@ -14,7 +14,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import training_settings
-from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.recipe import Recipe
 
@@ -32,7 +31,6 @@ def train(
     *,
     architecture: Mapping[str, Any] | None = None,
     strategy: "tf.distribute.Strategy | str" = "single",
-    cluster: str | None = None,
     init_from: str | Path | None = None,
     tokenizer: str | Path | Sequence[str | Path] | None = None,
     dry_run: bool = False,
@@ -61,7 +59,6 @@ def train(
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
         strategy: From `open_strategy`, or the name of one.
-        cluster: As in `open_strategy`, if the strategy is a name.
         init_from: A run whose tokenizer and newest weights a new run starts
             with. Its architecture must be the same, except for the dropout
             and, with sinusoidal positions, `max_length`.
@@ -85,7 +82,6 @@ def train(
     init_from = init_from and Path(init_from)
     with contextlib.ExitStack() as stack:
         if dry_run:
-            check_one_worker("train --dry-run")
             # The corpus is prepared beside the run, and all is removed.
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             output = Path(folder, "run")
@@ -105,7 +101,7 @@ def train(
             import_tensorflow_quietly()
             from keras_transformer.train.strategy import open_strategy
 
-            strategy = open_strategy(strategy, cluster)
+            strategy = open_strategy(strategy)
         from keras_transformer.train.fitting.training_loop import run_training
 
         return run_training(settings, corpus, output, strategy, dry_run)

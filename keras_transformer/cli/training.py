@@ -20,7 +20,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import open_tokenizer
-from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.data.mixture import Entry, parse_entries
@@ -111,9 +110,6 @@ def train(
     strategy: Annotated[
         Literal["auto", "single", "mirrored", "multiworker"], _DEVICES
     ] = "auto",
-    cluster: Annotated[
-        Literal["tf_config", "slurm", "kubernetes"] | None, _DEVICES
-    ] = None,
     dry_run: bool = False,
 ) -> None:
     """Train on a parallel corpus.
@@ -124,8 +120,6 @@ def train(
             as below; with --init-from that of the run).
         init_from: Run whose tokenizer and newest weights to start with.
         strategy: Devices to train on.
-        cluster: Where the addresses of the workers come from (default:
-            TF_CONFIG, if set).
         dry_run: Try three steps, report, and write nothing.
     """
     corpus = _open_data(data, corpora, source, target)
@@ -136,7 +130,6 @@ def train(
         recipe,
         architecture=architecture,
         strategy=strategy,
-        cluster=cluster,
         init_from=init_from,
         tokenizer=tokenizer,
         dry_run=dry_run,
@@ -344,7 +337,6 @@ def average(
         last: Number of checkpoints (default: as many as training keeps, 5 for
             base and 20 for big).
     """
-    check_one_worker("average")
     read_run(run)  # refuses an export
     from keras_transformer.train import averaging
 

@@ -22,7 +22,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import ParsingTask, Task
-from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.text_files import TextFiles
 
@@ -317,7 +316,6 @@ def evaluate(
         as_json: Print the results as a JSON object; messages go to standard
             error.
     """
-    check_one_worker("evaluate")
     folder = _read_first(runs)
     corpus = _open_corpus(folder, data, source, target)
     if metric is not None:
