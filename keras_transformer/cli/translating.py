@@ -355,7 +355,6 @@ def evaluate(
         say(f"not recorded: the results of {models}")
         return
     ((run, checkpoint),), (step,) = checkpoints, steps
-    results.update(evaluation.training_cost(run, step))
     for name in ("target_language", "tag"):
         if (value := getattr(model, name)) is not None:
             results[name] = value
