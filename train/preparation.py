@@ -26,12 +26,7 @@ from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import Vocabulary, open_tokenizer
 from keras_transformer.train import training_settings
-from keras_transformer.train.data import (
-    augmentation,
-    encoding,
-    filters,
-    prepared,
-)
+from keras_transformer.train.data import encoding, filters, prepared
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.data.prepared import Prepared
@@ -60,7 +55,7 @@ def prepare(
     Args:
         corpus: From `open_corpus`.
         output: New folder to write.
-        recipe: It has the sizes, and the shares of variants.
+        recipe: It has the sizes.
         tokenizer: As in `train`. Default: one is trained.
         pair_filters: What else is dropped than `train` does itself.
         dropped: .tsv file to write of the pairs that are dropped.
@@ -79,7 +74,6 @@ def prepare(
         )
     training_settings.check_train_split(corpus)
     encoding.check_max_length(recipe.max_length)
-    augmentation.check_variants(recipe, corpus.task)
     vocabulary = None
     if tokenizer is None:
         encoding.check_new_vocabulary(recipe.vocab_size)
@@ -97,8 +91,6 @@ def prepare(
         text_splits=tuple(split for split in corpus.splits if split != "train"),
         pair_filters=pair_filters,
     )
-    for _, examined in preparation.examined:
-        examined.check()
     corpus.check_early(*corpus.splits)
     import_tensorflow_quietly(needs_keras=False)
     with writer as on_dropped, atomic_folder(output) as folder:
@@ -113,7 +105,7 @@ class Preparation:
     """The split `train` of a corpus, and how it becomes ids."""
 
     corpus: Corpus
-    recipe: Recipe  # whose sizes and shares of variants are used
+    recipe: Recipe  # its sizes are used
     tokenizer: Vocabulary | None  # None: one is trained
     text_splits: tuple[str, ...] = ()  # whose texts are copied
     pair_filters: filters.PairFilters = filters.NO_FILTERS
@@ -126,7 +118,6 @@ class Preparation:
     def name(self, digest: str) -> str:
         """Returns a name for what is written of pairs with this digest."""
         recipe = self.recipe
-        seed = recipe.seed if augmentation.has_variants(recipe) else 0
         content = (
             prepared.FORMAT,
             self.corpus.task.name,
@@ -134,7 +125,6 @@ class Preparation:
             self.tokenizer.digest if self.tokenizer else recipe.vocab_size,
             "normalized sources",  # unlike new tokenizers of earlier versions
             recipe.max_length,
-            (recipe.augment, recipe.typing_errors, seed),
         )
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
@@ -171,12 +161,7 @@ class Preparation:
         """The pairs of each corpus, and which are dropped for their texts."""
         corpus, own = self.corpus, self.pair_filters
         return [
-            (
-                x,
-                filters.ExaminedPairs(
-                    y.pairs("train"), own, y.source, y.target
-                ),
-            )
+            (x, filters.ExaminedPairs(y.pairs("train"), own))
             for x, y in corpus.parts or [(Entry(data=[corpus.name]), corpus)]
         ]
 
@@ -234,7 +219,7 @@ class Preparation:
     ) -> Vocabulary:
         """Trains a tokenizer, or checks the given one; reads all pairs."""
         tagged = itertools.chain.from_iterable(
-            itertools.starmap(self._tagged, parts)
+            itertools.starmap(_tagged, parts)
         )
         reading = _progress(tagged, desc="reading")
         passing = filters.keep_passing(reading)
@@ -254,24 +239,23 @@ class Preparation:
         parts: "Sequence[tuple[Entry, _ReadOnce]]",
         encoders: Sequence[encoding.PairEncoder],
     ) -> Iterator[encoding.TokenShard]:
-        shares = self.recipe.augment + self.recipe.typing_errors
-        total = sum(own.total for _, own in parts) * (1 + shares)
+        total = sum(own.total for _, own in parts)
         for (entry, own), encoder in zip(parts, encoders, strict=True):
             reading = _progress(own, desc="tokenizing", total=own.total)
             if self.pair_filters.deduplicate:
                 reading = filters.mark_duplicates(reading)
-            for shard in encoder.shards(self._tagged(entry, reading)):
+            for shard in encoder.shards(_tagged(entry, reading)):
                 yield shard  # it is written before the next one is made
                 read = sum(x.statistics.read for x in encoders)
                 _check_disk(folder, total / read)
             encoder.statistics.check(self.recipe.max_length)
 
-    def _tagged(
-        self, entry: Entry, examined: Iterable[filters.Examined]
-    ) -> Iterator[filters.Examined]:
-        """Yields examined pairs and variants, with the tag of an entry."""
-        examined = augmentation.add_variants(examined, self.recipe)
-        return ((entry.tagged(source), *others) for source, *others in examined)
+
+def _tagged(
+    entry: Entry, examined: Iterable[filters.Examined]
+) -> Iterator[filters.Examined]:
+    """Yields examined pairs with the tag of an entry."""
+    return ((entry.tagged(source), *others) for source, *others in examined)
 
 
 def own_tokenizer(

@@ -16,7 +16,6 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary, open_tokenizer, open_vocabulary
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.augmentation import check_variants
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.fitting.training_state import load_step
@@ -27,9 +26,6 @@ from keras_transformer.train.recipe import Recipe
 # same tags and weights.
 _MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
 _MAY_CHANGE |= {"data", "corpora"}
-
-# What runs of earlier versions do not record.
-_OF_EARLIER_VERSIONS = dict(jit_compile=False, augment=0.0, typing_errors=0.0)
 
 # Differences from the small recipe for an architecture of no preset: that of a
 # model that another system has trained, or that was trained further. With a
@@ -106,7 +102,6 @@ class TrainingSettings:
             f"{run.path} was started with other values. Choose another output, "
             "use the same values, or remove it first.",
             {
-                **_OF_EARLIER_VERSIONS,
                 **run.recipe,
                 **_weights_and_tags(run.recipe),
                 **run.config.to_dict(),
@@ -167,8 +162,6 @@ class TrainingSettings:
                 fixed,
                 {name: getattr(recipe, name) for name in fixed},
             )
-        else:
-            check_variants(recipe, corpus.task)
         encoding.check_budget(recipe.batch_tokens, recipe.max_length)
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
             raise InputError(

@@ -33,10 +33,9 @@ _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
 _flags_of = functools.partial(flags.flags_of, default_of=flags.small_default)
 SizeFlags = _flags_of(
     Recipe,
-    "Sizes and variants",
+    "Sizes",
     4,
-    names=("vocab_size", "max_length", "augment", "typing_errors", "seed"),
-    common=("vocab_size", "max_length"),
+    names=("vocab_size", "max_length"),
 )
 RecipeFlags = _flags_of(
     Recipe,

@@ -1,7 +1,6 @@
 """Preparing a corpus: what is written, what is refused, interruptions."""
 
 import dataclasses
-import json
 import os
 import shutil
 import threading
@@ -21,7 +20,6 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.preparation import Preparation, prepare
 from keras_transformer.train.recipe import Recipe
 
@@ -152,12 +150,6 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
     refuse("is prepared already", corpus=open_corpus(str(prepared.path)))
     refuse("max_length=1$", max_length=1)
     refuse("must end in .tsv", dropped=tmp_path / "dropped.txt")
-    filters = PairFilters(language_columns=True)
-    refuse("is for .tsv files .*train.en and .*train.de", pair_filters=filters)
-    path = write_lines(tmp_path / "a.tsv", ["a\tb\ten\tde"])
-    refuse(
-        "--target None", corpus=open_corpus(path, "en"), pair_filters=filters
-    )
     refuse("at most 255 bytes", output=tmp_path / "new" / ("a" * 256))
     refuse("already contains other files", output=prepared.path)
     for code in ("en", "de"):
@@ -176,14 +168,6 @@ def test_the_longest_name(texts, tmp_path, name):
     found = prepare(texts, tmp_path / name, SIZES)
     assert found.path == tmp_path / name
     assert list(tmp_path.iterdir()) == [found.path]
-
-
-def test_several_workers_are_refused(texts, tmp_path, monkeypatch):
-    cluster = {"cluster": {"worker": ["a:1", "b:1"]}}
-    task = {"task": {"type": "worker", "index": 1}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({**cluster, **task}))
-    with pytest.raises(InputError, match="TF_CONFIG with 2 workers"):
-        prepare(texts, tmp_path / "new", SIZES)
 
 
 def test_a_damaged_split_is_found_first(tmp_path, capsys):

@@ -1,7 +1,5 @@
 """Training on a prepared corpus."""
 
-import shutil
-
 import digits
 import pytest
 from digits import TINY
@@ -72,8 +70,6 @@ def test_the_recipe_must_agree(prepared, tmp_path):
     for name, value, own in (
         ("max_length", 23, 24),
         ("vocab_size", 301, 300),
-        ("augment", 0.5, 0.0),
-        ("typing_errors", 0.5, 0.0),
     ):
         message = f"defaults. Received: {name}={value} instead of {own}$"
         with pytest.raises(InputError, match=message):
@@ -86,28 +82,3 @@ def test_the_default_recipe_agrees(prepared, tmp_path):
     assert settings.recipe == Recipe.from_preset(
         "tiny", vocab_size=300, max_length=24
     )
-
-
-def test_variants_of_pairs(prepared, corpus, tmp_path):
-    """They are the same from texts, are fixed, and are made again."""
-    corpus = open_corpus(corpus.name, "de", "en")  # from words to digits
-    # More than 300 tokens: the tokenizer is trained on capitals, too.
-    values = dict(vocab_size=320, augment=0.5, typing_errors=0.5, seed=3)
-    folder = tmp_path / "prepared"
-    prepare(corpus, folder, digits.recipe(**values))
-    augmented = open_corpus(str(folder))
-    run = open_and_close(augmented, tmp_path / "run", **values)
-    texts = open_and_close(corpus, tmp_path / "texts", **values)
-    assert run.statistics["ids"] == texts.statistics["ids"]
-    assert run.recipe["augment"] == texts.recipe["typing_errors"] == 0.5
-    pairs = prepared.prepared.statistics.pairs
-    assert 1.4 * pairs < run.statistics["pairs"] < 2.1 * pairs
-    settings = choose_settings(augmented, tmp_path / "new", "tiny")
-    assert settings.recipe.augment == settings.recipe.typing_errors == 0.5
-
-    shutil.rmtree(tmp_path / "prepared-corpora")
-    open_and_close(corpus, texts.path, **values)
-    others = values | dict(seed=4)
-    other = open_and_close(corpus, tmp_path / "other", **others)
-    assert other.statistics["ids"] != texts.statistics["ids"]
-    assert len(list((tmp_path / "prepared-corpora").iterdir())) == 2

@@ -97,8 +97,6 @@ class Prepared(Split):
                 fixed=dict(
                     vocab_size=tokenizer.vocab_size,
                     max_length=int(values["max_length"]),
-                    augment=float(values.get("augment", 0)),
-                    typing_errors=float(values.get("typing_errors", 0)),
                 ),
                 statistics=_statistics(values["statistics"]),
                 checksum=int(values["checksum"]),
@@ -228,7 +226,6 @@ def write_description(
     parts: Sequence[tuple[Entry, Statistics]] = (),
 ) -> None:
     """Writes `prepared.json`, with what `write_shards` returned."""
-    variants = ("augment", "typing_errors", "seed")
     values = {
         "format": FORMAT,
         "task": corpus.task.name,
@@ -246,7 +243,6 @@ def write_description(
             for entry, own in parts
         ],
         **shards,
-        **{name: getattr(recipe, name) for name in variants},
     }
     write_json(folder / "prepared.json", values)
 

@@ -94,12 +94,7 @@ def test_the_training_split_has_no_texts(prepared):
 
 
 def test_what_the_preparation_fixes(prepared):
-    sizes = dict(vocab_size=270, max_length=20)
-    # Earlier versions added no variants, and did not say so.
-    assert prepared.fixed == dict(sizes, augment=0, typing_errors=0)
-    change_json(prepared, augment=0.25, typing_errors=0.5)
-    opened = Prepared.open(prepared.path)
-    assert opened.fixed == dict(sizes, augment=0.25, typing_errors=0.5)
+    assert prepared.fixed == dict(vocab_size=270, max_length=20)
 
 
 def test_another_tokenizer_is_refused(prepared):

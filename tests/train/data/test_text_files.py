@@ -1,6 +1,5 @@
 """Corpora in text files: folders, two files and .tsv, and their faults."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -203,8 +202,6 @@ def test_a_fault_of_a_part_has_the_line_of_the_file(tmp_path):
     _, (part, _) = open_corpus(path).pairs("train").parts(2)
     with pytest.raises(InputError, match=r"a\.tsv, line 4, without a tab"):
         list(part.read())
-    with pytest.raises(InputError, match=r"line 3, with too few columns"):
-        list(dataclasses.replace(part, columns=4).read())
 
 
 def test_bytes_that_are_not_utf8(tmp_path):
