@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -211,8 +212,8 @@ class Preparation:
             parts = [(n, part) for n, (_, part) in enumerate(self.corpus.parts)]
             for number, part in parts or [(None, self.corpus)]:
                 if split in part.splits:
-                    path = prepared.text_path(folder, split, number)
-                    write_texts(path, part.pairs(split))
+                    paths = prepared.text_paths(folder, split, number)
+                    _write_texts(paths, part.pairs(split))
 
     def _open_tokenizer(
         self, parts: "Sequence[tuple[Entry, _ReadOnce]]"
@@ -307,18 +308,15 @@ def _check_disk(folder: Path, ratio: float) -> None:
         )
 
 
-def write_texts(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
-    """Writes the texts of a split as TFRecords."""
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path)) as writer:
+def _write_texts(
+    paths: Sequence[Path], pairs: Iterable[tuple[str, str]]
+) -> None:
+    """Writes the texts of a split, one a line, with spaces for line breaks."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open(path, "wb")) for path in paths]
         for pair in pairs:
-            example = tf.train.Example()
-            for name, text in zip(prepared.SIDES, pair, strict=True):
-                feature = example.features.feature[name]
-                feature.bytes_list.value.append(text.encode())
-            # The same file each time, which has the same digest.
-            writer.write(example.SerializeToString(deterministic=True))
+            for file, text in zip(files, pair, strict=True):
+                file.write(re.sub(r"[\r\n]", " ", text).encode() + b"\n")
 
 
 def _shorten(text: str) -> str:

@@ -19,7 +19,7 @@ from keras_transformer.tasks.parsing import Tree
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import preparation
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.preparation import Preparation, prepare
 from keras_transformer.train.recipe import Recipe
 
@@ -75,19 +75,23 @@ def test_nothing_else_is_left(prepared):
     ]
     assert sorted(file.name for file in prepared.path.iterdir()) == [
         "prepared.json",
-        "test.tfrecord",
+        "test.source",
+        "test.target",
         "tokenizer.model",
         "train-00000.ids.npy",
         "train-00000.offsets.npy",
-        "valid.tfrecord",
+        "valid.source",
+        "valid.target",
     ]
 
 
-def test_copied_texts_are_the_same_bytes_each_time(prepared):
-    """Otherwise a run could not be resumed on what is prepared again."""
-    # The order of the features could differ between processes.
-    content = (prepared.path / "valid.tfrecord").read_bytes()
-    assert content.index(b"source") < content.index(b"target")
+def test_a_line_break_in_a_copied_text_becomes_a_space(tmp_path):
+    """Texts of TensorFlow Datasets may have some."""
+    valid = [("a\nb\r", "\u2028c"), ("", "d")]
+    splits = {"train": PAIRS, "valid": valid}
+    corpus = Corpus("mine", splits, "en", "de")
+    opened = open_corpus(str(prepare(corpus, tmp_path / "new", SIZES).path))
+    assert read(opened, "valid") == [("a b ", "\u2028c"), ("", "d")]
 
 
 def test_several_shards(prepared, texts, tmp_path, monkeypatch):

@@ -4,8 +4,8 @@ prepared.json            statistics, checksum, sizes of the shards
 tokenizer.model          SentencePiece model
 train-00000.ids.npy      ids of source, target, source, ..., without end tokens
 train-00000.offsets.npy  where each of these texts begins, and the last one ends
-valid.tfrecord           texts of another split; such as test.tfrecord
-valid-00000.tfrecord     those of the first of several corpora, without tags
+valid.source             texts of a different split, one a line; valid.target
+valid-00000.source       texts of the first of several corpora, without tags
 
 `train/preparation.py` writes it. The arrays are mapped into memory: the pages
 that are in use are shared by all processes, and can be dropped at any time.
@@ -29,14 +29,14 @@ from keras_transformer.train.data.encoding import Statistics, TokenShard
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.data.reading import Split
-from keras_transformer.train.data.tfrecords import TFRecordFiles
+from keras_transformer.train.data.text_files import LineFiles
 from keras_transformer.train.recipe import Recipe
 
 if TYPE_CHECKING:
     from keras_transformer.train.data.corpus import Corpus
 
 FORMAT = 1
-# Names of the features of the TFRecord files.
+# Suffixes of the files of texts.
 SIDES = ("source", "target")
 
 _ADVICE = (
@@ -126,10 +126,10 @@ class Prepared(Split):
         """Returns the splits that are texts, of one of the `parts` if any."""
         splits: dict[str, Split] = {}
         for split in self.text_splits:
-            path = text_path(self.path, split, part)
-            if part is None or path.exists():
+            paths = text_paths(self.path, split, part)
+            if part is None or paths[0].exists():
                 name = f"{self.path}, split {split}"
-                splits[split] = TFRecordFiles(name, [str(path)], SIDES)
+                splits[split] = LineFiles(name, [str(path) for path in paths])
         return splits
 
     def read(self) -> Iterator[tuple[str, str]]:
@@ -252,10 +252,10 @@ def is_prepared(path: str | os.PathLike) -> bool:
     return (Path(path) / "prepared.json").exists()
 
 
-def text_path(folder: Path, split: str, part: int | None = None) -> Path:
-    """Returns the path of the texts of a split, or of one of its parts."""
+def text_paths(folder: Path, split: str, part: int | None = None) -> list[Path]:
+    """Returns the paths of the sides of a split, or of one of its parts."""
     number = "" if part is None else f"-{part:05d}"
-    return folder / f"{split}{number}.tfrecord"
+    return [folder / f"{split}{number}.{side}" for side in SIDES]
 
 
 def shard_paths(folder: Path, number: int) -> tuple[Path, Path]:

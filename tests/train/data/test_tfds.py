@@ -63,15 +63,6 @@ def test_tfds():
 
 
 @pytest.mark.usefixtures("tfds_data_dir")
-def test_the_files_of_tfds_are_tfrecords(tfds_folder, tmp_path):
-    (path,) = tfds_folder.glob("**/*-train.tfrecord-00000-of-00001")
-    shutil.copy(path, tmp_path / "train.tfrecord-00000-of-00001")
-    from_tfds = open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
-    corpus = open_corpus([str(tmp_path)], "en", "de")
-    assert_contains(corpus, "train", read(from_tfds))
-
-
-@pytest.mark.usefixtures("tfds_data_dir")
 @pytest.mark.parametrize("source, target", [("en", "fr"), (None, None)])
 def test_tfds_without_the_language(source, target):
     with pytest.raises(InputError, match="tiny_translate/de-en: de, en"):
