@@ -1,7 +1,4 @@
-"""The training program: `Transformer.fit` on a corpus, into a run folder.
-
-Checks that need no TensorFlow run before it is imported.
-"""
+"""The training program: `Transformer.fit` on a corpus, into a run folder."""
 
 import contextlib
 import tempfile
@@ -9,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import training_settings
 from keras_transformer.train.data.corpus import Corpus
@@ -37,13 +32,12 @@ def train(
 ) -> "TrainingRun | None":
     """Trains on the split `train`, and validates on `valid` if there is one.
 
-    A corpus that is not prepared is prepared first, in a folder beside
-    `output`, `prepared-corpora`, where a later training finds it. The folder
-    may be removed: it is made again when a run needs it.
+    A corpus that is not prepared is prepared first, in the folder `data` of
+    the run.
 
     Called again with the same arguments after training was interrupted, it
-    resumes from the last saved state, and ends with the weights of a training
-    that was never interrupted.
+    resumes from the last saved state with the data in the run, and ends with
+    the weights of a training that was never interrupted.
 
     Args:
         corpus: From `open_corpus`.
@@ -82,7 +76,6 @@ def train(
     init_from = init_from and Path(init_from)
     with contextlib.ExitStack() as stack:
         if dry_run:
-            # The corpus is prepared beside the run, and all is removed.
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             output = Path(folder, "run")
         elif output is None:
@@ -96,8 +89,6 @@ def train(
         )
         settings.check(corpus)
         if isinstance(strategy, str):
-            # Otherwise the chief may be creating the run at this moment.
-            _check_output(settings, corpus, output)
             import_tensorflow_quietly()
             from keras_transformer.train.strategy import open_strategy
 
@@ -105,21 +96,3 @@ def train(
         from keras_transformer.train.fitting.training_loop import run_training
 
         return run_training(settings, corpus, output, strategy, dry_run)
-
-
-def _check_output(
-    settings: training_settings.TrainingSettings, corpus: Corpus, output: Path
-) -> None:
-    """Raises InputError if a run cannot be started or resumed in a folder.
-
-    This is checked again when the folder is locked. Texts are checked too, if
-    that takes no time.
-    """
-    if (output / "config.json").exists():
-        if not settings.has_steps_left(RunFolder.read(output)):
-            return  # the data do not matter
-    else:
-        check_free(output)
-        if settings.init_from is not None:
-            settings.check_init_from(RunFolder.read(settings.init_from), corpus)
-    corpus.check_early("train", "valid")

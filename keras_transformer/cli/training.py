@@ -1,20 +1,18 @@
-"""The commands that make runs, and describe them."""
+"""The commands that make runs."""
 
-import dataclasses
 import functools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
 import keras_transformer as kt
-from keras_transformer.cli import flags, terminal
+from keras_transformer.cli import flags
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS, ForeignModel
 from keras_transformer.inference.opening import read_run
-from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free, read_json
@@ -22,7 +20,7 @@ from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import open_tokenizer
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
-from keras_transformer.train.data.mixture import Entry, parse_entries
+from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -161,66 +159,6 @@ def _open_data(
     if corpora:
         return kt.train.open_corpora(corpora, source, target)
     return kt.train.open_corpus(data, source, target)
-
-
-def config(run: flags.RunFlag, *, output: Path | None = None) -> None:
-    """Write the flags of a training, as a file for `train --config`.
-
-    Args:
-        output: New file to write (default: standard output).
-    """
-    import yaml
-
-    terminal.check_streams(None, output)
-    values = training_flags(read_run(run))
-    name = "FILE" if output is None else shlex.quote(str(output))
-    use = f"keras-transformer train --config {name} --output NEW_RUN"
-    with terminal.open_output(output) as stream:
-        stream.write(f"# {use}\n")
-        yaml.safe_dump(values, stream, sort_keys=False, allow_unicode=True)
-
-
-def training_flags(folder: RunFolder) -> dict[str, Any]:
-    """Returns the flags of `train` that make a run like this one."""
-    check_trained(folder)
-    corpora = folder.recipe.get("corpora")
-    if corpora:
-        entries = map(dataclasses.asdict, parse_entries(corpora))
-        values = {"corpora": list(map(_present, entries))}
-        others = ("preset", "init_from", "tokenizer")
-    else:
-        values = {"data": folder.training_data()}
-        others = ("source", "target", "preset", "init_from", "tokenizer")
-    for name in (*others, *Recipe.__dataclass_fields__):
-        values[name] = folder.recipe.get(name)
-    own, base = folder.config.to_dict(), {}
-    if values["preset"] is not None:
-        base = TransformerConfig.from_preset(values["preset"]).to_dict()
-    for name, value in own.items():
-        # By default both are d_model / num_heads.
-        follows = name in ("d_k", "d_v") and all(
-            x and x[name] * x["num_heads"] == x["d_model"] for x in (own, base)
-        )
-        if not (name in _OTHER_FIELDS or follows or value == base.get(name)):
-            values[name] = value
-    return {name.replace("_", "-"): x for name, x in _present(values).items()}
-
-
-def _present(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: x for name, x in values.items() if x is not None}
-
-
-def check_trained(folder: RunFolder) -> None:
-    """Raises InputError if a run is not from a training, by its recipe."""
-    for name, description in (
-        ("averaged", "the mean of checkpoints"),
-        ("imported_from", "an imported model"),
-    ):
-        if name in folder.recipe:
-            raise InputError(
-                "This needs a run that was trained. Received: "
-                f"{folder.path}, which is {description}"
-            )
 
 
 def import_(

@@ -323,7 +323,6 @@ def evaluate(
     is_only = data is not None and len(corpus.splits) == 1
     split = split or (corpus.splits[0] if is_only else "test")
     pairs = corpus.pairs(split)  # refuses a split that is not there
-    corpus.check_early(split)
     name = split
     if isinstance(pairs, TextFiles):  # test, of test.en and test.de
         file = without_suffix(os.path.basename(pairs.paths[0]))

@@ -1,10 +1,14 @@
 """Training on a prepared corpus."""
 
+import shutil
+
 import digits
 import pytest
 from digits import TINY
+from ids import rows
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
@@ -37,25 +41,36 @@ def test_a_run_on_texts_has_the_same_ids(prepared, corpus, tmp_path, capsys):
     assert lines[0] == f"tokenizer: 300 tokens, from {prepared.name}"
     assert lines[-3:] == expected[-3:]
     assert run.tokenizer.model == texts.tokenizer.model
-    assert run.statistics["ids"] == texts.statistics["ids"]
+    shards = (
+        open_corpus(str(path)).prepared.shards
+        for path in (prepared.name, texts.path / "data")
+    )
+    assert rows(next(shards)) == rows(next(shards))
+    assert run.statistics == texts.statistics
 
 
-def test_a_run_is_resumed_on_the_same_kind_of_data(
-    prepared, corpus, tmp_path, capsys
+def test_a_run_is_resumed_with_the_folder_and_its_tokenizer(
+    prepared, corpus, tmp_path
 ):
-    run = open_and_close(prepared, tmp_path / "run")
-    moved = tmp_path / "moved"
-    moved.symlink_to(prepared.name)
-    assert open_and_close(open_corpus(str(moved)), run.path).id == run.id
-    with pytest.raises(InputError, match="other data.*train="):
+    shutil.copytree(prepared.name, tmp_path / "prepared")
+    own = open_corpus(str(tmp_path / "prepared"))
+    run = open_and_close(own, tmp_path / "run")
+    open_and_close(own, run.path)
+    with pytest.raises(InputError, match="data="):
         open_and_close(corpus, run.path)
+    shutil.rmtree(own.name)
+    model = tmp_path / "other.model"
+    Tokenizer.train(corpus.texts("valid"), 300).save(model)
+    prepare(corpus, own.name, SIZES, [model])
+    with pytest.raises(InputError, match="--tokenizer .*run"):
+        open_and_close(open_corpus(own.name), run.path)
 
 
 def test_init_from_needs_the_same_tokenizer(prepared, run, tmp_path):
     assert run.tokenizer.model == prepared.prepared.tokenizer.model
     open_and_close(prepared, tmp_path / "same", run.path)
     other = prepare_with_vocabulary(290, tmp_path)
-    with pytest.raises(InputError, match="another tokenizer .* --tokenizer"):
+    with pytest.raises(InputError, match="--tokenizer .*run"):
         open_and_close(other, tmp_path / "other", run.path, vocab_size=290)
 
 

@@ -3,7 +3,6 @@
 The formats are implemented in text_files.py, tfds.py and treebank.py.
 """
 
-import collections
 import dataclasses
 import itertools
 import os
@@ -33,7 +32,6 @@ _FORMS = """\
 
 _DEMO_FOLDER = os.path.join(os.path.dirname(__file__), "demo")
 _DEMO_LANGUAGES = {"en", "de"}
-_READ_IN_A_SECOND = 2**25  # bytes
 
 
 class Corpus:
@@ -101,29 +99,6 @@ class Corpus:
     def texts(self, split: str) -> Iterator[str]:
         """Yields source and target of each pair; raises as `pairs` does."""
         return itertools.chain.from_iterable(self.pairs(split))
-
-    def check_early(self, *splits: str) -> None:
-        """Raises InputError at faults that are found at once.
-
-        Plain text files of a moderate size are read; other splits, which take
-        longer or need TensorFlow, are not, nor those that there are not.
-        """
-        for _, part in self.parts:
-            part.check_early(*splits)
-        for split in splits:
-            pairs = self._splits.get(split)
-            if not isinstance(pairs, text_files.TextFiles):
-                continue
-            if sum(map(os.path.getsize, pairs.paths)) <= _READ_IN_A_SECOND:
-                collections.deque(pairs, maxlen=0)
-
-    def digest(self, split: str) -> str:
-        """Returns what identifies the pairs of a split and their order.
-
-        It does not depend on where the files are. It identifies the ids if the
-        split has no texts. Raises as `pairs` does.
-        """
-        return self.pairs(split).digest()
 
 
 def open_corpus(

@@ -56,10 +56,8 @@ def test_tfds():
     assert sorted(train) == sorted(PAIRS)
     assert_contains(corpus, "train", train)
     assert sorted(read(corpus, "valid")) == sorted(PAIRS[:2])
-    assert corpus.digest("train") != corpus.digest("valid")
     reverse = open_corpus(["tfds:tiny_translate/de-en"], "de", "en")
     assert read(reverse) == [pair[::-1] for pair in train]
-    assert corpus.digest("train") != reverse.digest("train")
 
 
 @pytest.mark.usefixtures("tfds_data_dir")
